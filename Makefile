@@ -1,0 +1,49 @@
+# Everything runs from a virtual environment that these rules make and keep up to date.
+# On Linux, pip takes torch with its CUDA packages unless PIP_EXTRA_INDEX_URL names PyTorch's index of CPU wheels.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## decode a generated clip and show what was checked
+	$(BIN)/mediatensor demo
+
+test: $(VENV)/.installed-test ## run the tests; PYTEST_ARGS adds arguments
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev ## check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev ## check types
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-test ## compare with other decoders that are installed; BENCH_ARGS adds arguments
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+clean: ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist mediatensor-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp is as new as its last installation, so that a second call installs nothing.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) .
+	touch $@
+
+$(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) ".[test]"
+	touch $(VENV)/.installed $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) ".[dev]"
+	touch $(VENV)/.installed $(VENV)/.installed-test $@

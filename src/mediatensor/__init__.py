@@ -1,0 +1,29 @@
+"""Video, audio, images and documents as PyTorch tensors.
+
+>>> from mediatensor.decoders import VideoDecoder
+>>> decoder = VideoDecoder("video.mp4")  # doctest: +SKIP
+>>> decoder[0].shape  # doctest: +SKIP
+torch.Size([3, 1080, 1920])
+"""
+
+from __future__ import annotations
+
+from . import decoders, errors, samplers, transforms
+from ._threads import get_num_threads, set_num_threads
+from .frames import AudioSamples, Frame, FrameBatch, ReplacedFrame
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AudioSamples",
+    "Frame",
+    "FrameBatch",
+    "ReplacedFrame",
+    "__version__",
+    "decoders",
+    "errors",
+    "get_num_threads",
+    "samplers",
+    "set_num_threads",
+    "transforms",
+]

@@ -1,0 +1,149 @@
+"""What a container and its streams say of themselves, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import av
+
+# Names as FFmpeg prints them, by the numbers of H.273 that PyAV reports; 2 means "unspecified".
+_PRIMARIES = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020"}
+_PRIMARIES |= {10: "smpte428", 11: "smpte431", 12: "smpte432", 22: "ebu3213"}
+_TRANSFERS = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "linear", 9: "log100"}
+_TRANSFERS |= {10: "log316", 11: "iec61966-2-4", 12: "bt1361e", 13: "iec61966-2-1", 14: "bt2020-10", 15: "bt2020-12"}
+_TRANSFERS |= {16: "smpte2084", 17: "smpte428", 18: "arib-std-b67"}
+_SPACES = {0: "gbr", 1: "bt709", 4: "fcc", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "ycgco", 9: "bt2020nc"}
+_SPACES |= {10: "bt2020c", 11: "smpte2085", 12: "chroma-derived-nc", 13: "chroma-derived-c", 14: "ictcp"}
+_RANGES = {1: "tv", 2: "pc"}
+
+NO_TIMESTAMPS_FLAG = 0x80  # AVFMT_NOTIMESTAMPS
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """One stream as its header describes it; what is unknown is ``None``."""
+
+    index: int
+    media_type: str
+    codec: str | None
+    time_base: Fraction | None
+    start_pts: int | None
+    duration_pts: int | None
+    num_frames: int | None
+    bit_rate: int | None
+    disposition: tuple[str, ...] = ()
+    language: str | None = None
+    profile: str | None = None
+    # Video
+    width: int | None = None
+    height: int | None = None
+    pixel_format: str | None = None
+    bits_per_component: int | None = None
+    frame_rate: Fraction | None = None
+    pixel_aspect_ratio: Fraction | None = None
+    color_primaries: str | None = None
+    color_transfer_characteristic: str | None = None
+    color_space: str | None = None
+    color_range: str | None = None
+    # Audio
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    sample_format: str | None = None
+
+    @property
+    def start_seconds(self) -> float | None:
+        return _seconds(self.start_pts, self.time_base)
+
+    @property
+    def duration_seconds(self) -> float | None:
+        return _seconds(self.duration_pts, self.time_base)
+
+
+@dataclass(frozen=True)
+class ContainerFacts:
+    """A container as its header describes it."""
+
+    format_name: str
+    duration_seconds: float | None
+    bit_rate: int | None
+    streams: tuple[StreamFacts, ...]
+    best_video_stream_index: int | None
+    best_audio_stream_index: int | None
+    has_no_timestamps: bool
+
+
+def container_facts(container: Any) -> ContainerFacts:
+    best = {kind: container.streams.best(kind) for kind in ("video", "audio")}
+    return ContainerFacts(
+        format_name=container.format.name,
+        duration_seconds=None if container.duration is None else container.duration / av.time_base,
+        bit_rate=container.bit_rate or None,
+        streams=tuple(stream_facts(stream) for stream in container.streams),
+        best_video_stream_index=None if best["video"] is None else best["video"].index,
+        best_audio_stream_index=None if best["audio"] is None else best["audio"].index,
+        has_no_timestamps=bool(container.format.flags & NO_TIMESTAMPS_FLAG),
+    )
+
+
+def stream_facts(stream: Any) -> StreamFacts:
+    context = getattr(stream, "codec_context", None)
+    common = {
+        "index": stream.index,
+        "media_type": stream.type or "unknown",
+        "codec": None if context is None else context.codec.canonical_name,
+        "time_base": fraction(stream.time_base),
+        "start_pts": stream.start_time,
+        "duration_pts": stream.duration,
+        "num_frames": stream.frames or None,
+        "bit_rate": (getattr(context, "bit_rate", None) if context is not None else None) or None,
+        "disposition": tuple(flag.name for flag in type(stream.disposition) if flag and flag in stream.disposition),
+        "language": stream.language,
+    }
+    if stream.type == "video" and context is not None:
+        return StreamFacts(**common, **_video_facts(stream, context))
+    if stream.type == "audio" and context is not None:
+        return StreamFacts(
+            **common,
+            profile=context.profile,
+            sample_rate=context.sample_rate or None,
+            num_channels=context.channels or None,
+            sample_format=context.format.name if context.format is not None else None,
+        )
+    return StreamFacts(**common)
+
+
+def _video_facts(stream: Any, context: Any) -> dict[str, Any]:
+    pixel_format = context.format
+    return {
+        "profile": context.profile,
+        "width": context.width or None,
+        "height": context.height or None,
+        "pixel_format": None if pixel_format is None else pixel_format.name,
+        "bits_per_component": None if pixel_format is None else max(c.bits for c in pixel_format.components),
+        "frame_rate": _frame_rate(stream),
+        "pixel_aspect_ratio": fraction(stream.sample_aspect_ratio),
+        "color_primaries": _PRIMARIES.get(context.color_primaries),
+        "color_transfer_characteristic": _TRANSFERS.get(context.color_trc),
+        "color_space": _SPACES.get(context.colorspace),
+        # The yuvj formats are full range by definition, whatever the container says.
+        "color_range": "pc" if (context.pix_fmt or "").startswith("yuvj") else _RANGES.get(context.color_range),
+    }
+
+
+def _frame_rate(stream: Any) -> Fraction | None:
+    """The average rate, unless it is missing or far off: demuxers estimate it from the first packets."""
+    average, guessed = fraction(stream.average_rate), fraction(stream.guessed_rate)
+    return guessed if average is None or (guessed is not None and average > 2 * guessed) else average
+
+
+def fraction(value: Any) -> Fraction | None:
+    """A rational of either PyAV generation; ``None`` where it is not set."""
+    return Fraction(value.numerator, value.denominator) if value else None
+
+
+def _seconds(ticks: int | None, time_base: Fraction | None) -> float | None:
+    if ticks is None or time_base is None:
+        return None
+    return ticks * time_base.numerator / time_base.denominator

@@ -1,0 +1,230 @@
+"""From a decoded frame to RGB pixels in an array: colour, orientation, resize, crop."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import av
+import numpy as np
+from av.video.reformatter import Interpolation, VideoReformatter
+from numpy.typing import NDArray
+
+from ..transforms._steps import CropStep, PixelStep, ResizeStep, output_size
+
+__all__ = ["FrameConverter", "Orientation", "fingerprint"]
+
+_YCGCO, _BT2020_CONSTANT_LUMINANCE = 8, 10  # matrix coefficients of H.273
+# swscale refuses two matrices that it has no coefficients for; the program falls back in the same way.
+_UNSUPPORTED_MATRICES = {_YCGCO: "ITU601", _BT2020_CONSTANT_LUMINANCE: "BT2020"}
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """How a stored picture is turned to be shown upright: transpose first, then flip.
+
+    Attributes:
+        transposed: Rows become columns.
+        flipped_horizontally: Left and right are swapped, after transposing.
+        flipped_vertically: Top and bottom are swapped, after transposing.
+        rotation: The same as a counter-clockwise angle in degrees, if it is a pure rotation of the display matrix.
+    """
+
+    transposed: bool = False
+    flipped_horizontally: bool = False
+    flipped_vertically: bool = False
+    rotation: float | None = None
+
+    @classmethod
+    def from_display_matrix(cls, matrix: bytes, rotation: float | None) -> Orientation:
+        """Round a display matrix (nine native 32-bit integers, as in ISO 14496-12) to the nearest quarter turn.
+
+        The matrix sends the point (x, y) to (a x + c y, b x + d y); the larger diagonal says whether
+        x and y change places, the signs say which way they run.
+        """
+        a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
+        if abs(a) + abs(d) >= abs(b) + abs(c):
+            return cls(False, a < 0, d < 0, rotation)
+        return cls(True, c < 0, b < 0, rotation)
+
+    @classmethod
+    def of_frame(cls, frame: Any) -> Orientation:
+        rotation = float(frame.rotation) or None
+        try:
+            matrix = frame.side_data.get("DISPLAYMATRIX")
+        except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for
+            return cls._from_rotation(rotation)
+        return cls() if matrix is None else cls.from_display_matrix(bytes(matrix), rotation)
+
+    @classmethod
+    def _from_rotation(cls, rotation: float | None) -> Orientation:
+        quarter_turns = round((rotation or 0.0) / 90) % 4
+        return (
+            cls(False, False, False, rotation),
+            cls(True, False, True, rotation),
+            cls(False, True, True, rotation),
+            cls(True, True, False, rotation),
+        )[quarter_turns]
+
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        """(height, width) of a picture after turning it."""
+        return (width, height) if self.transposed else (height, width)
+
+    def apply(self, pixels: NDArray[Any]) -> NDArray[Any]:
+        """A turned view of (H, W, C) pixels."""
+        if self.transposed:
+            pixels = pixels.transpose(1, 0, 2)
+        if self.flipped_vertically:
+            pixels = pixels[::-1]
+        if self.flipped_horizontally:
+            pixels = pixels[:, ::-1]
+        return pixels
+
+
+class FrameConverter:
+    """Writes decoded frames as RGB into arrays; one per thread, because it keeps swscale's context.
+
+    The conversion is swscale's with bicubic chroma and one thread, which is what the ``ffmpeg`` program's
+    ``format=rgb24`` gives; a resize is a second, bilinear pass over the RGB picture unless the step allows one pass.
+
+    Args:
+        steps: What to do with the upright RGB picture, in order.
+        is_float: float32 values in [0, 1] by way of 16 bits a component, instead of uint8.
+    """
+
+    def __init__(self, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> None:
+        self._steps = steps
+        self._is_float = is_float
+        self._format = "rgb48le" if is_float else "rgb24"
+        self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
+        # Each keeps one context: alternating sizes in one would rebuild it for every frame.
+        self._to_rgb = VideoReformatter()
+        self._filter = _ScaleFilter(self._format)
+        self._resizers: dict[int, VideoReformatter] = {}
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        return np.float32 if self._is_float else np.uint8
+
+    def output_size(self, frame: Any, orientation: Orientation) -> tuple[int, int]:
+        """(height, width) that ``write`` needs for this frame."""
+        return output_size(self._steps, *orientation.size(frame.height, frame.width))
+
+    def write(self, frame: Any, orientation: Orientation, out: NDArray[Any]) -> None:
+        """Convert ``frame`` into ``out``, of shape (height, width, 3); of another size, it is scaled to fit."""
+        steps = self._steps
+        if out.shape[:2] != self.output_size(frame, orientation):
+            steps = (*steps, ResizeStep(*out.shape[:2]))
+        if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
+            height, width = orientation.size(steps[0].height, steps[0].width)
+            picture = self._reformat(self._to_rgb, frame, Interpolation.BILINEAR, width=width, height=height)
+            steps = steps[1:]
+        else:
+            picture = self._convert(frame)
+        pixels = orientation.apply(_pixels(picture, self._dtype))
+        for number, step in enumerate(steps):
+            pixels = self._apply(step, pixels, number)
+        if self._is_float:
+            np.divide(pixels, np.float32(65535), out=out, dtype=np.float32)
+        else:
+            np.copyto(out, pixels)
+
+    def _convert(self, frame: Any) -> Any:
+        if _takes_the_fast_path(frame) or frame.colorspace in _UNSUPPORTED_MATRICES:
+            return self._reformat(self._to_rgb, frame, Interpolation.BICUBIC)
+        return self._filter.convert(frame)
+
+    def _apply(self, step: PixelStep, pixels: NDArray[Any], number: int) -> NDArray[Any]:
+        if isinstance(step, CropStep):
+            return pixels[step.top : step.top + step.height, step.left : step.left + step.width]
+        if pixels.shape[:2] == (step.height, step.width):
+            return pixels
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format=self._format)
+        resizer = self._resizers.setdefault(number, VideoReformatter())
+        return _pixels(
+            self._reformat(resizer, frame, Interpolation.BILINEAR, width=step.width, height=step.height), self._dtype
+        )
+
+    def _reformat(self, reformatter: VideoReformatter, frame: Any, interpolation: int, **size: int) -> Any:
+        options: dict[str, Any] = {"format": self._format, "interpolation": interpolation, "threads": 1, **size}
+        matrix = _UNSUPPORTED_MATRICES.get(frame.colorspace)
+        return reformatter.reformat(frame, src_colorspace=matrix, **options)  # type: ignore[arg-type]
+
+
+class _ScaleFilter:
+    """Converts colours with libavfilter's ``scale``, as the ``ffmpeg`` program does.
+
+    Where chroma is really interpolated, a plain reformat honours what the program does not look at: the chroma
+    location, and that a frame is interlaced.
+
+    Args:
+        pixel_format: Of the result.
+    """
+
+    def __init__(self, pixel_format: str) -> None:
+        self._pixel_format = pixel_format
+        self._graph: Any = None
+        self._configured_for: tuple[object, ...] | None = None
+
+    def convert(self, frame: Any) -> Any:
+        kind = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
+        if kind != self._configured_for:
+            self._configured_for = None
+            self._configure(frame)
+            self._configured_for = kind
+        self._graph.push(frame)
+        return self._graph.pull()
+
+    def _configure(self, frame: Any) -> None:
+        self._graph = av.filter.Graph()
+        source = self._graph.add_buffer(
+            width=frame.width, height=frame.height, format=frame.format.name, time_base=Fraction(1, 1000)
+        )
+        chain = [source, self._graph.add("scale", "flags=bicubic"), self._graph.add("format", self._pixel_format)]
+        for one, other in pairwise([*chain, self._graph.add("buffersink")]):
+            one.link_to(other)
+        self._graph.configure()
+
+
+def _takes_the_fast_path(frame: Any) -> bool:
+    """Whether swscale repeats chroma samples instead of interpolating them, or there is nothing to interpolate."""
+    name = frame.format.name
+    if frame.format.is_rgb or name.startswith(("gray", "pal8", "mono")):
+        return True
+    return name in ("yuv420p", "yuvj420p") and not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
+
+
+def _pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
+    """A view (H, W, 3) of a packed RGB frame, without the padding at the end of its lines."""
+    plane = picture.planes[0]
+    stride = abs(plane.line_size) // np.dtype(dtype).itemsize
+    lines = np.frombuffer(plane, dtype, count=picture.height * stride).reshape(picture.height, stride)
+    pixels = lines[:, : picture.width * 3].reshape(picture.height, picture.width, 3)
+    return pixels[::-1] if plane.line_size < 0 else pixels
+
+
+def fingerprint(frame: Any) -> int:
+    """CRC-32 of the planes of a decoded frame as they are, without the padding at the end of their lines."""
+    checksum = 0
+    for number, plane in enumerate(frame.planes):
+        stride, row = abs(plane.line_size), _row_bytes(frame.format, number, plane)
+        lines = np.frombuffer(plane, np.uint8)
+        if 0 < row < stride:
+            height = len(lines) // stride
+            lines = np.ascontiguousarray(lines[: height * stride].reshape(height, stride)[:, :row])
+        checksum = zlib.crc32(lines.data, checksum)
+    return checksum
+
+
+def _row_bytes(pixel_format: Any, number: int, plane: Any) -> int:
+    """Bytes of one line of a plane that bear pixels."""
+    in_plane = [component for component in pixel_format.components if component.plane == number]
+    if not in_plane:  # the palette of pal8
+        return 0
+    if all(component.plane == 0 for component in pixel_format.components):
+        return -(-int(plane.width) * int(pixel_format.padded_bits_per_pixel) // 8)
+    return int(plane.width) * sum((int(component.bits) + 7) // 8 for component in in_plane)

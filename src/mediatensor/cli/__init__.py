@@ -1,0 +1,90 @@
+"""The ``mediatensor`` command: look at a video, draw it, and prove that decoding it is exact."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ..errors import MediaTensorError
+from . import _demo, _probe, _sheet, _verify
+from ._console import emit
+from ._text import one_line
+
+__all__ = ["main"]
+
+EXIT_ERROR = 2
+# What a shell reports for a program ended by SIGINT and SIGPIPE.
+EXIT_INTERRUPTED = 128 + 2
+EXIT_BROKEN_PIPE = 128 + 13
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line and name the help to read."""
+
+    def error(self, message: str) -> NoReturn:
+        _emit_error(f"{message} (see `{self.prog} --help`)")
+        self.exit(EXIT_ERROR)
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="mediatensor",
+        description="Look into a video, draw a contact sheet of it, and prove that its frames are decoded exactly.",
+        epilog=(
+            "examples:\n"
+            "  mediatensor demo                       make a video and show what the library does with it\n"
+            "  mediatensor probe talk.mp4             what is in the file\n"
+            "  mediatensor sheet talk.mp4 -o talk.png sixteen frames of it in one picture\n"
+            "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
+            "\n"
+            "exit codes:\n"
+            "  0  done\n"
+            "  1  the answer is no: verify or demo found a difference\n"
+            "  2  wrong usage, or a file that cannot be read\n"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    for command in (_probe, _sheet, _verify, _demo):
+        command.add_parser(commands)
+    return parser
+
+
+def _emit_error(message: str) -> None:
+    emit(f"mediatensor: error: {one_line(message)}", sys.stderr)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the ``mediatensor`` command.
+
+    Args:
+        argv: The arguments after the program's name; ``None`` takes those of the process.
+
+    Returns:
+        The exit code: 0 done, 1 a check found a difference, 2 wrong usage or an unreadable file,
+        130 interrupted, 141 the reader of the output went away.
+
+    Example:
+        >>> main(["probe"])  # prints the error to stderr
+        2
+    """
+    try:
+        args = _build_parser().parse_args(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else EXIT_ERROR
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit; that must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except (MediaTensorError, OSError) as error:
+        _emit_error(str(error))
+        return EXIT_ERROR

@@ -1,0 +1,215 @@
+"""``mediatensor demo``: the library at work on one video, with every claim checked."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from .._pyav.writing import write_test_pattern
+from ..decoders import VideoDecoder
+from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
+from ..transforms import Resize
+from . import _text
+from ._comparison import compare
+from ._console import emit, replacing
+from ._sheet import SheetOptions, write_sheet
+
+__all__ = ["ClipDataset", "add_parser"]
+
+T = TypeVar("T")
+
+_NUM_WORKERS = 2
+_BATCH_SIZE = 2
+_FRAMES_PER_CLIP = 8
+_NUM_CLIPS = 12
+# Training pictures are small; so is the shared memory through which workers hand over batches.
+_SHORT_SIDE = 144
+_NUM_FRAMES_COMPARED = 60
+
+
+class ClipDataset(Dataset[tuple[int, Tensor, Tensor]]):
+    """Clips of one video: row ``k`` is the frames from ``starts[k]`` on.
+
+    The decoder travels into each worker as it is: pickled it is its source and its options, and it opens its own
+    handle where it arrives.
+    """
+
+    def __init__(self, decoder: VideoDecoder, starts: Sequence[int], num_frames: int) -> None:
+        self.decoder = decoder
+        self.starts = starts
+        self.num_frames = num_frames
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, row: int) -> tuple[int, Tensor, Tensor]:
+        start = self.starts[row]
+        clip = self.decoder.get_frames_in_range(start, start + self.num_frames)
+        return row, clip.data, clip.pts_seconds
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="make a video and show what the library does with it, checked and timed",
+        description=(
+            "Show the library at work: open a video, fetch frames by index and by time, sample clips, load batches\n"
+            "in worker processes, and check each against a plain decode. Without FILE it makes an H.264 video with\n"
+            "B-frames first. The exit code is 1 if a check fails."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor demo\n"
+            "  mediatensor demo talk.mp4 -o talk-demo\n"
+            "\n"
+            "The output folder gets sheet.png, a contact sheet, and without FILE the video, clip.mp4.\n"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a video of yours (default: make one)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("mediatensor-demo"),
+        metavar="FOLDER",
+        help="where the files go (default: mediatensor-demo)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    file = args.file or str(args.output / "clip.mp4")
+    if args.file is None:
+        args.output.mkdir(parents=True, exist_ok=True)
+        _, elapsed = _timed(lambda: _make_clip(Path(file)))
+        emit(f"made {file} in {_text.duration(elapsed)}: H.264 with B-frames\n")
+    with _show_access(file) as decoder:
+        checks = [_check_linear(file), _check_pickle(decoder), _check_loader(file)]
+    args.output.mkdir(parents=True, exist_ok=True)  # only now, so that an unreadable file leaves no empty folder
+    emit("\nchecked")
+    for is_right, sentence in checks:
+        emit(check_line(is_right, sentence))
+    emit("\n" + write_sheet(file, args.output / "sheet.png", SheetOptions()))
+    return 0 if all(is_right for is_right, _ in checks) else 1
+
+
+def row(call: str, result: str, elapsed_seconds: float) -> str:
+    """A line of the demo: what was called, what came back, how long it took."""
+    return f"  {call:<42} {result:<38} {_text.duration(elapsed_seconds):>8}"
+
+
+def check_line(is_right: bool, sentence: str) -> str:
+    """A line of the list of checks."""
+    return f"  {'ok    ' if is_right else 'FAILED'} {sentence}"
+
+
+def _timed(function: Callable[[], T]) -> tuple[T, float]:
+    begin = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - begin
+
+
+def _make_clip(path: Path) -> None:
+    with replacing(path) as part:
+        write_test_pattern(part)
+
+
+def _show_access(file: str) -> VideoDecoder:
+    """Open the video, fetch frames and clips, and print what came back and how long it took."""
+    decoder, elapsed = _timed(lambda: VideoDecoder(file))
+    metadata = decoder.metadata
+    num_frames = len(decoder)
+    fps = f", {_text.decimal(metadata.average_fps)} fps" if metadata.average_fps else ""
+    emit(row(f"VideoDecoder({_quoted(file)})", f"{metadata.width}x{metadata.height}{fps}", elapsed))
+
+    middle = num_frames // 2
+    frame, elapsed = _timed(lambda: decoder.get_frame_at(middle))
+    emit(row(f"decoder.get_frame_at({middle})", f"{_shape(frame.data)} at {_text.seconds(frame.pts_seconds)}", elapsed))
+
+    when = round(metadata.begin_stream_seconds + 0.7 * (metadata.duration_seconds or 0.0), 3)
+    when = max(when, metadata.begin_stream_seconds)
+    frame, elapsed = _timed(lambda: decoder.get_frame_played_at(when))
+    call = f"decoder.get_frame_played_at({_text.decimal(when)})"
+    emit(row(call, f"{_shape(frame.data)} at {_text.seconds(frame.pts_seconds)}", elapsed))
+
+    step = max(num_frames // 10, 1)
+    spread, elapsed = _timed(lambda: decoder[::step])
+    emit(row(f"decoder[::{step}]", f"{_shape(spread)} {spread.dtype}", elapsed))
+
+    length = min(_FRAMES_PER_CLIP, num_frames)
+    clips, elapsed = _timed(lambda: clips_at_random_indices(decoder, num_clips=4, num_frames_per_clip=length))
+    emit(row("clips_at_random_indices(decoder, ...)", _shape(clips.data), elapsed))
+
+    every = max((metadata.duration_seconds or 0.0) / 4, 1e-3)
+    clips, elapsed = _timed(
+        lambda: clips_at_regular_timestamps(decoder, seconds_between_clip_starts=every, num_frames_per_clip=length)
+    )
+    emit(row("clips_at_regular_timestamps(decoder, ...)", _shape(clips.data), elapsed))
+    return decoder
+
+
+def _check_linear(file: str) -> tuple[bool, str]:
+    comparison = compare(file, None, num_singles=_NUM_FRAMES_COMPARED, seed=0)
+    fetched = sum(check.num_frames for check in comparison.checks)
+    ways = ", ".join(check.kind for check in comparison.checks)
+    found = "equal" if comparison.identical else f"{comparison.num_mismatches} of them do not equal"
+    return comparison.identical, f"{fetched} frames, fetched {ways}, {found} a linear decode, bit for bit"
+
+
+def _check_pickle(decoder: VideoDecoder) -> tuple[bool, str]:
+    pickled = pickle.dumps(decoder)
+    last = len(decoder) - 1
+    with pickle.loads(pickled) as copy:
+        is_right = len(copy) == len(decoder) and torch.equal(copy[last], decoder[last])
+    return is_right, f"a pickled decoder ({_text.byte_size(len(pickled))}) opens again and gives the same frames"
+
+
+def _check_loader(file: str) -> tuple[bool, str]:
+    """Batches from worker processes against the same clips decoded here."""
+    with VideoDecoder(file) as decoder:
+        size = small_size(decoder.metadata.height or 1, decoder.metadata.width or 1)
+        num_frames = len(decoder)
+    length = min(_FRAMES_PER_CLIP, num_frames)
+    starts = torch.linspace(0, num_frames - length, _NUM_CLIPS).long().tolist()
+    dataset = ClipDataset(VideoDecoder(file, transforms=[Resize(size)]), starts, length)
+    # Spawned workers share nothing with this process: the decoder reaches them pickled, on every system.
+    loader = DataLoader(dataset, _BATCH_SIZE, shuffle=True, num_workers=_NUM_WORKERS, multiprocessing_context="spawn")
+    begin = time.perf_counter()
+    batches = [(time.perf_counter() - begin, *batch) for batch in loader]
+    first, total, shape = batches[0][0], batches[-1][0], _shape(batches[0][2])
+    emit(row(f"DataLoader(dataset, num_workers={_NUM_WORKERS})", f"{len(batches)} x {shape}", total))
+    emit(row("  until the first batch", "", first))
+    rows = [number for _, numbers, _, _ in batches for number in numbers.tolist()]
+    is_right = sorted(rows) == list(range(len(dataset))) and all(
+        torch.equal(clip, dataset[number][1]) and torch.equal(pts_seconds, dataset[number][2])
+        for _, numbers, clips, times in batches
+        for number, clip, pts_seconds in zip(numbers.tolist(), clips, times, strict=True)
+    )
+    return is_right, f"{len(rows)} clips from {_NUM_WORKERS} worker processes equal those decoded in this one"
+
+
+def small_size(height: int, width: int) -> tuple[int, int]:
+    """(height, width) with a short side for training, in the shape of the picture; never enlarged.
+
+    >>> small_size(360, 640), small_size(100, 50)
+    ((144, 256), (100, 50))
+    """
+    scale = min(_SHORT_SIDE / min(height, width), 1.0)
+    return round(height * scale), round(width * scale)
+
+
+def _shape(tensor: Tensor) -> str:
+    return f"({', '.join(map(str, tensor.shape))})"
+
+
+def _quoted(file: str) -> str:
+    return repr(_text.shorten(file.rsplit("/", 1)[-1], 24))

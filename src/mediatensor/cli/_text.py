@@ -1,0 +1,154 @@
+"""Facts to text: the pure formatting that all commands share.
+
+Numbers keep the precision that identifies a frame (milliseconds) and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+__all__ = [
+    "bit_rate",
+    "byte_size",
+    "clock",
+    "columns",
+    "count",
+    "decimal",
+    "duration",
+    "one_line",
+    "ratio",
+    "seconds",
+    "shorten",
+]
+
+
+def decimal(value: float, digits: int = 3) -> str:
+    """``value`` with at most ``digits`` decimals and no trailing zeros.
+
+    >>> decimal(30.0), decimal(29.97003), decimal(-0.0001)
+    ('30', '29.97', '0')
+    """
+    text = f"{value:.{digits}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def seconds(value: float | None) -> str:
+    """A time in seconds, to the millisecond; a shorter one to three digits, so that it never reads as 0.
+
+    >>> seconds(9.5), seconds(0.00025), seconds(None)
+    ('9.5 s', '0.00025 s', 'unknown')
+    """
+    if value is None:
+        return "unknown"
+    return f"{decimal(value)} s" if value == 0 or abs(value) >= 0.001 else f"{value:.3g} s"
+
+
+def duration(value: float) -> str:
+    """How long something took, to about three digits.
+
+    >>> duration(0.00042), duration(0.0123), duration(3.14159)
+    ('0.42 ms', '12.3 ms', '3.14 s')
+    """
+    return f"{value:.3g} s" if value >= 0.9995 else f"{value * 1000:.3g} ms"
+
+
+def clock(value: float) -> str:
+    """A time as ``minutes:seconds``, with hours where there are any.
+
+    >>> clock(9.8675), clock(3723.5), clock(-0.04), clock(59.9996)
+    ('0:09.868', '1:02:03.500', '-0:00.040', '1:00.000')
+    """
+    # Whole milliseconds first: rounding the seconds last would print 0:60.000.
+    milliseconds = round(abs(value) * 1000)
+    sign = "-" if value < 0 and milliseconds else ""
+    minutes, milliseconds = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    rest = f"{milliseconds // 1000:02d}.{milliseconds % 1000:03d}"
+    return f"{sign}{hours}:{minutes:02d}:{rest}" if hours else f"{sign}{minutes}:{rest}"
+
+
+def _with_prefix(value: float, unit: str) -> str:
+    for prefix in ("", "k", "M", "G"):
+        if abs(value) < 999.5:
+            return f"{value:.3g} {prefix}{unit}"
+        value /= 1000
+    return f"{value:.3g} T{unit}"
+
+
+def byte_size(value: float | None) -> str:
+    """A number of bytes in decimal units.
+
+    >>> byte_size(715), byte_size(418_234), byte_size(None)
+    ('715 B', '418 kB', 'unknown')
+    """
+    return "unknown" if value is None else _with_prefix(value, "B")
+
+
+def bit_rate(value: float | None) -> str:
+    """Bits per second in decimal units.
+
+    >>> bit_rate(986_400)
+    '986 kb/s'
+    """
+    return "unknown" if value is None else _with_prefix(value, "b/s")
+
+
+def ratio(value: Fraction) -> str:
+    """A fraction in the notation of aspect ratios.
+
+    >>> ratio(Fraction(64, 45))
+    '64:45'
+    """
+    return f"{value.numerator}:{value.denominator}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun, in the plural where it is one.
+
+    >>> count(1, "frame"), count(300, "frame"), count(0, "batch")
+    ('1 frame', '300 frames', '0 batches')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith(('ch', 's')) else 's'}"
+
+
+def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
+    """Rows of cells as lines of left-aligned columns; the last cell of a row may be as long as it likes.
+
+    >>> columns([("codec", "h264"), ("frame rate", "30 fps")])
+    ['  codec       h264', '  frame rate  30 fps']
+    """
+    table = list(rows)
+    widths: dict[int, int] = {}
+    for row in table:
+        for position, cell in enumerate(row[:-1]):
+            widths[position] = max(widths.get(position, 0), len(cell))
+    return [
+        (" " * indent + "  ".join([*(cell.ljust(widths[i]) for i, cell in enumerate(row[:-1])), row[-1]])).rstrip()
+        for row in table
+    ]
+
+
+def shorten(text: str, length: int) -> str:
+    """``text`` cut in its middle to ``length`` characters; the end stays, for it tells files apart.
+
+    >>> shorten("a_rather_long_name.mp4", 12)
+    'a_rat....mp4'
+    """
+    if len(text) <= length:
+        return text
+    kept = max(length - 3, 2)
+    return f"{text[: (kept + 1) // 2]}...{text[len(text) - kept // 2 :]}"
+
+
+def one_line(text: str) -> str:
+    """``text`` without line breaks and control characters, for messages that promise to be one line.
+
+    >>> one_line("no such file: a\\nb")
+    'no such file: a b'
+    """
+    return "".join(c if c.isprintable() else " " for c in text).strip()

@@ -1,0 +1,113 @@
+"""``mediatensor verify``: the user's own proof that random access gives the frames of a linear decode."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from . import _text
+from ._comparison import CheckResult, Comparison, Mismatch, compare
+from ._console import emit, emit_json, non_negative_int, positive_int
+
+__all__ = ["add_parser", "describe", "report"]
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "verify",
+        help="is every frame, fetched at random, that of a full linear decode?",
+        description=(
+            "Decode a video once from its first packet to its last, with no seek, no index and one thread. Then fetch\n"
+            "frames out of order - one by one, by time, in pairs, in batches, in clips, backwards - and compare each\n"
+            "with the linear decode, bit for bit. The exit code is 1 if anything differs."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor verify talk.mp4\n"
+            "  mediatensor verify talk.mp4 --all             every frame one by one (slow for long videos)\n"
+            "  mediatensor verify talk.mp4 --json | jq .identical\n"
+            "\n"
+            "The JSON of --json: file, stream_index, seed, num_frames_at_open, num_frames, num_frames_linear,\n"
+            "checks[] (kind, num_requests, num_frames, num_mismatches), identical, num_mismatches,\n"
+            "mismatches[] (the first ones: kind, frame_index, expected_pts_seconds, pts_seconds,\n"
+            "max_abs_difference, is_frame, reason; null means unknown).\n"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE", help="a video file or an URL")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument(
+        "--frames", type=positive_int, default=300, metavar="N",
+        help="how many frames to fetch one by one; the other ways fetch about as many (default: 300)",
+    )  # fmt: skip
+    amount.add_argument("--all", action="store_true", help="fetch every frame one by one")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the random order (default: 0)")
+    parser.add_argument("--stream", type=non_negative_int, metavar="N", help="the video stream's index (default: best)")
+    parser.add_argument("--json", action="store_true", help="print JSON (described below)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    comparison = compare(args.file, args.stream, num_singles=None if args.all else args.frames, seed=args.seed)
+    if args.json:
+        emit_json(report(comparison))
+    else:
+        emit(describe(comparison))
+    return 0 if comparison.identical else 1
+
+
+def report(comparison: Comparison) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    totals = {"identical": comparison.identical, "num_mismatches": comparison.num_mismatches}
+    return {**vars(comparison), **totals}
+
+
+def describe(comparison: Comparison) -> str:
+    """The comparison as text for people."""
+    rows = [
+        ("linear decode", _text.count(comparison.num_frames_linear, "frame")),
+        ("decoder", _count_text(comparison)),
+        *((check.kind, _check_text(check)) for check in comparison.checks),
+    ]
+    lines = [f"{comparison.file}, video stream {comparison.stream_index}", *_text.columns(rows)]
+    if comparison.mismatches:
+        lines.append(f"first mismatches (of {comparison.num_mismatches})")
+        lines += [f"  {_mismatch_text(mismatch)}" for mismatch in comparison.mismatches]
+    if comparison.identical:
+        fetched = sum(check.num_frames for check in comparison.checks)
+        lines.append(f"identical: {_text.count(fetched, 'fetched frame')}, bit for bit, each at its time")
+    else:
+        lines.append("NOT identical")
+    return "\n".join(lines)
+
+
+def _count_text(comparison: Comparison) -> str:
+    text = _text.count(comparison.num_frames, "frame")
+    if comparison.num_frames_at_open != comparison.num_frames:
+        text += f" ({comparison.num_frames_at_open} before it met what does not decode)"
+    if comparison.num_frames != comparison.num_frames_linear:
+        text += ", DIFFERENT"
+    return text
+
+
+def _check_text(check: CheckResult) -> str:
+    frames = _text.count(check.num_frames, "frame")
+    calls = "" if check.num_requests == check.num_frames else f" in {_text.count(check.num_requests, 'call')}"
+    verdict = "all identical" if check.num_mismatches == 0 else f"{check.num_mismatches} DIFFERENT"
+    return f"{frames}{calls}, {verdict}"
+
+
+def _mismatch_text(mismatch: Mismatch) -> str:
+    parts = [f"frame {mismatch.frame_index} ({mismatch.kind}): {mismatch.reason}"]
+    if mismatch.pts_seconds is not None:
+        parts.append(f"pts {_pts(mismatch.pts_seconds)} (linear {_pts(mismatch.expected_pts_seconds)})")
+    if mismatch.max_abs_difference is not None:
+        parts.append(f"largest difference {mismatch.max_abs_difference}")
+    if mismatch.is_frame not in (None, mismatch.frame_index):
+        parts.append(f"these are the pixels of frame {mismatch.is_frame}")
+    return ", ".join(parts)
+
+
+def _pts(value: float | None) -> str:
+    # To the microsecond, for neighbouring frames may be less than a millisecond apart.
+    return "none" if value is None else f"{_text.decimal(value, 6)} s"

@@ -1,0 +1,317 @@
+"""Running a plan: seek, feed packets, and hand out exactly the frames that were asked for.
+
+The index says which frames must come out, and every frame that does is checked against it::
+
+    index from packets   frame by frame, the pts must be the next one of the index; if not, `IndexDoubtError`
+    settled index        the frame's pts and fingerprint must be those of a frame of the linear decode
+    the user's table     the frame's pts must be in the table; others are passed over
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
+from ..errors import ReadError
+from ._frame_index import NO_PTS, FrameIndex
+from ._plan import Segment, make_plan
+
+__all__ = ["FrameStream", "IndexDoubtError", "MissingFrameError"]
+
+# A frame that did not come out this many packets after its time will not come. Codecs hold back far fewer.
+_HORIZON = 64
+
+
+class IndexDoubtError(Exception):
+    """What came out of the codec is not what the packets promised."""
+
+
+class MissingFrameError(Exception):
+    """A frame did not come out of the codec; carries its ordinal."""
+
+    def __init__(self, ordinal: int) -> None:
+        super().__init__(ordinal)
+        self.ordinal = ordinal
+
+
+class FrameStream:
+    """A reader and the state of its codec: which frame comes out next."""
+
+    def __init__(self, reader: VideoReader, num_threads: int) -> None:
+        self.reader = reader
+        self._num_threads = num_threads
+        self._held_packet: Any = None
+        self._frames: Iterator[Any] = iter(())
+        self._at_end = False
+        self._num_fed = 0
+        self._seek_by_dts = False
+        #: Ordinal of the frame that comes out next, ``None`` before the first start and after a failure.
+        self.position: int | None = None
+        self._started_at_pts = NO_PTS
+        self._index: FrameIndex | None = None
+        self._lookup: dict[tuple[int, int], list[int]] = {}
+        self._useless_entries: set[int] = set()
+
+    def frames(self, index: FrameIndex, ordinals: list[int]) -> Iterator[tuple[int, Any]]:
+        """The wanted frames as (ordinal, frame), each before the next one is decoded.
+
+        Args:
+            index: The frames of the stream.
+            ordinals: Ascending, without duplicates.
+
+        Raises:
+            IndexDoubtError: if an index made from packets turns out not to hold.
+            MissingFrameError: if a frame of a settled index or of the user's table does not come out.
+            ReadError: if the source cannot be read.
+        """
+        self._use(index)
+        patience = self.reader.reorder_depth + max(0, self._num_threads - 1)
+        for segment in make_plan(index, ordinals, self.position, patience):
+            yield from self._run(index, segment)
+
+    def reset(self) -> None:
+        """Forget where the codec stands, because somebody else reads from the reader."""
+        self.position = None
+        self._frames = iter(())
+
+    def _use(self, index: FrameIndex) -> None:
+        if index is self._index:
+            return
+        self._index = index
+        self.position = None
+        self._lookup = _lookup_table(index)
+        self._useless_entries = set()
+        if index.settled or index.is_authoritative:
+            self.reader.decode_leniently()
+
+    def _run(self, index: FrameIndex, segment: Segment) -> Iterator[tuple[int, Any]]:
+        wanted = set(segment.ordinals)
+        entry = index.entry_for(index.frame_of(segment.ordinals[0]))
+        planned = None if segment.entry is None else entry
+        if index.settled:
+            yield from self._run_settled(index, wanted, dict.fromkeys((planned, entry)))
+        elif index.is_authoritative:
+            yield from self._run_from(index, wanted, planned)
+        else:
+            yield from self._run_promised(index, wanted, planned, entry)
+        if wanted:
+            self.position = None
+            raise MissingFrameError(min(wanted))
+
+    def _run_from(self, index: FrameIndex, wanted: set[int], entry: int | None) -> Iterator[tuple[int, Any]]:
+        if entry is not None:
+            self._start(index, entry)
+        yield from self._collect(index, wanted)
+
+    def _run_promised(
+        self, index: FrameIndex, wanted: set[int], planned: int | None, entry: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Run on an index made from packets.
+
+        The codec may need pictures before a key frame after all: at some ends of open GOPs it refuses packets for lack
+        of them. So what goes wrong is tried once more from the entry before.
+        """
+        while planned in self._useless_entries:
+            planned -= 1
+        try:
+            yield from self._run_from(index, wanted, planned)
+        except IndexDoubtError:
+            if entry == 0:
+                raise
+            self._useless_entries.add(entry)
+            yield from self._run_from(index, wanted, entry - 1)
+
+    def _run_settled(
+        self, index: FrameIndex, wanted: set[int], entries: Iterable[int | None]
+    ) -> Iterator[tuple[int, Any]]:
+        """Run on a settled index: splices and damage can make entries useless; from the beginning every frame comes."""
+        for entry in entries:
+            yield from self._run_from(index, wanted, entry)
+            if not wanted:
+                return
+        self.reader.reopen()  # what a codec has seen before can show in how it conceals damage
+        self._start(index, 0)
+        yield from self._collect_by_count(wanted)
+
+    def _collect(self, index: FrameIndex, wanted: set[int]) -> Iterator[tuple[int, Any]]:
+        """Decode until every wanted frame came out or none is to be expected any more; empties ``wanted``."""
+        while wanted:
+            frame = self._next_frame()
+            if frame is None:
+                self._check_end(index)
+                return
+            ordinal = self._identify(index, frame)
+            if ordinal is not None:
+                self.position = ordinal + 1
+                if ordinal in wanted:
+                    wanted.discard(ordinal)
+                    yield ordinal, frame
+            if wanted and self._is_past(index, min(wanted)):
+                return
+
+    def _collect_by_count(self, wanted: set[int]) -> Iterator[tuple[int, Any]]:
+        """From the beginning, every frame is what a linear decode gives, even if codecs conceal damage at random."""
+        for ordinal in range(max(wanted) + 1):
+            frame = self._next_frame()
+            if frame is None:
+                return
+            self.position = ordinal + 1
+            if ordinal in wanted:
+                wanted.discard(ordinal)
+                yield ordinal, frame
+
+    def _identify(self, index: FrameIndex, frame: Any) -> int | None:
+        """The ordinal of a frame, or ``None`` for one that is to be passed over."""
+        pts = NO_PTS if frame.pts is None else frame.pts
+        if index.settled:
+            candidates = self._lookup.get((pts, fingerprint(frame)), [])
+            later = [ordinal for ordinal in candidates if self.position is None or ordinal >= self.position]
+            return next(iter(later or candidates), None)
+        if index.is_authoritative:
+            return next(iter(self._lookup.get((pts, 0), ())), None)
+        return self._identify_next(index, frame, pts)
+
+    def _identify_next(self, index: FrameIndex, frame: Any, pts: int) -> int | None:
+        if pts == self._started_at_pts and not is_key_frame(frame):
+            raise IndexDoubtError("packets flagged as key frames that are none")
+        expected = self.position
+        assert expected is not None
+        if frame.is_corrupt:
+            raise IndexDoubtError("frames that the codec flags as damaged")
+        if expected >= len(index) or pts != index.pts[expected]:
+            raise IndexDoubtError("frames that do not come out in the order of the packets' times")
+        return expected
+
+    def _check_end(self, index: FrameIndex) -> None:
+        if not (index.settled or index.is_authoritative):
+            raise IndexDoubtError("packets that give no frame")
+        self.position = None
+
+    def _is_past(self, index: FrameIndex, ordinal: int) -> bool:
+        if index.num_packets is None:
+            return False
+        return self._num_fed > int(index.num_packets[index.frame_of(ordinal)]) + _HORIZON
+
+    # Feeding
+
+    def _next_frame(self) -> Any | None:
+        """The next frame of the codec, ``None`` at the end of the stream."""
+        while True:
+            frame = next(self._frames, None)
+            if frame is not None:
+                return frame
+            if self._at_end:
+                return None
+            self._feed()
+
+    def _feed(self) -> None:
+        index = self._index
+        assert index is not None
+        packet = self._take_packet(index)
+        if packet is None:
+            self._at_end = True
+        else:
+            self._num_fed += 1
+            if self._is_leading(index, packet):
+                return
+        try:
+            self._frames = iter(self.reader.decode(packet))
+        except UndecodablePacketError:
+            if not (index.settled or index.is_authoritative):
+                raise IndexDoubtError("packets that the codec cannot decode") from None
+
+    def _is_leading(self, index: FrameIndex, packet: Any) -> bool:
+        """Whether a picture is shown before the entry that decoding started at, and follows it in the file.
+
+        It may refer to pictures before the entry, which the codec does not have; what is shown after the entry does not
+        refer to it, or the entry would be none.
+        """
+        if index.settled or index.is_authoritative or packet.pts is None:
+            return False
+        return bool(packet.pts < self._started_at_pts)
+
+    def _take_packet(self, index: FrameIndex) -> Any | None:
+        if self._held_packet is not None:
+            packet, self._held_packet = self._held_packet, None
+            return packet
+        return self._read_packet(index)
+
+    def _read_packet(self, index: FrameIndex) -> Any | None:
+        try:
+            return self.reader.read_packet()
+        except ReadError:
+            if index.is_cut_short:
+                return None  # where a linear decode ends, too
+            raise
+
+    # Seeking
+
+    def _start(self, index: FrameIndex, entry: int) -> None:
+        """Make the packet of ``entry`` the next one to be fed."""
+        self._frames = iter(())
+        self._held_packet = None
+        self._at_end = False
+        if not (entry == 0 and self.reader.is_fresh) and not self._seek(index, entry):
+            self.reader.reopen()
+            self._skip_packets(index, entry)
+        self._num_fed = max(0, int(index.entry_packet[entry]))
+        self._started_at_pts = int(index.entry_pts[entry])
+        first = int(np.searchsorted(index.pts, self._started_at_pts))
+        self.position = None if index.settled or index.is_authoritative else first
+
+    def _seek(self, index: FrameIndex, entry: int) -> bool:
+        """Seek by the container's own means, and prove from the packets that it landed on or before the entry."""
+        if self.reader.has_no_timestamps:
+            return False  # they are made up while reading, and differ after a seek
+        by_pts, by_dts = int(index.entry_pts[entry]), int(index.entry_dts[entry])
+        for by_decoding_time in (self._seek_by_dts, not self._seek_by_dts):
+            timestamp = by_dts if by_decoding_time else by_pts
+            if timestamp != NO_PTS and self.reader.seek(timestamp) and self._find_entry(index, entry):
+                self._seek_by_dts = by_decoding_time
+                return True
+        return False
+
+    def _find_entry(self, index: FrameIndex, entry: int) -> bool:
+        """Read up to the packet of ``entry``; ``False`` if a later key frame comes first."""
+        while True:
+            packet = self._read_packet(index)
+            if packet is None:
+                return False
+            if not packet.is_keyframe and entry != 0:  # a stream may begin with another kind of packet
+                continue
+            if packet.pts == index.entry_pts[entry] and _same_place(packet.pos, int(index.entry_position[entry])):
+                self._held_packet = packet
+                return True
+            if packet.is_keyframe and packet.pts is not None and packet.pts > index.entry_pts[entry]:
+                return False
+
+    def _skip_packets(self, index: FrameIndex, entry: int) -> None:
+        """From the beginning of the stream, pass over the packets before ``entry``."""
+        if index.entry_packet[entry] < 0:
+            self._find_entry(index, entry)
+            return
+        for _ in range(int(index.entry_packet[entry])):
+            self._read_packet(index)
+
+
+def _same_place(position: int | None, expected: int) -> bool:
+    return position is None or position < 0 or expected < 0 or position == expected
+
+
+def _lookup_table(index: FrameIndex) -> dict[tuple[int, int], list[int]]:
+    """Ordinals by what identifies a frame: pts and fingerprint, or pts alone in a user's table."""
+    table: dict[tuple[int, int], list[int]] = {}
+    if index.settled:
+        assert index.codec_pts is not None
+        assert index.fingerprint is not None
+        keys = zip(index.codec_pts.tolist(), index.fingerprint.tolist(), strict=True)
+    elif index.is_authoritative:
+        keys = zip(index.pts.tolist(), [0] * len(index), strict=True)
+    else:
+        return table
+    for key, ordinal in sorted(zip(keys, index.ordinal.tolist(), strict=True), key=lambda item: item[1]):
+        table.setdefault(key, []).append(ordinal)
+    return table

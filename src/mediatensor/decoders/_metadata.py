@@ -1,0 +1,261 @@
+"""What a stream is, in the terms that users know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from .._pyav import ContainerFacts, StreamFacts, read_container_facts
+from .._source import make_source
+from ._frame_index import FrameIndex
+
+__all__ = [
+    "AudioStreamHeaderMetadata",
+    "ContainerMetadata",
+    "StreamMetadata",
+    "VideoStreamHeaderMetadata",
+    "VideoStreamMetadata",
+    "get_container_metadata",
+    "video_stream_metadata",
+]
+
+
+class _Printed:
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__}:"]
+        lines += [f"  {spec.name}: {getattr(self, spec.name)}" for spec in fields(self)]  # type: ignore[arg-type]
+        return "\n".join(lines)
+
+
+@dataclass(repr=False)
+class StreamMetadata(_Printed):
+    """What every kind of stream has. Unknown values are ``None``.
+
+    Attributes:
+        duration_seconds_from_header: Duration in seconds, as the container states it.
+        begin_stream_seconds_from_header: Start time in seconds, as the container states it.
+        bit_rate: Bits per second.
+        codec: FFmpeg's name of the codec.
+        stream_index: Index among all streams of the container.
+        media_type: ``"video"``, ``"audio"``, ``"subtitle"``, ``"data"``, ``"attachment"`` or ``"unknown"``.
+    """
+
+    duration_seconds_from_header: float | None
+    begin_stream_seconds_from_header: float | None
+    bit_rate: float | None
+    codec: str | None
+    stream_index: int
+    media_type: str
+
+
+@dataclass(repr=False)
+class VideoStreamHeaderMetadata(StreamMetadata):
+    """What the header of a video stream says.
+
+    Attributes:
+        width: Width in pixels as shown, that is after rotation where it is known.
+        height: Height in pixels as shown.
+        num_frames_from_header: Number of frames, as the container states it.
+        average_fps_from_header: Frames per second, as the container states it.
+        pixel_aspect_ratio: Width of a pixel over its height.
+        rotation: Counter-clockwise angle in degrees at which the picture is shown.
+        color_primaries: FFmpeg's name, such as ``"bt709"``.
+        color_space: FFmpeg's name of the YCbCr matrix.
+        color_transfer_characteristic: FFmpeg's name, such as ``"smpte2084"``.
+        pixel_format: FFmpeg's name of the stored pixel format.
+    """
+
+    width: int | None
+    height: int | None
+    num_frames_from_header: int | None
+    average_fps_from_header: float | None
+    pixel_aspect_ratio: Fraction | None
+    rotation: float | None
+    color_primaries: str | None
+    color_space: str | None
+    color_transfer_characteristic: str | None
+    pixel_format: str | None
+
+
+@dataclass(repr=False)
+class VideoStreamMetadata(VideoStreamHeaderMetadata):
+    """What is known of the stream of a `VideoDecoder`.
+
+    Attributes:
+        begin_stream_seconds_from_content: Time of the first frame in seconds, from the index; ``None`` without one.
+        end_stream_seconds_from_content: Time at which the last frame ends, from the index.
+        num_frames_from_content: Number of frames in the index.
+        duration_seconds: From the content if it is known, else from the header.
+        begin_stream_seconds: From the content, else from the header, else 0.
+        end_stream_seconds: From the content, else begin + duration.
+        num_frames: From the content, else from the header, else duration times rate.
+        average_fps: Frames per second: from the content, else from the header.
+    """
+
+    begin_stream_seconds_from_content: float | None
+    end_stream_seconds_from_content: float | None
+    num_frames_from_content: int | None
+    duration_seconds: float | None
+    begin_stream_seconds: float
+    end_stream_seconds: float | None
+    num_frames: int | None
+    average_fps: float | None
+
+
+@dataclass(repr=False)
+class AudioStreamHeaderMetadata(StreamMetadata):
+    """What the header of an audio stream says.
+
+    Attributes:
+        sample_rate: Samples per second.
+        num_channels: Number of channels.
+        sample_format: FFmpeg's name of the sample format, such as ``"fltp"``.
+    """
+
+    sample_rate: int | None
+    num_channels: int | None
+    sample_format: str | None
+
+
+@dataclass(repr=False)
+class ContainerMetadata(_Printed):
+    """What the headers of a container say.
+
+    Attributes:
+        duration_seconds_from_header: Duration in seconds.
+        bit_rate_from_header: Bits per second of the whole file.
+        best_video_stream_index: The video stream that is decoded by default; ``None`` if there is none.
+        best_audio_stream_index: The same for audio.
+        streams: One entry a stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata` or `StreamMetadata`.
+        format_name: FFmpeg's name of the container format.
+    """
+
+    duration_seconds_from_header: float | None
+    bit_rate_from_header: float | None
+    best_video_stream_index: int | None
+    best_audio_stream_index: int | None
+    streams: list[StreamMetadata]
+    format_name: str
+
+
+def get_container_metadata(source: object) -> ContainerMetadata:
+    """Read the headers of a file: nothing is scanned and nothing decoded.
+
+    Args:
+        source: Whatever `VideoDecoder` takes.
+
+    Raises:
+        OpenError, SourceNotFoundError, SourceTypeError: if the source cannot be opened.
+
+    Example:
+        >>> metadata = get_container_metadata("video.mp4")  # doctest: +SKIP
+        >>> metadata.streams[metadata.best_video_stream_index].codec  # doctest: +SKIP
+        'h264'
+    """
+    return container_metadata(read_container_facts(make_source(source)))
+
+
+def container_metadata(facts: ContainerFacts) -> ContainerMetadata:
+    return ContainerMetadata(
+        duration_seconds_from_header=facts.duration_seconds,
+        bit_rate_from_header=facts.bit_rate,
+        best_video_stream_index=facts.best_video_stream_index,
+        best_audio_stream_index=facts.best_audio_stream_index,
+        streams=[_stream_header(stream) for stream in facts.streams],
+        format_name=facts.format_name,
+    )
+
+
+def _stream_header(facts: StreamFacts) -> StreamMetadata:
+    if facts.media_type == "video":
+        return VideoStreamHeaderMetadata(**_common(facts), **_video_header(facts, rotation=None, size=None))
+    if facts.media_type == "audio":
+        return AudioStreamHeaderMetadata(
+            **_common(facts),
+            sample_rate=facts.sample_rate,
+            num_channels=facts.num_channels,
+            sample_format=facts.sample_format,
+        )
+    return StreamMetadata(**_common(facts))
+
+
+def _common(facts: StreamFacts) -> dict[str, Any]:
+    return {
+        "duration_seconds_from_header": facts.duration_seconds,
+        "begin_stream_seconds_from_header": facts.start_seconds,
+        "bit_rate": facts.bit_rate,
+        "codec": facts.codec,
+        "stream_index": facts.index,
+        "media_type": facts.media_type,
+    }
+
+
+def _video_header(facts: StreamFacts, rotation: float | None, size: tuple[int, int] | None) -> dict[str, Any]:
+    height, width = size or (facts.height, facts.width)
+    return {
+        "width": width,
+        "height": height,
+        "num_frames_from_header": facts.num_frames,
+        "average_fps_from_header": float(facts.frame_rate) if facts.frame_rate else None,
+        "pixel_aspect_ratio": facts.pixel_aspect_ratio,
+        "rotation": rotation,
+        "color_primaries": facts.color_primaries,
+        "color_space": facts.color_space,
+        "color_transfer_characteristic": facts.color_transfer_characteristic,
+        "pixel_format": facts.pixel_format,
+    }
+
+
+def video_stream_metadata(
+    facts: StreamFacts,
+    container_duration_seconds: float | None,
+    *,
+    rotation: float | None,
+    size: tuple[int, int] | None,
+    index: FrameIndex | None,
+) -> VideoStreamMetadata:
+    """The metadata of a decoder.
+
+    Args:
+        facts: The header of the stream.
+        container_duration_seconds: For streams that state no duration of their own.
+        rotation: Counter-clockwise angle of the display matrix, if there is one.
+        size: (height, width) as shown; ``None`` if no frame was seen.
+        index: The frames, if they were counted.
+    """
+    header = {**_common(facts), **_video_header(facts, rotation, size)}
+    if index is not None:
+        begin, end = index.begin_seconds, index.end_seconds
+        return VideoStreamMetadata(
+            **header,
+            begin_stream_seconds_from_content=begin,
+            end_stream_seconds_from_content=end,
+            num_frames_from_content=len(index),
+            duration_seconds=end - begin,
+            begin_stream_seconds=begin,
+            end_stream_seconds=end,
+            num_frames=len(index),
+            average_fps=index.average_fps,
+        )
+    fps = header["average_fps_from_header"]
+    duration = facts.duration_seconds
+    if duration is None and facts.num_frames and isinstance(fps, float):
+        duration = facts.num_frames / fps
+    if duration is None:
+        duration = container_duration_seconds
+    begin = facts.start_seconds or 0.0
+    num_frames = facts.num_frames
+    if num_frames is None and duration is not None and isinstance(fps, float):
+        num_frames = int(fps * duration)
+    return VideoStreamMetadata(
+        **header,
+        begin_stream_seconds_from_content=None,
+        end_stream_seconds_from_content=None,
+        num_frames_from_content=None,
+        duration_seconds=duration,
+        begin_stream_seconds=begin,
+        end_stream_seconds=None if duration is None else begin + duration,
+        num_frames=num_frames,
+        average_fps=fps if isinstance(fps, float) else None,
+    )

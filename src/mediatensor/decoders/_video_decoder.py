@@ -1,0 +1,384 @@
+"""`VideoDecoder`: a video as a sequence of tensors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Literal, SupportsIndex, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._source import make_source
+from ..errors import DecodeError, InvalidArgumentError
+from ..frames import Frame, FrameBatch
+from ..transforms._decoder_transforms import resolve_transforms
+from . import _arguments as arguments
+from ._approximate import ApproximateFrames
+from ._assembly import ErrorPolicy, SizeChangePolicy
+from ._cpu_fallback import CpuFallbackStatus
+from ._exact import ExactFrames
+from ._frame_index import FrameIndex
+from ._frame_mappings import parse_frame_mappings
+from ._metadata import VideoStreamMetadata, video_stream_metadata
+from ._open_video import HandleSpec, OpenVideo, Wishes
+
+__all__ = ["VideoDecoder"]
+
+# Frames that `reversed` holds at a time, in bytes.
+_REVERSE_BYTES = 1 << 28
+
+
+class VideoDecoder:
+    """Decodes frames of a video by index or by time: exactly those, and as tensors.
+
+    **Frame i is the i-th frame of a full linear decode, in the order of presentation times**; random access gives
+    the same bits. To know that, the stream is read once, without decoding, when a frame or a count is first asked
+    for. Where packets and frames turn out to differ (field pictures, damage, spliced files, no time stamps at all) the
+    stream is decoded once to settle which frames there are. Frames that a codec drops without a packet showing it (lost
+    packets) are noticed when decoding meets them; from then on the length and the indices behind them are right.
+
+    Times: the frame *played at* t is the last one with pts <= t. In a gap that is the frame before the gap, for
+    every method.
+
+    A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads
+    at a time: every call works on a handle of its own, opened when it is needed. It keeps the file open; `close` it
+    or use it in a ``with`` statement to release the file early.
+
+    Args:
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as 1-D contiguous uint8
+            tensor, or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which stays open and
+            yours. URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
+        stream_index: Index of the video stream among all streams; by default the one FFmpeg thinks best.
+        dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
+        num_ffmpeg_threads: Codec threads. ``None`` takes the process's budget (`mediatensor.set_num_threads`), and 1
+            inside a DataLoader worker; 0 lets FFmpeg decide.
+        device: Where frames are put; ``None`` is torch's default device. Only the CPU is supported.
+        seek_mode: ``"exact"``, or ``"approximate"``: no scan; frame i is taken to be shown at begin + i / average fps
+            of the header, and the nearest frame is returned. With a variable frame rate, or a header that is wrong,
+            indices name other frames than in exact mode, and the number of frames is an estimate. Access by time is
+            not affected.
+        transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
+            and ``RandomCrop``, applied to every frame after rotation. Random ones draw once, here.
+        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits a component), or ``"auto"``:
+            float32 if the video has more than 8 bits a component.
+        custom_frame_mappings: Frames as ``ffprobe -show_frames -of json`` lists them, as JSON text or a file object;
+            replaces the scan. What the table says is believed.
+        on_error: What to do when a frame cannot be decoded. ``"raise"``: `DecodeError`. ``"skip"``: leave it out of
+            the batch. ``"nearest"``: put the nearest decodable frame in its place. With the latter two, frames that
+            the codec flags as damaged count as errors, too; with ``"raise"`` they are what a linear decode gives.
+            ``FrameBatch.replaced`` tells.
+        on_size_change: What to do when frames of a batch have different sizes. ``"raise"``: `SizeChangeError` that
+            names the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
+
+    Attributes:
+        stream_index: Index of the stream that is decoded.
+        metadata: `VideoStreamMetadata`.
+        frame_index: `FrameIndex`, the list of frames.
+        cpu_fallback: `CpuFallbackStatus`.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
+        StreamError: if there is no such video stream, or nothing in it can be decoded.
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> decoder = VideoDecoder("video.mp4")  # doctest: +SKIP
+        >>> decoder[0].shape, decoder[-1].dtype  # doctest: +SKIP
+        (torch.Size([3, 720, 1280]), torch.uint8)
+        >>> decoder[10:20:2].shape  # doctest: +SKIP
+        torch.Size([5, 3, 720, 1280])
+        >>> decoder.get_frame_played_at(1.5).pts_seconds  # doctest: +SKIP
+        1.48
+    """
+
+    def __init__(
+        self,
+        source: object,
+        *,
+        stream_index: int | None = None,
+        dimension_order: Literal["NCHW", "NHWC"] = "NCHW",
+        num_ffmpeg_threads: int | None = None,
+        device: str | torch.device | None = None,
+        seek_mode: Literal["exact", "approximate"] = "exact",
+        transforms: Sequence[object] | None = None,
+        output_dtype: torch.dtype | Literal["auto"] = torch.uint8,
+        custom_frame_mappings: Any = None,
+        on_error: ErrorPolicy = "raise",
+        on_size_change: SizeChangePolicy = "raise",
+    ) -> None:
+        arguments.check_choice("seek mode", seek_mode, ("exact", "approximate"))
+        is_approximate = seek_mode == "approximate"
+        mappings = _checked_mappings(custom_frame_mappings, is_approximate)
+        arguments.check_choice("dimension order", dimension_order, ("NCHW", "NHWC"))
+        arguments.check_num_threads(num_ffmpeg_threads)
+        arguments.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
+        arguments.check_choice("on_error", on_error, ("raise", "skip", "nearest"))
+        arguments.check_choice("on_size_change", on_size_change, ("raise", "scale"))
+        arguments.check_device(device)
+        self._video = OpenVideo(
+            HandleSpec(make_source(source), stream_index, num_ffmpeg_threads, is_approximate),
+            Wishes(dimension_order == "NCHW", on_error, on_size_change),
+        )
+        self._frames = ApproximateFrames(self._video) if is_approximate else ExactFrames(self._video, mappings)
+        self._metadata: tuple[FrameIndex | None, VideoStreamMetadata] | None = None
+        self.stream_index: int = self._video.facts.index
+        is_deep = (self._video.facts.bits_per_component or 8) > 8
+        self._video.convert_with(
+            resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else (),
+            is_float=output_dtype is torch.float32 or (output_dtype == "auto" and is_deep),
+        )
+
+    # What there is
+
+    def __len__(self) -> int:
+        """Number of frames: exact, or in approximate mode what the header suggests."""
+        return self._frames.num_frames
+
+    @property
+    def frame_index(self) -> FrameIndex:
+        """The frames of the stream; reading it scans the stream if that was not done yet.
+
+        Raises:
+            InvalidArgumentError: in approximate mode, which has no index.
+            StreamError: if there is no frame at all.
+        """
+        if isinstance(self._frames, ApproximateFrames):
+            raise InvalidArgumentError("There is no frame index with seek_mode='approximate'; use seek_mode='exact'.")
+        return self._frames.index
+
+    @property
+    def metadata(self) -> VideoStreamMetadata:
+        """What is known of the stream. Reading it decodes one frame, for the rotation, and in exact mode scans."""
+        index = None if isinstance(self._frames, ApproximateFrames) else self.frame_index
+        if self._metadata is None or self._metadata[0] is not index:  # the index may have been settled since
+            metadata = video_stream_metadata(
+                self._video.facts,
+                self._video.container_facts.duration_seconds,
+                rotation=self._video.rotation,
+                size=self._video.upright_size(),
+                index=index,
+            )
+            self._metadata = (index, metadata)
+        return self._metadata[1]
+
+    @property
+    def cpu_fallback(self) -> CpuFallbackStatus:
+        """Whether frames had to be decoded on the CPU although another device was asked for."""
+        return CpuFallbackStatus(status_known=True)
+
+    def _get_key_frame_indices(self) -> Tensor:
+        """Indices of the key frames, int64 (K,)."""
+        return self.frame_index.key_frame_indices
+
+    # By index
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Tensor: ...
+    @overload
+    def __getitem__(self, key: slice) -> Tensor: ...
+    def __getitem__(self, key: Any) -> Tensor:
+        """One frame (C, H, W) for an index, a batch (N, C, H, W) for a slice.
+
+        Raises:
+            OutOfRangeError: if an index is out of range.
+            InvalidArgumentError: if the step of a slice is not positive.
+            TypeError: if the key is neither a whole number nor a slice.
+        """
+        if isinstance(key, slice):
+            return self.get_frames_in_range(key.start, key.stop, key.step).data
+        if hasattr(key, "__index__"):
+            return self.get_frame_at(key).data
+        raise TypeError(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
+
+    def get_frame_at(self, index: SupportsIndex) -> Frame:
+        """The frame of an index.
+
+        Args:
+            index: From -len to len - 1.
+
+        Raises:
+            OutOfRangeError: if there is no such frame.
+            DecodeError: if it cannot be decoded; see ``on_error``.
+
+        Example:
+            >>> decoder.get_frame_at(0)  # doctest: +SKIP
+            Frame:
+              data (shape): torch.Size([3, 720, 1280])
+              pts_seconds: 0.0
+              duration_seconds: 0.04
+        """
+        return _only_frame(self.get_frames_at([index]))
+
+    def get_frames_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> FrameBatch:
+        """The frames of several indices, in the order asked for; each is decoded once.
+
+        Args:
+            indices: Whole numbers, in any order, with duplicates if need be; negative ones count from the end.
+
+        Raises:
+            OutOfRangeError: if one of them is out of range.
+            DecodeError: if one cannot be decoded; see ``on_error``.
+
+        Example:
+            >>> decoder.get_frames_at([0, -1, 5, 5]).data.shape  # doctest: +SKIP
+            torch.Size([4, 3, 720, 1280])
+        """
+        wanted = arguments.indices_of(indices)
+
+        def select(num_frames: int) -> list[int]:
+            return [arguments.valid_index(i, num_frames, self.stream_index) for i in wanted]
+
+        return self._frames.by_index(select)
+
+    def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
+        """The frames that the Python slice ``start:stop:step`` selects; an empty or reversed range is an empty batch.
+
+        Raises:
+            InvalidArgumentError: if ``step`` is not positive.
+
+        Example:
+            >>> len(decoder.get_frames_in_range(10, 20, 3))  # doctest: +SKIP
+            4
+        """
+        return self._frames.by_index(lambda num_frames: list(arguments.frame_range(start, stop, step, num_frames)))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Every frame in turn."""
+        i = 0
+        while i < len(self):
+            # A range and not an index: the stream may turn out to end earlier than its packets promise.
+            yield from self.get_frames_in_range(i, i + 1).data
+            i += 1
+
+    def __reversed__(self) -> Iterator[Tensor]:
+        """Every frame from the last to the first, decoded forward in batches of bounded size."""
+        stop = len(self)
+        height, width = self._video.output_size()
+        per_batch = max(1, _REVERSE_BYTES // (height * width * 3 * (4 if self._video.spec.is_float else 1)))
+        while stop > 0:
+            start = max(0, stop - per_batch)
+            yield from self[start:stop].flip(0)
+            stop = start
+
+    # By time
+
+    def get_frame_played_at(self, seconds: float) -> Frame:
+        """The frame that is shown at a time: the last one with pts <= ``seconds``.
+
+        Args:
+            seconds: In [begin_stream_seconds, end_stream_seconds).
+
+        Raises:
+            OutOfRangeError: if the time lies outside.
+            DecodeError: if the frame cannot be decoded; see ``on_error``.
+
+        Example:
+            >>> decoder.get_frame_played_at(1.5).pts_seconds  # doctest: +SKIP
+            1.48
+        """
+        return _only_frame(self.get_frames_played_at([seconds]))
+
+    def get_frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> FrameBatch:
+        """The frames that are shown at several times, in the order asked for; each is decoded once.
+
+        Args:
+            seconds: Times in [begin_stream_seconds, end_stream_seconds).
+
+        Raises:
+            OutOfRangeError: if one of them lies outside.
+            InvalidArgumentError: if they are not numbers.
+
+        Example:
+            >>> decoder.get_frames_played_at([0.0, 2.5]).pts_seconds  # doctest: +SKIP
+            tensor([0.0000, 2.4800], dtype=torch.float64)
+        """
+        return self._frames.by_time(arguments.seconds_of(seconds))
+
+    def get_frames_played_in_range(
+        self, start_seconds: float, stop_seconds: float, fps: float | None = None
+    ) -> FrameBatch:
+        """The frames that are shown within [start_seconds, stop_seconds).
+
+        The first is the one shown at ``start_seconds``, even if it started before; the last is the last one that
+        starts before ``stop_seconds``. With ``fps``, the frames shown at ``start_seconds + k / fps``; their pts are
+        those times and their durations 1 / fps.
+
+        Args:
+            start_seconds: In [begin_stream_seconds, end_stream_seconds).
+            stop_seconds: From ``start_seconds`` (an empty batch) to end_stream_seconds.
+            fps: Frames per second to resample to.
+
+        Raises:
+            OutOfRangeError: if a time lies outside.
+            InvalidArgumentError: if start > stop, or ``fps`` is not positive.
+
+        Example:
+            >>> decoder.get_frames_played_in_range(0.0, 1.0, fps=10).data.shape  # doctest: +SKIP
+            torch.Size([10, 3, 720, 1280])
+        """
+        if fps is None:
+            return self._frames.by_range(start_seconds, stop_seconds)
+        arguments.check_seconds_range(start_seconds, stop_seconds, *self._frames.span_seconds)
+        times = arguments.frame_rate_times(start_seconds, stop_seconds, fps)
+        return _resampled(self._frames.by_time(times), times, fps)
+
+    def get_all_frames(self, fps: float | None = None) -> FrameBatch:
+        """Every frame, or with ``fps`` the whole stream resampled to that rate."""
+        if fps is None:
+            return self.get_frames_in_range(None, None)
+        return self.get_frames_played_in_range(*self._frames.span_seconds, fps=fps)
+
+    # Life of the object
+
+    def close(self) -> None:
+        """Release the files. Decoding afterwards raises `ClosedError`; what is known of the stream stays readable."""
+        self._video.pool.close()
+
+    def __copy__(self) -> VideoDecoder:
+        """A decoder of the same source, with handles of its own."""
+        source = self._video.spec.source
+        return copy.deepcopy(self, {id(source): source})
+
+    def __enter__(self) -> VideoDecoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"VideoDecoder({self._video.name!r}, stream_index={self.stream_index})"
+
+
+def _checked_mappings(mappings: Any, is_approximate: bool) -> tuple[list[int], list[int], list[bool]] | None:
+    if mappings is None:
+        return None
+    if is_approximate:
+        raise InvalidArgumentError(
+            "custom_frame_mappings is incompatible with seek_mode='approximate'. Use seek_mode='exact' or no mappings."
+        )
+    return parse_frame_mappings(mappings)
+
+
+def _only_frame(batch: FrameBatch) -> Frame:
+    if len(batch) == 0:
+        report = batch.replaced[0]
+        raise DecodeError(
+            f"Frame {report.index} could not be decoded ({report.reason}), and on_error='skip' leaves nothing to "
+            "return; use on_error='nearest', or a method that returns a batch."
+        )
+    pts_seconds, duration_seconds = batch.pts_seconds[0].item(), batch.duration_seconds[0].item()
+    return Frame(batch.data[0], pts_seconds, duration_seconds, replaced=batch.replaced)
+
+
+def _resampled(batch: FrameBatch, times: NDArray[np.float64], fps: float) -> FrameBatch:
+    """The batch with the times of a resampled range; where frames were left out, the others keep theirs."""
+    left_out = {report.position for report in batch.replaced if report.used_index is None}
+    kept = [k for k in range(len(times)) if k not in left_out]
+    pts = torch.from_numpy(times)[kept]
+    return FrameBatch(batch.data, pts, torch.full_like(pts, 1 / fps), replaced=batch.replaced)

@@ -1,0 +1,73 @@
+"""The exceptions of mediatensor: one type for one condition, everywhere.
+
+Each type also derives from the built-in exceptions that other libraries raise for the same condition,
+so that ``except`` clauses written for them keep working:
+
+>>> issubclass(OutOfRangeError, IndexError) and issubclass(OutOfRangeError, RuntimeError)
+True
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ClosedError",
+    "DecodeError",
+    "InvalidArgumentError",
+    "MediaTensorError",
+    "MissingDependencyError",
+    "OpenError",
+    "OutOfRangeError",
+    "ReadError",
+    "SizeChangeError",
+    "SourceNotFoundError",
+    "SourceTypeError",
+    "StreamError",
+]
+
+
+class MediaTensorError(Exception):
+    """Base class of every exception that mediatensor raises on purpose."""
+
+
+class InvalidArgumentError(MediaTensorError, ValueError, RuntimeError):
+    """An argument has a value that is not accepted; the message names it and what is."""
+
+
+class OutOfRangeError(MediaTensorError, IndexError, ValueError, RuntimeError):
+    """A frame index or a time lies outside the stream."""
+
+
+class SourceTypeError(MediaTensorError, TypeError, RuntimeError):
+    """The source is of a type that cannot be read, or lacks a method that reading needs."""
+
+
+class OpenError(MediaTensorError, ValueError, RuntimeError):
+    """The source was found but is not media that FFmpeg can open."""
+
+
+class SourceNotFoundError(OpenError, FileNotFoundError):
+    """The path of the source does not exist."""
+
+
+class ReadError(MediaTensorError, OSError, RuntimeError):
+    """Reading the source failed: an I/O error, a closed file, or a ``read`` that breaks its contract."""
+
+
+class StreamError(MediaTensorError, ValueError, RuntimeError):
+    """The stream asked for does not exist, is of another type, or has nothing to decode."""
+
+
+class DecodeError(MediaTensorError, IndexError, RuntimeError):
+    """A frame that the index lists could not be decoded; the message names the frame."""
+
+
+class SizeChangeError(DecodeError, ValueError):
+    """Frames of one batch have different sizes; the message names the first one that differs."""
+
+
+class ClosedError(MediaTensorError, ValueError, RuntimeError):
+    """The decoder was used after ``close()``."""
+
+
+class MissingDependencyError(MediaTensorError, ImportError):
+    """An optional package is needed; the message names the extra that installs it."""

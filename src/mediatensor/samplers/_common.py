@@ -1,0 +1,93 @@
+"""What the index-based and the time-based samplers share: checks of arguments, and the shape of the result."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+from mediatensor.errors import DecodeError, InvalidArgumentError
+from mediatensor.frames import FrameBatch
+
+if TYPE_CHECKING:
+    from mediatensor.decoders import VideoDecoder
+
+
+def check_integer(name: str, value: Any) -> int:
+    """``value`` as an int, if it is an integer of any library.
+
+    >>> check_integer("num_clips", 4)
+    4
+    """
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise InvalidArgumentError(f"{name} ({value!r}) must be an integer.")
+
+
+def check_positive_integer(name: str, value: Any, requirement: str = "strictly positive") -> int:
+    """``value`` as an int, if it is an integer of at least 1; ``requirement`` says so in the error."""
+    integer = check_integer(name, value)
+    if integer < 1:
+        raise InvalidArgumentError(f"{name} ({integer}) must be {requirement}.")
+    return integer
+
+
+def check_seconds(name: str, value: Any) -> float:
+    """``value`` as a float.
+
+    >>> check_seconds("sampling_range_start", 2)
+    2.0
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"{name} ({value!r}) must be a number of seconds.") from None
+
+
+def check_positive_seconds(name: str, value: Any) -> float:
+    """``value`` as a float, if it is a finite number above 0."""
+    seconds = check_seconds(name, value)
+    if not 0 < seconds < math.inf:
+        raise InvalidArgumentError(f"{name} ({value}) must be > 0 and finite.")
+    return seconds
+
+
+def check_num_frames(decoder: VideoDecoder) -> int:
+    """The number of frames of ``decoder``, if it has any."""
+    num_frames = len(decoder)
+    if num_frames < 1:
+        raise InvalidArgumentError(f"Decoder must have at least one frame, found {num_frames} frames.")
+    return num_frames
+
+
+def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
+    """``batch``, the frames of all clips in a row, with its first dimension split into clips and frames.
+
+    Raises:
+        DecodeError: if frames are missing, which a decoder with ``on_error="skip"`` left out.
+
+    Example:
+        >>> import torch
+        >>> batch = FrameBatch(torch.zeros(6, 3, 4, 5), torch.arange(6), torch.ones(6))
+        >>> as_clips(batch, 2, 3).pts_seconds.tolist()
+        [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    """
+    wanted = num_clips * num_frames_per_clip
+    if len(batch) != wanted:
+        reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in batch.replaced[:1])
+        raise DecodeError(
+            f"{wanted - len(batch)} of the {wanted} frames of the clips could not be decoded and were left out, "
+            "but a clip needs all its frames. Make the decoder with on_error='nearest' to have the nearest frame in "
+            f"their place, or with on_error='raise'.{reasons}"
+        )
+    shape = (num_clips, num_frames_per_clip)
+    return FrameBatch(
+        batch.data.reshape(*shape, *batch.data.shape[1:]),
+        batch.pts_seconds.reshape(shape),
+        batch.duration_seconds.reshape(shape),
+        # A report gives the position in the flattened batch, which splitting a dimension does not change.
+        replaced=batch.replaced,
+    )

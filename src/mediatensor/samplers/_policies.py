@@ -1,0 +1,81 @@
+"""Policies: what becomes of a clip that runs past the end of the video.
+
+A policy takes the positions of a clip that exist, frame indices or timestamps, at least one, and the length that
+the clip is to have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain, cycle, islice, repeat
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from mediatensor.errors import InvalidArgumentError
+
+Policy: TypeAlias = Literal["repeat_last", "wrap", "error"]
+
+Position = TypeVar("Position", int, float)
+
+
+def repeat_last(positions: Sequence[Position], length: int) -> list[Position]:
+    """Fills up with the last position.
+
+    >>> repeat_last([4, 6, 8], 5)
+    [4, 6, 8, 8, 8]
+    """
+    return list(islice(chain(positions, repeat(positions[-1])), length))
+
+
+def wrap(positions: Sequence[Position], length: int) -> list[Position]:
+    """Goes back to the first position, as often as needed.
+
+    >>> wrap([4, 6, 8], 5)
+    [4, 6, 8, 4, 6]
+    """
+    return list(islice(cycle(positions), length))
+
+
+def error(positions: Sequence[Position], length: int) -> list[Position]:
+    """Accepts whole clips only.
+
+    >>> error([4, 6, 8], 3)
+    [4, 6, 8]
+    >>> error([4, 6, 8], 5)
+    Traceback (most recent call last):
+    ...
+    mediatensor.errors.InvalidArgumentError: You set the 'error' policy, and the sampler tried to decode a frame that \
+is beyond the number of frames in the video. Try to leave sampling_range_end to its default value? The clip that \
+starts at 4 has 3 of its 5 frames; ask for fewer or closer frames, or use policy='repeat_last' or 'wrap'.
+    """
+    if len(positions) < length:
+        raise InvalidArgumentError(
+            "You set the 'error' policy, and the sampler tried to decode a frame that is beyond the number of frames "
+            "in the video. Try to leave sampling_range_end to its default value? "
+            f"The clip that starts at {positions[0]} has {len(positions)} of its {length} frames; "
+            "ask for fewer or closer frames, or use policy='repeat_last' or 'wrap'."
+        )
+    return list(positions)
+
+
+_POLICIES: dict[str, Callable[[Sequence[Any], int], list[Any]]] = {
+    "repeat_last": repeat_last,
+    "wrap": wrap,
+    "error": error,
+}
+
+
+def check_policy(policy: object) -> None:
+    """Raises if ``policy`` is not the name of a policy."""
+    if not (isinstance(policy, str) and policy in _POLICIES):
+        raise InvalidArgumentError(
+            f"Invalid policy ({policy}). Supported values are {', '.join(map(repr, _POLICIES))}."
+        )
+
+
+def complete(positions: Sequence[Position], length: int, policy: Policy) -> list[Position]:
+    """The ``length`` positions of a clip of which only ``positions`` exist.
+
+    >>> complete([0.5, 1.0], 3, "wrap")
+    [0.5, 1.0, 0.5]
+    """
+    return _POLICIES[policy](positions, length)

@@ -1,0 +1,283 @@
+"""Clips by time: `clips_at_random_timestamps` and `clips_at_regular_timestamps`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.frames import FrameBatch
+
+from ._common import as_clips, check_num_frames, check_positive_integer, check_positive_seconds, check_seconds
+from ._policies import Policy, check_policy, complete
+
+if TYPE_CHECKING:
+    from mediatensor.decoders import VideoDecoder
+
+
+def clips_at_random_timestamps(
+    decoder: VideoDecoder,
+    *,
+    num_clips: int = 1,
+    num_frames_per_clip: int = 1,
+    seconds_between_frames: float | None = None,
+    sampling_range_start: float | None = None,
+    sampling_range_end: float | None = None,
+    policy: Policy = "repeat_last",
+) -> FrameBatch:
+    """Decodes clips that start at random times.
+
+    The starts are uniform over the sampling range and independent of each other; a frame of a clip is the one shown
+    at its time. Clips of 3 frames, 2 s apart, of a video from 0 s to 10 s start in [0 s, 6 s) by default::
+
+        seconds            0  1  2  3  4  5  6  7  8  9  10
+        sampling range    [                 )
+        earliest clip      x     x     x
+        a late clip                      x     x     x
+
+    The random numbers come from torch's global generator for the CPU, in one draw: ``torch.manual_seed`` makes
+    the clips reproducible.
+
+    Args:
+        decoder: The video.
+        num_clips: Number of clips, at least 1.
+        num_frames_per_clip: Number of frames of a clip, at least 1.
+        seconds_between_frames: Time between two frames of a clip in seconds, above 0; by default
+            ``1 / decoder.metadata.average_fps``.
+        sampling_range_start: Time from which a clip may start in seconds; by default the begin of the stream.
+        sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
+            the end. By default clips start where they end before the stream does.
+        policy: What to do with a clip that runs past the end of the stream: ``"repeat_last"`` repeats the last
+            time before the end, ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
+
+    Returns:
+        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) as the decoder's dimension order
+        is, with times of shape (num_clips, num_frames_per_clip). The times are those of the frames.
+
+    Raises:
+        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
+            frames or lacks the metadata needed, or a clip runs past the end and ``policy`` is ``"error"``.
+            It is a ValueError.
+        DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder  # doctest: +SKIP
+        >>> clips = clips_at_random_timestamps(
+        ...     VideoDecoder("video.mp4"), num_clips=4, num_frames_per_clip=16, seconds_between_frames=0.1
+        ... )  # doctest: +SKIP
+        >>> clips.data.shape  # doctest: +SKIP
+        torch.Size([4, 16, 3, 270, 480])
+    """
+    num_clips = check_positive_integer("num_clips", num_clips, "> 0")
+    return _sample(
+        decoder,
+        partial(_random_starts, num_clips=num_clips),
+        num_frames_per_clip=num_frames_per_clip,
+        seconds_between_frames=seconds_between_frames,
+        sampling_range_start=sampling_range_start,
+        sampling_range_end=sampling_range_end,
+        policy=policy,
+    )
+
+
+def clips_at_regular_timestamps(
+    decoder: VideoDecoder,
+    *,
+    seconds_between_clip_starts: float,
+    num_frames_per_clip: int = 1,
+    seconds_between_frames: float | None = None,
+    sampling_range_start: float | None = None,
+    sampling_range_end: float | None = None,
+    policy: Policy = "repeat_last",
+) -> FrameBatch:
+    """Decodes clips that start at evenly spaced times.
+
+    There are as many clips as the sampling range has room for; a frame of a clip is the one shown at its time. Clips
+    of 3 frames, 2 s apart, every 2.5 s, of a video from 0 s to 10 s::
+
+        seconds            0  1  2  3  4  5  6  7  8  9  10
+        sampling range    [                 )
+        clip 0             x     x     x
+        clip 1                    x     x     x
+        clip 2                            x     x     x
+
+    Args:
+        decoder: The video.
+        seconds_between_clip_starts: Time from the start of a clip to the start of the next in seconds, above 0.
+        num_frames_per_clip: Number of frames of a clip, at least 1.
+        seconds_between_frames: Time between two frames of a clip in seconds, above 0; by default
+            ``1 / decoder.metadata.average_fps``.
+        sampling_range_start: Start of the first clip in seconds; by default the begin of the stream.
+        sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
+            the end. By default clips start where they end before the stream does.
+        policy: What to do with a clip that runs past the end of the stream: ``"repeat_last"`` repeats the last
+            time before the end, ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
+
+    Returns:
+        Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) as the decoder's dimension order is,
+        with times of shape (clips, num_frames_per_clip). The times are those of the frames.
+
+    Raises:
+        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
+            frames or lacks the metadata needed, or a clip runs past the end and ``policy`` is ``"error"``.
+            It is a ValueError.
+        DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder  # doctest: +SKIP
+        >>> clips = clips_at_regular_timestamps(
+        ...     VideoDecoder("video.mp4"), seconds_between_clip_starts=1.0, num_frames_per_clip=8
+        ... )  # doctest: +SKIP
+        >>> clips.data.shape  # doctest: +SKIP
+        torch.Size([10, 8, 3, 270, 480])
+    """
+    seconds_between_clip_starts = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
+    return _sample(
+        decoder,
+        partial(_regular_starts, seconds_between_clip_starts=seconds_between_clip_starts),
+        num_frames_per_clip=num_frames_per_clip,
+        seconds_between_frames=seconds_between_frames,
+        sampling_range_start=sampling_range_start,
+        sampling_range_end=sampling_range_end,
+        policy=policy,
+    )
+
+
+def _sample(
+    decoder: VideoDecoder,
+    choose_starts: Callable[[float, float], list[float]],
+    *,
+    num_frames_per_clip: int,
+    seconds_between_frames: float | None,
+    sampling_range_start: float | None,
+    sampling_range_end: float | None,
+    policy: Policy,
+) -> FrameBatch:
+    """Decodes the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
+    length = check_positive_integer("num_frames_per_clip", num_frames_per_clip)
+    check_policy(policy)
+    check_num_frames(decoder)
+    step = _seconds_between_frames(decoder, seconds_between_frames)
+    stream_begin = _from_metadata(decoder, "begin_stream_seconds", "stream begin")
+    stream_end = _from_metadata(decoder, "end_stream_seconds", "stream end")
+    start, end = _sampling_range(
+        None if sampling_range_start is None else check_seconds("sampling_range_start", sampling_range_start),
+        None if sampling_range_end is None else check_seconds("sampling_range_end", sampling_range_end),
+        stream_begin=stream_begin,
+        stream_end=stream_end,
+        duration=(length - 1) * step,
+    )
+    starts = choose_starts(start, end)
+    whole = sampling_range_end is None
+    timestamps = [
+        seconds
+        for first in starts
+        for seconds in complete(_clip(first, length, step, stream_end=stream_end, whole=whole), length, policy)
+    ]
+    return as_clips(decoder.get_frames_played_at(timestamps), len(starts), length)
+
+
+def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
+    """A number of the metadata that may be unknown."""
+    value = getattr(decoder.metadata, name)
+    if value is None:
+        raise InvalidArgumentError(
+            f"Could not infer {description} from video metadata. Try using an index-based sampler instead."
+        )
+    return float(value)
+
+
+def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
+    """The time between two frames of a clip, by default that between two frames of the video."""
+    if seconds_between_frames is not None:
+        return check_positive_seconds("seconds_between_frames", seconds_between_frames)
+    average_fps = _from_metadata(decoder, "average_fps", "average fps")
+    if not 0 < average_fps < math.inf:
+        raise InvalidArgumentError(
+            f"The average fps of the video metadata ({average_fps}) must be > 0 and finite. "
+            "Give seconds_between_frames, or use an index-based sampler."
+        )
+    return 1 / average_fps
+
+
+def _sampling_range(
+    start: float | None, end: float | None, *, stream_begin: float, stream_end: float, duration: float
+) -> tuple[float, float]:
+    """Time from which a clip may start, and the time before which it must.
+
+    ``duration`` is the time from the first to the last frame of a clip.
+
+    >>> _sampling_range(None, None, stream_begin=0.5, stream_end=10.0, duration=4.0)
+    (0.5, 6.0)
+    >>> _sampling_range(8.0, 100.0, stream_begin=0.5, stream_end=10.0, duration=4.0)
+    (8.0, 10.0)
+    """
+    # Each comparison is written so that NaN fails it.
+    if start is None:
+        start = stream_begin
+    elif not start >= stream_begin:
+        raise InvalidArgumentError(f"sampling_range_start ({start}) must be at least {stream_begin}, the stream begin.")
+    elif not start < stream_end:
+        raise InvalidArgumentError(f"sampling_range_start ({start}) must be smaller than {stream_end}, the stream end.")
+    reason = ""
+    if end is None:
+        end = stream_end - duration
+        reason = (
+            f", the default: a clip takes {duration} s and the stream ends at {stream_end} s. Start earlier, ask for "
+            "fewer or closer frames, or give sampling_range_end to have the policy fill up the clips"
+        )
+    elif not end >= stream_begin:
+        raise InvalidArgumentError(f"sampling_range_end ({end}) must be at least {stream_begin}, the stream begin.")
+    else:
+        end = min(end, stream_end)
+    if not start < end:
+        raise InvalidArgumentError(
+            f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."
+        )
+    return start, end
+
+
+def _random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
+    """``num_clips`` random times of [start, end)."""
+    # On the CPU whatever torch's default device: the clips do not depend on where frames go.
+    fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu")
+    # Where the range is narrow for its distance from 0, the sum can round up to the end.
+    return (fractions * (end - start) + start).clamp(max=_last_before(end)).tolist()
+
+
+def _regular_starts(start: float, end: float, *, seconds_between_clip_starts: float) -> list[float]:
+    """The times of [start, end), a distance apart.
+
+    >>> _regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
+    [0.5, 2.5, 4.5]
+    """
+    starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
+    # Rounding lets arange give its end, too.
+    return starts[starts < end].tolist()
+
+
+def _clip(start: float, length: int, step: float, *, stream_end: float, whole: bool) -> list[float]:
+    """The times of the clip at ``start`` that lie before the end of the stream.
+
+    A ``whole`` clip was placed to end before the stream does, so a time that reaches the end got there by rounding::
+
+        start             1/3 + 1.6 = 1.9333333333333333
+        sampling range                1.9333333333333336 = 1/3 + 2 - 0.4
+        last frame  start + 4 * 0.1 = 2.3333333333333335 = 1/3 + 2, the end
+
+    >>> _clip(8.0, 3, 1.0, stream_end=10.0, whole=False)
+    [8.0, 9.0]
+    """
+    times = [start + i * step for i in range(length)]
+    if whole:
+        return [min(seconds, _last_before(stream_end)) for seconds in times]
+    return [seconds for seconds in times if seconds < stream_end]
+
+
+def _last_before(seconds: float) -> float:
+    """The largest float below ``seconds``."""
+    return math.nextafter(seconds, -math.inf)

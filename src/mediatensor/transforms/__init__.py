@@ -1,0 +1,42 @@
+"""Transforms of frames: in the decoder, where crops and resizes cost least, and on tensors.
+
+`Resize`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` serve both uses: handed to
+``VideoDecoder(source, transforms=[...])`` they run while a frame is converted; called, they transform tensors, frames
+and nested samples, as do `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random ones draw once a clip.
+
+>>> import torch
+>>> augment = torch.nn.Sequential(RandomResizedCrop((112, 112)), RandomHorizontalFlip(), ToFloat())
+>>> clips = torch.zeros(4, 16, 3, 120, 160, dtype=torch.uint8)  # four clips of 16 frames: four draws
+>>> augment({"video": clips, "label": 7})["video"].shape
+torch.Size([4, 16, 3, 112, 112])
+
+The deterministic ones are also functions, in `mediatensor.transforms.functional`.
+"""
+
+from . import functional
+from ._decoder_transforms import (
+    CenterCrop,
+    DecoderTransform,
+    RandomCrop,
+    RandomResizedCrop,
+    Resize,
+)
+from ._steps import CropStep, ResizeStep
+from ._tensor_transforms import Normalize, Pad, RandomHorizontalFlip, ToFloat
+from ._transform import Transform
+
+__all__ = [
+    "CenterCrop",
+    "CropStep",
+    "DecoderTransform",
+    "Normalize",
+    "Pad",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Resize",
+    "ResizeStep",
+    "ToFloat",
+    "Transform",
+    "functional",
+]

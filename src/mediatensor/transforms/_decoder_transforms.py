@@ -1,0 +1,289 @@
+"""Transforms that a decoder can run while it converts a frame, and that work on tensors as well."""
+
+from __future__ import annotations
+
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from ..errors import InvalidArgumentError
+from . import functional
+from ._arguments import check_range, check_size
+from ._geometry import center_window, check_window, random_resized_window, random_window
+from ._samples import common_size
+from ._steps import CropStep, PixelStep, ResizeStep
+from ._transform import Transform
+
+
+class DecoderTransform(Transform):
+    """Base class of the transforms that ``VideoDecoder(source, transforms=[...])`` accepts.
+
+    One object serves both uses:
+
+    * **In a decoder** the transform runs inside the conversion of every frame, after rotation, in RGB: no frame of
+      the full size is ever stored. Random numbers are drawn once, when the decoder is constructed, so all frames of
+      a decoder are treated alike; a second decoder with the same object draws anew.
+    * **Called** with a tensor, a `FrameBatch` or a nested sample, it transforms that: see `Transform`.
+
+    Crops are the same pixels either way. Resizing is not: the decoder scales with FFmpeg's swscale, a tensor is
+    scaled by torch. Both are bilinear with antialias, and on natural video at least 98 % of the values agree within 2
+    of 255, but sharp edges of colour may differ by more where the width shrinks to half or less, since swscale then
+    halves the resolution of the colours.
+
+    To write one, implement `resolve`. Set ``is_random = False`` if it draws no random numbers.
+
+    Example:
+        >>> import torch
+        >>> class LeftHalf(DecoderTransform):
+        ...     is_random = False
+        ...     def resolve(self, height, width):
+        ...         return (CropStep(top=0, left=0, height=height, width=width // 2),)
+        >>> LeftHalf()(torch.zeros(3, 4, 6)).shape
+        torch.Size([3, 4, 3])
+    """
+
+    is_random = True
+
+    @abstractmethod
+    def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
+        """The steps to take on frames of a given size; this is where random numbers are drawn.
+
+        A decoder calls it once, at construction, with the size that the transforms before it left.
+
+        Args:
+            height: Rows of the frames that come in.
+            width: Columns of the frames that come in.
+
+        Returns:
+            `CropStep` and `ResizeStep` objects, in the order in which to take them.
+
+        Raises:
+            InvalidArgumentError: if the frames do not suit the transform, such as being smaller than the crop.
+        """
+
+    def make_params(self, images: Sequence[Tensor]) -> tuple[PixelStep, ...]:
+        return self.resolve(*common_size(images))
+
+    def transform(self, images: Tensor, params: tuple[PixelStep, ...]) -> Tensor:
+        for step in params:
+            if isinstance(step, CropStep):
+                images = functional.crop(images, step.top, step.left, step.height, step.width)
+            else:
+                images = functional.resize(images, (step.height, step.width))
+        return images
+
+
+class Resize(DecoderTransform):
+    """Scale to a fixed size, bilinear with antialias.
+
+    Args:
+        size: (height, width) of the result.
+        fast: Let the decoder scale and convert colours in one pass, where this is its first transform: two to four
+            times cheaper, but the pixels differ by 1 to 3 levels out of 255 on average, and by more at edges of
+            colour, since brightness and colour are scaled before they become RGB. By default frames are converted
+            to RGB first and then scaled, as torchcodec does. Has no effect on tensors.
+
+    Raises:
+        InvalidArgumentError: if ``size`` is not a pair of positive ints.
+
+    Example:
+        >>> import torch
+        >>> Resize((224, 320))(torch.zeros(8, 3, 480, 640, dtype=torch.uint8)).shape
+        torch.Size([8, 3, 224, 320])
+    """
+
+    is_random = False
+
+    def __init__(self, size: Sequence[int], *, fast: bool = False) -> None:
+        super().__init__()
+        self.size = check_size("Resize", size)
+        self.fast = bool(fast)
+
+    def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
+        return (ResizeStep(*self.size, fast=self.fast),)
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}, fast={self.fast}"
+
+
+class CenterCrop(DecoderTransform):
+    """Cut out the middle; an odd remainder is rounded half to even, as torchvision does.
+
+    Args:
+        size: (height, width) of the result. Frames smaller than that are an error, when the transform is used.
+
+    Raises:
+        InvalidArgumentError: if ``size`` is not a pair of positive ints.
+
+    Example:
+        >>> CenterCrop((2, 2)).resolve(4, 6)
+        (CropStep(top=1, left=2, height=2, width=2),)
+    """
+
+    is_random = False
+
+    def __init__(self, size: Sequence[int]) -> None:
+        super().__init__()
+        self.size = check_size("CenterCrop", size)
+
+    def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
+        return (center_window(height, width, self.size),)
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}"
+
+
+class RandomCrop(DecoderTransform):
+    """Cut out a window at a random position, the same for all frames of a decoder or clip.
+
+    For one seed the position is torchvision's: ``torch.randint`` for top, then for left, none for an axis
+    on which the crop is as long as the frame.
+
+    Args:
+        size: (height, width) of the result. Frames smaller than that are an error, when the transform is used.
+
+    Raises:
+        InvalidArgumentError: if ``size`` is not a pair of positive ints.
+
+    Example:
+        >>> import torch
+        >>> RandomCrop((2, 3))(torch.zeros(8, 3, 4, 6)).shape
+        torch.Size([8, 3, 2, 3])
+    """
+
+    def __init__(self, size: Sequence[int]) -> None:
+        super().__init__()
+        self.size = check_size("RandomCrop", size)
+
+    def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
+        return (random_window(height, width, self.size),)
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}"
+
+
+class RandomResizedCrop(DecoderTransform):
+    """Cut out a window of random area and shape, and scale it: the usual augmentation of training.
+
+    The window is the same for all frames of a decoder or clip, and for one seed it is torchvision's.
+
+    Args:
+        size: (height, width) of the result.
+        scale: (low, high) of the window's area, as a fraction of the frame's.
+        ratio: (low, high) of the window's width / height.
+
+    Raises:
+        InvalidArgumentError: if ``size`` is not a pair of positive ints, or a range is not 0 <= low <= high
+            (0 < low for ``ratio``).
+
+    Example:
+        >>> import torch
+        >>> RandomResizedCrop((224, 224))(torch.zeros(8, 3, 480, 640)).shape
+        torch.Size([8, 3, 224, 224])
+    """
+
+    def __init__(
+        self,
+        size: Sequence[int],
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3 / 4, 4 / 3),
+    ) -> None:
+        super().__init__()
+        self.size = check_size("RandomResizedCrop", size)
+        self.scale = check_range("RandomResizedCrop", "scale", scale, allow_zero=True)
+        self.ratio = check_range("RandomResizedCrop", "ratio", ratio, allow_zero=False)
+
+    def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
+        window = random_resized_window(height, width, self.scale, self.ratio)
+        return (window, ResizeStep(*self.size))
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}, scale={self.scale}, ratio={self.ratio}"
+
+
+def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
+    """The steps of all transforms, each resolved with the size that the ones before it leave.
+
+    Args:
+        transforms: `DecoderTransform` objects or torchvision v2 ones; ``None`` for none.
+        height: Rows of the decoded frames, after rotation.
+        width: Columns of the decoded frames, after rotation.
+
+    Raises:
+        InvalidArgumentError: if one is of another kind, cannot be had from a decoder, or does not suit the size.
+
+    Example:
+        >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
+        (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))
+    """
+    if transforms is None:
+        return ()
+    if not isinstance(transforms, Iterable):
+        raise InvalidArgumentError(f"transforms must be a sequence of transforms (got {transforms!r}).")
+    steps: list[PixelStep] = []
+    for transform in transforms:
+        for step in _as_decoder_transform(transform).resolve(height, width):
+            _check_step(step, transform, height, width)
+            steps.append(step)
+            height, width = step.height, step.width
+    return tuple(steps)
+
+
+def _check_step(step: object, transform: object, height: int, width: int) -> None:
+    """A transform of the user's own may ask for the impossible: better known here than at the first frame."""
+    if isinstance(step, CropStep):
+        check_window(step, height, width)
+    elif isinstance(step, ResizeStep):
+        check_size("Resize", (step.height, step.width))
+    else:
+        raise InvalidArgumentError(f"{transform!r}.resolve must give CropStep and ResizeStep objects (got {step!r}).")
+
+
+def _as_decoder_transform(transform: object) -> DecoderTransform:
+    if isinstance(transform, DecoderTransform):
+        return transform
+    # An object of torchvision's exists only where torchvision has been imported: there is no need to import it here.
+    torchvision_v2 = sys.modules.get("torchvision.transforms.v2")
+    for name, counterpart in _TORCHVISION_COUNTERPARTS.items():
+        if torchvision_v2 is not None and isinstance(transform, getattr(torchvision_v2, name)):
+            return _from_torchvision(transform, name, counterpart)
+    hint = " Apply it to the decoded frames instead." if callable(transform) else ""
+    raise InvalidArgumentError(
+        f"Unsupported transform: {transform!r}. A decoder takes mediatensor.transforms.DecoderTransform objects "
+        f"({', '.join(_TORCHVISION_COUNTERPARTS)}) and the torchvision.transforms.v2 ones of these names.{hint}"
+    )
+
+
+def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> DecoderTransform:
+    for attribute, required in counterpart.required.items():
+        given = getattr(transform, attribute)
+        if getattr(given, "value", given) != required:  # interpolation is an enum of strings
+            raise InvalidArgumentError(
+                f"TorchVision {name} transform must have {attribute}={required!r} to run in a decoder (got {given!r}). "
+                "Apply it to the decoded frames instead."
+            )
+    return counterpart.convert(transform)
+
+
+class _Counterpart(NamedTuple):
+    """How a transform of torchvision's becomes ours, and the attributes that it must have for that."""
+
+    required: dict[str, object]
+    convert: Callable[[Any], DecoderTransform]
+
+
+_TORCHVISION_COUNTERPARTS = {
+    "Resize": _Counterpart({"interpolation": "bilinear", "antialias": True}, lambda t: Resize(t.size)),
+    "CenterCrop": _Counterpart({}, lambda t: CenterCrop(t.size)),
+    "RandomCrop": _Counterpart(
+        {"padding": None, "pad_if_needed": False, "fill": 0, "padding_mode": "constant"},
+        lambda t: RandomCrop(t.size),
+    ),
+    "RandomResizedCrop": _Counterpart(
+        {"interpolation": "bilinear", "antialias": True},
+        lambda t: RandomResizedCrop(t.size, t.scale, t.ratio),
+    ),
+}

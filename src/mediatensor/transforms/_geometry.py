@@ -1,0 +1,90 @@
+"""Windows: the central one and the random ones. No pixels are touched here."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ..errors import InvalidArgumentError
+from ._arguments import is_integer
+from ._steps import CropStep
+
+# Random numbers come from torch's global CPU generator, also under ``torch.set_default_device("cuda")``:
+# one ``torch.manual_seed`` then gives the same windows everywhere.
+_CPU = torch.device("cpu")
+
+
+def check_window(window: CropStep, height: int, width: int) -> CropStep:
+    """``window``, if it lies inside an image of (height, width)."""
+    spans = ((window.top, window.height, height), (window.left, window.width, width))
+    for start, length, limit in spans:
+        if not (is_integer(start) and is_integer(length) and 0 <= start < start + length <= limit):
+            raise InvalidArgumentError(
+                f"{window!r} does not lie inside an image of (height, width) ({height}, {width})."
+            )
+    return window
+
+
+def center_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
+    """The window of ``size`` in the middle; an odd remainder is rounded half to even, as torchvision does.
+
+    >>> center_window(7, 9, (4, 4))  # (7 - 4) / 2 = 1.5 -> 2, (9 - 4) / 2 = 2.5 -> 2
+    CropStep(top=2, left=2, height=4, width=4)
+    """
+    _check_crop_fits(height, width, size)
+    return CropStep(round((height - size[0]) / 2.0), round((width - size[1]) / 2.0), *size)
+
+
+def random_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
+    """A window of ``size`` anywhere, every position equally likely; top is drawn before left.
+
+    An axis that leaves no choice draws nothing: so does torchvision, whose random stream this follows.
+    """
+    _check_crop_fits(height, width, size)
+    top, left = (
+        int(torch.randint(0, slack + 1, (), device=_CPU)) if slack else 0
+        for slack in (height - size[0], width - size[1])
+    )
+    return CropStep(top, left, *size)
+
+
+def random_resized_window(height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]) -> CropStep:
+    """A window of random area and aspect ratio, at a random position.
+
+    The area is drawn uniformly, the aspect ratio (width / height) log-uniformly; a window that does not fit is
+    drawn again, and after ten attempts the largest central window whose aspect ratio is in range is taken.
+    Draws and roundings are those of torchvision's ``RandomResizedCrop``: one seed gives one window in both.
+    """
+    log_ratio = torch.log(torch.tensor(ratio, device=_CPU))
+    for _ in range(10):
+        target_area = height * width * torch.empty(1, device=_CPU).uniform_(*scale).item()
+        aspect_ratio = torch.exp(torch.empty(1, device=_CPU).uniform_(log_ratio[0].item(), log_ratio[1].item())).item()
+        w = round(math.sqrt(target_area * aspect_ratio))
+        h = round(math.sqrt(target_area / aspect_ratio))
+        if 0 < w <= width and 0 < h <= height:
+            top = int(torch.randint(0, height - h + 1, (1,), device=_CPU))
+            left = int(torch.randint(0, width - w + 1, (1,), device=_CPU))
+            return CropStep(top, left, h, w)
+    return _largest_central_window(height, width, ratio)
+
+
+def _largest_central_window(height: int, width: int, ratio: tuple[float, float]) -> CropStep:
+    """
+    >>> _largest_central_window(10, 100, (0.75, 2.0))
+    CropStep(top=0, left=40, height=10, width=20)
+    """
+    h, w = height, width
+    if width / height < ratio[0]:
+        h = max(1, round(width / ratio[0]))
+    elif width / height > ratio[1]:
+        w = max(1, round(height * ratio[1]))
+    return CropStep((height - h) // 2, (width - w) // 2, h, w)
+
+
+def _check_crop_fits(height: int, width: int, size: tuple[int, int]) -> None:
+    if height < size[0] or width < size[1]:
+        raise InvalidArgumentError(
+            f"Input dimensions ({height}, {width}) are smaller than the crop size {size}. "
+            "Resize or Pad before cropping, or ask for a smaller crop."
+        )

@@ -1,0 +1,40 @@
+"""What a decoder does to the pixels of every frame: a list of resolved steps, plain data.
+
+A transform *resolves* to steps once the frame size is known (and draws its random numbers then);
+the decoder's conversion runs the steps. Neither needs to know how the other works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ResizeStep:
+    """Scale to (height, width), bilinear with antialias. ``fast`` allows scaling and colour conversion in one pass."""
+
+    height: int
+    width: int
+    fast: bool = False
+
+
+@dataclass(frozen=True)
+class CropStep:
+    """Cut out the window of (height, width) whose upper left corner is (top, left)."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+PixelStep = ResizeStep | CropStep
+
+
+def output_size(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int]:
+    """(height, width) after all steps.
+
+    >>> output_size((ResizeStep(10, 20), CropStep(0, 0, 4, 5)), 100, 100)
+    (4, 5)
+    """
+    return (steps[-1].height, steps[-1].width) if steps else (height, width)

@@ -1,0 +1,281 @@
+"""The transforms as functions, without randomness.
+
+Every function takes, as its first argument, a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`,
+a `FrameBatch`, or a dict, list or tuple of these, nested at will, and returns the same structure. Leaves that are not
+images (tensors of fewer than 3 dimensions or of another integer dtype, numbers, strings) pass through unchanged; the
+times of frames are kept. Images are channels-first: an input that looks channels-last is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from ..errors import InvalidArgumentError
+from ._arguments import (
+    check_fill,
+    check_float_dtype,
+    check_padding,
+    check_size,
+    check_statistics,
+)
+from ._geometry import center_window, check_window
+from ._samples import over_images
+from ._steps import CropStep
+
+__all__ = [
+    "center_crop",
+    "crop",
+    "horizontal_flip",
+    "normalize",
+    "pad",
+    "resize",
+    "resized_crop",
+    "to_float",
+]
+
+
+@over_images
+def resize(images: Tensor, size: Sequence[int]) -> Tensor:
+    """Scale to ``size``, bilinear with antialias.
+
+    Integer images are rounded to the nearest level. The result is within one level of Pillow's ``BILINEAR``; how it
+    compares with a `Resize` in the decoder is said in `DecoderTransform`.
+
+    Args:
+        images: Tensor (..., C, H, W), or any sample.
+        size: (height, width) of the result.
+
+    Returns:
+        Tensor (..., C, height, width) of the same dtype; ``images`` itself if it has that size.
+
+    Raises:
+        InvalidArgumentError: if ``size`` is not a pair of positive ints.
+
+    Example:
+        >>> resize(torch.tensor([[[0, 0, 200, 200]]], dtype=torch.uint8), (1, 2))
+        tensor([[[ 29, 171]]], dtype=torch.uint8)
+    """
+    height, width = check_size("Resize", size)
+    if images.shape[-2:] == (height, width):
+        return images
+    flat = images.reshape(-1, *images.shape[-3:])
+    return _interpolate(flat, height, width).reshape(*images.shape[:-2], height, width)
+
+
+def _interpolate(images: Tensor, height: int, width: int) -> Tensor:
+    """Scale (N, C, H, W); the dtypes that ``interpolate`` cannot do go through float32."""
+    # torch (2.13) gets a single column of output wrong, whatever the dtype; a single row is right.
+    if width == 1 < height:
+        return _interpolate(images.mT, 1, height).mT
+    dtype = images.dtype
+    # On the CPU uint8 has a kernel of its own that rounds by itself: 10 to 20 times faster, equal within one level.
+    # It mistakes the memory layout of images that are one pixel high or wide.
+    is_thin = min(*images.shape[-2:], height, width) == 1
+    has_uint8_kernel = dtype == torch.uint8 and images.device.type == "cpu" and not is_thin
+    is_native = dtype in (torch.float32, torch.float64) or has_uint8_kernel
+    scaled = interpolate(
+        images if is_native else images.to(torch.float32),
+        size=(height, width),
+        mode="bilinear",
+        align_corners=False,
+        antialias=True,
+    )
+    if not is_native and not dtype.is_floating_point:
+        scaled = scaled.round_().clamp_(0, torch.iinfo(dtype).max)
+    return scaled.to(dtype)
+
+
+@over_images
+def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
+    """Cut out a window.
+
+    Args:
+        images: Tensor (..., C, H, W), or any sample.
+        top: First row of the window.
+        left: First column of the window.
+        height: Rows of the window.
+        width: Columns of the window.
+
+    Returns:
+        Tensor (..., C, height, width), a view of ``images``.
+
+    Raises:
+        InvalidArgumentError: if the window does not lie inside the images.
+
+    Example:
+        >>> crop(torch.arange(12.0).view(1, 3, 4), 1, 2, 2, 2)
+        tensor([[[ 6.,  7.],
+                 [10., 11.]]])
+    """
+    check_window(CropStep(top, left, height, width), images.shape[-2], images.shape[-1])
+    return images[..., top : top + height, left : left + width]
+
+
+@over_images
+def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
+    """Cut out the window of ``size`` in the middle; an odd remainder is rounded half to even.
+
+    Args:
+        images: Tensor (..., C, H, W), or any sample.
+        size: (height, width) of the result.
+
+    Returns:
+        Tensor (..., C, height, width), a view of ``images``.
+
+    Raises:
+        InvalidArgumentError: if ``size`` is not a pair of positive ints or exceeds the images.
+
+    Example:
+        >>> center_crop(torch.arange(5.0).view(1, 1, 5), (1, 2))  # (5 - 2) / 2 = 1.5 -> column 2
+        tensor([[[2., 3.]]])
+    """
+    window = center_window(images.shape[-2], images.shape[-1], check_size("CenterCrop", size))
+    return crop(images, window.top, window.left, window.height, window.width)
+
+
+@over_images
+def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, size: Sequence[int]) -> Tensor:
+    """Cut out a window and scale it: `crop`, then `resize`.
+
+    Args:
+        images: Tensor (..., C, H, W), or any sample.
+        top: First row of the window.
+        left: First column of the window.
+        height: Rows of the window.
+        width: Columns of the window.
+        size: (height, width) of the result.
+
+    Returns:
+        Tensor (..., C, size[0], size[1]) of the same dtype.
+
+    Raises:
+        InvalidArgumentError: if the window does not lie inside the images or ``size`` is not a pair of positive ints.
+
+    Example:
+        >>> resized_crop(torch.ones(3, 8, 8), 2, 2, 4, 4, (6, 5)).shape
+        torch.Size([3, 6, 5])
+    """
+    return resize(crop(images, top, left, height, width), size)
+
+
+@over_images
+def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[float] = 0) -> Tensor:
+    """Add a border of one colour.
+
+    Args:
+        images: Tensor (..., C, H, W), or any sample.
+        padding: Pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
+        fill: Value of the border: one number, or one for each channel. On the scale of the images: 0 to 255 for
+            uint8, 0 to 1 after `to_float`.
+
+    Returns:
+        Tensor (..., C, top + H + bottom, left + W + right) of the same dtype.
+
+    Raises:
+        InvalidArgumentError: if ``padding`` is negative or of another form, or ``fill`` does not fit the images.
+
+    Example:
+        >>> pad(torch.ones(1, 1, 2), (1, 0), fill=0.5)
+        tensor([[[0.5000, 1.0000, 1.0000, 0.5000]]])
+    """
+    left, top, right, bottom = check_padding(padding)
+    height, width = images.shape[-2:]
+    border = _fill_tensor(check_fill(fill), images)
+    padded = images.new_empty(*images.shape[:-2], top + height + bottom, left + width + right)
+    padded[:] = border
+    padded[..., top : top + height, left : left + width] = images
+    return padded
+
+
+def _fill_tensor(fill: tuple[float, ...], images: Tensor) -> Tensor:
+    channels, dtype = images.shape[-3], images.dtype
+    if len(fill) not in (1, channels):
+        raise InvalidArgumentError(f"fill must have 1 value or one for each of {channels} channels (got {fill!r}).")
+    if not dtype.is_floating_point:
+        highest = torch.iinfo(dtype).max
+        if not all(0 <= value <= highest and value.is_integer() for value in fill):
+            raise InvalidArgumentError(
+                f"fill of {dtype} images must be whole numbers of 0 to {highest} (got {fill!r})."
+            )
+    return torch.tensor(fill, dtype=torch.float64, device="cpu").to(dtype).to(images.device).view(-1, 1, 1)
+
+
+@over_images
+def horizontal_flip(images: Tensor) -> Tensor:
+    """Mirror left and right.
+
+    Args:
+        images: Tensor (..., C, H, W), or any sample.
+
+    Returns:
+        Tensor of the same shape and dtype.
+
+    Example:
+        >>> horizontal_flip(torch.tensor([[[1.0, 2.0, 3.0]]]))
+        tensor([[[3., 2., 1.]]])
+    """
+    if images.dtype == torch.uint16:  # torch flips no uint16; the bits of an int16 do as well
+        return images.view(torch.int16).flip(-1).view(torch.uint16)
+    return images.flip(-1)
+
+
+@over_images
+def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """Subtract the mean of each channel and divide by its standard deviation.
+
+    Args:
+        images: Float tensor (..., C, H, W), or any sample of such.
+        mean: One number for each channel, on the scale of the images (0 to 1 after `to_float`).
+        std: One number above 0 for each channel.
+
+    Returns:
+        Tensor of the same shape and dtype.
+
+    Raises:
+        InvalidArgumentError: if the images are not float, have another number of channels, or ``mean`` and ``std``
+            are not of one length, finite, and ``std`` positive.
+
+    Example:
+        >>> normalize(torch.tensor([0.25, 0.75]).view(2, 1, 1), mean=(0.5, 0.5), std=(0.25, 0.5)).flatten()
+        tensor([-1.0000,  0.5000])
+    """
+    mean, std = check_statistics(mean, std)
+    if not images.is_floating_point():
+        raise InvalidArgumentError(f"normalize needs float images (got {images.dtype}); convert with ToFloat before.")
+    if images.shape[-3] != len(mean):
+        raise InvalidArgumentError(
+            f"normalize has {len(mean)} means but the images have {images.shape[-3]} channels "
+            f"(shape {tuple(images.shape)}); give one mean and std for each channel."
+        )
+    offset, divisor = images.new_tensor(mean).view(-1, 1, 1), images.new_tensor(std).view(-1, 1, 1)
+    return (images - offset).div_(divisor)
+
+
+@over_images
+def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Convert to float; integer images are scaled from their full range to [0, 1].
+
+    Args:
+        images: Tensor (..., C, H, W), or any sample.
+        dtype: Float dtype of the result.
+
+    Returns:
+        Tensor of the same shape: uint8 divided by 255, uint16 by 65535, float values as they are.
+
+    Raises:
+        InvalidArgumentError: if ``dtype`` is not a float dtype.
+
+    Example:
+        >>> to_float(torch.tensor([[[0, 51, 255]]], dtype=torch.uint8))
+        tensor([[[0.0000, 0.2000, 1.0000]]])
+    """
+    check_float_dtype(dtype)
+    if images.is_floating_point():
+        return images.to(dtype)
+    # The division happens in at least float32: half types cannot hold 65535.
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    return images.to(wide).div_(torch.iinfo(images.dtype).max).to(dtype)

@@ -1,0 +1,71 @@
+"""What the tests share: the folder of real media files, their reference frames, and the ``ffmpeg`` program."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import media
+from oracles import linear_decode_rgb
+
+# A folder beside the checkout, or wherever the variable says; it holds the folder ``media``.
+TEST_DATA = Path(os.environ.get("MEDIATENSOR_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data")
+
+
+def pytest_configure() -> None:
+    # Test processes run side by side: torch's own threads would only get in each other's way.
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def media_data() -> Callable[[str], Path]:
+    """The path of a real media file by name: ``media_data("decord__video_90.mov")``."""
+    folder = TEST_DATA / "media"
+    if not folder.is_dir():
+        pytest.skip(f"needs real media files in {folder} (set MEDIATENSOR_TEST_DATA to the folder above)")
+
+    def locate(name: str) -> Path:
+        path = folder / name
+        # The folder is there, so a missing file is a wrong name: skipping would hide that.
+        assert path.is_file(), f"no file {name} in {folder}"
+        return path
+
+    return locate
+
+
+@pytest.fixture(scope="session")
+def reference_frames(media_data: Callable[[str], Path]) -> dict[str, dict[str, Any]]:
+    """A plain decode, by file and stream: ``reference_frames["x.mp4"]["0"]["frames"]`` is [[pts, crc], ...]."""
+    with gzip.open(media_data("reference_frames.json.gz"), "rt", encoding="utf-8") as file:
+        reference: dict[str, dict[str, Any]] = json.load(file)
+    return reference
+
+
+@pytest.fixture(scope="session")
+def ffmpeg_program() -> str:
+    """The path of the ``ffmpeg`` program, a decoder that shares no code with the library."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        pytest.skip("needs the ffmpeg program (on Debian: apt-get install ffmpeg)")
+    return program
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small H.264 clip with B pictures that are references, and several GOPs."""
+    return media.make("h264_b_pyramid", tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="session")
+def clip_rgb(clip: Path) -> torch.Tensor:
+    """Its frames by a plain decode, uint8 (N, 3, H, W)."""
+    _, rgb = linear_decode_rgb(clip)
+    return torch.from_numpy(rgb).permute(0, 3, 1, 2)

@@ -1,0 +1,274 @@
+"""One clip for every codec, profile and structure of pictures that matters to random access."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+
+from media_surgery import h264_field_pictures, make_packet, pack_b_frames, with_data
+from media_writing import ClipSpec, Packets, open_output, paint_fade, prepare_encoder, x264
+
+_ILDCT_AND_ILME = "+ildct+ilme"
+
+
+def _x265(extra: str = "") -> dict[str, str]:
+    parameters = "log-level=none:pools=none:frame-threads=1:keyint=12:min-keyint=12:scenecut=0:bframes=3"
+    return {"preset": "ultrafast", "x265-params": f"{parameters}:{extra}".rstrip(":")}
+
+
+def _vpx(**options: str) -> dict[str, str]:
+    return {"deadline": "realtime", "cpu-used": "5", "b": "200k", "g": "20", **options}
+
+
+def _vp9_hidden() -> dict[str, str]:
+    """The one mode with a single pass in which the encoder makes alternate references that are never shown."""
+    return _vpx(**{"auto-alt-ref": "1", "lag-in-frames": "16", "g": "60"})
+
+
+def _svt(**options: str) -> dict[str, str]:
+    return {"preset": "12", "g": "16", "svtav1-params": "lp=1:lookahead=16", **options}
+
+
+def _mpeg(**options: str) -> dict[str, str]:
+    return {"g": "12", "bf": "2", "b": "600k", "sc_threshold": "1000000000", **options}
+
+
+def _write_fields(spec: ClipSpec, path: Path) -> None:
+    """Interlaced H.264, one packet per field, in whatever container ``spec`` names."""
+    columns, rows = spec.size[0] // 16, spec.size[1] // 16
+    units = h264_field_pictures(columns, rows, spec.num_frames, 10, spec.rate)
+    if spec.container == "h264":
+        path.write_bytes(b"".join(units))
+        return
+    with open_output(spec, path) as output:
+        # A stream of copied packets needs an encoder's parameters but not its pictures.
+        stream = output.add_stream("libx264", rate=spec.rate)
+        prepare_encoder(stream, spec)
+        stream.codec_context.extradata = _parameter_sets(units[0])
+        tick = Fraction(1, 2 * spec.rate)
+        packets = [make_packet(unit, number, number % 20 == 0, tick) for number, unit in enumerate(units)]
+        for packet in packets if spec.rewrite is None else spec.rewrite(packets):
+            packet.stream = stream
+            output.mux(packet)
+
+
+def _parameter_sets(unit: bytes) -> bytes:
+    return unit[unit.index(b"\0\0\0\1\x67") : unit.index(b"\0\0\0\1\x65")]
+
+
+def _split_superframes(packets: Packets) -> Packets:
+    """Give every VP9 frame, hidden ones too, a packet of its own, a tick apart."""
+    split = av.BitStreamFilterContext("vp9_superframe_split", in_stream=av.Codec("vp9", "r"))
+    out: Packets = []
+    for packet in packets:
+        # The filter empties the packet, so its facts are read first.
+        pts, is_key, time_base = packet.pts, packet.is_keyframe, packet.time_base
+        parts = [bytes(part) for part in split.filter(packet)]
+        for number, data in enumerate(parts):
+            time = pts - (len(parts) - 1 - number)
+            out.append(make_packet(data, time, is_key and number == 0, time_base))
+    return out
+
+
+def _hide_some(packets: Packets) -> Packets:
+    """Clear VP8's show_frame flag in every seventh packet, which makes it one that only updates references."""
+    return [
+        packet if number % 7 != 3 else with_data(packet, bytes([packet_data[0] & ~0x10]) + packet_data[1:])
+        for number, packet in enumerate(packets)
+        for packet_data in [bytes(packet)]
+    ]
+
+
+def _show_again(packets: Packets) -> Packets:
+    """Insert VP9 packets of one byte that show a reference once more, halfway to the next frame."""
+    out: Packets = []
+    for number, packet in enumerate(packets):
+        out.append(packet)
+        if number % 6 == 5:
+            out.append(make_packet(bytes([0x88 | number % 3]), packet.pts + 1, False, packet.time_base))
+    return out
+
+
+def _interlaced(stream: Any) -> None:
+    stream.codec_context.field_order = 2  # top field first
+    stream.codec_context.flags |= 0x20040000  # interlaced DCT and motion estimation
+
+
+H264 = {
+    "h264_no_b_frames": ClipSpec("no reordering", options=x264(bf="0")),
+    "h264_b_pyramid": ClipSpec("B pictures that are references", options=x264("b-pyramid=normal:b-adapt=0")),
+    "h264_open_gop": ClipSpec("leading pictures at key frames", options=x264("open-gop=1:b-adapt=0")),
+    "h264_one_gop": ClipSpec(
+        "600 frames after one key frame", options=x264(g="600"), num_frames=600, size=(64, 48)
+    ),
+    "h264_all_intra": ClipSpec("every frame is a key frame", options=x264(g="1")),
+    "h264_16_b_frames": ClipSpec(
+        "16 B pictures in a row", options=x264("b-adapt=0:bframes=16:b-pyramid=normal", g="40")
+    ),
+    "h264_10bit": ClipSpec("10 bits a component", options=x264(), pix_fmt="yuv420p10le"),
+    "h264_422": ClipSpec("4:2:2", options=x264(), pix_fmt="yuv422p"),
+    "h264_422_10bit": ClipSpec("4:2:2 with 10 bits", options=x264(), pix_fmt="yuv422p10le"),
+    "h264_444": ClipSpec("4:4:4, odd size", options=x264(), pix_fmt="yuv444p", size=(101, 67)),
+    "h264_rgb": ClipSpec("planar RGB", "libx264rgb", options=x264(), pix_fmt="rgb24"),
+    "h264_gray": ClipSpec("luma alone", options=x264(), pix_fmt="gray"),
+    "h264_mbaff": ClipSpec("interlaced macroblocks in frames", options=x264("tff=1"), configure=_interlaced),
+    "h264_fake_interlaced": ClipSpec("progressive, flagged as interlaced", options=x264("fake-interlaced=1")),
+    "h264_field_pairs_mkv": ClipSpec(
+        "a packet per field", container="matroska", extension="mkv", size=(64, 64), build=_write_fields
+    ),
+    "h264_field_pairs_mp4": ClipSpec("a packet per field", size=(64, 64), build=_write_fields),
+    "h264_field_pairs_raw": ClipSpec(
+        "a packet per field and no time", container="h264", extension="h264", size=(64, 64), build=_write_fields
+    ),
+    "h264_field_pairs_ts": ClipSpec(
+        "a packet per field", container="mpegts", extension="ts", size=(64, 64), build=_write_fields
+    ),
+    "h264_lone_fields_mkv": ClipSpec(
+        "two fields lost, a first and a second one", container="matroska", extension="mkv", size=(64, 64),
+        build=_write_fields, rewrite=lambda packets: packets[:31] + packets[32:56] + packets[57:],
+    ),
+    "h264_lossless": ClipSpec("quantiser 0", options=x264(qp="0")),
+    "h264_intra_refresh": ClipSpec(
+        "refreshed column by column; flagged packets are no clean entries", options=x264("intra-refresh=1", bf="0")
+    ),
+    "h264_weighted": ClipSpec("weighted prediction", options=x264("weightp=2:weightb=1"), paint=paint_fade),
+    "h264_slices": ClipSpec("four slices a picture", options=x264("slices=4")),
+    "h264_long_term": ClipSpec("16 references", options=x264("ref=16:b-adapt=0", g="40"), num_frames=80),
+    "h264_nal_hrd": ClipSpec(
+        "buffering SEI, delimiters",
+        options=x264("nal-hrd=vbr:aud=1", b="300k", maxrate="300k", bufsize="300k"),
+    ),
+}  # fmt: skip
+
+HEVC = {
+    "hevc_closed_gop": ClipSpec("IDR only", "libx265", options=_x265("open-gop=0")),
+    "hevc_open_gop": ClipSpec("CRA with RASL pictures", "libx265", options=_x265("open-gop=1:b-adapt=0")),
+    "hevc_open_gop_mkv": ClipSpec(
+        "CRA with RASL pictures", "libx265", "matroska", "mkv", options=_x265("open-gop=1:b-adapt=0")
+    ),
+    "hevc_open_gop_ts": ClipSpec(
+        "CRA with RASL pictures", "libx265", "mpegts", "ts", options=_x265("open-gop=1:b-adapt=0:repeat-headers=1")
+    ),
+    "hevc_radl": ClipSpec("IDR with RADL pictures", "libx265", options=_x265("open-gop=0:radl=2:b-adapt=0")),
+    "hevc_temporal_layers": ClipSpec("sub-layers", "libx265", options=_x265("temporal-layers=3:b-pyramid=1:b-adapt=0")),
+    "hevc_10bit": ClipSpec("10 bits", "libx265", options=_x265(), pix_fmt="yuv420p10le"),
+    "hevc_422_12bit": ClipSpec("4:2:2, 12 bits", "libx265", options=_x265(), pix_fmt="yuv422p12le", num_frames=24),
+    "hevc_444": ClipSpec("4:4:4", "libx265", options=_x265(), pix_fmt="yuv444p", num_frames=24),
+    "hevc_gbr": ClipSpec("planar RGB", "libx265", options=_x265(), pix_fmt="gbrp", num_frames=24),
+    "hevc_raw": ClipSpec("elementary stream", "libx265", "hevc", "hevc", options=_x265()),
+}  # fmt: skip
+
+VPX_AND_AV1 = {
+    "vp8": ClipSpec("plain", "libvpx", "webm", "webm", options=_vpx()),
+    "vp8_hidden_frames": ClipSpec(
+        "packets that show nothing", "libvpx", "webm", "webm", options=_vpx(), num_frames=60, rewrite=_hide_some
+    ),
+    "vp8_alpha": ClipSpec(
+        "alpha in block additions", "libvpx", "webm", "webm", options=_vpx(**{"auto-alt-ref": "0"}), pix_fmt="yuva420p"
+    ),
+    "vp8_ivf": ClipSpec("IVF", "libvpx", "ivf", "ivf", options=_vpx()),
+    "vp8_ogg": ClipSpec("Ogg", "libvpx", "ogg", "ogv", options=_vpx()),
+    "vp9": ClipSpec("odd size", "libvpx-vp9", "webm", "webm", options=_vpx(), size=(161, 121)),
+    "vp9_hidden_frames": ClipSpec(
+        "superframes", "libvpx-vp9", "webm", "webm", options=_vp9_hidden(), num_frames=60, size=(160, 120)
+    ),
+    "vp9_hidden_frames_ivf": ClipSpec(
+        "superframes", "libvpx-vp9", "ivf", "ivf", options=_vp9_hidden(), num_frames=60, size=(160, 120)
+    ),
+    "vp9_hidden_frames_split": ClipSpec(
+        "hidden frames in packets of their own", "libvpx-vp9", "nut", "nut", options=_vp9_hidden(), num_frames=60,
+        size=(160, 120), rewrite=_split_superframes, time_base=Fraction(1, 50), pts=range(1, 121, 2),
+    ),
+    "vp9_show_existing_frame": ClipSpec(
+        "packets that show an old picture again", "libvpx-vp9", "webm", "webm", options=_vpx(), rewrite=_show_again,
+        time_base=Fraction(1, 50), pts=range(0, 80, 2),
+    ),
+    "vp9_mp4": ClipSpec("superframes", "libvpx-vp9", options=_vp9_hidden(), num_frames=60, size=(160, 120)),
+    "vp9_444": ClipSpec("4:4:4", "libvpx-vp9", "webm", "webm", options=_vpx(), pix_fmt="yuv444p", num_frames=24),
+    "vp9_440": ClipSpec("4:4:0", "libvpx-vp9", "webm", "webm", options=_vpx(), pix_fmt="yuv440p", num_frames=24),
+    "av1": ClipSpec("hidden frames in temporal units", "libsvtav1", options=_svt()),
+    "av1_10bit": ClipSpec("10 bits", "libsvtav1", "webm", "webm", options=_svt(), pix_fmt="yuv420p10le"),
+    "av1_low_delay": ClipSpec("no hidden frames", "libsvtav1", "matroska", "mkv", options=_svt(
+        **{"svtav1-params": "lp=1:pred-struct=1:lookahead=0"})),
+    "av1_obu": ClipSpec("elementary stream", "libsvtav1", "obu", "obu", options=_svt()),
+    "av1_ivf": ClipSpec("IVF", "libsvtav1", "ivf", "ivf", options=_svt()),
+}  # fmt: skip
+
+MPEG = {
+    "mpeg1_program_stream": ClipSpec("packs", "mpeg1video", "mpeg", "mpg", options=_mpeg()),
+    "mpeg1_raw": ClipSpec("elementary stream without times", "mpeg1video", "mpeg1video", "m1v", options=_mpeg()),
+    "mpeg2_open_gop": ClipSpec("B pictures before key frames", "mpeg2video", "vob", "mpg", options=_mpeg()),
+    "mpeg2_closed_gop": ClipSpec("closed", "mpeg2video", "vob", "mpg", options=_mpeg(flags="+cgop")),
+    "mpeg2_ts": ClipSpec("transport stream", "mpeg2video", "mpegts", "ts", options=_mpeg()),
+    "mpeg2_mkv": ClipSpec("Matroska", "mpeg2video", "matroska", "mkv", options=_mpeg()),
+    "mpeg2_mp4": ClipSpec("MP4", "mpeg2video", options=_mpeg()),
+    "mpeg2_mxf": ClipSpec("MXF", "mpeg2video", "mxf", "mxf", options=_mpeg()),
+    "mpeg2_raw": ClipSpec("elementary stream without times", "mpeg2video", "mpeg2video", "m2v", options=_mpeg()),
+    "mpeg2_interlaced": ClipSpec(
+        "field prediction", "mpeg2video", "mpegts", "ts", options=_mpeg(flags=_ILDCT_AND_ILME), size=(96, 96)
+    ),
+    "mpeg2_422": ClipSpec("4:2:2 intra", "mpeg2video", "mov", "mov", options=_mpeg(g="1", bf="0"), pix_fmt="yuv422p"),
+    "mpeg4_avi": ClipSpec("no B pictures", "mpeg4", "avi", "avi", options=_mpeg(bf="0")),
+    "mpeg4_b_frames_avi": ClipSpec("B pictures without pts", "mpeg4", "avi", "avi", options=_mpeg()),
+    "mpeg4_packed_b_frames": ClipSpec(
+        "two pictures in a packet, then an empty one", "mpeg4", "avi", "avi", options=_mpeg(bf="1"),
+        rewrite=pack_b_frames(5),
+    ),
+    "mpeg4_mp4": ClipSpec("B pictures with pts", "mpeg4", options=_mpeg()),
+    "mpeg4_raw": ClipSpec("elementary stream", "mpeg4", "m4v", "m4v", options=_mpeg()),
+    "mpeg4_qpel_gmc": ClipSpec("quarter pel", "mpeg4", "matroska", "mkv", options=_mpeg(flags="+qpel+mv4")),
+    "msmpeg4_avi": ClipSpec("DivX 3", "msmpeg4", "avi", "avi", options=_mpeg(bf="0")),
+    "wmv2_asf": ClipSpec("ASF", "wmv2", "asf", "wmv", options=_mpeg(bf="0")),
+    "h263_3gp": ClipSpec("3GP", "h263", "3gp", "3gp", options=_mpeg(bf="0"), size=(176, 144)),
+    "h263p_avi": ClipSpec("H.263+", "h263p", "avi", "avi", options=_mpeg(bf="0")),
+    "flv1": ClipSpec("Sorenson H.263", "flv", "flv", "flv", options=_mpeg(bf="0")),
+    "rv20": ClipSpec("RealVideo", "rv20", "rm", "rm", options=_mpeg(bf="0")),
+    "svq1": ClipSpec("Sorenson 1", "svq1", "mov", "mov", options={"g": "10"}, pix_fmt="yuv410p"),
+}  # fmt: skip
+
+OTHERS = {
+    "mjpeg_avi": ClipSpec("full range 4:2:2", "mjpeg", "avi", "avi", pix_fmt="yuvj422p"),
+    "mjpeg_odd_mov": ClipSpec("odd size, full range", "mjpeg", "mov", "mov", pix_fmt="yuvj420p", size=(161, 121)),
+    "mjpeg_raw": ClipSpec("pictures after each other", "mjpeg", "mjpeg", "mjpeg", pix_fmt="yuvj420p"),
+    "prores": ClipSpec("10-bit 4:2:2", "prores_ks", "mov", "mov", pix_fmt="yuv422p10le"),
+    "prores_alpha": ClipSpec("4:4:4 with alpha", "prores_ks", "mov", "mov", options={"profile": "4"},
+        pix_fmt="yuva444p10le", num_frames=12),
+    "dnxhr": ClipSpec("intra only", "dnxhd", "mov", "mov", options={"profile": "dnxhr_sq"}, pix_fmt="yuv422p",
+        size=(256, 144), num_frames=30),
+    "cineform": ClipSpec("wavelets", "cfhd", "mov", "mov", pix_fmt="yuv422p10le", size=(96, 64)),
+    "jpeg2000": ClipSpec("wavelets", "jpeg2000", "mov", "mov", pix_fmt="yuv420p"),
+    "ffv1_gop": ClipSpec("states carried over 10 frames", "ffv1", "matroska", "mkv", options={"g": "10", "level": "3"}),
+    "ffv1_16bit": ClipSpec("16 bits", "ffv1", "matroska", "mkv", options={"g": "10", "level": "3"},
+        pix_fmt="yuv420p16le", num_frames=30),
+    "huffyuv": ClipSpec("4:2:2", "huffyuv", "avi", "avi", pix_fmt="yuv422p"),
+    "ffvhuff": ClipSpec("4:2:0", "ffvhuff", "avi", "avi"),
+    "utvideo": ClipSpec("planar RGB", "utvideo", "avi", "avi", pix_fmt="gbrp"),
+    "magicyuv": ClipSpec("4:4:4", "magicyuv", "avi", "avi", pix_fmt="yuv444p"),
+    "snow": ClipSpec("wavelets with motion", "snow", "matroska", "mkv", options={"g": "10", "strict": "-2"}),
+    "png_mov": ClipSpec("RGB", "png", "mov", "mov", pix_fmt="rgb24", size=(97, 65)),
+    "png_palette": ClipSpec("palette", "png", "mov", "mov", pix_fmt="pal8"),
+    "png_16bit": ClipSpec("16-bit RGB", "png", "mov", "mov", pix_fmt="rgb48be"),
+    "qtrle": ClipSpec("changed lines only", "qtrle", "mov", "mov", options={"g": "12"}, pix_fmt="rgb24"),
+    "cinepak": ClipSpec("code books", "cinepak", "avi", "avi", options={"g": "12"}, pix_fmt="rgb24"),
+    "zmbv": ClipSpec("inter-coded screen", "zmbv", "avi", "avi", options={"g": "12"}, pix_fmt="bgr0"),
+    "flashsv": ClipSpec("changed blocks only", "flashsv", "flv", "flv", options={"g": "12"}, pix_fmt="bgr24"),
+    "raw_avi": ClipSpec("bottom-up lines", "rawvideo", "avi", "avi", pix_fmt="bgr24"),
+    "raw_nut": ClipSpec("no compression", "rawvideo", "nut", "nut", pix_fmt="yuv420p"),
+    "raw_y4m": ClipSpec("no time stamps", "wrapped_avframe", "yuv4mpegpipe", "y4m"),
+    "raw_nv12": ClipSpec("interleaved chroma", "rawvideo", "nut", "nut", pix_fmt="nv12"),
+    "raw_packed_422": ClipSpec("packed 4:2:2", "rawvideo", "avi", "avi", pix_fmt="yuyv422"),
+    "v210": ClipSpec("packed 10-bit 4:2:2", "v210", "mov", "mov", pix_fmt="yuv422p10le"),
+    "still_png": ClipSpec("one picture", "png", "image2", "png", muxer_options={"update": "1"}, pix_fmt="rgba",
+        num_frames=1),
+    "still_jpeg": ClipSpec("one picture", "mjpeg", "image2", "jpg", muxer_options={"update": "1"}, pix_fmt="yuvj420p",
+        num_frames=1, size=(101, 67)),
+    "still_webp": ClipSpec("one picture", "libwebp", "webp", "webp", num_frames=1),
+    "gif": ClipSpec("palette, partial pictures", "gif", "gif", "gif", pix_fmt="bgr8"),
+    "apng": ClipSpec("partial pictures", "apng", "apng", "png", pix_fmt="rgb24"),
+    "apng_alpha": ClipSpec("alpha", "apng", "apng", "png", pix_fmt="rgba", num_frames=20),
+}  # fmt: skip
+
+CODEC_CLIPS = {**H264, **HEVC, **VPX_AND_AV1, **MPEG, **OTHERS}

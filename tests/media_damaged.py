@@ -1,0 +1,101 @@
+"""Clips that something happened to: bits flipped, packets lost, cut without care, files that end too early."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from media_codecs import CODEC_CLIPS
+from media_containers import CONTAINER_CLIPS
+from media_surgery import with_data
+from media_writing import ClipSpec, Packets
+
+# One clip for every way of predicting pictures from others, and of finding them in a file.
+_BASES = (
+    "mp4", "mkv", "ts", "flv", "mp4_fragmented", "mp4_faststart", "raw_h264", "mkv_open_gop",
+    "hevc_open_gop_mkv", "hevc_open_gop_ts", "hevc_raw", "vp8", "vp8_ivf", "vp9", "av1", "av1_low_delay", "av1_obu",
+    "mpeg2_mkv", "mpeg2_ts", "mpeg4_mp4", "mpeg4_b_frames_avi", "mjpeg_avi", "ffv1_gop", "gif",
+)  # fmt: skip
+
+
+def _flip_bits(packets: Packets, number: int) -> Packets:
+    """Bits flipped in the second half of a packet."""
+    data = bytearray(bytes(packets[number]))
+    for at in range(len(data) // 2, len(data) - 4, 9):
+        data[at] ^= 0x5A
+    return [*packets[:number], with_data(packets[number], bytes(data)), *packets[number + 1 :]]
+
+
+def _damage_packet(packets: Packets) -> Packets:
+    return _flip_bits(packets, 17)
+
+
+def _damage_after_key(packets: Packets) -> Packets:
+    """In an open GOP, that is a picture shown before the key frame."""
+    return _flip_bits(packets, _second_key(packets) + 1)
+
+
+def _lose_after_key(packets: Packets) -> Packets:
+    key = _second_key(packets)
+    return packets[: key + 2] + packets[key + 6 :]
+
+
+def _lose_packets(packets: Packets) -> Packets:
+    """Three lost, on which others depend."""
+    return packets[:17] + packets[20:]
+
+
+def _second_key(packets: Packets) -> int:
+    keys = [number for number, packet in enumerate(packets) if packet.is_keyframe]
+    return keys[1] if len(keys) > 1 else 12
+
+
+def _lose_key_frame(packets: Packets) -> Packets:
+    return [packet for number, packet in enumerate(packets) if number != _second_key(packets)]
+
+
+def _begin_in_gop(packets: Packets) -> Packets:
+    """Packets that depend on what is not there come first."""
+    return packets[5:]
+
+
+def _begin_at_second_key(packets: Packets) -> Packets:
+    """What recorders and splitters of streams leave; in open GOPs the leading pictures then lack a reference."""
+    return packets[_second_key(packets) :]
+
+
+def _keep_first_part(data: bytes) -> bytes:
+    return data[: int(len(data) * 0.7)]
+
+
+_DAMAGES: dict[str, dict[str, Any]] = {
+    "damaged_packet": {"rewrite": _damage_packet},
+    "damage_after_key": {"rewrite": _damage_after_key},
+    "lost_after_key": {"rewrite": _lose_after_key},
+    "lost_packets": {"rewrite": _lose_packets},
+    "lost_key_frame": {"rewrite": _lose_key_frame},
+    "begins_in_gop": {"rewrite": _begin_in_gop},
+    "begins_at_second_key": {"rewrite": _begin_at_second_key},
+    "truncated": {"patch": _keep_first_part},
+}
+
+
+def _damaged(base: str, damage: str) -> ClipSpec:
+    spec = {**CODEC_CLIPS, **CONTAINER_CLIPS}[base]
+    words = damage.replace("_", " ")
+    return replace(spec, special=f"{spec.special}; {words}", **_DAMAGES[damage])
+
+
+# Not openable (no index, or nothing that decodes), or the same as another.
+_LEFT_OUT = {
+    "truncated_mp4", "truncated_av1", "truncated_mpeg4_mp4", "damaged_packet_av1", "damage_after_key_av1",
+    "begins_in_gop_vp9", "begins_in_gop_av1_obu", "begins_in_gop_gif", "begins_at_second_key_gif",
+    *(f"{damage}_mp4_faststart" for damage in _DAMAGES if damage != "truncated"),
+}  # fmt: skip
+
+DAMAGED_CLIPS = {
+    f"{damage}_{base}": _damaged(base, damage)
+    for base in _BASES
+    for damage in _DAMAGES
+    if f"{damage}_{base}" not in _LEFT_OUT
+}

@@ -1,0 +1,226 @@
+"""What is in a file, found without mediatensor: plain decodes with PyAV, and the ``ffmpeg`` program."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import zlib
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import av
+import av.filter
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "ffmpeg_rgb",
+    "linear_decode_frames",
+    "linear_decode_planes",
+    "linear_decode_rgb",
+    "presentation_order",
+    "undetermined_frames",
+    "upright_frames",
+]
+
+Pixels = NDArray[np.uint8]
+_HAS_METADATA_ERRORS = int(av.__version__.split(".")[0]) < 19
+# YCgCo and BT.2020 constant luminance: swscale has neither; older versions took BT.601 and BT.2020 for them.
+_REPLACED_MATRICES = {8: 5, 10: 9}
+
+
+def _plain_decode(path: Path, stream_index: int | None) -> Iterator[Any]:
+    """Every frame, in the order in which the codec gives them: first packet to last, one thread, no seek.
+
+    Packets that the codec refuses are passed over; an error in reading ends the stream.
+    """
+    options = {"metadata_errors": "replace"} if _HAS_METADATA_ERRORS else {}
+    with av.open(str(path), **options) as container:
+        stream = container.streams.best("video") if stream_index is None else container.streams[stream_index]
+        stream.thread_type, stream.thread_count = "NONE", 1
+        packets = container.demux(stream)
+        while True:
+            try:
+                packet = next(packets, None)
+            except av.FFmpegError:
+                packet = None
+            try:
+                yield from stream.decode(packet)
+            except av.FFmpegError:
+                if packet is not None:
+                    continue
+            if packet is None or packet.size == 0:
+                return
+
+
+def undetermined_frames(path: Path, stream_index: int | None = None) -> set[int]:
+    """Frames, counted as decoded, whose pixels are not decided by the file.
+
+    Where data is missing, some codecs leave in a picture whatever was in its memory. That shows when the pictures
+    decoded before are kept, so that their memory is not used again.
+    """
+    kept = list(_plain_decode(path, stream_index))
+    return {
+        number
+        for number, (frame, (_, crc)) in enumerate(zip(kept, linear_decode_planes(path, stream_index), strict=True))
+        if _crc_of_planes(frame) != crc
+    }
+
+
+def linear_decode_planes(path: Path, stream_index: int | None = None) -> list[tuple[int | None, int]]:
+    """(pts, CRC-32 of the decoded planes as they are) of every frame, in decoding order.
+
+    Rows are cut to the visible width; planes follow each other in order. The definition is that of
+    ``reference_frames.json.gz`` beside the real media files.
+    """
+    return [(frame.pts, _crc_of_planes(frame)) for frame in _plain_decode(path, stream_index)]
+
+
+def _crc_of_planes(frame: Any) -> int:
+    crc = 0
+    for number, plane in enumerate(frame.planes):
+        # A palette plane, as of pal8, has no components: it counts as a whole.
+        row = sum(-(-c.bits // 8) for c in frame.format.components if c.plane == number) * plane.width
+        data = np.frombuffer(plane, np.uint8)
+        if row and len(frame.planes) == 1:
+            row = -(-plane.width * frame.format.padded_bits_per_pixel // 8)
+        if row:
+            data = data.reshape(-1, abs(plane.line_size))[: plane.height, :row]
+        crc = zlib.crc32(np.ascontiguousarray(data), crc)
+    return crc
+
+
+def upright_frames(path: Path, stream_index: int | None = None) -> Iterator[tuple[int | None, Pixels]]:
+    """(pts, upright RGB picture (H, W, 3)) of every frame, in decoding order."""
+    to_rgb = _RgbFilter()
+    for frame in _plain_decode(path, stream_index):
+        yield frame.pts, _upright(to_rgb.convert(frame), frame)
+
+
+def presentation_order(pts: Sequence[int | None]) -> list[int]:
+    """Numbers of the decoded frames as they are shown: by pts, as decoded where those are equal.
+
+    If any frame has no pts, all stay as decoded.
+
+    >>> presentation_order([0, 3, 1, 1, 2])
+    [0, 2, 3, 4, 1]
+    """
+    known = [time for time in pts if time is not None]
+    return sorted(range(len(pts)), key=known.__getitem__) if len(known) == len(pts) else list(range(len(pts)))
+
+
+def linear_decode_frames(path: Path, stream_index: int | None = None) -> tuple[list[int | None], list[Pixels]]:
+    """Times and upright RGB pictures (H, W, 3) of every frame in presentation order.
+
+    Args:
+        path: A media file.
+        stream_index: Index among all streams; ``None`` for FFmpeg's choice.
+
+    Returns:
+        (pts in the stream's time base, pictures).
+    """
+    decoded = list(upright_frames(path, stream_index))
+    shown = [decoded[i] for i in presentation_order([pts for pts, _ in decoded])]
+    return [pts for pts, _ in shown], [rgb for _, rgb in shown]
+
+
+def linear_decode_rgb(path: Path, stream_index: int | None = None) -> tuple[list[int | None], Pixels]:
+    """As `linear_decode_frames`, with the pictures, all of one size, as one array (N, H, W, 3)."""
+    pts, pictures = linear_decode_frames(path, stream_index)
+    return pts, np.stack(pictures)
+
+
+class _RgbFilter:
+    """The filters ``scale=flags=bicubic,format=rgb24``, made anew when size or format change."""
+
+    def __init__(self) -> None:
+        self._graph = av.filter.Graph()
+        self._configured_for: tuple[object, ...] | None = None
+
+    def convert(self, frame: Any) -> Pixels:
+        frame.colorspace = _REPLACED_MATRICES.get(frame.colorspace, frame.colorspace)
+        kind = frame.width, frame.height, frame.format.name
+        if kind != self._configured_for:
+            self._configure(frame)
+            self._configured_for = kind
+        self._graph.push(frame)
+        picture: Any = self._graph.pull()
+        plane = picture.planes[0]
+        rows = np.frombuffer(plane, np.uint8).reshape(frame.height, plane.line_size)
+        return rows[:, : 3 * frame.width].reshape(frame.height, frame.width, 3).copy()
+
+    def _configure(self, frame: Any) -> None:
+        self._graph = av.filter.Graph()
+        source = self._graph.add_buffer(
+            width=frame.width, height=frame.height, format=frame.format.name, time_base=Fraction(1, 1000)
+        )
+        chain = [source, *map(self._graph.add, ("scale", "format", "buffersink"), ("flags=bicubic", "rgb24", None))]
+        for one, other in pairwise(chain):
+            one.link_to(other)
+        self._graph.configure()
+
+
+def _upright(rgb: Pixels, frame: Any) -> Pixels:
+    """Move every pixel to where the display matrix, rounded to quarter turns, sends it."""
+    try:
+        matrix = frame.side_data.get("DISPLAYMATRIX")
+    except ValueError:  # PyAV 18 cannot list side data of a type it does not know
+        assert frame.rotation == 0
+        return rgb
+    if matrix is None:
+        return rgb
+    a, b, _, c, d, *_ = struct.unpack("=9i", bytes(matrix)[:36])
+    largest = max(map(abs, (a, b, c, d)))
+    a, b, c, d = (round(value / largest) for value in (a, b, c, d))
+    y, x = np.mgrid[: rgb.shape[0], : rgb.shape[1]]
+    to_x, to_y = a * x + c * y, b * x + d * y
+    to_x, to_y = to_x - to_x.min(), to_y - to_y.min()
+    out = np.zeros((to_y.max() + 1, to_x.max() + 1, 3), np.uint8)
+    out[to_y, to_x] = rgb
+    return out
+
+
+def ffmpeg_rgb(
+    program: str,
+    path: Path,
+    *,
+    num_frames: int | None = None,
+    stream: str = "0:v:0",
+    is_upright: bool = True,
+    is_deep: bool = False,
+) -> NDArray[Any]:
+    """The frames (N, H, W, 3) that the ``ffmpeg`` program writes as RGB, in decoding order.
+
+    Args:
+        program: Path of the program.
+        path: A media file with frames of one size.
+        num_frames: Stop after so many.
+        stream: For ``-map``.
+        is_upright: Let the program apply the display matrix.
+        is_deep: 16 bits a component (uint16) instead of 8.
+    """
+    command = [program, "-v", "error", "-nostdin", "-threads", "1"]
+    command += ["-i", str(path)] if is_upright else ["-noautorotate", "-i", str(path)]
+    command += ["-map", stream, "-vsync", "0"]
+    if num_frames is not None:
+        command += ["-frames:v", str(num_frames)]
+    # A PPM states its size, so no second program has to be asked for it.
+    pix_fmt = "rgb48be" if is_deep else "rgb24"
+    command += ["-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", pix_fmt, "-threads", "1", "pipe:1"]
+    output = subprocess.run(command, capture_output=True, check=False, timeout=120).stdout
+    return np.stack(list(_ppm_pictures(output)))
+
+
+def _ppm_pictures(data: bytes) -> Iterator[NDArray[Any]]:
+    at = 0
+    while at < len(data):
+        magic, size, largest = data[at : at + 64].split(b"\n", 3)[:3]
+        assert magic == b"P6", "not the PPM that ffmpeg writes"
+        width, height = map(int, size.split())
+        dtype = np.dtype(np.uint8 if int(largest) < 256 else ">u2")
+        at += len(magic) + len(size) + len(largest) + 3
+        yield np.frombuffer(data, dtype, width * height * 3, at).reshape(height, width, 3)
+        at += width * height * 3 * dtype.itemsize

@@ -1,0 +1,130 @@
+"""The command as a program: help, usage errors, unreadable files, interruption, broken pipes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mediatensor.cli import main
+
+COMMANDS = ("probe", "sheet", "verify", "demo")
+
+
+def run_program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mediatensor", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **variables},
+        check=False,
+    )
+
+
+def assert_one_error_line(text: str) -> None:
+    assert text.startswith("mediatensor: error: ")
+    assert text.count("\n") == 1
+    assert text.endswith("\n")
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"mediatensor {command}" in text for command in COMMANDS)
+    assert "exit codes:" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert f"examples:\n  mediatensor {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["play"],
+        ["probe"],
+        ["probe", "x.mp4", "--stream", "-1"],
+        ["probe", "x.mp4", "--stream", "one"],
+        ["sheet", "x.mp4", "--frames", "0"],
+        ["sheet", "x.mp4", "--columns", "0"],
+        ["sheet", "x.mp4", "--width", "1.5"],
+        ["sheet", "x.mp4", "--start", "1:2:3:4"],
+        ["sheet", "x.mp4", "--stop", "nan"],
+        ["verify", "x.mp4", "--frames", "5", "--all"],
+        ["verify", "x.mp4", "--seed", "x"],
+        ["demo", "x.mp4", "y.mp4"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert_one_error_line(captured.err)
+    assert "--help" in captured.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", ["missing", "empty", "text", "folder", "line break in its name"])
+def test_unreadable_file_is_one_line_and_exit_code_2(
+    command: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "some\nfile.mp4" if kind.startswith("line break") else tmp_path / "file.mp4"
+    if kind == "empty":
+        path.touch()
+    elif kind == "text":
+        path.write_text("This is a letter and not a video.\n" * 200)
+    elif kind == "folder":
+        path.mkdir()
+    assert main([command, str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert_one_error_line(captured.err)
+    assert "file.mp4" in captured.err
+    assert [entry for entry in tmp_path.iterdir() if entry != path] == []
+
+
+def test_interruption_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mediatensor.cli._probe.collect", interrupt)
+    assert main(["probe", "x.mp4"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_reader_that_goes_away_is_no_error(clip: Path) -> None:
+    # The reading end is closed before the program has printed anything.
+    reading_end, writing_end = os.pipe()
+    os.close(reading_end)
+    with os.fdopen(writing_end, "wb") as pipe:
+        program = subprocess.run(
+            [sys.executable, "-m", "mediatensor", "probe", str(clip)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+    assert (program.returncode, program.stderr) == (141, b"")
+
+
+def test_runs_as_a_module(clip: Path) -> None:
+    program = run_program("probe", str(clip))
+    assert (program.returncode, program.stderr) == (0, "")
+    assert program.stdout.startswith(f"{clip}\n")
+
+
+def test_terminal_that_lacks_letters_gets_them_escaped(clip: Path, tmp_path: Path) -> None:
+    path = tmp_path / "k\u016f\u0148.mp4"
+    path.write_bytes(clip.read_bytes())
+    program = run_program("probe", str(path), PYTHONIOENCODING="ascii")
+    assert (program.returncode, program.stderr) == (0, "")
+    assert "k\\u016f\\u0148.mp4" in program.stdout

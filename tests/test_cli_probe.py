@@ -1,0 +1,293 @@
+"""``mediatensor probe``: what it finds, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import media
+from mediatensor.cli import main
+from mediatensor.cli._file_facts import (
+    FileFacts,
+    StreamSummary,
+    VideoFacts,
+    describe_timing,
+    gop_lengths,
+    is_constant_frame_rate,
+)
+from mediatensor.cli._probe import describe
+
+VIDEO_KEYS = [
+    "stream_index", "codec", "profile", "pixel_format", "width", "height", "stored_width", "stored_height",
+    "display_width", "display_height", "pixel_aspect_ratio", "rotation", "color_primaries", "color_transfer",
+    "color_space", "color_range", "scanned", "num_frames", "average_fps", "is_constant_frame_rate",
+    "min_frame_step_seconds", "max_frame_step_seconds", "num_key_frames", "gop_length_min", "gop_length_median",
+    "gop_length_max", "begin_seconds", "end_seconds", "duration_seconds", "anomalies",
+]  # fmt: skip
+
+FACTS = FileFacts(
+    file="talk.mp4",
+    file_size_bytes=1_234_567,
+    container="mp4",
+    duration_seconds=10.0,
+    bit_rate=987_654,
+    streams=(
+        StreamSummary(0, "audio", "aac", 9.9, 128_000, sample_rate=48_000, num_channels=1),
+        StreamSummary(1, "video", "h264", 10.0, 850_000, width=720, height=576, average_fps=25.0),
+        StreamSummary(2, "data", None),
+    ),
+    video=VideoFacts(
+        stream_index=1,
+        codec="h264",
+        profile="High",
+        pixel_format="yuv420p",
+        width=576,
+        height=720,
+        stored_width=720,
+        stored_height=576,
+        display_width=576,
+        display_height=1024,
+        pixel_aspect_ratio=Fraction(64, 45),
+        rotation=-90.0,
+        color_space="bt709",
+        scanned=True,
+        num_frames=250,
+        average_fps=25.0,
+        is_constant_frame_rate=True,
+        min_frame_step_seconds=0.04,
+        max_frame_step_seconds=0.04,
+        num_key_frames=3,
+        gop_length_min=10,
+        gop_length_median=120.0,
+        gop_length_max=120,
+        begin_seconds=0.0,
+        end_seconds=10.0,
+        duration_seconds=10.0,
+    ),
+    error=None,
+)
+
+
+def probe_json(path: Path, capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> dict[str, Any]:
+    assert main(["probe", str(path), "--json", *options]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("rate", [Fraction(24000, 1001), Fraction(25), Fraction(30000, 1001), Fraction(60)])
+@pytest.mark.parametrize("ticks_per_second", [600, 1000, 90_000])
+def test_rounded_times_are_a_constant_rate(rate: Fraction, ticks_per_second: int) -> None:
+    times = [float(Fraction(round(i / rate * ticks_per_second), ticks_per_second)) for i in range(500)]
+    assert is_constant_frame_rate(times, 1 / ticks_per_second)
+    assert is_constant_frame_rate([time - 3.2 for time in times], 1 / ticks_per_second)
+    # Without the frame in the middle there is a hole of two steps.
+    assert is_constant_frame_rate(times[:250] + times[251:], 1 / ticks_per_second) is False
+
+
+def test_a_clock_of_one_tick_a_frame_rounds_nothing() -> None:
+    ticks = [0, 1, 2, 4, 5, 6]
+    assert is_constant_frame_rate([tick / 25 for tick in ticks], 1 / 25) is False
+    assert is_constant_frame_rate([tick / 25 for tick in range(6)], 1 / 25)
+
+
+def test_too_few_or_equal_times_have_no_rate() -> None:
+    assert is_constant_frame_rate([], 0.001) is None
+    assert is_constant_frame_rate([0.0, 0.04], 0.001) is None
+    assert is_constant_frame_rate([1.0, 1.0, 1.0], 0.001) is False
+
+
+@pytest.mark.parametrize(
+    ("key_frames", "num_frames", "lengths"),
+    [([], 10, []), ([0], 1, [1]), ([0, 1, 2], 3, [1, 1, 1]), ([3, 5], 12, [2, 7]), ([0, 250], 260, [250, 10])],
+)
+def test_gop_lengths(key_frames: list[int], num_frames: int, lengths: list[int]) -> None:
+    assert gop_lengths(key_frames, num_frames) == lengths
+
+
+def test_timing_of_a_hand_drawn_stream() -> None:
+    timing = describe_timing([0.0, 0.5, 0.75, 2.0], [0, 3], tick_seconds=0.001)
+    assert timing.is_constant_frame_rate is False
+    assert (timing.min_frame_step_seconds, timing.max_frame_step_seconds) == (0.25, 1.25)
+    assert (timing.gop_length_min, timing.gop_length_median, timing.gop_length_max) == (1, 2, 3)
+
+
+def test_text() -> None:
+    assert describe(FACTS) == "\n".join(
+        [
+            "talk.mp4",
+            "  container  mp4, 10 s, 1.23 MB, 988 kb/s",
+            "",
+            "streams",
+            "    0  audio  aac      48000 Hz, 1 channel, 9.9 s, 128 kb/s",
+            "  * 1  video  h264     720x576, 25 fps, 10 s, 850 kb/s",
+            "    2  data   unknown",
+            "",
+            "video stream 1",
+            "  codec         h264 (High)",
+            "  size          576x720, stored as 720x576, pixel aspect ratio 64:45, shown as 576x1024",
+            "  pixel format  yuv420p",
+            "  colour        matrix bt709",
+            "  rotation      90 degrees clockwise",
+            "  frames        250",
+            "  frame rate    25 fps, constant",
+            "  key frames    3, GOPs of 10 to 120 frames, median 120",
+            "  shown         from 0 s to 10 s, 10 s",
+            "  anomalies     none",
+        ]
+    )
+
+
+def test_text_of_a_stream_with_anomalies() -> None:
+    video = replace(
+        FACTS.video or VideoFacts(0),
+        is_constant_frame_rate=False,
+        max_frame_step_seconds=0.12,
+        num_key_frames=0,
+        gop_length_median=None,
+        anomalies=("2 packets damaged", "a long sentence " * 10),
+    )
+    text = describe(replace(FACTS, video=video))
+    assert "  frame rate    25 fps on average, variable (frames 0.04 s to 0.12 s apart)\n" in text
+    assert "  key frames    none\n" in text
+    assert "  anomalies     2 packets damaged\n                a long sentence a long" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_text_without_scan_says_whose_numbers_they_are() -> None:
+    video = VideoFacts(1, codec="h264", stored_width=720, stored_height=576, num_frames=250, average_fps=25.0)
+    text = describe(replace(FACTS, video=video))
+    assert "frames        250 by the header\n" in text
+    assert "frame rate    25 fps by the header\n" in text
+    assert "key frames" not in text
+
+
+def test_text_without_video() -> None:
+    assert describe(replace(FACTS, video=None)).endswith("\n\nno video stream")
+    assert "no video stream" not in describe(replace(FACTS, video=None, error="it is encrypted"))
+
+
+def test_json_of_a_clip_written_by_known_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = media.CLIPS["h264_b_pyramid"]  # a key frame every 12 frames
+    found = probe_json(media.make("h264_b_pyramid", tmp_path), capsys)
+    video = found["video"]
+    assert list(found) == [
+        "file", "file_size_bytes", "container", "duration_seconds", "bit_rate", "streams", "video", "error",
+    ]  # fmt: skip
+    assert list(video) == VIDEO_KEYS
+    assert found["file_size_bytes"] == (tmp_path / "h264_b_pyramid.mp4").stat().st_size
+    assert found["error"] is None
+    assert (video["codec"], video["pixel_format"], video["scanned"]) == ("h264", "yuv420p", True)
+    assert (video["width"], video["height"]) == (video["display_width"], video["display_height"]) == spec.size
+    assert video["num_frames"] == spec.num_frames
+    assert video["average_fps"] == pytest.approx(spec.rate)
+    assert video["is_constant_frame_rate"] is True
+    assert video["num_key_frames"] == 4
+    assert (video["gop_length_min"], video["gop_length_median"], video["gop_length_max"]) == (4, 12, 12)
+    assert video["duration_seconds"] == pytest.approx(spec.num_frames / spec.rate)
+    assert video["anomalies"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mkv", {"is_constant_frame_rate": True}),
+        ("vfr_mkv", {"is_constant_frame_rate": False}),
+        ("rotated_90", {"width": 64, "height": 96, "stored_width": 96, "stored_height": 64}),
+        ("sample_aspect_ratio", {"pixel_aspect_ratio": "4/3", "width": 96, "display_width": 128, "display_height": 64}),
+        ("colour_bt709_full", {"color_space": "bt709", "color_range": "pc"}),
+        ("mjpeg_avi", {"color_range": "pc", "gop_length_max": 1}),
+        ("late_start_mp4", {"begin_seconds": 8.0}),
+        ("vp9_hidden_frames", {"num_frames": 60}),
+    ],
+)
+def test_json_of_special_clips(
+    name: str, expected: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    video = probe_json(media.make(name, tmp_path), capsys)["video"]
+    assert {key: video[key] for key in expected} == expected
+
+
+def test_edit_list_is_an_anomaly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(media.make("edit_list_trims_key_frame", tmp_path))]) == 0
+    assert "edit list" in capsys.readouterr().out
+
+
+def test_headers_only(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    video = probe_json(clip, capsys, "--no-scan")["video"]
+    assert (video["scanned"], video["num_frames"], video["num_key_frames"]) == (False, 40, None)
+
+
+def test_headers_only_opens_no_decoder(
+    clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mediatensor.cli._file_facts.VideoDecoder", None)  # calling it would raise
+    assert probe_json(clip, capsys, "--no-scan")["video"]["stored_width"] == 96
+
+
+def test_stream_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = media.make("two_video_streams", tmp_path)
+    both = [probe_json(path, capsys, "--stream", str(index))["video"] for index in (0, 1)]
+    assert [video["stream_index"] for video in both] == [0, 1]
+    assert both[0]["width"] != both[1]["width"]
+
+
+def test_stream_that_is_no_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = media.make("audio_beside_video", tmp_path)
+    found = probe_json(path, capsys, "--stream", "0", code=2)
+    assert found["video"] is None
+    assert "Stream 0 is not a video stream" in found["error"]
+    assert [stream["media_type"] for stream in found["streams"]] == ["audio", "video"]
+
+
+def test_audio_alone_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = media.make("audio_only", tmp_path)
+    found = probe_json(path, capsys)
+    assert (found["video"], found["error"]) == (None, None)
+    assert found["streams"][0]["sample_rate"] > 0
+    assert main(["probe", str(path)]) == 0
+    assert "no video stream" in capsys.readouterr().out
+
+
+def test_video_that_does_not_decode_still_shows_its_streams(
+    media_data: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = media_data("mp4parse-rust__short-cenc.mp4")  # encrypted
+    assert main(["probe", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert "* 0" not in captured.out
+    assert "0  video  h264" in captured.out
+    assert captured.err.startswith("mediatensor: error: ")
+
+
+@pytest.mark.parametrize(
+    "name", ["decord__corrupted.mp4", "androidx-media__sample.avi", "file-type__fixture2.mpg", "vali__test_hevc10.mkv"]
+)
+def test_frame_count_is_that_of_ffprobe(
+    name: str, media_data: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = shutil.which("ffprobe")
+    if program is None:
+        pytest.skip("needs the ffprobe program (on Debian: apt-get install ffmpeg)")
+    path = media_data(name)
+    counted = subprocess.run(
+        [program, "-v", "quiet", "-count_frames", "-select_streams", "v:0", "-show_entries", "stream=nb_read_frames",
+         "-of", "csv=p=0", str(path)],
+        capture_output=True, text=True, check=True, timeout=120,
+    ).stdout  # fmt: skip
+    assert probe_json(path, capsys)["video"]["num_frames"] == int(counted.strip().strip(","))
+
+
+def test_no_file_gives_a_traceback(media_data: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = media_data("README.md").parent
+    codes = {path.name: main(["probe", str(path)]) for path in sorted(folder.iterdir())}
+    assert set(codes.values()) == {0, 2}
+    assert codes["README.md"] == codes["file-type__fixture-corrupt.mkv"] == codes["mp4ff__init-video.mp4"] == 2
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,110 @@
+"""How many pictures are decoded for a call: the least that the seeking rule allows, and none twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import media
+from mediatensor import samplers
+from mediatensor._pyav import VideoReader
+from mediatensor.decoders import VideoDecoder
+
+NUM_FRAMES, GOP = 60, 12
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Closed GOPs without B pictures: packet i is frame i, every 12th a key frame."""
+    folder = tmp_path_factory.mktemp("work")
+    spec = media.ClipSpec("", options={"g": str(GOP), "bf": "0", "sc_threshold": "0"}, num_frames=NUM_FRAMES)
+    media.write_clip(spec, folder / "clip.mp4")
+    return folder / "clip.mp4"
+
+
+@pytest.fixture
+def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
+    """Runs a call and counts the pictures that came out of codecs."""
+    decoded = []
+    original = VideoReader.decode
+
+    def counting(self: VideoReader, packet: object) -> list[object]:
+        frames = original(self, packet)
+        decoded.extend([None] * len(frames))
+        return frames
+
+    monkeypatch.setattr(VideoReader, "decode", counting)
+
+    def run(call: Callable[[], object]) -> int:
+        decoded.clear()
+        call()
+        return len(decoded)
+
+    return run
+
+
+@pytest.fixture
+def decoder(path: Path) -> VideoDecoder:
+    decoder = VideoDecoder(path, num_ffmpeg_threads=1)
+    decoder[0]  # opens and scans
+    return decoder
+
+
+def test_counting_and_metadata_decode_little(path: Path, count: Callable[..., int]) -> None:
+    decoder = VideoDecoder(path, num_ffmpeg_threads=1)
+    assert count(lambda: len(decoder)) == 0
+    assert count(lambda: decoder.metadata) == 1
+    assert count(lambda: decoder.metadata) == 0
+
+
+@pytest.mark.parametrize("index", [1, 11, 12, 17, 59])
+def test_one_frame_costs_its_distance_to_the_key_frame(
+    index: int, decoder: VideoDecoder, count: Callable[..., int]
+) -> None:
+    decoder[30]
+    assert count(lambda: decoder[index]) == index % GOP + 1
+
+
+def test_going_forward_decodes_each_picture_once(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+    decoder[20]
+    assert count(lambda: [decoder[i] for i in range(21, NUM_FRAMES)]) == NUM_FRAMES - 21
+
+
+def test_duplicates_and_negatives_are_decoded_once(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+    assert count(lambda: decoder.get_frames_at([-1, NUM_FRAMES - 1, 48, -1, 48])) == GOP
+    assert count(lambda: decoder.get_frames_at([30, 24, 27, 30])) == 7
+
+
+def test_all_frames_cost_one_pass(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+    assert count(lambda: decoder.get_all_frames()) == NUM_FRAMES
+    assert count(lambda: list(reversed(decoder))) <= NUM_FRAMES + GOP
+
+
+def test_resampling_up_decodes_no_frame_twice(decoder: VideoDecoder, count: Callable[..., int]) -> None:
+    assert count(lambda: decoder.get_all_frames(fps=100)) == NUM_FRAMES
+
+
+def gop_costs(indices: set[int]) -> int:
+    """Pictures from the key frame of each touched GOP up to the last wanted one in it."""
+    last: dict[int, int] = {}
+    for i in indices:
+        last[i // GOP] = max(last.get(i // GOP, 0), i % GOP + 1)
+    return sum(last.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sampler_call_decodes_no_picture_twice(seed: int, decoder: VideoDecoder, count: Callable[..., int]) -> None:
+    decoder[59]
+    torch.manual_seed(seed)
+    clips = []
+    cost = count(
+        lambda: clips.append(
+            samplers.clips_at_random_indices(decoder, num_clips=6, num_frames_per_clip=4, num_indices_between_frames=3)
+        )
+    )
+    indices = {round(t * 25) for t in clips[0].pts_seconds.flatten().tolist()}
+    assert cost == gop_costs(indices)
+    assert cost < 6 * 4 * GOP

@@ -1,0 +1,75 @@
+"""Every damaged clip of `media`: what a plain decode makes of the damage is what every access gives, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import media
+from exactness import CHECKS, Truth, assert_same, find_truth
+
+# Here the codec drops frames, and no packet says so: only decoding past the damage shows it. Until then a decoder that
+# jumps over it counts the lost frames, too.
+ONLY_DECODING_SHOWS = frozenset(
+    (
+        "damage_after_key_av1_low_delay",
+        "damage_after_key_av1_obu",
+        "damage_after_key_ffv1_gop",
+        "damaged_packet_av1_low_delay",
+        "damaged_packet_av1_obu",
+        "lost_after_key_av1_low_delay",
+        "lost_after_key_hevc_open_gop_mkv",
+        "lost_after_key_hevc_open_gop_ts",
+        "lost_key_frame_av1",
+        "lost_key_frame_av1_low_delay",
+        "lost_key_frame_av1_obu",
+        "lost_key_frame_flv",
+        "lost_key_frame_hevc_open_gop_mkv",
+        "lost_key_frame_hevc_open_gop_ts",
+        "lost_key_frame_mkv",
+        "lost_key_frame_mp4",
+        "lost_key_frame_mp4_fragmented",
+        "lost_key_frame_mpeg4_b_frames_avi",
+        "lost_key_frame_mpeg4_mp4",
+        "lost_key_frame_ts",
+        "lost_packets_av1",
+        "lost_packets_av1_obu",
+        "lost_packets_hevc_open_gop_mkv",
+        "lost_packets_hevc_open_gop_ts",
+        "lost_packets_mpeg4_b_frames_avi",
+        "lost_packets_mpeg4_mp4",
+    )
+)
+SHOWN_BY_PACKETS_OR_ON_CONTACT = [name for name in media.DAMAGED_CLIPS if name not in ONLY_DECODING_SHOWS]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clips")
+
+
+@pytest.fixture(scope="module")
+def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
+    path = media.make(request.param, folder)
+    yield find_truth(path, is_damaged=True)
+    path.unlink()
+
+
+@pytest.mark.parametrize("truth", SHOWN_BY_PACKETS_OR_ON_CONTACT, indirect=True)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_frames_are_those_of_a_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
+    check(truth)
+
+
+@pytest.mark.parametrize("truth", list(media.DAMAGED_CLIPS), indirect=True)
+def test_damage_that_was_met_is_known(truth: Truth) -> None:
+    """Once every frame was decoded, length, times and frames are right, whatever the packets promised before."""
+    with truth.open() as decoder:
+        for _ in decoder:
+            pass
+        assert len(decoder) == len(truth)
+        for index in truth.some():
+            frame = decoder.get_frame_at(index)
+            assert_same(truth, index, frame.data, frame.pts_seconds)

@@ -1,0 +1,132 @@
+"""The ``ffmpeg`` program, another build of another version, sees the same frames with the same pixels."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import media
+from mediatensor.decoders import VideoDecoder
+from oracles import ffmpeg_rgb, linear_decode_planes, presentation_order
+
+# What a difference may be where rounding is not the same everywhere: swscale's kernels on other processors, and its
+# general path (more than 8 bits, 4:2:2, 4:4:4, RGB), which was rewritten between versions of FFmpeg.
+_ROUNDING = 3
+
+# FFmpeg versions disagree about which frames a contradictory file has.
+_BY_VERSION = {"h264_lone_fields_mkv"} | {name for name in media.CLIPS if name.startswith("edit_list_")}
+# The program turns pictures only by angles within a degree of a quarter turn; torchcodec, and we, by the nearest.
+_NOT_TURNED = {"rotated_88"}
+_CLIPS = [name for name in media.VIDEO_CLIPS if name not in _BY_VERSION | _NOT_TURNED]
+
+# (file, index of its video stream, greatest difference, why it is not 0)
+_REAL_FILES = [
+    ("accv-lab__moving_shape_open_gop_h265.mp4", 0, 0, ""),
+    ("androidx-media__bbb_800x640_768kbps_30fps_avc_non_reference_3b.mp4", 0, 0, ""),
+    ("androidx-media__bear-vp9-odd-dimensions.webm", 0, 0, ""),
+    ("androidx-media__sample.avi", 0, _ROUNDING, "MPEG-4 leaves the inverse cosine transform to the decoder"),
+    ("androidx-media__sample.flv", 0, 0, ""),
+    ("androidx-media__sample_av1.mkv", 0, _ROUNDING, "10 bits"),
+    ("androidx-media__sample_edit_list_only_preroll_sync_sample.mp4", 0, 0, ""),
+    ("decord__video_90.mov", 0, 0, ""),
+    ("exoplayer__video_desks.3gp", 0, 0, ""),
+    ("file-type__fixture.flv", 0, 0, ""),
+    ("file-type__fixture2.3gp", 1, 0, ""),
+    ("file-type__fixture2.mpg", 0, 0, ""),
+    ("gpmf-parser__karma.mp4", 0, 0, ""),
+    ("jcodec__precise_clip.mp4", 0, 0, ""),
+    ("mdn__flower-fragmented.mp4", 0, 0, ""),
+    ("mediabunny__frames.webm", 0, 0, ""),
+    ("metadata-extractor-images__100_0306.AVI", 0, _ROUNDING, "4:2:2"),
+    ("moviepy__transparent.webm", 0, 0, ""),
+    ("mux.js__sintel-captions.ts", 0, 0, ""),
+    ("ogv.js__3seconds.ogv", 1, 0, ""),
+    ("openh264__Cisco_Men_whisper_640x320_CABAC_Bframe_9.264", 0, 0, ""),
+    ("pims__bulk-water.mov", 0, 0, ""),
+    ("rails__rotated_hdr_video.mov", 0, _ROUNDING, "10 bits; the program turns before it converts"),
+    ("rails__video_with_undefined_display_aspect_ratio.mp4", 1, 0, ""),
+    ("serenity__animated_loop_variable_delay.gif", 0, 0, ""),
+    ("streamio-ffmpeg__awesome-movie.mov", 1, 0, ""),
+    ("vali__test_hevc10.mkv", 0, _ROUNDING, "10 bits"),
+    ("vali__test_multires.mkv", 2, 0, ""),
+    ("winui-gallery__ladybug.wmv", 1, _ROUNDING, "decoding of VC-1 changed by a level between versions"),
+]
+_MAX_REAL_FRAMES = 40
+
+
+def _assert_close(ours: torch.Tensor, theirs: NDArray[np.uint8], tolerance: int) -> None:
+    assert tuple(ours.shape) == theirs.shape
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        tolerance = _ROUNDING
+    for number, (one, other) in enumerate(zip(ours.numpy(), theirs, strict=True)):
+        difference = int(np.abs(one.astype(np.int16) - other).max())
+        assert difference <= tolerance, f"frame {number} differs by up to {difference}"
+
+
+def _tolerance(name: str) -> int:
+    if name == "rotated_90_odd":
+        return 8  # the program turns the stored picture, so chroma of odd sizes is interpolated along the other axis
+    is_8_bit_420 = media.CLIPS[name].pix_fmt in ("yuv420p", "yuvj420p", "yuva420p")
+    return 0 if is_8_bit_420 else _ROUNDING
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clips")
+
+
+@pytest.mark.parametrize("name", _CLIPS)
+def test_generated_clips(name: str, folder: Path, ffmpeg_program: str) -> None:
+    path = media.make(name, folder)
+    with VideoDecoder(path, dimension_order="NHWC") as decoder:
+        ours = decoder[:]
+        theirs = ffmpeg_rgb(ffmpeg_program, path, stream=f"0:{decoder.stream_index}")
+    order = presentation_order([pts for pts, _ in linear_decode_planes(path)])
+    assert len(theirs) == len(order)
+    _assert_close(ours, theirs[order], _tolerance(name))
+
+
+@pytest.mark.parametrize(("name", "stream_index", "tolerance"), [case[:3] for case in _REAL_FILES])
+def test_real_files(
+    name: str, stream_index: int, tolerance: int, media_data: Callable[[str], Path], ffmpeg_program: str
+) -> None:
+    """The first frames, from whichever place among the others they are decoded."""
+    path = media_data(name)
+    theirs = ffmpeg_rgb(ffmpeg_program, path, stream=f"0:{stream_index}", num_frames=_MAX_REAL_FRAMES)
+    order = presentation_order([pts for pts, _ in linear_decode_planes(path, stream_index)])
+    place = {decoded: shown for shown, decoded in enumerate(order)}
+    with VideoDecoder(path, stream_index=stream_index, dimension_order="NHWC") as decoder:
+        ours = decoder.get_frames_at([place[decoded] for decoded in range(len(theirs))]).data
+    _assert_close(ours, theirs, tolerance)
+
+
+@pytest.mark.parametrize("degrees", [0, 90, 180, 270])
+def test_rotation_is_that_of_the_program(degrees: int, folder: Path, ffmpeg_program: str) -> None:
+    """Not merely the same both times: without its rotation the program shows a picture that we turn as many degrees."""
+    path = media.make(f"rotated_{degrees}" if degrees else "mp4", folder)
+    stored = ffmpeg_rgb(ffmpeg_program, path, is_upright=False)
+    with VideoDecoder(path, dimension_order="NHWC") as decoder:
+        ours = decoder[:]
+        rotation = decoder.metadata.rotation
+    turned = np.rot90(stored, round((rotation or 0) / 90), axes=(1, 2))
+    assert (degrees == 0) == (not rotation)
+    _assert_close(ours, turned, 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["mp4", "h264_mbaff", "h264_10bit", "h264_422_10bit", "hevc_422_12bit", "prores", "odd_size", "png_16bit"]
+)
+def test_float_is_that_of_16_bits(name: str, folder: Path, ffmpeg_program: str) -> None:
+    path = media.make(name, folder)
+    theirs = ffmpeg_rgb(ffmpeg_program, path, is_deep=True).astype(np.float32) / np.float32(65535)
+    with VideoDecoder(path, dimension_order="NHWC", output_dtype=torch.float32) as decoder:
+        ours = decoder[:]
+    assert ours.dtype == torch.float32
+    # One 8-bit level for rounding, which versions of FFmpeg do differently; measured here: 0.
+    torch.testing.assert_close(ours, torch.from_numpy(theirs), rtol=0, atol=1 / 255)

@@ -1,0 +1,104 @@
+"""The rules of the house that no single module can keep: layering, public names, packaging."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import mediatensor
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "mediatensor").rglob("*.py"))
+OPTIONAL = ("cv2", "decord", "fsspec", "matplotlib", "torchcodec", "torchvision", "tqdm")
+
+
+def public_modules() -> list[ModuleType]:
+    """The package and every module in it whose path has no part that starts with an underscore."""
+    found = pkgutil.walk_packages(mediatensor.__path__, "mediatensor.")
+    names = [info.name for info in found if not any(part.startswith("_") for part in info.name.split("."))]
+    return [mediatensor, *map(importlib.import_module, names)]
+
+
+def imported_roots(path: Path) -> set[str]:
+    """Top-level names of what a file imports from elsewhere, wherever in it."""
+    roots = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            roots.add((node.module or "").split(".")[0])
+    return roots
+
+
+def public_objects() -> Iterator[tuple[str, object]]:
+    """Every public class and function, and the public methods and properties that classes of ours define."""
+    for module in public_modules():
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                yield f"{module.__name__}.{name}", value
+            if inspect.isclass(value):
+                yield from public_members(f"{module.__name__}.{name}", value)
+
+
+def public_members(class_name: str, owner: type) -> Iterator[tuple[str, object]]:
+    for name, member in vars(owner).items():
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property | classmethod)):
+            # getdoc also finds what an overridden method inherits.
+            yield f"{class_name}.{name}", member if isinstance(member, property) else getattr(owner, name)
+
+
+def test_only_one_package_imports_pyav() -> None:
+    importing = [path for path in SOURCES if "av" in imported_roots(path)]
+    assert importing
+    assert {path.parent.name for path in importing} == {"_pyav"}
+
+
+@pytest.mark.parametrize("module", public_modules(), ids=lambda module: module.__name__)
+def test_all_names_exist_and_are_sorted(module: ModuleType) -> None:
+    assert module.__all__ == sorted(set(module.__all__))
+    missing = [name for name in module.__all__ if not hasattr(module, name)]
+    assert not missing
+
+
+def test_everything_public_is_documented() -> None:
+    documented = {name: bool(inspect.getdoc(value)) for name, value in public_objects()}
+    assert "mediatensor.decoders.VideoDecoder.get_frame_at" in documented
+    assert [name for name, has_doc in documented.items() if not has_doc] == []
+    assert [module.__name__ for module in public_modules() if not module.__doc__] == []
+
+
+def test_import_loads_nothing_optional() -> None:
+    # torch itself imports some of these where they are installed: what counts is what we add.
+    program = (
+        "import sys, torch.utils.data, av, numpy, PIL.Image\n"
+        "before = set(sys.modules)\n"
+        "import mediatensor, mediatensor.cli\n"
+        "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    added = set(run.stdout.split())
+    assert "mediatensor" in added
+    assert added.isdisjoint(OPTIONAL)
+
+
+def test_types_are_shipped() -> None:
+    assert files("mediatensor").joinpath("py.typed").is_file()
+
+
+def test_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert mediatensor.__version__ == project["version"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {mediatensor.__version__}" in changelog

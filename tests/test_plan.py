@@ -1,0 +1,69 @@
+"""The decode plan on plain arrays, checked against a simulation that counts what a plan would decode."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mediatensor.decoders._frame_index import FrameIndex, PacketTable, from_packets
+from mediatensor.decoders._plan import Segment, make_plan
+
+
+def index_with_keys(num_frames: int, keys: list[int]) -> FrameIndex:
+    numbers = np.arange(num_frames, dtype=np.int64)
+    none = np.zeros(num_frames, bool)
+    table = PacketTable(numbers, numbers, none + 1, numbers, np.isin(numbers, keys), none, none, none, none)
+    return from_packets(table, Fraction(1, 25), Fraction(25))[0]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "position", "patience", "plan"),
+    [
+        ([0], None, 0, [(0, [0])]),
+        ([5, 7], None, 0, [(0, [5, 7])]),
+        ([5, 12], None, 0, [(0, [5]), (1, [12])]),
+        ([5, 12], None, 4, [(0, [5, 12])]),  # 4 frames to the next key frame are decoded rather than flushed away
+        ([25], 3, 0, [(2, [25])]),
+        ([8], 3, 0, [(None, [8])]),  # the same GOP, ahead: go on
+        ([2], 3, 0, [(0, [2])]),  # behind: seek
+        ([10], 10, 0, [(None, [10])]),
+        ([8, 25], 3, 0, [(None, [8]), (2, [25])]),
+    ],
+)
+def test_plans_by_hand(
+    wanted: list[int], position: int | None, patience: int, plan: list[tuple[int | None, list[int]]]
+) -> None:
+    index = index_with_keys(30, [0, 10, 20])
+    expected = [Segment(entry, tuple(members)) for entry, members in plan]
+    assert make_plan(index, wanted, position, patience) == expected
+
+
+@given(
+    keys=st.sets(st.integers(1, 59), max_size=8),
+    wanted=st.sets(st.integers(0, 59), min_size=1, max_size=20),
+    position=st.none() | st.integers(0, 60),
+    patience=st.integers(0, 20),
+)
+def test_a_plan_yields_every_frame_once_and_decodes_none_twice(
+    keys: set[int], wanted: set[int], position: int | None, patience: int
+) -> None:
+    index = index_with_keys(60, sorted(keys | {0}))
+    at, decoded, given_out = position, [], []
+    for segment in make_plan(index, sorted(wanted), position, patience):
+        if segment.entry is not None:
+            at = int(index.entry_pts[segment.entry])
+        for ordinal in segment.ordinals:
+            assert at is not None
+            assert at <= ordinal, "the codec only goes forward"
+            decoded += range(at, ordinal + 1)
+            given_out.append(ordinal)
+            at = ordinal + 1
+    assert given_out == sorted(wanted)
+    assert len(decoded) == len(set(decoded))
+    # Never more than seeking to the key frame before each frame, plus the patience of one run-through for each.
+    by_seeking = sum(w - max(k for k in keys | {0} if k <= w) + 1 for w in wanted)
+    assert len(decoded) <= by_seeking + patience * len(wanted)

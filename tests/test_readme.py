@@ -1,0 +1,80 @@
+"""Every example of the README runs, and prints what the README says it prints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mediatensor._pyav.writing import write_test_pattern
+from mediatensor.cli import main
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[tuple[int, str]]:
+    """(line number, text) of every fenced block of a language."""
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [(README.count("\n", 0, match.start(1)) + 1, match[1]) for match in found]
+
+
+def promised_output(block: str) -> list[str]:
+    """The comments after ``print(...)``."""
+    return re.findall(r"^ *print\(.*\) +# (.*)$", block, re.MULTILINE)
+
+
+SNIPPETS = blocks("python")
+COMMANDS = re.findall(r"^mediatensor (.*?)(?: +#.*)?$", "".join(text for _, text in blocks("sh")), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the examples name."""
+    folder = tmp_path_factory.mktemp("readme")
+    write_test_pattern(folder / "video.mp4")
+    (folder / "videos").mkdir()
+    for name in ("a.mp4", "b.mp4", "c.mp4"):
+        write_test_pattern(folder / "videos" / name, width=160, height=120, num_frames=30)
+    damaged = bytearray((folder / "video.mp4").read_bytes())
+    middle = len(damaged) // 2
+    damaged[middle : middle + 3000] = bytes(3000)
+    (folder / "damaged.mp4").write_bytes(damaged)
+    return folder
+
+
+@pytest.mark.parametrize(("line", "snippet"), SNIPPETS, ids=[f"line {line}" for line, _ in SNIPPETS])
+def test_snippet(line: int, snippet: str, folder: Path) -> None:
+    script = folder / f"readme_{line}.py"
+    # Empty lines before it, so that a traceback shows the line of the README.
+    script.write_text("\n" * (line - 1) + snippet, encoding="utf-8")
+    run = subprocess.run([sys.executable, script.name], cwd=folder, capture_output=True, text=True, timeout=200)
+    assert run.returncode == 0, run.stderr
+    promised = promised_output(snippet)
+    if promised:
+        assert run.stdout.splitlines() == promised
+    else:
+        assert re.match(r"frame \d+ was replaced by frame \d+: ", run.stdout)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS)
+def test_command(arguments: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert main(shlex.split(arguments)) == 0
+
+
+def test_the_readme_has_examples() -> None:
+    assert len(SNIPPETS) >= 6
+    assert len(COMMANDS) >= 3
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)]+)\)", README))))
+def test_link_leads_somewhere(target: str) -> None:
+    if target.startswith("#"):
+        headings = [heading.lower().replace(" ", "-") for heading in re.findall(r"^#+ (.+)$", README, re.MULTILINE)]
+        assert target[1:] in headings
+    elif not target.startswith("https://"):
+        assert (Path(__file__).parents[1] / target).is_file()

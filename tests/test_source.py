@@ -1,0 +1,233 @@
+"""Every kind of source gives the same frames; what cannot be read is named."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import media
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import (
+    MissingDependencyError,
+    OpenError,
+    ReadError,
+    SourceNotFoundError,
+    SourceTypeError,
+)
+
+
+class Minimal:
+    """Only what the protocol asks for, and a count of what is read."""
+
+    def __init__(self, data: bytes, *, most: int = sys.maxsize) -> None:
+        self._file = io.BytesIO(data)
+        self._most = most
+        self.num_bytes = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, self._most))
+        self.num_bytes += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int) -> int:
+        return self._file.seek(offset, whence)
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "str": str,
+    "path": Path,
+    "bytes": Path.read_bytes,
+    "bytearray": lambda path: bytearray(path.read_bytes()),
+    "tensor": lambda path: torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8),
+    "bytesio": lambda path: io.BytesIO(path.read_bytes()),
+    "buffered file": lambda path: path.open("rb"),
+    "raw file": lambda path: path.open("rb", buffering=0),
+    "minimal object": lambda path: Minimal(path.read_bytes()),
+    "short reads": lambda path: Minimal(path.read_bytes(), most=1000),
+    "url": lambda path: f"file:{path}",
+}
+
+
+@pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES.keys())
+def test_every_source_gives_the_same_frames(make: Callable[[Path], Any], clip: Path, clip_rgb: torch.Tensor) -> None:
+    source = make(clip)
+    decoder = VideoDecoder(source)
+    assert len(decoder) == len(clip_rgb)
+    for i in (len(clip_rgb) - 1, 0, len(clip_rgb) // 2):
+        assert torch.equal(decoder[i], clip_rgb[i])
+    decoder.close()
+    if hasattr(source, "close"):
+        assert not source.closed, "the file is the user's to close"
+        source.close()
+
+
+def test_fsspec_urls(clip: Path, clip_rgb: torch.Tensor) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://clip.mp4", "wb") as file:
+        file.write(clip.read_bytes())
+    decoder = pickle.loads(pickle.dumps(VideoDecoder("memory://clip.mp4")))
+    assert torch.equal(decoder[7], clip_rgb[7])
+    with pytest.raises(SourceNotFoundError):
+        VideoDecoder("memory://missing.mp4")
+    with pytest.raises(OpenError, match="nosuchprotocol"):
+        VideoDecoder("nosuchprotocol://x.mp4")
+
+
+def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingDependencyError, match=r"mediatensor\[fsspec\]"):
+        VideoDecoder("memory://clip.mp4")
+
+
+def test_names_that_look_like_urls_or_patterns_are_paths(
+    clip: Path, clip_rgb: torch.Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("concat:a.mp4", "http:b.mp4", "frame%03d.mp4", "-i.mp4", "spa ce\u00fc.mp4", "a|b.mp4"):
+        Path(name).write_bytes(clip.read_bytes())
+        assert torch.equal(VideoDecoder(name)[3], clip_rgb[3]), name
+
+
+def test_memory_is_kept_alive(clip: Path, clip_rgb: torch.Tensor) -> None:
+    tensor = torch.frombuffer(bytearray(clip.read_bytes()), dtype=torch.uint8)
+    decoder = VideoDecoder(tensor)
+    del tensor
+    assert torch.equal(decoder[11], clip_rgb[11])
+
+
+def test_two_decoders_share_a_file_object(clip: Path, clip_rgb: torch.Tensor) -> None:
+    file = Minimal(clip.read_bytes())
+    one, other = VideoDecoder(file), VideoDecoder(io.BytesIO(clip.read_bytes()))
+    for i in (0, 20, 5):
+        assert torch.equal(one[i], clip_rgb[i])
+        assert torch.equal(other[i], clip_rgb[i])
+
+
+def test_the_position_of_an_open_file_does_not_matter(clip: Path, clip_rgb: torch.Tensor) -> None:
+    with clip.open("rb") as file:
+        decoder = VideoDecoder(file)
+        for i in (3, 25, 8):
+            file.seek(i * 100)
+            assert torch.equal(decoder[i], clip_rgb[i])
+
+
+class OverLong(Minimal):
+    def read(self, size: int) -> bytes:
+        return super().read(size).ljust(size + 1, b"x")
+
+
+class NotBytes(Minimal):
+    def read(self, size: int) -> Any:
+        return "text"
+
+
+class Unreadable:
+    def seek(self, offset: int, whence: int) -> int:
+        return 0
+
+
+class Unseekable:
+    def read(self, size: int) -> bytes:
+        return b""
+
+
+class Failing(Minimal):
+    def read(self, size: int) -> bytes:
+        raise OSError("disk on fire")
+
+
+def closed_file(path: Path) -> Any:
+    file = path.open("rb")
+    file.close()
+    return file
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda path: "no/such/file.mp4", SourceNotFoundError, "Could not open input file: no/such/file.mp4"),
+        (lambda path: Path("no/such/file.mp4"), SourceNotFoundError, "does not exist"),
+        (lambda path: str(path.parent), OpenError, "directory"),
+        (lambda path: b"", OpenError, "must not be empty"),
+        (lambda path: torch.empty(0, dtype=torch.uint8), OpenError, "must not be empty"),
+        (lambda path: b"this is not a video" * 100, OpenError, "Could not open"),
+        (lambda path: "nul\0byte.mp4", OpenError, "Could not open"),
+        (lambda path: path.open(errors="replace"), SourceTypeError, "'rb'"),
+        (lambda path: io.StringIO("x"), SourceTypeError, "'rb'"),
+        (lambda path: 5, SourceTypeError, "Unknown source type.*int"),
+        (lambda path: None, SourceTypeError, "Unknown source type"),
+        (lambda path: Unreadable(), SourceTypeError, "read method"),
+        (lambda path: Unseekable(), SourceTypeError, "seek method"),
+        (lambda path: torch.zeros(10, dtype=torch.float32), SourceTypeError, "uint8"),
+        (lambda path: torch.zeros(10, 2, dtype=torch.uint8), SourceTypeError, "1-dimensional"),
+        (lambda path: torch.zeros(20, dtype=torch.uint8)[::2], SourceTypeError, "contiguous"),
+        (closed_file, ReadError, "closed"),
+        (lambda path: OverLong(path.read_bytes()), ReadError, "more than asked"),
+        (lambda path: NotBytes(path.read_bytes()), ReadError, "must return bytes"),
+        (lambda path: Failing(path.read_bytes()), OSError, "disk on fire"),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    make: Callable[[Path], Any], error: type[Exception], message: str, clip: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        VideoDecoder(make(clip))
+
+
+@pytest.mark.parametrize(
+    ("error", "bases"),
+    [
+        (SourceNotFoundError, (FileNotFoundError, RuntimeError, ValueError)),
+        (OpenError, (RuntimeError, ValueError)),
+        (SourceTypeError, (TypeError, RuntimeError)),
+        (ReadError, (OSError, RuntimeError)),
+    ],
+)
+def test_errors_are_also_what_others_raise(error: type[Exception], bases: tuple[type[Exception], ...]) -> None:
+    assert all(issubclass(error, base) for base in bases)
+
+
+def test_a_file_closed_while_it_is_needed(tmp_path: Path) -> None:
+    file = media.make("raw_avi", tmp_path).open("rb")  # too large to be read ahead
+    decoder = VideoDecoder(file)
+    assert len(decoder)
+    file.close()
+    with pytest.raises(ReadError, match="closed"):
+        decoder.get_frames_at(list(range(len(decoder))))
+
+
+def playlist_of(target: object) -> bytes:
+    return f"#EXTM3U\n#EXT-X-TARGETDURATION:5\n#EXTINF:5,\n{target}\n#EXT-X-ENDLIST\n".encode()
+
+
+@pytest.mark.parametrize("wrap", [bytes, io.BytesIO], ids=["bytes", "file object"])
+@pytest.mark.parametrize("make", [playlist_of, lambda target: f"ffconcat version 1.0\nfile '{target}'\n".encode()])
+def test_media_in_memory_opens_no_other_file(
+    wrap: Callable[[bytes], Any], make: Callable[[object], bytes], clip: Path
+) -> None:
+    with pytest.raises(OpenError):
+        VideoDecoder(wrap(make(clip)))
+
+
+@pytest.mark.parametrize("name", ["list.m3u8", "list.ffconcat", "list.mp4", "list.mpd"])
+@pytest.mark.parametrize("make", [playlist_of, lambda target: f"ffconcat version 1.0\nfile '{target}'\n".encode()])
+def test_a_local_file_opens_no_other_file(
+    name: str, make: Callable[[object], bytes], clip: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    (tmp_path / name).write_bytes(make("clip.mp4"))
+    with pytest.raises(OpenError):
+        VideoDecoder(tmp_path / name)
+
+
+def test_a_playlist_can_be_opened_on_purpose(clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    (tmp_path / "list.ffconcat").write_text("ffconcat version 1.0\nfile clip.mp4\n")
+    assert torch.equal(VideoDecoder(f"file:{tmp_path / 'list.ffconcat'}")[2], clip_rgb[2])

@@ -1,0 +1,57 @@
+"""The budget of threads: the function, the environment, and DataLoader workers."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import mediatensor
+from mediatensor.errors import InvalidArgumentError
+
+
+@pytest.fixture(autouse=True)
+def _no_budget(monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.delenv("MEDIATENSOR_NUM_THREADS", raising=False)
+    yield
+    mediatensor.set_num_threads(None)
+
+
+class NumThreads(Dataset[int]):
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, i: int) -> int:
+        return mediatensor.get_num_threads()
+
+
+def test_default_is_what_the_process_may_use() -> None:
+    expected = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert mediatensor.get_num_threads() == expected
+
+
+def test_the_environment_sets_the_budget_and_the_function_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDIATENSOR_NUM_THREADS", "3")
+    assert mediatensor.get_num_threads() == 3
+    mediatensor.set_num_threads(5)
+    assert mediatensor.get_num_threads() == 5
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
+def test_a_bad_environment_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MEDIATENSOR_NUM_THREADS", text)
+    with pytest.raises(InvalidArgumentError, match="MEDIATENSOR_NUM_THREADS"):
+        mediatensor.get_num_threads()
+
+
+@pytest.mark.parametrize("number", [0, -2, 1.5])
+def test_a_bad_budget_is_refused(number: int) -> None:
+    with pytest.raises(InvalidArgumentError, match="positive"):
+        mediatensor.set_num_threads(number)
+
+
+def test_a_dataloader_worker_gets_one() -> None:
+    mediatensor.set_num_threads(7)
+    assert torch.cat(list(DataLoader(NumThreads(), num_workers=1))).tolist() == [1, 1]

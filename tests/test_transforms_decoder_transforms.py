@@ -1,0 +1,410 @@
+"""Decoder transforms as plain data: what they resolve to, what they draw, and what a decoder accepts."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import math
+import pickle
+import sys
+import types
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.transforms import (
+    CenterCrop,
+    CropStep,
+    DecoderTransform,
+    Normalize,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+    ResizeStep,
+)
+from mediatensor.transforms._decoder_transforms import resolve_transforms
+
+SIZED = [Resize, CenterCrop, RandomCrop, RandomResizedCrop]
+
+
+@pytest.mark.parametrize("transform_type", SIZED)
+@pytest.mark.parametrize(
+    "size",
+    [5, (5,), (1, 2, 3), (), None, "57", (5, 0), (-1, 5), (5.0, 6.0), (True, 5), {5: 6}],
+    ids=repr,
+)
+def test_size_must_be_a_height_width_pair(transform_type: type[DecoderTransform], size: object) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=rf"{transform_type.__name__} transform must have a \(height, width\)"
+    ):
+        transform_type(size)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("transform_type", SIZED)
+@pytest.mark.parametrize("size", [(5, 7), [5, 7], torch.Size([5, 7]), (np.int64(5), np.int32(7))], ids=repr)
+def test_size_accepts_sequences_of_whole_numbers(transform_type: Any, size: object) -> None:
+    assert transform_type(size).size == (5, 7)
+
+
+def test_errors_are_what_torchcodec_raises() -> None:
+    with pytest.raises(ValueError, match="height, width"):
+        Resize((5,))
+    with pytest.raises(RuntimeError, match="smaller than the crop size"):
+        RandomCrop((5, 5)).resolve(4, 8)
+
+
+def test_resize_resolves_to_one_step() -> None:
+    assert Resize((5, 7)).resolve(100, 200) == (ResizeStep(5, 7, fast=False),)
+    assert Resize((5, 7), fast=True).resolve(100, 200) == (ResizeStep(5, 7, fast=True),)
+
+
+@pytest.mark.parametrize(
+    ("frame", "size", "top", "left"),
+    [
+        ((10, 10), (10, 10), 0, 0),
+        ((10, 10), (4, 6), 3, 2),
+        ((10, 10), (9, 7), 0, 2),  # 0.5 -> 0, 1.5 -> 2: half to even
+        ((10, 10), (5, 3), 2, 4),  # 2.5 -> 2, 3.5 -> 4
+        ((7, 9), (4, 4), 2, 2),  # 1.5 -> 2, 2.5 -> 2
+        ((1080, 1920), (1, 1), 540, 960),  # 539.5 -> 540, 959.5 -> 960
+    ],
+)
+def test_center_crop_offsets(frame: tuple[int, int], size: tuple[int, int], top: int, left: int) -> None:
+    assert CenterCrop(size).resolve(*frame) == (CropStep(top, left, *size),)
+
+
+@pytest.mark.parametrize("transform_type", [CenterCrop, RandomCrop])
+@pytest.mark.parametrize("frame", [(4, 100), (100, 6), (1, 1)])
+def test_a_crop_larger_than_the_frame_is_an_error(transform_type: Any, frame: tuple[int, int]) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"Input dimensions \({frame[0]}, {frame[1]}\) are smaller"):
+        transform_type((5, 7)).resolve(*frame)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_crop_draws_top_then_left(seed: int) -> None:
+    torch.manual_seed(seed)
+    (step,) = RandomCrop((20, 30)).resolve(90, 160)
+    next_draw = torch.rand(1)
+
+    torch.manual_seed(seed)
+    top = int(torch.randint(0, 90 - 20 + 1, ()))
+    left = int(torch.randint(0, 160 - 30 + 1, ()))
+    assert step == CropStep(top, left, 20, 30)
+    assert torch.equal(next_draw, torch.rand(1)), "it drew more numbers, or fewer"
+
+
+@pytest.mark.parametrize(("size", "axis"), [((90, 30), "left"), ((20, 160), "top"), ((90, 160), None)])
+def test_random_crop_draws_nothing_for_an_axis_without_choice(size: tuple[int, int], axis: str | None) -> None:
+    torch.manual_seed(3)
+    (step,) = RandomCrop(size).resolve(90, 160)
+    next_draw = torch.rand(1)
+
+    torch.manual_seed(3)
+    expected = {"top": 0, "left": 0}
+    if axis:
+        slack = 90 - size[0] if axis == "top" else 160 - size[1]
+        expected[axis] = int(torch.randint(0, slack + 1, ()))
+    assert (step.top, step.left) == (expected["top"], expected["left"])
+    assert torch.equal(next_draw, torch.rand(1))
+
+
+def test_random_crop_positions_are_uniform() -> None:
+    torch.manual_seed(0)
+    crop = RandomCrop((6, 4))
+    counts = Counter((step.top, step.left) for step in (crop.resolve(9, 8)[0] for _ in range(4000)))
+    assert set(counts) == {(top, left) for top in range(4) for left in range(5)}
+    # 20 positions: 200 each, standard deviation 13.8; five of them.
+    assert all(abs(count - 200) < 69 for count in counts.values())
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    ("frame", "scale", "ratio"),
+    [
+        ((90, 160), (0.08, 1.0), (3 / 4, 4 / 3)),
+        ((160, 90), (0.3, 0.8), (0.5, 2.0)),  # often needs several attempts
+        ((50, 50), (0.25, 0.25), (1.0, 1.0)),
+    ],
+)
+def test_random_resized_crop_draws_as_documented(
+    seed: int, frame: tuple[int, int], scale: tuple[float, float], ratio: tuple[float, float]
+) -> None:
+    height, width = frame
+    torch.manual_seed(seed)
+    window, resize = RandomResizedCrop((5, 7), scale, ratio).resolve(height, width)
+    next_draw = torch.rand(1)
+
+    torch.manual_seed(seed)
+    low, high = torch.log(torch.tensor(ratio))
+    expected = None
+    for _attempt in range(10):
+        area = height * width * torch.empty(1).uniform_(*scale).item()
+        aspect = torch.exp(torch.empty(1).uniform_(low, high)).item()
+        w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if w <= width and h <= height:
+            top = torch.randint(0, height - h + 1, (1,)).item()
+            left = torch.randint(0, width - w + 1, (1,)).item()
+            expected = CropStep(int(top), int(left), h, w)
+            break
+    assert expected is not None, "choose another seed: this one ends in the fallback, which has its own test"
+    assert window == expected
+    assert resize == ResizeStep(5, 7)
+    assert torch.equal(next_draw, torch.rand(1))
+
+
+@pytest.mark.parametrize(
+    ("frame", "scale", "ratio", "window"),
+    [
+        ((10, 100), (1.0, 1.0), (3 / 4, 4 / 3), CropStep(0, 43, 10, 13)),  # too wide: 10 * 4 / 3 = 13.3
+        ((100, 10), (1.0, 1.0), (3 / 4, 4 / 3), CropStep(43, 0, 13, 10)),  # too tall: 10 / (3 / 4) = 13.3
+        ((10, 10), (2.0, 2.0), (1.0, 1.0), CropStep(0, 0, 10, 10)),  # in range, but the area never fits
+        ((100, 1), (1.0, 1.0), (5.0, 5.0), CropStep(49, 0, 1, 1)),  # 1 / 5 rounds to no row: at least one is taken
+    ],
+)
+def test_random_resized_crop_falls_back_to_the_middle(
+    frame: tuple[int, int], scale: tuple[float, float], ratio: tuple[float, float], window: CropStep
+) -> None:
+    torch.manual_seed(0)
+    assert RandomResizedCrop((5, 7), scale, ratio).resolve(*frame)[0] == window
+    next_draw = torch.rand(1)
+
+    torch.manual_seed(0)
+    for _ in range(2 * 10):  # an area and an aspect ratio for each of ten attempts
+        torch.empty(1).uniform_()
+    assert torch.equal(next_draw, torch.rand(1))
+
+
+def test_random_resized_crop_windows_keep_to_their_ranges() -> None:
+    torch.manual_seed(0)
+    crop = RandomResizedCrop((5, 7), scale=(0.2, 0.6), ratio=(0.5, 2.0))
+    for _ in range(500):
+        window = crop.resolve(600, 800)[0]
+        assert 0.19 <= window.height * window.width / (600 * 800) <= 0.61
+        assert 0.49 <= window.width / window.height <= 2.02
+        assert 0 <= window.top <= 600 - window.height
+        assert 0 <= window.left <= 800 - window.width
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        {"scale": (0.5, 0.2)},
+        {"scale": (-0.1, 1.0)},
+        {"scale": (0.0, 0.0)},
+        {"scale": (0.1, math.inf)},
+        {"scale": 0.5},
+        {"scale": "01"},
+        {"ratio": (0.0, 1.0)},
+        {"ratio": (2.0, 1.0)},
+        {"ratio": (1.0, math.nan)},
+        {"ratio": (1.0, 1.0, 1.0)},
+    ],
+    ids=repr,
+)
+def test_random_resized_crop_checks_its_ranges(ranges: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(ranges))):
+        RandomResizedCrop((5, 7), **ranges)
+
+
+@pytest.mark.parametrize("transform", [RandomCrop((20, 30)), RandomResizedCrop((5, 7))], ids=repr)
+def test_one_object_draws_anew_each_time(transform: DecoderTransform) -> None:
+    torch.manual_seed(0)
+    assert len({transform.resolve(90, 160)[0] for _ in range(10)}) == 10
+
+
+@pytest.mark.parametrize("transform", [RandomCrop((20, 30)), RandomResizedCrop((5, 7))], ids=repr)
+def test_draws_do_not_depend_on_the_default_device(transform: DecoderTransform) -> None:
+    torch.manual_seed(0)
+    expected = transform.resolve(90, 160)
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        assert transform.resolve(90, 160) == expected
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
+@pytest.mark.parametrize(
+    "transform",
+    [Resize((5, 7), fast=True), CenterCrop((5, 7)), RandomCrop((5, 7)), RandomResizedCrop((5, 7), (0.3, 0.4))],
+    ids=repr,
+)
+def test_copies_resolve_alike(transform: DecoderTransform, duplicate: Any) -> None:
+    twin = duplicate(transform)
+    assert repr(twin) == repr(transform)
+    torch.manual_seed(1)
+    expected = transform.resolve(90, 160)
+    torch.manual_seed(1)
+    assert twin.resolve(90, 160) == expected
+
+
+# --- a list of them
+
+
+def test_each_transform_sees_the_size_that_the_ones_before_it_left() -> None:
+    steps = resolve_transforms([Resize((20, 30)), CenterCrop((10, 10)), Resize((40, 40)), CenterCrop((40, 30))], 5, 5)
+    assert steps == (ResizeStep(20, 30), CropStep(5, 10, 10, 10), ResizeStep(40, 40), CropStep(0, 5, 40, 30))
+    with pytest.raises(InvalidArgumentError, match=r"Input dimensions \(10, 10\)"):
+        resolve_transforms([CenterCrop((10, 10)), RandomCrop((11, 5))], 100, 100)
+
+
+@pytest.mark.parametrize("transforms", [None, [], (), torch.nn.Sequential()], ids=repr)
+def test_no_transforms_are_no_steps(transforms: Any) -> None:
+    assert resolve_transforms(transforms, 10, 10) == ()
+
+
+def test_transforms_may_come_as_sequential() -> None:
+    assert resolve_transforms(torch.nn.Sequential(Resize((5, 7))), 10, 10) == (ResizeStep(5, 7),)
+
+
+@pytest.mark.parametrize("transforms", [Resize((5, 7)), 5], ids=repr)
+def test_a_lone_transform_is_not_a_sequence(transforms: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="must be a sequence"):
+        resolve_transforms(transforms, 10, 10)
+
+
+@pytest.mark.parametrize(
+    "transform", [Normalize((0.5,), (0.5,)), RandomHorizontalFlip(), torch.nn.Identity(), len, "resize", None], ids=repr
+)
+def test_an_unsupported_transform_is_named(transform: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="Unsupported transform") as caught:
+        resolve_transforms([Resize((5, 7)), transform], 10, 10)
+    assert repr(transform) in str(caught.value)
+    assert "Resize, CenterCrop, RandomCrop" in str(caught.value)
+
+
+class _Custom(DecoderTransform):
+    def __init__(self, *steps: Any) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def resolve(self, height: int, width: int) -> Any:
+        return self.steps
+
+
+def test_a_custom_transform_may_take_several_steps() -> None:
+    steps = (CropStep(1, 2, 3, 4), ResizeStep(8, 8))
+    assert resolve_transforms([_Custom(*steps), CenterCrop((8, 8))], 10, 10) == (*steps, CropStep(0, 0, 8, 8))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        CropStep(0, 0, 11, 5),
+        CropStep(6, 0, 5, 5),
+        CropStep(-1, 0, 5, 5),
+        CropStep(0, 0, 0, 5),
+        CropStep(0.5, 0, 5, 5),  # type: ignore[arg-type]
+        ResizeStep(0, 5),
+        (5, 5),
+        "hflip",
+    ],
+    ids=repr,
+)
+def test_impossible_steps_of_a_custom_transform_are_refused(step: object) -> None:
+    with pytest.raises(InvalidArgumentError):
+        resolve_transforms([_Custom(step)], 10, 10)
+
+
+def test_a_decoder_transform_must_resolve() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        DecoderTransform()  # type: ignore[abstract]
+
+
+# --- torchvision's, by stand-ins with the public attributes of the real classes
+
+
+class InterpolationMode(enum.Enum):
+    NEAREST = "nearest"
+    BILINEAR = "bilinear"
+
+
+class TorchvisionResize(torch.nn.Module):
+    def __init__(
+        self, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: Any = None, antialias: Any = True
+    ) -> None:
+        super().__init__()
+        self.size = [size] if isinstance(size, int) else size
+        self.interpolation, self.max_size, self.antialias = interpolation, max_size, antialias
+
+
+class TorchvisionCenterCrop(torch.nn.Module):
+    def __init__(self, size: Any) -> None:
+        super().__init__()
+        self.size = (size, size) if isinstance(size, int) else tuple(size)
+
+
+class TorchvisionRandomCrop(TorchvisionCenterCrop):
+    def __init__(
+        self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0, padding_mode: str = "constant"
+    ) -> None:
+        super().__init__(size)
+        self.padding, self.pad_if_needed, self.fill, self.padding_mode = padding, pad_if_needed, fill, padding_mode
+
+
+class TorchvisionRandomResizedCrop(TorchvisionCenterCrop):
+    def __init__(
+        self,
+        size: Any,
+        scale: Any = (0.08, 1.0),
+        ratio: Any = (3 / 4, 4 / 3),
+        interpolation: Any = InterpolationMode.BILINEAR,
+        antialias: Any = True,
+    ) -> None:
+        super().__init__(size)
+        self.scale, self.ratio, self.interpolation, self.antialias = scale, ratio, interpolation, antialias
+
+
+@pytest.fixture
+def v2(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module: Any = types.ModuleType("torchvision.transforms.v2")
+    # The real classes do not derive from one another.
+    module.Resize = TorchvisionResize
+    module.CenterCrop = type("CenterCrop", (TorchvisionCenterCrop,), {})
+    module.RandomCrop = TorchvisionRandomCrop
+    module.RandomResizedCrop = TorchvisionRandomResizedCrop
+    monkeypatch.setitem(sys.modules, "torchvision.transforms.v2", module)
+    return module
+
+
+def test_torchvision_objects_are_converted(v2: Any) -> None:
+    transforms = [v2.Resize([20, 30]), v2.CenterCrop(10), v2.RandomCrop((5, 7)), v2.RandomResizedCrop(3, scale=(1, 1))]
+    torch.manual_seed(0)
+    steps = resolve_transforms(transforms, 100, 100)
+    torch.manual_seed(0)
+    ours = [Resize((20, 30)), CenterCrop((10, 10)), RandomCrop((5, 7)), RandomResizedCrop((3, 3), scale=(1, 1))]
+    assert steps == resolve_transforms(ours, 100, 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "named"),
+    [
+        ("Resize", {"size": 5}, r"\(height, width\)"),
+        ("Resize", {"size": None, "max_size": 9}, r"\(height, width\)"),
+        ("Resize", {"size": [5, 6], "interpolation": InterpolationMode.NEAREST}, "interpolation='bilinear'"),
+        ("Resize", {"size": [5, 6], "antialias": False}, "antialias=True"),
+        ("RandomCrop", {"size": 5, "padding": [1, 1, 1, 1]}, "padding=None"),
+        ("RandomCrop", {"size": 5, "pad_if_needed": True}, "pad_if_needed=False"),
+        ("RandomCrop", {"size": 5, "fill": 1}, "fill=0"),
+        ("RandomCrop", {"size": 5, "padding_mode": "edge"}, "padding_mode='constant'"),
+        ("RandomCrop", {"size": 101}, "smaller than the crop size"),
+        ("RandomResizedCrop", {"size": 5, "interpolation": InterpolationMode.NEAREST}, "interpolation='bilinear'"),
+        ("RandomResizedCrop", {"size": 5, "antialias": False}, "antialias=True"),
+    ],
+)
+def test_torchvision_objects_that_a_decoder_cannot_run(
+    v2: Any, name: str, arguments: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=named):
+        resolve_transforms([getattr(v2, name)(**arguments)], 100, 100)
+
+
+def test_without_torchvision_its_absence_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torchvision.transforms.v2", raising=False)
+    monkeypatch.setitem(sys.modules, "torchvision", None)  # makes an import of it fail
+    assert resolve_transforms([Resize((5, 7))], 10, 10) == (ResizeStep(5, 7),)
+    with pytest.raises(InvalidArgumentError, match="Unsupported transform"):
+        resolve_transforms([TorchvisionResize([5, 7])], 10, 10)
