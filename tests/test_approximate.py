@@ -44,7 +44,7 @@ def test_nothing_is_scanned(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None
     def scan(*_: object) -> None:
         raise AssertionError("scanned")
 
-    monkeypatch.setattr("mediatensor.decoders._exact.scan_packets", scan)
+    monkeypatch.setattr("mediatensor.decoders._indexing.scan_packets", scan)
     decoder = VideoDecoder(clip, seek_mode="approximate")
     assert len(decoder) == 40
     assert decoder[13].shape == (3, 64, 96)

@@ -30,12 +30,14 @@ def packets(
         pts=np.array([NO_PTS if t is None else t for t in pts], np.int64),
         dts=np.arange(count, dtype=np.int64) * 10,
         duration=np.broadcast_to(np.array(duration, np.int64), (count,)).copy(),
+        size=np.full(count, 100, np.int64),
         position=np.arange(count, dtype=np.int64) * 100,
         is_key=np.isin(np.arange(count), keys),
         is_discard=numbers("discard"),
         is_hidden=numbers("hidden"),
         is_broken=numbers("broken"),
         is_field=numbers("fields"),
+        disposable=numbers("disposable").astype(np.int8),
         read_error=flags.get("read_error"),  # type: ignore[arg-type]
     )
 

@@ -16,7 +16,19 @@ from mediatensor.decoders._plan import Segment, make_plan
 def index_with_keys(num_frames: int, keys: list[int]) -> FrameIndex:
     numbers = np.arange(num_frames, dtype=np.int64)
     none = np.zeros(num_frames, bool)
-    table = PacketTable(numbers, numbers, none + 1, numbers, np.isin(numbers, keys), none, none, none, none)
+    table = PacketTable(
+        pts=numbers,
+        dts=numbers,
+        duration=numbers * 0 + 1,
+        size=numbers * 0 + 1,
+        position=numbers,
+        is_key=np.isin(numbers, keys),
+        is_discard=none,
+        is_hidden=none,
+        is_broken=none,
+        is_field=none,
+        disposable=none.astype(np.int8),
+    )
     return from_packets(table, Fraction(1, 25), Fraction(25))[0]
 
 

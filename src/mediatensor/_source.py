@@ -57,6 +57,9 @@ class Reader(ABC):
     def tell(self) -> int:
         return self._position
 
+    def will_need(self, start: int, stop: int) -> None:  # noqa: B027
+        """Hear that bytes ``start`` to ``stop`` are read next; for readers to which distance matters."""
+
     def close(self) -> None:  # noqa: B027
         """Release what this reader opened; an object that the user opened stays open."""
 

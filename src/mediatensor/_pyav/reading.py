@@ -203,6 +203,11 @@ class VideoReader:
         self.is_fresh = False
         return True
 
+    def will_need(self, start: int, stop: int) -> None:
+        """Say that bytes ``start`` to ``stop`` of the file are read next, for a source that fetches them from afar."""
+        if self._reader is not None:
+            self._reader.will_need(start, stop)
+
     def read_packet(self) -> Any | None:
         """The next packet of the stream, or ``None`` at its end.
 

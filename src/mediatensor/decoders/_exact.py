@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._locks import ForkSafeLock
-from ..errors import OutOfRangeError, StreamError
+from ..errors import OutOfRangeError
 from ..frames import FrameBatch
 from . import _arguments as arguments
 from ._assembly import assemble
-from ._frame_index import FrameIndex, PacketTable, from_frames, from_packets, from_table
+from ._frame_index import FrameIndex, from_table
 from ._frame_stream import FrameStream, IndexDoubtError
+from ._indexing import index_stream, settle_stream
 from ._open_video import OpenVideo
-from ._scan import scan_frames, scan_packets
 
 __all__ = ["ExactFrames"]
 
@@ -45,38 +45,8 @@ class ExactFrames:
         """
         with self._lock:
             if self._index is None:
-                self._index = self._index_from_packets()
+                self._index = index_stream(self._video)
             return self._index
-
-    def _scan_packets(self) -> PacketTable:
-        with self._video.pool.borrow() as handle:
-            handle.stream.reset()
-            if not handle.stream.reader.is_fresh:
-                handle.stream.reader.reopen()
-            return scan_packets(handle.stream.reader)
-
-    def _index_from_packets(self) -> FrameIndex:
-        video = self._video
-        table = self._scan_packets()
-        if len(table) == 0:
-            raise StreamError(f"{video.name}: the video stream has no packets, so there is no frame.")
-        index, doubts = from_packets(table, video.time_base, video.facts.frame_rate)
-        return self._settled_index(table, doubts) if doubts else index
-
-    def _settled_index(self, table: PacketTable, doubts: tuple[str, ...]) -> FrameIndex:
-        """Decode the stream once and list the frames that come out."""
-        video = self._video
-        with video.pool.borrow() as handle:
-            handle.stream.reset()
-            records, num_undecodable = scan_frames(handle.stream.reader)
-        if not records:
-            raise StreamError(
-                f"{video.name}: none of the {len(table)} packets of the video stream can be decoded "
-                "(damaged or encrypted), so there is no frame."
-            )
-        return from_frames(
-            records, table, video.time_base, video.facts.frame_rate, doubts=doubts, num_undecodable=num_undecodable
-        )
 
     def _with_index(self, decode: Callable[[FrameIndex], T]) -> T:
         """Run ``decode`` on the index; if the index turns out not to hold, settle it by decoding and run it again."""
@@ -87,7 +57,7 @@ class ExactFrames:
             reason = str(doubt)
         with self._lock:
             if self._index is index:  # else another thread settled it meanwhile
-                self._index = self._settled_index(self._scan_packets(), (reason,))
+                self._index = settle_stream(self._video, reason)
         return decode(self.index)
 
     @property

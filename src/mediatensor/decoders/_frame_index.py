@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from fractions import Fraction
 from functools import partial
 
@@ -25,15 +26,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["FrameIndex", "FrameRecord", "PacketTable", "from_frames", "from_packets", "from_table"]
+__all__ = ["Disposable", "FrameIndex", "FrameRecord", "PacketTable", "from_frames", "from_packets", "from_table"]
 
 # More packets than any codec holds back.
 _MAX_DELAY = 20
 
 NO_PTS = np.iinfo(np.int64).min
 
+Int8Array = NDArray[np.int8]
 Int64Array = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+
+class Disposable(IntEnum):
+    """Whether a picture can be left out of decoding without changing any other."""
+
+    UNKNOWN = -1
+    NO = 0
+    YES = 1
 
 
 @dataclass(frozen=True)
@@ -43,24 +53,28 @@ class PacketTable:
     Attributes:
         pts, dts: In the stream's time base; `NO_PTS` where there is none.
         duration: In the stream's time base; 0 where unknown.
+        size: In bytes.
         position: Byte offset in the file, -1 where unknown.
         is_key: The container's (or parser's) key frame flag.
         is_discard: The decoder is to decode it and not show it (edit lists).
         is_hidden: It only updates references; no frame comes out of it.
         is_broken: Flagged corrupt by the demuxer, encrypted, or its structure does not add up.
         is_field: It is one field of a frame.
+        disposable: Whether no other picture refers to it: a `Disposable`, int8.
         read_error: Why reading stopped before the end of the file, if it did.
     """
 
     pts: Int64Array
     dts: Int64Array
     duration: Int64Array
+    size: Int64Array
     position: Int64Array
     is_key: BoolArray
     is_discard: BoolArray
     is_hidden: BoolArray
     is_broken: BoolArray
     is_field: BoolArray
+    disposable: Int8Array
     read_error: str | None = None
 
     def __len__(self) -> int:
@@ -101,8 +115,11 @@ class FrameIndex:
         is_key: Whether decoding can start at the frame.
         is_damaged: Whether the codec flagged the frame as damaged (known only after a decoding scan).
         packet: Number of the packet, in decode order, that the frame comes from; -1 where unknown.
+        disposable: Whether no other picture refers to the frame, a `Disposable`, int8 (N,). Unknowns are filled in when
+            the packet is read: what a packet says is always the same, so it does not matter who comes first.
         entry_packet: Packets at which decoding can start, ascending.
         entry_pts, entry_dts, entry_position: Of those packets.
+        entry_bytes: Size of the packets of the stream from each entry to the next; -1 where unknown.
         settled: Whether a decoding scan decided which frames there are.
         fingerprint: CRC-32 of each frame's planes, of a settled index.
         codec_pts: What the codec will report as the frame's pts (`NO_PTS` for none), of a settled index.
@@ -119,10 +136,12 @@ class FrameIndex:
     is_key: BoolArray
     is_damaged: BoolArray
     packet: Int64Array
+    disposable: Int8Array
     entry_packet: Int64Array
     entry_pts: Int64Array
     entry_dts: Int64Array
     entry_position: Int64Array
+    entry_bytes: Int64Array
     settled: bool = False
     fingerprint: NDArray[np.uint32] | None = None
     codec_pts: Int64Array | None = None
@@ -253,10 +272,12 @@ def from_packets(
         is_key=table.is_key[kept],
         is_damaged=np.zeros(len(kept), bool),
         packet=kept,
+        disposable=table.disposable[kept],
         entry_packet=entries,
         entry_pts=table.pts[entries],
         entry_dts=table.dts[entries],
         entry_position=table.position[entries],
+        entry_bytes=_bytes_by_entry(table, entries),
         is_cut_short=table.read_error is not None,
         anomalies=_anomalies(table),
     )
@@ -300,10 +321,12 @@ def from_frames(
         is_key=(is_key & np.isin(packet, entries))[order],
         is_damaged=np.array([r.is_corrupt for r in records], bool)[order],
         packet=packet[order],
+        disposable=_unknown_disposable(len(records)),
         entry_packet=entries,
         entry_pts=table.pts[entries],
         entry_dts=table.dts[entries],
         entry_position=table.position[entries],
+        entry_bytes=_bytes_by_entry(table, entries),
         settled=True,
         fingerprint=np.array([r.fingerprint for r in records], np.uint32)[order],
         codec_pts=codec_pts[order],
@@ -321,7 +344,7 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
     keys = np.array(is_key, bool)[order]
     # Without a key frame decoding starts at the beginning.
     entries = np.flatnonzero(keys) if keys.any() else np.arange(min(1, len(order)))
-    unknown = np.full(len(entries), NO_PTS, np.int64)
+    unknown, unknown_position = np.full(len(entries), NO_PTS, np.int64), np.full(len(entries), -1, np.int64)
     return FrameIndex(
         time_base=time_base,
         pts=sorted_pts,
@@ -329,10 +352,12 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
         is_key=keys,
         is_damaged=np.zeros(len(order), bool),
         packet=np.full(len(order), -1, np.int64),
+        disposable=_unknown_disposable(len(order)),
         entry_packet=np.full(len(entries), -1 if keys.any() else 0, np.int64),
         entry_pts=sorted_pts[entries],
         entry_dts=unknown,
-        entry_position=np.full(len(entries), -1, np.int64),
+        entry_position=unknown_position,
+        entry_bytes=unknown_position,
         is_authoritative=True,
     )
 
@@ -342,6 +367,14 @@ def _entries(table: PacketTable) -> Int64Array:
     first = np.zeros(len(table), bool)
     first[:1] = True
     return np.flatnonzero(table.is_key | first)
+
+
+def _bytes_by_entry(table: PacketTable, entries: Int64Array) -> Int64Array:
+    return np.add.reduceat(table.size, entries) if len(entries) else np.zeros(0, np.int64)
+
+
+def _unknown_disposable(count: int) -> Int8Array:
+    return np.full(count, Disposable.UNKNOWN, np.int8)
 
 
 def _known_durations(

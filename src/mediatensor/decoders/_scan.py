@@ -9,6 +9,7 @@ import numpy as np
 from .._pyav import PacketFacts, UndecodablePacketError, VideoReader, fingerprint, is_key_frame, packet_facts
 from ..errors import ReadError
 from ._bitstream import is_sound, nal_units_are_sound, picture_parser
+from ._disposable import disposable_parser
 from ._frame_index import NO_PTS, FrameRecord, PacketTable
 from ._h264_fields import FieldDetector
 
@@ -20,11 +21,13 @@ def scan_packets(reader: VideoReader) -> PacketTable:
     codec = reader.facts().codec
     shown_pictures = picture_parser(codec)
     nal_length_size = _nal_length_size(codec, reader.extradata)
+    disposable_of = disposable_parser(codec, reader.extradata)
     fields_of = FieldDetector(reader.extradata) if codec == "h264" else None
     facts: list[PacketFacts] = []
     hidden: list[bool] = []
     broken: list[bool] = []
     fields: list[bool] = []
+    disposable: list[int] = []
     read_error = None
     while True:
         try:
@@ -37,6 +40,7 @@ def scan_packets(reader: VideoReader) -> PacketTable:
         facts.append(packet_facts(packet))
         hidden.append(shown_pictures is not None and shown_pictures(memoryview(packet)) == 0)
         fields.append(fields_of is not None and fields_of.is_field(memoryview(packet), is_key=facts[-1].is_key))
+        disposable.append(disposable_of(memoryview(packet)))
         broken.append(
             facts[-1].is_corrupt
             or facts[-1].is_encrypted
@@ -50,12 +54,14 @@ def scan_packets(reader: VideoReader) -> PacketTable:
         pts=_timestamps(facts, lambda fact: fact.pts),
         dts=_timestamps(facts, lambda fact: fact.dts),
         duration=np.array([fact.duration for fact in facts], np.int64),
+        size=np.array([fact.size for fact in facts], np.int64),
         position=np.array([fact.position for fact in facts], np.int64),
         is_key=np.array([fact.is_key for fact in facts], bool),
         is_discard=np.array([fact.is_discard for fact in facts], bool),
         is_hidden=np.array(hidden, bool),
         is_broken=np.array(broken, bool),
         is_field=np.array(fields, bool),
+        disposable=np.array(disposable, np.int8),
         read_error=read_error,
     )
 
