@@ -25,11 +25,12 @@ lint: $(VENV)/.installed-dev ## check style and format
 types: $(VENV)/.installed-dev ## check types
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-test ## compare with other decoders that are installed; BENCH_ARGS adds arguments
+BENCH_ARGS ?= published -o benchmark-results
+bench: $(VENV)/.installed-test ## compare with other decoders that are installed; BENCH_ARGS names suites and options
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist mediatensor-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist benchmark-results mediatensor-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -1,1 +1,1 @@
-"""Speed comparisons; not part of the package."""
+"""Comparisons of mediatensor with other video decoders: ``python -m benchmarks SUITE``."""

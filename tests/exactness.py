@@ -20,6 +20,8 @@ from oracles import presentation_order, undetermined_frames, upright_frames
 
 # How many pixels a check may decode, roughly: it asks for fewer frames where each costs more.
 _PIXELS = 1.5e8
+# Clips of so many frames are short enough for a decoder for each of them.
+_FEW_FRAMES = 40
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,17 @@ def check_first_contact(truth: Truth) -> None:
             assert_same(truth, index, frame.data, frame.pts_seconds)
 
 
+def check_every_frame_alone(truth: Truth) -> None:
+    """Every frame of a short clip from a decoder that was asked for no other, with one thread and with several."""
+    if len(truth) > _FEW_FRAMES:
+        return
+    for num_threads in (1, 3):
+        for index in range(len(truth)):
+            with truth.open(num_ffmpeg_threads=num_threads) as decoder:
+                frame = decoder.get_frame_at(index)
+                assert_same(truth, index, frame.data, frame.pts_seconds)
+
+
 def check_random_order(truth: Truth) -> None:
     with truth.open() as decoder:
         for index in truth.some():
@@ -248,6 +261,7 @@ def check_clip_after_end(truth: Truth) -> None:
 CHECKS: list[Callable[[Truth], None]] = [
     check_length_and_times,
     check_first_contact,
+    check_every_frame_alone,
     check_random_order,
     check_random_pairs,
     check_backwards,

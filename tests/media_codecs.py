@@ -55,6 +55,71 @@ def _write_fields(spec: ClipSpec, path: Path) -> None:
             output.mux(packet)
 
 
+def _leave_every_other_unreferenced(packets: Packets) -> Packets:
+    """Make every second frame of `h264_field_pictures`, of two fields in two packets, one that no other refers to.
+
+    The header of a P slice begins there with 1 00110 1 (first macroblock, type, parameter set), frame_num u(4), two
+    bits that say which field, pic_order_cnt_lsb u(8), and three zeros: default number and order of references, and no
+    special marking. The last of them is only there in references; "references: 1, default order" is as long.
+    """
+    gop_size = 10
+    changed = []
+    for number, packet in enumerate(packets):
+        in_gop = number // 2 % gop_size
+        data = bytearray(bytes(packet))
+        slice_at = data.index(b"\0\0\0\1\x61") + 4 if in_gop else 0
+        if in_gop:
+            frame_num = (in_gop + 1) // 2  # references since the last intra picture
+            data[slice_at + 1] = data[slice_at + 1] & ~1 | frame_num >> 3
+            data[slice_at + 2] = data[slice_at + 2] & 0x1F | (frame_num & 7) << 5
+        if in_gop % 2:
+            data[slice_at] = 0x01
+            data[slice_at + 3] |= 0b110
+        changed.append(with_data(packet, bytes(data)))
+    return changed
+
+
+def _join_fields(packets: Packets) -> Packets:
+    """Both fields of a frame in one packet."""
+    pairs = zip(packets[::2], packets[1::2], strict=True)
+    return [with_data(first, bytes(first) + bytes(second)) for first, second in pairs]
+
+
+def _hide_reordering(packets: Packets) -> Packets:
+    """Take the usability information out of H.264 parameter sets, so that decoders must guess how far to reorder."""
+    changed = []
+    for packet in packets:
+        units = bytes(packet).split(b"\0\0\1")
+        units = [_without_usability_information(unit) if unit[:1] == b"\x67" else unit for unit in units]
+        changed.append(with_data(packet, b"\0\0\1".join(units)))
+    return changed
+
+
+def _without_usability_information(unit: bytes) -> bytes:
+    """A sequence parameter set of High profile, frames, no scaling lists (ITU-T H.264, 7.3.2.1.1), cut short."""
+    bits = "".join(f"{byte:08b}" for byte in unit)
+
+    def skip_code(at: int) -> int:
+        zeros = bits.index("1", at) - at
+        return at + 2 * zeros + 1
+
+    at = 32  # header, profile, constraints, level
+    for step in "uuuu11uuuu1uu11":  # codes and flags up to direct_8x8_inference_flag; order count type 0
+        at = skip_code(at) if step == "u" else at + 1
+    if bits[at] == "1":  # cropping
+        for _ in range(4):
+            at = skip_code(at + 1) - 1
+    bits = bits[: at + 1] + "01"  # no usability information; stop bit
+    return int(bits.ljust(-len(bits) // 8 * -8, "0"), 2).to_bytes(-(-len(bits) // 8), "big")
+
+
+def _decode_earlier(packets: Packets) -> Packets:
+    """Decoding times that allow for eight pictures of reordering; the encoder's are too late for deep hierarchies."""
+    for number, packet in enumerate(packets):
+        packet.dts = number - 8
+    return packets
+
+
 def _parameter_sets(unit: bytes) -> bytes:
     return unit[unit.index(b"\0\0\0\1\x67") : unit.index(b"\0\0\0\1\x65")]
 
@@ -126,6 +191,14 @@ H264 = {
     "h264_field_pairs_ts": ClipSpec(
         "a packet per field", container="mpegts", extension="ts", size=(64, 64), build=_write_fields
     ),
+    "h264_field_pairs_unreferenced": ClipSpec(
+        "a packet per field; no picture refers to every other frame", container="matroska", extension="mkv",
+        size=(64, 64), build=_write_fields, rewrite=_leave_every_other_unreferenced,
+    ),
+    "h264_field_pairs_in_packets": ClipSpec(
+        "a packet per frame of two fields; no picture refers to every other frame", size=(64, 64), build=_write_fields,
+        rewrite=lambda packets: _join_fields(_leave_every_other_unreferenced(packets)),
+    ),
     "h264_lone_fields_mkv": ClipSpec(
         "two fields lost, a first and a second one", container="matroska", extension="mkv", size=(64, 64),
         build=_write_fields, rewrite=lambda packets: packets[:31] + packets[32:56] + packets[57:],
@@ -135,6 +208,18 @@ H264 = {
         "refreshed column by column; flagged packets are no clean entries", options=x264("intra-refresh=1", bf="0")
     ),
     "h264_weighted": ClipSpec("weighted prediction", options=x264("weightp=2:weightb=1"), paint=paint_fade),
+    "h264_temporal_direct": ClipSpec(
+        "motion from other pictures' motion, interlaced",
+        options=x264("tff=1:direct=temporal:b-pyramid=normal:b-adapt=0"), configure=_interlaced,
+    ),
+    "h264_hidden_reordering": ClipSpec(
+        "decoders must guess how far to reorder", container="mpegts", extension="ts", rewrite=_hide_reordering,
+        options=x264("b-pyramid=normal:b-adapt=0"),
+    ),
+    "h264_hidden_reordering_16": ClipSpec(
+        "decoders must guess how far to reorder", container="mpegts", extension="ts", rewrite=_hide_reordering,
+        options=x264("b-adapt=0:bframes=16:b-pyramid=normal", g="40"),
+    ),
     "h264_slices": ClipSpec("four slices a picture", options=x264("slices=4")),
     "h264_long_term": ClipSpec("16 references", options=x264("ref=16:b-adapt=0", g="40"), num_frames=80),
     "h264_nal_hrd": ClipSpec(
@@ -154,6 +239,16 @@ HEVC = {
     ),
     "hevc_radl": ClipSpec("IDR with RADL pictures", "libx265", options=_x265("open-gop=0:radl=2:b-adapt=0")),
     "hevc_temporal_layers": ClipSpec("sub-layers", "libx265", options=_x265("temporal-layers=3:b-pyramid=1:b-adapt=0")),
+    "hevc_five_temporal_layers": ClipSpec(
+        "four levels of B pictures", "libx265", num_frames=72,
+        options=_x265("keyint=32:min-keyint=32:bframes=15:rc-lookahead=20:temporal-layers=5:b-adapt=0"),
+        rewrite=_decode_earlier,
+    ),
+    "hevc_temporal_layers_ts": ClipSpec(
+        "sub-layers, parameter sets at every key frame", "libx265", "mpegts", "ts",
+        options=_x265("temporal-layers=3:b-pyramid=1:b-adapt=0:repeat-headers=1"),
+    ),
+    "hevc_weighted": ClipSpec("weighted prediction", "libx265", paint=paint_fade, options=_x265("weightp=1:weightb=1")),
     "hevc_10bit": ClipSpec("10 bits", "libx265", options=_x265(), pix_fmt="yuv420p10le"),
     "hevc_422_12bit": ClipSpec("4:2:2, 12 bits", "libx265", options=_x265(), pix_fmt="yuv422p12le", num_frames=24),
     "hevc_444": ClipSpec("4:4:4", "libx265", options=_x265(), pix_fmt="yuv444p", num_frames=24),
@@ -186,6 +281,11 @@ VPX_AND_AV1 = {
         "packets that show an old picture again", "libvpx-vp9", "webm", "webm", options=_vpx(), rewrite=_show_again,
         time_base=Fraction(1, 50), pts=range(0, 80, 2),
     ),
+    "vp9_temporal_layers": ClipSpec(
+        "frames that are no references", "libvpx-vp9", "webm", "webm", options=_vpx(**{"ts-parameters": (
+            "ts_number_layers=3:ts_target_bitrate=60,100,200:ts_rate_decimator=4,2,1:ts_periodicity=4:"
+            "ts_layer_id=0,2,1,2:ts_layering_mode=3")}),
+    ),
     "vp9_mp4": ClipSpec("superframes", "libvpx-vp9", options=_vp9_hidden(), num_frames=60, size=(160, 120)),
     "vp9_444": ClipSpec("4:4:4", "libvpx-vp9", "webm", "webm", options=_vpx(), pix_fmt="yuv444p", num_frames=24),
     "vp9_440": ClipSpec("4:4:0", "libvpx-vp9", "webm", "webm", options=_vpx(), pix_fmt="yuv440p", num_frames=24),
@@ -193,6 +293,10 @@ VPX_AND_AV1 = {
     "av1_10bit": ClipSpec("10 bits", "libsvtav1", "webm", "webm", options=_svt(), pix_fmt="yuv420p10le"),
     "av1_low_delay": ClipSpec("no hidden frames", "libsvtav1", "matroska", "mkv", options=_svt(
         **{"svtav1-params": "lp=1:pred-struct=1:lookahead=0"})),
+    "av1_hierarchical": ClipSpec("five levels of pictures", "libsvtav1", num_frames=72, options=_svt(
+        **{"g": "64", "svtav1-params": "lp=1:hierarchical-levels=5:lookahead=33"})),
+    "av1_film_grain": ClipSpec("noise that decoders add", "libsvtav1", options=_svt(
+        **{"svtav1-params": "lp=1:hierarchical-levels=3:lookahead=16:film-grain=20"})),
     "av1_obu": ClipSpec("elementary stream", "libsvtav1", "obu", "obu", options=_svt()),
     "av1_ivf": ClipSpec("IVF", "libsvtav1", "ivf", "ivf", options=_svt()),
 }  # fmt: skip
@@ -220,6 +324,10 @@ MPEG = {
     "mpeg4_mp4": ClipSpec("B pictures with pts", "mpeg4", options=_mpeg()),
     "mpeg4_raw": ClipSpec("elementary stream", "mpeg4", "m4v", "m4v", options=_mpeg()),
     "mpeg4_qpel_gmc": ClipSpec("quarter pel", "mpeg4", "matroska", "mkv", options=_mpeg(flags="+qpel+mv4")),
+    "mpeg4_interlaced": ClipSpec(
+        "field prediction", "mpeg4", "matroska", "mkv", options=_mpeg(flags=_ILDCT_AND_ILME, bf="3"), size=(96, 96),
+        configure=_interlaced,
+    ),
     "msmpeg4_avi": ClipSpec("DivX 3", "msmpeg4", "avi", "avi", options=_mpeg(bf="0")),
     "wmv2_asf": ClipSpec("ASF", "wmv2", "asf", "wmv", options=_mpeg(bf="0")),
     "h263_3gp": ClipSpec("3GP", "h263", "3gp", "3gp", options=_mpeg(bf="0"), size=(176, 144)),

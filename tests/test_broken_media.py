@@ -128,13 +128,13 @@ def test_files_that_are_no_media(content: bytes, tmp_path: Path) -> None:
 
 
 def damaged(clip: Path, tmp_path: Path, number: int) -> Path:
-    """The clip with the payload of one packet overwritten (the unit's header stays)."""
+    """The clip with the payload of one packet overwritten (the headers of its unit and slice stay)."""
     with av.open(str(clip)) as container:
         packets = [p for p in container.demux(video=0) if p.size]
     data = bytearray(clip.read_bytes())
     start, size = packets[number].pos, packets[number].size
-    payload = np.random.default_rng(0).integers(0, 256, size - 5, dtype=np.uint8)
-    data[start + 5 : start + size] = payload.tobytes()
+    payload = np.random.default_rng(0).integers(0, 256, size - 7, dtype=np.uint8)
+    data[start + 7 : start + size] = payload.tobytes()
     path = tmp_path / "damaged.mp4"
     path.write_bytes(data)
     return path
@@ -206,7 +206,8 @@ class FailsLater(io.BytesIO):
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "nearest"])
-def test_reading_that_fails_midway(on_error: Any, tmp_path: Path) -> None:
+def test_reading_that_fails_midway(on_error: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDIATENSOR_FRAME_CACHE_BYTES", "0")  # kept frames need no reading
     file = FailsLater(media.make("raw_avi", tmp_path).read_bytes())
     decoder = VideoDecoder(file, on_error=on_error)
     expected = decoder.get_all_frames().data

@@ -1,19 +1,30 @@
-"""How many pictures are decoded for a call: the least that the seeking rule allows, and none twice."""
+"""How many pictures are decoded for a call: the least that the seeking rule allows, and none twice.
+
+Nothing is kept between calls here, unless a test says so: what the frame cache saves is in `test_frame_cache`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 import media
+import mediatensor
 from mediatensor import samplers
 from mediatensor._pyav import VideoReader
 from mediatensor.decoders import VideoDecoder
 
 NUM_FRAMES, GOP = 60, 12
+
+
+@pytest.fixture(autouse=True)
+def _no_frame_cache() -> Iterator[None]:
+    mediatensor.set_frame_cache_bytes(0)
+    yield
+    mediatensor.set_frame_cache_bytes(None)
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +91,14 @@ def test_duplicates_and_negatives_are_decoded_once(decoder: VideoDecoder, count:
 
 def test_all_frames_cost_one_pass(decoder: VideoDecoder, count: Callable[..., int]) -> None:
     assert count(lambda: decoder.get_all_frames()) == NUM_FRAMES
+
+
+def test_going_backwards_decodes_each_gop_once_if_it_may_be_kept(
+    decoder: VideoDecoder, count: Callable[..., int]
+) -> None:
+    assert count(lambda: list(reversed(decoder))) == NUM_FRAMES // GOP * sum(range(1, GOP + 1))
+    mediatensor.set_frame_cache_bytes(None)
+    # That somebody goes backwards shows at the second step, so that the first one is decoded for itself.
     assert count(lambda: list(reversed(decoder))) <= NUM_FRAMES + GOP
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor.decoders._frame_index import FrameIndex, PacketTable, from_packets
+from mediatensor.decoders._frame_index import Disposable, FrameIndex, PacketTable, from_packets
 from mediatensor.decoders._plan import Segment, make_plan
 
 
@@ -50,8 +50,29 @@ def test_plans_by_hand(
     wanted: list[int], position: int | None, patience: int, plan: list[tuple[int | None, list[int]]]
 ) -> None:
     index = index_with_keys(30, [0, 10, 20])
-    expected = [Segment(entry, tuple(members)) for entry, members in plan]
+    expected = [Segment(entry, tuple(members), len(plan) > 1) for entry, members in plan]
     assert make_plan(index, wanted, position, patience) == expected
+    left = [Segment(entry, tuple(members), True) for entry, members in plan]
+    assert make_plan(index, wanted, position, patience, is_left=True) == left
+
+
+@pytest.mark.parametrize(
+    ("is_left", "fed"),
+    [(True, "I b P - P b P - P - P"), (False, "I b P - P b P b P b P")],
+)
+def test_only_disposable_pictures_that_nobody_asked_for_are_left_out(is_left: bool, fed: str) -> None:
+    """Display order I b P b P b P b P b P; wanted are the first and the third of the five disposable ones."""
+    pictures = [*"IbPbPbPbPbP"]
+    segment = Segment(0, (1, 5), is_left)
+    needed = [segment.needs(i, Disposable.YES if kind == "b" else Disposable.NO) for i, kind in enumerate(pictures)]
+    assert [kind if is_fed else "-" for kind, is_fed in zip(pictures, needed, strict=True)] == fed.split()
+
+
+def test_pictures_of_which_nothing_is_known_are_needed() -> None:
+    segment = Segment(0, (5,), True)
+    assert segment.needs(3, Disposable.UNKNOWN)
+    assert segment.needs(3, Disposable.NO)
+    assert not segment.needs(3, Disposable.YES)
 
 
 @given(

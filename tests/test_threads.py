@@ -27,9 +27,19 @@ class NumThreads(Dataset[int]):
         return mediatensor.get_num_threads()
 
 
-def test_default_is_what_the_process_may_use() -> None:
-    expected = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert mediatensor.get_num_threads() == expected
+def test_default_is_one_more_than_the_cores_that_the_process_may_use() -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert mediatensor.get_num_threads() == (cores + 1 if cores > 1 else 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system cannot bind a process to one core")
+def test_on_a_single_core_there_is_one() -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert mediatensor.get_num_threads() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def test_the_environment_sets_the_budget_and_the_function_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from . import decoders, errors, samplers, transforms
 from ._threads import get_num_threads, set_num_threads
+from .decoders._index_cache import get_index_cache, set_index_cache
+from .decoders._recent import get_frame_cache_bytes, set_frame_cache_bytes
 from .frames import AudioSamples, Frame, FrameBatch, ReplacedFrame
 
 __version__ = "0.1.0"
@@ -22,8 +24,12 @@ __all__ = [
     "__version__",
     "decoders",
     "errors",
+    "get_frame_cache_bytes",
+    "get_index_cache",
     "get_num_threads",
     "samplers",
+    "set_frame_cache_bytes",
+    "set_index_cache",
     "set_num_threads",
     "transforms",
 ]

@@ -1,8 +1,7 @@
 """Where media comes from: a picklable description, and a fresh reader for every handle.
 
 A `Source` never holds an open handle of its own. `Source.open` gives what the demuxer reads from: a string
-that FFmpeg opens itself, or an object with ``read``, ``seek``, ``tell`` and ``close``. Readers of one source keep
-their own position, so several handles (threads, a scan beside a decoder) can read it at the same time.
+that FFmpeg opens itself, or a `Reader`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._locks import ForkSafeLock
-from .errors import MissingDependencyError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
+from ._fsspec import FsspecRanges, has_ranges
+from ._http import HttpError, HttpRanges, NotAFileError, is_plain_http
+from ._ranges import MIN_REQUEST_BYTES
+from ._readers import (
+    DescriptorReader,
+    FileReader,
+    MemoryReader,
+    RangeReader,
+    Reader,
+    SharedFile,
+    regular_file_descriptor,
+)
+from .errors import MissingDependencyError, OpenError, SourceNotFoundError, SourceTypeError
+
+__all__ = [
+    "FileLikeSource",
+    "FsspecSource",
+    "MemorySource",
+    "PathSource",
+    "Reader",
+    "Source",
+    "UrlSource",
+    "make_source",
+]
 
 # Two characters at least, so that a Windows drive letter is not taken for a scheme.
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
@@ -32,36 +53,9 @@ _FFMPEG_SCHEMES = frozenset((
 # fmt: on
 
 
-class Reader(ABC):
-    """A binary file as the demuxer wants it: ``read`` never returns more than asked, ``seek`` returns the position."""
-
-    def __init__(self) -> None:
-        self._position = 0
-
-    @abstractmethod
-    def _size(self) -> int: ...
-
-    @abstractmethod
-    def _read_at(self, position: int, size: int) -> bytes: ...
-
-    def read(self, size: int) -> bytes:
-        data = self._read_at(self._position, size)
-        self._position += len(data)
-        return data
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position}.get(whence)
-        self._position = max(0, (self._size() if base is None else base) + offset)
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def will_need(self, start: int, stop: int) -> None:  # noqa: B027
-        """Hear that bytes ``start`` to ``stop`` are read next; for readers to which distance matters."""
-
-    def close(self) -> None:  # noqa: B027
-        """Release what this reader opened; an object that the user opened stays open."""
+# "Not found" and "gone".
+_NOT_THERE = frozenset((404, 410))
+_NUM_TEXT_BYTES = 1024
 
 
 class Source(ABC):
@@ -73,6 +67,10 @@ class Source(ABC):
     @abstractmethod
     def open(self) -> str | Reader:
         """What the demuxer reads from; a `Reader` is closed with the handle."""
+
+    def open_bytes(self) -> Reader | None:
+        """A reader of the bytes of what FFmpeg opens itself, to be closed; ``None`` if only FFmpeg can read them."""
+        return None
 
     @abstractmethod
     def describe(self) -> str:
@@ -104,27 +102,57 @@ class PathSource(Source):
         # The explicit scheme keeps FFmpeg from reading a name such as "concat:x" or "a:b.mp4" as a URL.
         return f"file:{self.path}"
 
+    def open_bytes(self) -> Reader | None:
+        if not os.path.isfile(self.path):  # a pipe gives its bytes only once
+            return None
+        return FileReader(SharedFile(open(self.path, "rb", buffering=0)), close=True)
+
     def describe(self) -> str:
         return self.path
 
 
 class UrlSource(Source):
-    """A URL that FFmpeg opens itself."""
+    """A URL of a scheme that FFmpeg knows.
+
+    A media file on a web server is read by ranges. Whatever that does not cover (playlists, live streams, proxies,
+    passwords, all other schemes) FFmpeg opens itself.
+    """
 
     may_refer_elsewhere = True
 
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def open(self) -> str:
-        return self.url
+    def open(self) -> str | Reader:
+        if not is_plain_http(self.url):
+            return self.url
+        server = HttpRanges(self.url)
+        try:
+            beginning = server.fetch(0, MIN_REQUEST_BYTES)
+        except NotAFileError:
+            return self.url
+        except HttpError as error:
+            raise self._failure(error) from error
+        if _is_text(beginning):
+            server.close()
+            return self.url
+        return RangeReader(server, server.size, self.url, beginning)
+
+    def _failure(self, error: HttpError) -> OpenError:
+        if error.status in _NOT_THERE:
+            return SourceNotFoundError(f"Could not open input file: {self.url} does not exist ({error}).")
+        return OpenError(f"Could not open input file: {self.url} ({error}).")
 
     def describe(self) -> str:
         return self.url
 
 
 class FsspecSource(Source):
-    """A URL of any file system that fsspec knows; opened anew by every handle."""
+    """A URL of any file system that fsspec knows; opened anew by every handle.
+
+    A file system that can fetch ranges is read by ranges. From the others comes a file object, with the buffer that
+    fsspec gives it.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -141,13 +169,20 @@ class FsspecSource(Source):
         return fsspec
 
     def open(self) -> Reader:
+        fsspec = self._import()
         try:
-            file = self._import().open(self.url, "rb").open()
+            file_system, path = fsspec.core.url_to_fs(self.url)
+            if has_ranges(file_system):
+                ranges = FsspecRanges(file_system, path)
+                if ranges.size is not None:
+                    return RangeReader(ranges, ranges.size, self.url)
+            return FileReader(SharedFile(file_system.open(path, "rb")), close=True, owner=file_system)
         except FileNotFoundError:
             raise SourceNotFoundError(f"Could not open input file: {self.url} does not exist.") from None
-        except ValueError as error:  # unknown protocol
-            raise OpenError(f"Could not open {self.url}: {error}") from None
-        return _FileReader(_SharedFile(file), close=True)
+        except ImportError as error:
+            raise MissingDependencyError(f"Reading {self.url} needs another package: {error}.") from error
+        except Exception as error:  # unknown protocol, access denied: each file system has its own
+            raise OpenError(f"Could not open {self.url}: {error or type(error).__name__}") from error
 
     def describe(self) -> str:
         return self.url
@@ -163,7 +198,7 @@ class MemorySource(Source):
 
     def open(self) -> Reader:
         data = self.data if isinstance(self.data, bytes) else self.data.numpy().data
-        return _MemoryReader(memoryview(data))
+        return MemoryReader(memoryview(data))
 
     def describe(self) -> str:
         return f"{type(self.data).__name__} of {len(self.data)} bytes"
@@ -173,135 +208,23 @@ class FileLikeSource(Source):
     """A binary file object that the user opened, and keeps."""
 
     def __init__(self, file: Any) -> None:
-        self._shared = _SharedFile(file)
+        self._shared = SharedFile(file)
 
     def open(self) -> Reader:
         self._shared.check_open()
-        descriptor = _regular_file_descriptor(self._shared.file)
+        descriptor = regular_file_descriptor(self._shared.file)
         if descriptor is not None:
-            return _DescriptorReader(self._shared.file, descriptor)
-        return _FileReader(self._shared, close=False)
+            return DescriptorReader(self._shared.file, descriptor)
+        return FileReader(self._shared, close=False)
 
     def describe(self) -> str:
         name = getattr(self._shared.file, "name", None)
         return f"{type(self._shared.file).__name__} object" + (f" {name!r}" if isinstance(name, str) else "")
 
 
-class _MemoryReader(Reader):
-    def __init__(self, data: memoryview) -> None:
-        super().__init__()
-        self._data = data
-
-    def _size(self) -> int:
-        return len(self._data)
-
-    def _read_at(self, position: int, size: int) -> bytes:
-        return bytes(self._data[position : position + size])
-
-
-class _DescriptorReader(Reader):
-    """Reads a regular file by position, so that neither the user's offset nor that of a forked process matters."""
-
-    def __init__(self, file: Any, descriptor: int) -> None:
-        super().__init__()
-        self._file = file
-        self._descriptor = descriptor
-
-    def _size(self) -> int:
-        self._check()
-        return os.fstat(self._descriptor).st_size
-
-    def _read_at(self, position: int, size: int) -> bytes:
-        self._check()
-        return os.pread(self._descriptor, size, position)
-
-    def _check(self) -> None:
-        if self._file.closed:
-            raise ReadError("The source file was closed while the decoder still needs it; keep it open.")
-
-
-class _SharedFile:
-    """A file object with one position, lent to several readers: each finds the position that it left."""
-
-    def __init__(self, file: Any) -> None:
-        self.file = file
-        self.lock = ForkSafeLock()
-        self.last_reader: object = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"file": self.file}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["file"])  # type: ignore[misc]
-
-    def check_open(self) -> None:
-        if getattr(self.file, "closed", False) is True:
-            raise ReadError("The source file is closed; pass an open file and keep it open.")
-
-
-class _FileReader(Reader):
-    def __init__(self, shared: _SharedFile, *, close: bool) -> None:
-        super().__init__()
-        self._shared = shared
-        self._close = close
-        self._file_position = -1
-        self._last_seek: object = None
-
-    def _size(self) -> int:
-        with self._shared.lock:
-            self._shared.last_reader = None
-            self._seek(0, os.SEEK_END)
-            tell = getattr(self._shared.file, "tell", None)
-            size = self._last_seek if isinstance(self._last_seek, int) else tell() if tell else None
-        if size is None:
-            raise ReadError(f"seek of {type(self._shared.file).__name__} must return the new position.")
-        return int(size)
-
-    def _seek(self, offset: int, whence: int) -> None:
-        self._shared.check_open()
-        self._last_seek = self._shared.file.seek(offset, whence)
-
-    def _read_at(self, position: int, size: int) -> bytes:
-        with self._shared.lock:
-            self._shared.check_open()
-            # A forked child has a copy of the reader, but the position may be one with the parent's.
-            me = (os.getpid(), id(self))
-            if self._shared.last_reader != me:
-                self._seek(position, os.SEEK_SET)
-                self._shared.last_reader = me
-            elif position != self._file_position:
-                self._seek(position, os.SEEK_SET)
-            try:
-                data = self._checked(self._shared.file.read(size), size)
-            except OSError as error:
-                raise ReadError(f"Reading {size} bytes at {position} of the source file failed: {error}.") from error
-            self._file_position = position + len(data)
-        return data
-
-    def _checked(self, data: object, size: int) -> bytes:
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ReadError(f"read of the source file must return bytes (got {type(data).__name__}).")
-        if len(data) > size:
-            raise ReadError(
-                f"read({size}) of the source file returned {len(data)} bytes, more than asked: "
-                "it does not conform to the read protocol."
-            )
-        return bytes(data)
-
-    def close(self) -> None:
-        if self._close:
-            self._shared.file.close()
-
-
-def _regular_file_descriptor(file: Any) -> int | None:
-    """The descriptor of a plain file that Python's ``open(..., "rb")`` gave, where it can be read by position."""
-    if type(file) not in (io.BufferedReader, io.FileIO) or not hasattr(os, "pread"):
-        return None
-    try:
-        descriptor = file.fileno()
-    except OSError:
-        return None
-    return descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+def _is_text(beginning: bytes) -> bool:
+    """Whether a file begins like a playlist. Containers of media begin with binary numbers."""
+    return not any(byte < 9 for byte in beginning[:_NUM_TEXT_BYTES])
 
 
 def make_source(source: object) -> Source:

@@ -7,12 +7,14 @@ codec threads and DataLoader workers do not multiply into more threads than ther
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import torch.utils.data
 
+from ._locks import ForkSafeLock
 from .errors import InvalidArgumentError
 
-__all__ = ["get_num_threads", "set_num_threads"]
+__all__ = ["ThreadLease", "get_num_threads", "lease_threads", "set_num_threads"]
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_NUM_THREADS"
 
@@ -23,8 +25,9 @@ def get_num_threads() -> int:
     """Number of threads that a decoder may use here.
 
     Inside a DataLoader worker it is 1: there the workers are the parallelism. Elsewhere it is what
-    `set_num_threads` or the environment variable ``MEDIATENSOR_NUM_THREADS`` says, else the number of CPU
-    cores this process may run on.
+    `set_num_threads` or the environment variable ``MEDIATENSOR_NUM_THREADS`` says, else one more than the CPU
+    cores this process may run on (one of a codec's threads always waits while its pictures are converted), and 1
+    on a single core.
 
     Returns:
         A positive number.
@@ -44,7 +47,7 @@ def get_num_threads() -> int:
         return _num_threads
     text = os.environ.get(ENVIRONMENT_VARIABLE)
     if text is None:
-        return _available_cores()
+        return cores + 1 if (cores := _available_cores()) > 1 else 1
     if not text.isdecimal() or int(text) < 1:
         raise InvalidArgumentError(
             f"The environment variable {ENVIRONMENT_VARIABLE} must be a positive whole number (got {text!r})."
@@ -55,6 +58,7 @@ def get_num_threads() -> int:
 def set_num_threads(num_threads: int | None) -> None:
     """Set the budget of threads of this process; ``None`` goes back to the default.
 
+    All decoders of the process share it: one that starts while others hold the threads does with the caller's own.
     Decoders that are already open keep their threads.
 
     Args:
@@ -77,3 +81,61 @@ def _available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+class ThreadLease:
+    """Threads of the budget, held until `release`.
+
+    Attributes:
+        num_threads: How many threads the holder may start; 1 means none: it works in the thread that calls it.
+    """
+
+    def __init__(self, num_threads: int) -> None:
+        self.num_threads = num_threads
+        self._process = os.getpid()
+
+    def release(self) -> None:
+        if self.num_threads > 1 and self._process == os.getpid():
+            _budget.give_back(self.num_threads)
+        self.num_threads = 1
+
+
+def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
+    """All threads of the budget that nobody holds.
+
+    Args:
+        reclaim: Called if there are none, to make idle holders release theirs.
+    """
+    num_threads = _budget.take()
+    if num_threads == 1:
+        reclaim()
+        num_threads = _budget.take()
+    return ThreadLease(num_threads)
+
+
+class _Budget:
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._num_leased = 0
+
+    def take(self) -> int:
+        with self._lock:
+            num_free = get_num_threads() - self._num_leased
+            if num_free < 2:  # one thread more would not be faster than the caller's own
+                return 1
+            self._num_leased += num_free
+            return num_free
+
+    def give_back(self, num_threads: int) -> None:
+        with self._lock:
+            self._num_leased -= num_threads
+
+    def forget(self) -> None:
+        """In a forked child, which has none of the parent's threads."""
+        self._num_leased = 0
+
+
+_budget = _Budget()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_budget.forget)

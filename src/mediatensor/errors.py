@@ -12,6 +12,7 @@ from __future__ import annotations
 __all__ = [
     "ClosedError",
     "DecodeError",
+    "FrameIndexError",
     "InvalidArgumentError",
     "MediaTensorError",
     "MissingDependencyError",
@@ -63,6 +64,10 @@ class DecodeError(MediaTensorError, IndexError, RuntimeError):
 
 class SizeChangeError(DecodeError, ValueError):
     """Frames of one batch have different sizes; the message names the first one that differs."""
+
+
+class FrameIndexError(MediaTensorError, ValueError, RuntimeError):
+    """A saved frame index cannot be read or written, is damaged, or is that of another source or stream."""
 
 
 class ClosedError(MediaTensorError, ValueError, RuntimeError):

@@ -7,8 +7,11 @@ the rest of the library sees plain Python values, numpy arrays, and frames as op
 from __future__ import annotations
 
 from .linear import LinearFrame, linear_decode
+from .opening import read_container_facts
 from .pixels import FrameConverter, Orientation, fingerprint
 from .reading import (
+    DISCARD_ENTRY,
+    KEY_ENTRY,
     ContainerFacts,
     PacketFacts,
     StreamFacts,
@@ -16,10 +19,11 @@ from .reading import (
     VideoReader,
     is_key_frame,
     packet_facts,
-    read_container_facts,
 )
 
 __all__ = [
+    "DISCARD_ENTRY",
+    "KEY_ENTRY",
     "ContainerFacts",
     "FrameConverter",
     "LinearFrame",

@@ -181,6 +181,7 @@ class _ScaleFilter:
 
     def _configure(self, frame: Any) -> None:
         self._graph = av.filter.Graph()
+        self._graph.threads = 1
         source = self._graph.add_buffer(
             width=frame.width, height=frame.height, format=frame.format.name, time_base=Fraction(1, 1000)
         )

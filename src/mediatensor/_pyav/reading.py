@@ -1,46 +1,49 @@
-"""Opening containers, and reading packets and frames of one video stream."""
+"""Reading packets and frames of one video stream."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import av
 from av.stream import Discard
 from av.video.frame import PictureType
 
+from .._readers import Reader, SourceFaultError
 from .._source import Source
-from ..errors import OpenError, ReadError, SourceNotFoundError, StreamError
+from ..errors import ReadError
 from .facts import NO_TIMESTAMPS_FLAG, ContainerFacts, StreamFacts, container_facts, stream_facts
+from .opening import choose_stream, close_container, error_text, open_container
 
-__all__ = ["ContainerFacts", "PacketFacts", "StreamFacts", "VideoReader", "read_container_facts"]
+__all__ = [
+    "DISCARD_ENTRY",
+    "KEY_ENTRY",
+    "ContainerFacts",
+    "PacketFacts",
+    "StreamFacts",
+    "UndecodablePacketError",
+    "VideoReader",
+    "is_key_frame",
+    "packet_facts",
+]
 
 # Largest picture that is decoded, in pixels. A header of a few bytes can ask for terabytes.
 MAX_PIXELS = 1 << 28
 
-# FFV1 conceals damage without a word, from whichever picture the same thread decoded before.
-_THREAD_TYPES = {"ffv1": "SLICE"}
+# FFV1 conceals damage without a word, from whichever picture the same thread decoded before. MPEG-4's frame threads
+# race for the score by which it tells damage from the padding bug of some encoders, and for the time step that direct
+# prediction of fields needs.
+_THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE"}
 
-_MAJOR_VERSION = int(av.__version__.split(".")[0])
+# What makes a codec refuse damage; MPEG-4 overlooks what it takes for a padding bug unless leftover bits count, too.
+_STRICT = "explode"
+_STRICT_BY_CODEC = {"mpeg4": "explode+buffer"}
 
-# Demuxers whose input names other files or URLs.
-_REFERRING_FORMATS = frozenset(
-    (
-        "concat",
-        "dash",
-        "hls",
-        "image2",
-        "image2pipe",
-        "imf",
-        "rtsp",
-        "sdp",
-        "vapoursynth",
-        "vobsub",
-        "mlv",
-        "webm_dash_manifest",
-    )
-)
-_SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS))
+#: Flags of `VideoReader.index_entries`.
+KEY_ENTRY, DISCARD_ENTRY = 1, 2
+
+_TIMES_MAY_RESTART_FLAG = 0x200  # AVFMT_TS_DISCONT
 
 
 class PacketFacts(NamedTuple):
@@ -55,57 +58,6 @@ class PacketFacts(NamedTuple):
     is_discard: bool
     is_corrupt: bool
     is_encrypted: bool
-
-
-def _deny_opening(url: str, *_: object) -> Any:
-    raise PermissionError(f"the media refers to another resource ({url!r}), which is not opened")
-
-
-def open_container(source: Source) -> tuple[Any, Any]:
-    """(container, reader): an open PyAV container and what must be closed after it (``None`` for a path or URL)."""
-    target = source.open()
-    options: dict[str, Any] = {}
-    if _MAJOR_VERSION < 19:
-        options["metadata_errors"] = "replace"  # tags need not be UTF-8; later versions never raise for them
-    if not source.may_refer_elsewhere:
-        options["options"] = {"format_whitelist": _SELF_CONTAINED_FORMATS}
-    reader = None if isinstance(target, str) else target
-    if reader is not None:
-        options["io_open"] = _deny_opening
-    try:
-        return av.open(target, "r", **options), reader
-    except av.FileNotFoundError as error:
-        raise SourceNotFoundError(f"Could not open input file: {source.describe()} ({_text(error)}).") from error
-    except (av.FFmpegError, UnicodeDecodeError) as error:
-        if reader is not None:
-            reader.close()
-        raise OpenError(
-            f"Could not open input file: {source.describe()} ({_text(error)}). It must be media that FFmpeg can read; "
-            "playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
-        ) from error
-    except BaseException:
-        if reader is not None:
-            reader.close()
-        raise
-
-
-def read_container_facts(source: Source) -> ContainerFacts:
-    """Open ``source``, read what its headers say, and close it."""
-    container, reader = open_container(source)
-    try:
-        return container_facts(container)
-    finally:
-        _close(container, reader)
-
-
-def _text(error: BaseException) -> str:
-    return str(getattr(error, "strerror", None) or error)
-
-
-def _close(container: Any, reader: Any) -> None:
-    container.close()
-    if reader is not None:
-        reader.close()
 
 
 class VideoReader:
@@ -133,7 +85,7 @@ class VideoReader:
     def _open(self, stream_index: int | None) -> None:
         self._container, self._reader = open_container(self._source)
         try:
-            self._stream = _choose_stream(self._container, stream_index)
+            self._stream: Any = choose_stream(self._container, stream_index)
             self._configure()
         except BaseException:
             self.close()
@@ -149,7 +101,8 @@ class VideoReader:
         context = self._stream.codec_context
         context.thread_count = self._num_threads
         context.thread_type = "NONE" if self._num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
-        context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": "explode" if self._is_strict else "0"}
+        strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
+        context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if self._is_strict else "0"}
         self._context = context
 
     @property
@@ -163,9 +116,24 @@ class VideoReader:
         return container_facts(self._container)
 
     @property
+    def format_name(self) -> str:
+        """FFmpeg's names of the format, separated by commas."""
+        return str(self._container.format.name)
+
+    @property
+    def file_size(self) -> int:
+        """In bytes; 0 or less if it is not known."""
+        return int(self._container.size)
+
+    @property
     def has_no_timestamps(self) -> bool:
         """Whether the format stores no times (elementary streams), so that they are made up while reading."""
         return bool(self._container.format.flags & NO_TIMESTAMPS_FLAG)
+
+    @property
+    def times_may_restart(self) -> bool:
+        """Whether files of the format are often joined end to end, so that time starts again midway."""
+        return bool(self._container.format.flags & _TIMES_MAY_RESTART_FLAG)
 
     @property
     def reorder_depth(self) -> int:
@@ -173,9 +141,65 @@ class VideoReader:
         return int(self._context.reorder_depth)
 
     @property
+    def byte_reader(self) -> Reader | None:
+        """What the demuxer reads from, if not FFmpeg's own; leave its position as it was."""
+        return self._reader  # type: ignore[no-any-return]
+
+    @property
+    def track_id(self) -> int:
+        """The format's own number of the stream."""
+        return int(self._stream.id)
+
+    @property
+    def is_intra_only(self) -> bool:
+        """Whether every packet of the codec is a key frame, whatever the container says."""
+        return bool(self._context.codec.intra_only)
+
+    @property
+    def num_index_entries(self) -> int:
+        """Length of the demuxer's own list of packets; how complete it is depends on the format."""
+        return len(self._stream.index_entries)
+
+    def index_entries(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int, int, int]]:
+        """(position, dts, size, flags) of entries of the demuxer's list, of all by default.
+
+        Flags are `KEY_ENTRY` and `DISCARD_ENTRY`.
+        """
+        entries = self._stream.index_entries
+        chosen = entries if numbers is None else (entries[number] for number in numbers)
+        return [(entry.pos, entry.timestamp, entry.size, entry.flags) for entry in chosen]
+
+    @property
+    def num_pixels(self) -> int:
+        """Of a picture, as the header has it."""
+        return int(self._context.width) * int(self._context.height)
+
+    @property
     def extradata(self) -> bytes:
         """The codec's configuration record; empty if there is none."""
         return bytes(self._context.extradata or b"")
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the codec refuses packets in which it finds errors."""
+        return self._is_strict
+
+    @property
+    def is_codec_open(self) -> bool:
+        return bool(self._context.is_open)
+
+    def use_threads(self, num_threads: int) -> bool:
+        """From now on decode with another number of threads.
+
+        Returns:
+            Whether reading starts over, because the codec was open already.
+        """
+        self._num_threads = num_threads
+        if self._context.is_open:
+            self.reopen()
+            return True
+        self._configure()
+        return False
 
     def decode_leniently(self) -> None:
         """From now on conceal errors as a plain decode does: with one thread, because concealment depends on that."""
@@ -203,6 +227,16 @@ class VideoReader:
         self.is_fresh = False
         return True
 
+    def seek_bytes(self, position: int) -> bool:
+        """Go to a byte of the file; the next packet is the first that begins after it. ``False`` if that cannot be."""
+        try:
+            self._container.seek(position, stream=self._stream, unsupported_byte_offset=True)
+        except av.FFmpegError:
+            return False
+        self._packets = self._container.demux(self._stream)
+        self.is_fresh = False
+        return True
+
     def will_need(self, start: int, stop: int) -> None:
         """Say that bytes ``start`` to ``stop`` of the file are read next, for a source that fetches them from afar."""
         if self._reader is not None:
@@ -221,10 +255,25 @@ class VideoReader:
             except av.EOFError:
                 return None
             except av.FFmpegError as error:
-                raise ReadError(f"Failed to read from {self._source.describe()}: {_text(error)}.") from error
+                kind = SourceFaultError if isinstance(error, (TimeoutError, ConnectionError)) else ReadError
+                raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
             except IndexError:
                 # PyAV stumbles over packets of streams that appear midway; it goes on after them.
                 self._packets = self._container.demux(self._stream)
+
+    def peek_packets(self, count: int) -> list[Any]:
+        """The packets that `read_packet` gives first, of a fresh reader, which stays so.
+
+        Raises:
+            ReadError: if the demuxer reports an error.
+        """
+        packets = list(islice(iter(self.read_packet, None), count))
+        if len(packets) < count:
+            self.reopen()
+        else:
+            self._packets = chain(packets, self._packets)
+            self.is_fresh = True
+        return packets
 
     def decode(self, packet: Any | None) -> list[Any]:
         """Feed one packet (``None`` drains the codec) and take the frames that come out, in the codec's order.
@@ -237,12 +286,15 @@ class VideoReader:
         except av.EOFError:
             return []
         except (av.FFmpegError, ValueError) as error:
-            raise UndecodablePacketError(_text(error)) from error
+            raise UndecodablePacketError(error_text(error)) from error
 
     def close(self) -> None:
         container, self._container = self._container, None
+        # A frame in somebody's hands, or a kept exception, keeps this object; its codec's threads must not live on.
+        self._stream = self._context = None
+        self._packets = iter(())
         if container is not None:
-            _close(container, self._reader)
+            close_container(container, self._reader)
 
 
 class UndecodablePacketError(Exception):
@@ -266,27 +318,3 @@ def packet_facts(packet: Any) -> PacketFacts:
 def is_key_frame(frame: Any) -> bool:
     """Whether the codec says that a frame refers to no other."""
     return bool(frame.key_frame) or frame.pict_type == PictureType.I
-
-
-def _choose_stream(container: Any, stream_index: int | None) -> Any:
-    streams = container.streams
-    if stream_index is None:
-        best = streams.best("video")
-        if best is None or best.codec_context is None:
-            kinds = ", ".join(stream.type or "unknown" for stream in streams) or "none"
-            raise StreamError(
-                "The best video stream is unknown and there is no specified stream. "
-                f"The source has no video stream that can be decoded (streams: {kinds})."
-            )
-        return best
-    if not 0 <= stream_index < len(streams):
-        raise StreamError(
-            f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {len(streams) - 1}."
-        )
-    stream = streams[stream_index]
-    if stream.type != "video" or stream.codec_context is None:
-        raise StreamError(
-            f"The stream at index {stream_index} is not a video stream that can be decoded. "
-            f"It is of type {stream.type or 'unknown'!r}."
-        )
-    return stream

@@ -78,7 +78,13 @@ class ApproximateFrames:
     def span_seconds(self) -> tuple[float, float]:
         return self._timeline.begin_seconds, self._timeline.end_seconds
 
-    def by_index(self, select: Callable[[int], list[int]]) -> FrameBatch:
+    def has_frame(self, i: int) -> bool:
+        """Whether the header promises a frame of a non-negative index."""
+        return i < self.num_frames
+
+    def by_index(
+        self, select: Callable[[int], list[int]], highest: int | None = None, *, is_passing: bool = False
+    ) -> FrameBatch:
         """The frames nearest to the times of the indices that ``select`` gives for a number of frames."""
         return self._batch(select(self.num_frames))
 
@@ -100,10 +106,13 @@ class ApproximateFrames:
         times = torch.zeros(2, len(seconds), dtype=torch.float64)
         with self._video.pool.borrow() as handle:
             assert isinstance(handle.stream, ApproximateStream)
-            writer = self._video.pixel_writer(handle.converter, len(seconds))
+            if handle.chooses_threads and not handle.stream.reader.is_codec_open:
+                handle.stream.reader.use_threads(handle.num_threads())
+            writer = self._video.pixel_writer(len(seconds))
             for row in sorted(range(len(seconds)), key=seconds.__getitem__):
                 frame = handle.stream.frame_at(seconds[row], nearest=nearest)
-                writer.write(frame, Orientation.of_frame(frame), [row], f"The frame at {seconds[row]:.6f} s")
+                name = f"The frame at {seconds[row]:.6f} s"
+                writer.write(handle.converter, frame, Orientation.of_frame(frame), [row], name)
                 times[0, row] = frame.pts * tick.numerator / tick.denominator
                 times[1, row] = frame.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
         return self._video.batch(writer.pixels, times[0], times[1])

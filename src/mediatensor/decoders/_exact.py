@@ -15,7 +15,8 @@ from . import _arguments as arguments
 from ._assembly import assemble
 from ._frame_index import FrameIndex, from_table
 from ._frame_stream import FrameStream, IndexDoubtError
-from ._indexing import index_stream, settle_stream
+from ._index_cache import cached_index, get_index_cache, store_index
+from ._indexing import index_first_frames, index_stream, settle_stream
 from ._open_video import OpenVideo
 
 __all__ = ["ExactFrames"]
@@ -29,12 +30,20 @@ class ExactFrames:
     Args:
         video: The opened stream.
         mappings: The user's table of frames, (pts, duration, is_key), instead of a scan.
+        index: An index of this stream that was made before, instead of a scan.
     """
 
-    def __init__(self, video: OpenVideo, mappings: tuple[list[int], list[int], list[bool]] | None) -> None:
+    def __init__(
+        self,
+        video: OpenVideo,
+        mappings: tuple[list[int], list[int], list[bool]] | None,
+        index: FrameIndex | None = None,
+    ) -> None:
         self._video = video
         self._lock = ForkSafeLock()
-        self._index = None if mappings is None else from_table(*mappings, video.time_base)
+        self._index = index if mappings is None else from_table(*mappings, video.time_base)
+        #: Of the first frames, while the rest of the stream was not read.
+        self._first_frames: FrameIndex | None = None
 
     @property
     def index(self) -> FrameIndex:
@@ -44,20 +53,50 @@ class ExactFrames:
             StreamError: if there is no frame at all.
         """
         with self._lock:
-            if self._index is None:
-                self._index = index_stream(self._video)
-            return self._index
+            return self._made_index()
 
-    def _with_index(self, decode: Callable[[FrameIndex], T]) -> T:
+    def _index_up_to(self, highest: int | None) -> FrameIndex:
+        """An index that has the frame ``highest``: of first frames alone, if those will do, or of all (``None``)."""
+        if highest is None:
+            return self.index
+        with self._lock:
+            first = self._first_frames
+            is_short = first is None or len(first) <= highest
+            if self._index is None and is_short:
+                first, is_whole = self._scan_first_frames(highest + 1)
+                self._first_frames = first
+                if is_whole:
+                    self._index = first
+            return self._made_index() if first is None or self._index is not None else first
+
+    def _scan_first_frames(self, num_frames: int) -> tuple[FrameIndex | None, bool]:
+        # Replacements may come from further on, and a cache wants the whole.
+        if self._video.wishes.on_error != "raise" or get_index_cache() is not None:
+            return None, False
+        return index_first_frames(self._video, num_frames)
+
+    def _made_index(self) -> FrameIndex:
+        if self._index is None:
+            self._index = cached_index(self._video, lambda: index_stream(self._video))
+        return self._index
+
+    def has_frame(self, i: int) -> bool:
+        """Whether there is a frame of a non-negative index; for the first ones that takes no scan."""
+        return i < len(self._index_up_to(i))
+
+    def _with_index(self, decode: Callable[[FrameIndex], T], highest: int | None = None) -> T:
         """Run ``decode`` on the index; if the index turns out not to hold, settle it by decoding and run it again."""
-        index = self.index
+        index = self._index_up_to(highest)
         try:
             return decode(index)
         except IndexDoubtError as doubt:
             reason = str(doubt)
+        if index is not self.index:  # of first frames alone: the whole may show what is the matter
+            return self._with_index(decode)
         with self._lock:
             if self._index is index:  # else another thread settled it meanwhile
                 self._index = settle_stream(self._video, reason)
+                store_index(self._video, self._index)
         return decode(self.index)
 
     @property
@@ -68,22 +107,27 @@ class ExactFrames:
     def span_seconds(self) -> tuple[float, float]:
         return self.index.begin_seconds, self.index.end_seconds
 
-    def by_index(self, select: Callable[[int], list[int]]) -> FrameBatch:
+    def by_index(
+        self, select: Callable[[int], list[int]], highest: int | None = None, *, is_passing: bool = False
+    ) -> FrameBatch:
         """The frames of the indices that ``select`` gives for a number of frames.
+
+        ``highest`` is the highest of them if they do not depend on that number; then the rest of the stream may stay
+        unread. ``is_passing`` says that nobody is going to ask for them again.
 
         If decoding shows that there are fewer frames than the packets promised, indices that were valid stay so, and
         the error policy decides about frames that are not there.
         """
-        promised = select(self.num_frames)
+        promised = select(len(self._index_up_to(highest)))
 
         def decode(index: FrameIndex) -> FrameBatch:
             try:
                 frames = select(len(index))
             except OutOfRangeError:
                 frames = promised
-            return self._batch(index, np.array(frames, np.int64))
+            return self._batch(index, np.array(frames, np.int64), is_passing=is_passing)
 
-        return self._with_index(decode)
+        return self._with_index(decode, highest)
 
     def by_time(self, seconds: NDArray[np.float64]) -> FrameBatch:
         """The frames shown at times."""
@@ -102,15 +146,15 @@ class ExactFrames:
 
         return self._with_index(decode)
 
-    def _batch(self, index: FrameIndex, frames: NDArray[np.int64]) -> FrameBatch:
+    def _batch(self, index: FrameIndex, frames: NDArray[np.int64], *, is_passing: bool = False) -> FrameBatch:
         with self._video.pool.borrow() as handle:
             assert isinstance(handle.stream, FrameStream)
-            writer = self._video.pixel_writer(handle.converter, len(frames))
-            assembled = assemble(handle.stream, index, frames, writer, self._video.wishes.on_error)
+            writer = self._video.pixel_writer(len(frames))
+            assembled = assemble(handle, index, frames, writer, self._video.wishes.on_error, is_passing=is_passing)
         return self._video.batch(assembled.pixels, *index.times_of(assembled.frames), assembled.replaced)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_video": self._video, "_index": self._index}
+        return {"_video": self._video, "_index": self._index, "_first_frames": self._first_frames}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -9,24 +9,33 @@ The index says which frames must come out, and every frame that does is checked 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
+from .._readers import SourceFaultError
 from ..errors import ReadError
-from ._frame_index import NO_PTS, FrameIndex
-from ._plan import Segment, make_plan
+from ._disposable import disposable_parser
+from ._frame_index import NO_PTS, Disposable, FrameIndex
+from ._h264_continuity import FrameNumberCheck
+from ._plan import Segment, byte_range, make_plan
 
 __all__ = ["FrameStream", "IndexDoubtError", "MissingFrameError"]
 
 # A frame that did not come out this many packets after its time will not come. Codecs hold back far fewer.
 _HORIZON = 64
 
+_UNKNOWN = int(Disposable.UNKNOWN)
+
 
 class IndexDoubtError(Exception):
     """What came out of the codec is not what the packets promised."""
+
+
+class LostPacketsError(IndexDoubtError):
+    """Packets say themselves that others between them are missing: no other way of reading them will do."""
 
 
 class MissingFrameError(Exception):
@@ -43,6 +52,9 @@ class FrameStream:
     def __init__(self, reader: VideoReader, num_threads: int) -> None:
         self.reader = reader
         self._num_threads = num_threads
+        self._is_h264 = reader.facts().codec == "h264"
+        self._continuity: FrameNumberCheck | None = None
+        self._disposable_of = disposable_parser(reader.facts().codec, reader.extradata)
         self._held_packet: Any = None
         self._frames: Iterator[Any] = iter(())
         self._at_end = False
@@ -51,16 +63,30 @@ class FrameStream:
         #: Ordinal of the frame that comes out next, ``None`` before the first start and after a failure.
         self.position: int | None = None
         self._started_at_pts = NO_PTS
+        self._segment: Segment | None = None
+        self._left_out: set[int] = set()
+        self._not_fed: set[int] = set()
+        self._has_left_out = False
+        self._leaves_out = True
+        self._is_drained_early = False
         self._index: FrameIndex | None = None
         self._lookup: dict[tuple[int, int], list[int]] = {}
         self._useless_entries: set[int] = set()
 
-    def frames(self, index: FrameIndex, ordinals: list[int]) -> Iterator[tuple[int, Any]]:
-        """The wanted frames as (ordinal, frame), each before the next one is decoded.
+    def plan(self, index: FrameIndex, ordinals: Sequence[int], *, is_left: bool = False) -> list[Segment]:
+        """How frames would be decoded from where the codec stands.
 
         Args:
             index: The frames of the stream.
             ordinals: Ascending, without duplicates.
+            is_left: Whether the codec is not needed any more after the last one.
+        """
+        self._use(index)
+        patience = self.reader.reorder_depth + max(0, self._num_threads - 1)
+        return make_plan(index, ordinals, self.position, patience, is_left=is_left)
+
+    def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
+        """The frames of segments as (ordinal, frame), each before the next one is decoded.
 
         Raises:
             IndexDoubtError: if an index made from packets turns out not to hold.
@@ -68,9 +94,21 @@ class FrameStream:
             ReadError: if the source cannot be read.
         """
         self._use(index)
-        patience = self.reader.reorder_depth + max(0, self._num_threads - 1)
-        for segment in make_plan(index, ordinals, self.position, patience):
+        for segment in segments:
             yield from self._run(index, segment)
+
+    def use_threads(self, num_threads: int) -> None:
+        """Decode with another number of codec threads from now on."""
+        if num_threads == self._num_threads or not self.reader.is_strict:
+            return  # a lenient codec has one thread, because concealment depends on that
+        self._num_threads = num_threads
+        if self.reader.use_threads(num_threads):
+            self.reset()
+
+    @property
+    def num_codec_threads(self) -> int | None:
+        """Threads of the codec, ``None`` if none is open."""
+        return self._num_threads if self.reader.is_codec_open else None
 
     def reset(self) -> None:
         """Forget where the codec stands, because somebody else reads from the reader."""
@@ -84,11 +122,13 @@ class FrameStream:
         self.position = None
         self._lookup = _lookup_table(index)
         self._useless_entries = set()
+        self._leaves_out = True
         if index.settled or index.is_authoritative:
             self.reader.decode_leniently()
 
     def _run(self, index: FrameIndex, segment: Segment) -> Iterator[tuple[int, Any]]:
         wanted = set(segment.ordinals)
+        self._segment = segment
         entry = index.entry_for(index.frame_of(segment.ordinals[0]))
         planned = None if segment.entry is None else entry
         if index.settled:
@@ -97,11 +137,14 @@ class FrameStream:
             yield from self._run_from(index, wanted, planned)
         else:
             yield from self._run_promised(index, wanted, planned, entry)
+        if self._at_end:
+            self.position = None
         if wanted:
             self.position = None
             raise MissingFrameError(min(wanted))
 
     def _run_from(self, index: FrameIndex, wanted: set[int], entry: int | None) -> Iterator[tuple[int, Any]]:
+        self._not_fed = set(wanted)
         if entry is not None:
             self._start(index, entry)
         yield from self._collect(index, wanted)
@@ -111,18 +154,33 @@ class FrameStream:
     ) -> Iterator[tuple[int, Any]]:
         """Run on an index made from packets.
 
-        The codec may need pictures before a key frame after all: at some ends of open GOPs it refuses packets for lack
-        of them. So what goes wrong is tried once more from the entry before.
+        What goes wrong is tried again with every picture, in case one that seemed disposable was not; then from the
+        entry before, because the codec may need pictures before a key frame after all: at some ends of open GOPs it
+        refuses packets for lack of them.
         """
         while planned in self._useless_entries:
             planned -= 1
         try:
             yield from self._run_from(index, wanted, planned)
+            return
+        except LostPacketsError:
+            raise
         except IndexDoubtError:
-            if entry == 0:
+            if entry == 0 and not self._has_left_out:
                 raise
-            self._useless_entries.add(entry)
-            yield from self._run_from(index, wanted, entry - 1)
+        if self._has_left_out:
+            self._leaves_out = False
+            try:
+                yield from self._run_from(index, wanted, entry)
+                return
+            except LostPacketsError:
+                raise
+            except IndexDoubtError:
+                self._leaves_out = True
+                if entry == 0:
+                    raise
+        self._useless_entries.add(entry)
+        yield from self._run_from(index, wanted, entry - 1)
 
     def _run_settled(
         self, index: FrameIndex, wanted: set[int], entries: Iterable[int | None]
@@ -181,6 +239,11 @@ class FrameStream:
         assert expected is not None
         if frame.is_corrupt:
             raise IndexDoubtError("frames that the codec flags as damaged")
+        while expected in self._left_out:
+            self._left_out.discard(expected)
+            expected += 1
+        if self._is_drained_early:  # pictures shown before this one had not been read yet
+            expected = max(expected, int(np.searchsorted(index.pts, pts)))
         if expected >= len(index) or pts != index.pts[expected]:
             raise IndexDoubtError("frames that do not come out in the order of the packets' times")
         return expected
@@ -210,18 +273,46 @@ class FrameStream:
     def _feed(self) -> None:
         index = self._index
         assert index is not None
-        packet = self._take_packet(index)
+        self._is_drained_early = self._is_done()
+        packet = None if self._is_drained_early else self._take_packet(index)
         if packet is None:
             self._at_end = True
         else:
-            self._num_fed += 1
-            if self._is_leading(index, packet):
+            number, self._num_fed = self._num_fed, self._num_fed + 1
+            # The codec's own complaint can be missing where pictures are left out.
+            if self._continuity is not None and not self._continuity.follows(memoryview(packet)):
+                raise LostPacketsError("packets that were lost")
+            if self._is_leading(index, packet) or not self._is_needed(index, packet, number):
                 return
         try:
             self._frames = iter(self.reader.decode(packet))
         except UndecodablePacketError:
             if not (index.settled or index.is_authoritative):
                 raise IndexDoubtError("packets that the codec cannot decode") from None
+
+    def _is_done(self) -> bool:
+        """Whether the codec has got all that it needs, and is to be left: draining it is the cheapest way on."""
+        assert self._segment is not None
+        return self._segment.is_left and not self._not_fed
+
+    def _is_needed(self, index: FrameIndex, packet: Any, number: int) -> bool:
+        """Whether the codec must see the packet; where the index knows the packet, the plan says."""
+        if index.settled or index.is_authoritative or packet.pts is None:
+            return True
+        frame = index.frame_of_packet(number, packet.pts)
+        if frame is None:
+            return True
+        disposable = int(index.disposable[frame])
+        if disposable == _UNKNOWN:
+            disposable = int(self._disposable_of(memoryview(packet)))
+            index.disposable[frame] = disposable
+        assert self._segment is not None
+        if self._leaves_out and not self._segment.needs(frame, disposable):
+            self._left_out.add(frame)
+            self._has_left_out = True
+            return False
+        self._not_fed.discard(frame)
+        return True
 
     def _is_leading(self, index: FrameIndex, packet: Any) -> bool:
         """Whether a picture is shown before the entry that decoding started at, and follows it in the file.
@@ -242,6 +333,8 @@ class FrameStream:
     def _read_packet(self, index: FrameIndex) -> Any | None:
         try:
             return self.reader.read_packet()
+        except SourceFaultError:
+            raise
         except ReadError:
             if index.is_cut_short:
                 return None  # where a linear decode ends, too
@@ -254,13 +347,24 @@ class FrameStream:
         self._frames = iter(())
         self._held_packet = None
         self._at_end = False
+        self._left_out, self._has_left_out, self._is_drained_early = set(), False, False
+        self._announce(index, entry)
         if not (entry == 0 and self.reader.is_fresh) and not self._seek(index, entry):
             self.reader.reopen()
             self._skip_packets(index, entry)
+        is_promised = not (index.settled or index.is_authoritative)
+        self._continuity = FrameNumberCheck(self.reader.extradata) if self._is_h264 and is_promised else None
         self._num_fed = max(0, int(index.entry_packet[entry]))
         self._started_at_pts = int(index.entry_pts[entry])
         first = int(np.searchsorted(index.pts, self._started_at_pts))
         self.position = None if index.settled or index.is_authoritative else first
+
+    def _announce(self, index: FrameIndex, entry: int) -> None:
+        """Let a remote source fetch at once what the segment is going to read."""
+        assert self._segment is not None
+        expected = byte_range(index, entry, self._segment.ordinals[-1])
+        if expected is not None:
+            self.reader.will_need(*expected)
 
     def _seek(self, index: FrameIndex, entry: int) -> bool:
         """Seek by the container's own means, and prove from the packets that it landed on or before the entry."""
@@ -294,7 +398,8 @@ class FrameStream:
             self._find_entry(index, entry)
             return
         for _ in range(int(index.entry_packet[entry])):
-            self._read_packet(index)
+            if self._read_packet(index) is None:
+                return
 
 
 def _same_place(position: int | None, expected: int) -> bool:

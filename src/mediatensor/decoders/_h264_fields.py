@@ -9,13 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 
-__all__ = ["FieldDetector"]
+from ._bits import BitReader, without_emulation_prevention
+
+__all__ = [
+    "FieldDetector",
+    "OrderCount",
+    "PictureStructure",
+    "SequenceParameters",
+    "parse_sequence_parameters",
+    "sequence_parameter_units",
+    "slice_structure",
+]
 
 _SPS, _SLICES = 7, (1, 5)
 _PROFILES_WITH_CHROMA_FORMAT = frozenset((44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244))
-# Enough of a slice for the fields that are read.
-_HEADER_BYTES = 64
+# Enough of a slice, and more than enough of a parameter set, for the fields that are read.
+_SLICE_HEADER_BYTES = 64
+_MAX_PARAMETER_BYTES = 8192
 
 
 class FieldDetector:
@@ -28,17 +40,22 @@ class FieldDetector:
     def __init__(self, extradata: bytes) -> None:
         is_record = extradata[:1] == b"\x01" and len(extradata) > 6
         self._length_size = (extradata[4] & 3) + 1 if is_record else None
-        self._parameters: set[_Parameters] = set()
-        self._learn(_record_units(extradata) if is_record else _units(memoryview(extradata), None))
+        self._parameters: set[SequenceParameters] = set()
+        self._learn(sequence_parameter_units(extradata) if is_record else _units(memoryview(extradata), None))
 
     def _learn(self, units: Iterable[memoryview | bytes]) -> None:
         """Take note of sequence parameter sets that allow fields."""
         for unit in units:
             if unit and unit[0] & 31 == _SPS:
                 with suppress(ValueError):
-                    parameters = _parse_sps(unit)
+                    parameters = parse_sequence_parameters(unit)
                     if parameters.allows_fields:
                         self._parameters.add(parameters)
+
+    @property
+    def may_be_fields(self) -> bool:
+        """Whether a parameter set that was seen allows single fields at all."""
+        return bool(self._parameters)
 
     def is_field(self, packet: memoryview, *, is_key: bool) -> bool:
         """Whether a packet is one field; parameter sets are looked for in key frames, too."""
@@ -53,44 +70,59 @@ class FieldDetector:
         return False
 
 
+class PictureStructure(Enum):
+    """What a coded picture is: a whole frame, or one of the two fields of one."""
+
+    FRAME = "frame"
+    TOP_FIELD = "top field"
+    BOTTOM_FIELD = "bottom field"
+
+
 @dataclass(frozen=True)
-class _Parameters:
+class OrderCount:
+    """How slice headers give picture order counts.
+
+    Attributes:
+        kind: pic_order_cnt_type.
+        num_bits: Size of pic_order_cnt_lsb (kind 0).
+        has_deltas: Whether there are differences to what is expected (kind 1).
+    """
+
+    kind: int
+    num_bits: int = 0
+    has_deltas: bool = False
+
+
+@dataclass(frozen=True)
+class SequenceParameters:
+    """What a sequence parameter set says about the structure of pictures and of slice headers.
+
+    Attributes:
+        identifier: By which picture parameter sets refer to it.
+        frame_num_bits: Size of a field of the slice header.
+        has_separate_planes: Whether slices say which colour plane they are of.
+        has_chroma: Whether slices code chroma beside luma.
+        allows_fields: Whether pictures may be single fields.
+        allows_gaps: Whether frame_num may pass over values on purpose.
+        order_count: How slices say in which order pictures are shown.
+    """
+
+    identifier: int
     frame_num_bits: int
     has_separate_planes: bool
+    has_chroma: bool
     allows_fields: bool
+    allows_gaps: bool
+    order_count: OrderCount
 
 
-class _Bits:
-    """Reads the payload of a unit, without its emulation prevention bytes."""
-
-    def __init__(self, unit: memoryview | bytes) -> None:
-        payload = bytes(unit[1:_HEADER_BYTES] if unit[0] & 31 in _SLICES else unit[1:])
-        payload = payload.replace(b"\x00\x00\x03", b"\x00\x00")
-        self._value, self._left = int.from_bytes(payload, "big"), len(payload) * 8
-
-    def read(self, count: int) -> int:
-        self._left -= count
-        if self._left < 0:
-            raise ValueError("the unit ends early")
-        return (self._value >> self._left) & ((1 << count) - 1)
-
-    def exp_golomb(self) -> int:
-        zeros = 0
-        while not self.read(1):
-            zeros += 1
-        return (1 << zeros) - 1 + self.read(zeros)
-
-    def signed_exp_golomb(self) -> int:
-        code = self.exp_golomb()
-        return (code + 1) // 2 if code % 2 else -(code // 2)
-
-
-def _parse_sps(unit: memoryview | bytes) -> _Parameters:
-    bits = _Bits(unit)
+def parse_sequence_parameters(unit: memoryview | bytes) -> SequenceParameters:
+    """Read a sequence parameter set (a unit of type 7); ``ValueError`` if it ends early."""
+    bits = BitReader(without_emulation_prevention(unit[1:_MAX_PARAMETER_BYTES]))
     profile = bits.read(8)
     bits.read(16)  # constraints, level
-    bits.exp_golomb()  # seq_parameter_set_id
-    has_separate_planes = False
+    identifier = bits.exp_golomb()
+    has_separate_planes, chroma_format = False, 1
     if profile in _PROFILES_WITH_CHROMA_FORMAT:
         chroma_format = bits.exp_golomb()
         has_separate_planes = chroma_format == 3 and bool(bits.read(1))
@@ -100,12 +132,22 @@ def _parse_sps(unit: memoryview | bytes) -> _Parameters:
                 if bits.read(1):
                     _skip_scaling_list(bits, 16 if number < 6 else 64)
     frame_num_bits = bits.exp_golomb() + 4
-    _skip_picture_order_count(bits)
-    bits.exp_golomb(), bits.read(1), bits.exp_golomb(), bits.exp_golomb()  # references, gaps, width, height
-    return _Parameters(frame_num_bits, has_separate_planes, allows_fields=not bits.read(1))
+    order_count = _order_count(bits)
+    bits.exp_golomb()  # number of references
+    allows_gaps = bits.flag()
+    bits.exp_golomb(), bits.exp_golomb()  # width, height
+    return SequenceParameters(
+        identifier,
+        frame_num_bits,
+        has_separate_planes,
+        has_chroma=chroma_format != 0 and not has_separate_planes,
+        allows_fields=not bits.flag(),
+        allows_gaps=allows_gaps,
+        order_count=order_count,
+    )
 
 
-def _skip_scaling_list(bits: _Bits, size: int) -> None:
+def _skip_scaling_list(bits: BitReader, size: int) -> None:
     last = following = 8
     for _ in range(size):
         if following:
@@ -113,28 +155,39 @@ def _skip_scaling_list(bits: _Bits, size: int) -> None:
         last = following or last
 
 
-def _skip_picture_order_count(bits: _Bits) -> None:
+def _order_count(bits: BitReader) -> OrderCount:
     kind = bits.exp_golomb()
     if kind == 0:
+        return OrderCount(kind, num_bits=bits.exp_golomb() + 4)
+    if kind != 1:
+        return OrderCount(kind)
+    has_deltas = not bits.flag()
+    bits.exp_golomb(), bits.exp_golomb()  # offsets
+    for _ in range(bits.exp_golomb()):
         bits.exp_golomb()
-    elif kind == 1:
-        bits.read(1)
-        bits.exp_golomb(), bits.exp_golomb()
-        for _ in range(bits.exp_golomb()):
-            bits.exp_golomb()
+    return OrderCount(kind, has_deltas=has_deltas)
 
 
-def _slice_is_field(unit: memoryview | bytes, parameters: _Parameters) -> bool:
-    bits = _Bits(unit)
+def slice_structure(unit: memoryview | bytes, parameters: SequenceParameters) -> PictureStructure:
+    """What the header of a slice says its picture is (field_pic_flag, bottom_field_flag)."""
+    if not parameters.allows_fields:
+        return PictureStructure.FRAME
+    bits = BitReader(without_emulation_prevention(unit[1:_SLICE_HEADER_BYTES]))
+    bits.exp_golomb(), bits.exp_golomb(), bits.exp_golomb()  # first macroblock, type, picture parameter set
+    bits.read((2 if parameters.has_separate_planes else 0) + parameters.frame_num_bits)
+    if not bits.flag():
+        return PictureStructure.FRAME
+    return PictureStructure.BOTTOM_FIELD if bits.flag() else PictureStructure.TOP_FIELD
+
+
+def _slice_is_field(unit: memoryview | bytes, parameters: SequenceParameters) -> bool:
     try:
-        bits.exp_golomb(), bits.exp_golomb(), bits.exp_golomb()  # first macroblock, type, picture parameter set
-        bits.read((2 if parameters.has_separate_planes else 0) + parameters.frame_num_bits)
-        return bool(bits.read(1))
+        return slice_structure(unit, parameters) != PictureStructure.FRAME
     except ValueError:
         return False
 
 
-def _record_units(record: bytes) -> Iterator[bytes]:
+def sequence_parameter_units(record: bytes) -> Iterator[bytes]:
     """The sequence parameter sets of an ``avcC`` record."""
     position = 6
     for _ in range(record[5] & 31):

@@ -7,32 +7,94 @@ After a fork the child starts with none: handles of the parent share its file of
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from .._locks import ForkSafeLock
 from .._pyav import FrameConverter
-from ..errors import ClosedError
+from .._threads import ThreadLease, lease_threads
+from ..errors import ClosedError, MediaTensorError
 from ._approximate_stream import ApproximateStream
 from ._frame_stream import FrameStream
+from ._recent import RecentPictures
 
-__all__ = ["Handle", "HandlePool"]
+__all__ = ["Handle", "HandlePool", "Lane"]
 
 # Idle handles that are kept; more were only needed while that many threads called at once.
 _MAX_IDLE = 8
 
+# How long a handle keeps its threads although nobody calls and others want them.
+_REST_SECONDS = 1.0
+
 
 @dataclass
-class Handle:
-    """What one call needs: a stream with its codec, and a converter with its scratch memory."""
+class Lane:
+    """What one thread needs to decode: a stream with its codec, and a converter with its scratch memory."""
 
-    stream: FrameStream | ApproximateStream
+    stream: FrameStream
     converter: FrameConverter
 
+
+class Handle:
+    """What one call needs: a stream, a converter, threads, and the pictures that were decoded lately.
+
+    Args:
+        stream: Stands on a fresh reader.
+        converter: Converts its frames.
+        open_lane: Opens the source once more for one thread; ``None`` if the number of codec threads is the user's
+            choice.
+    """
+
+    def __init__(
+        self,
+        stream: FrameStream | ApproximateStream,
+        converter: FrameConverter,
+        open_lane: Callable[[], Lane] | None = None,
+    ) -> None:
+        self.stream = stream
+        self.converter = converter
+        self.recent = RecentPictures()
+        self.lease = ThreadLease(1)
+        self.idle_since = 0.0
+        #: The frame that the last call asked for, if it was a single one.
+        self.last_single: int | None = None
+        self._open_lane = open_lane
+        self._more_lanes: list[Lane] = []
+
+    @property
+    def chooses_threads(self) -> bool:
+        """Whether the number of threads is ours to choose."""
+        return self._open_lane is not None
+
+    def num_threads(self) -> int:
+        """How many threads may work on a call: what the budget has left."""
+        if self.lease.num_threads == 1:
+            self.lease = lease_threads(reclaim_threads)
+        return self.lease.num_threads
+
+    def lanes(self, count: int) -> list[Lane]:
+        """Up to ``count`` lanes of one thread each; the first is the handle's own stream."""
+        assert isinstance(self.stream, FrameStream)
+        assert self._open_lane is not None
+        self.stream.use_threads(1)
+        with suppress(MediaTensorError):  # too many open files, say: then fewer
+            while len(self._more_lanes) < count - 1:
+                self._more_lanes.append(self._open_lane())
+        return [Lane(self.stream, self.converter), *self._more_lanes[: count - 1]]
+
+    @property
+    def num_open_lanes(self) -> int:
+        return 1 + len(self._more_lanes)
+
     def close(self) -> None:
+        self.recent.clear()
+        for lane in self._more_lanes:
+            lane.stream.reader.close()
         self.stream.reader.close()
+        self.lease.release()
 
 
 class HandlePool:
@@ -75,6 +137,7 @@ class HandlePool:
     def _give_back(self, handle: Handle) -> None:
         with self._lock:
             if not self._is_closed and len(self._idle) < _MAX_IDLE:
+                handle.idle_since = time.monotonic()
                 self._idle.append(handle)
                 return
         handle.close()
@@ -85,6 +148,14 @@ class HandlePool:
             self._is_closed = True
             idle, self._idle = self._idle, []
         for handle in idle:
+            handle.close()
+
+    def close_idle(self, before: float) -> None:
+        """Close handles that hold threads and were used last before a time of the monotonic clock."""
+        with self._lock:
+            stale = [handle for handle in self._idle if handle.lease.num_threads > 1 and handle.idle_since < before]
+            self._idle = [handle for handle in self._idle if handle not in stale]
+        for handle in stale:
             handle.close()
 
     def __del__(self) -> None:
@@ -99,6 +170,12 @@ class HandlePool:
 
 _pools: weakref.WeakSet[HandlePool] = weakref.WeakSet()
 _handles_of_the_parent: list[Handle] = []
+
+
+def reclaim_threads() -> None:
+    """Make decoders that have rested for a while give back their threads; they open the source anew when needed."""
+    for pool in list(_pools):
+        pool.close_idle(time.monotonic() - _REST_SECONDS)
 
 
 def _after_fork_in_child() -> None:

@@ -14,14 +14,13 @@ from torch import Tensor
 from .._locks import ForkSafeLock
 from .._pyav import FrameConverter, Orientation, UndecodablePacketError, VideoReader
 from .._source import Source
-from .._threads import get_num_threads
 from ..errors import MediaTensorError
 from ..frames import FrameBatch, ReplacedFrame
 from ..transforms._steps import PixelStep, output_size
 from ._approximate_stream import ApproximateStream
 from ._assembly import ErrorPolicy, PixelWriter, SizeChangePolicy
 from ._frame_stream import FrameStream
-from ._handles import Handle, HandlePool
+from ._handles import Handle, HandlePool, Lane
 
 __all__ = ["HandleSpec", "OpenVideo", "Wishes"]
 
@@ -38,11 +37,23 @@ class HandleSpec:
     steps: tuple[PixelStep, ...] = ()
 
     def open(self) -> Handle:
-        num_threads = get_num_threads() if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
+        # One thread, until a call finds that there are more for it.
+        num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
+        reader = self._open_reader(num_threads)
+        open_lane = self._open_lane if self.num_ffmpeg_threads is None else None
+        if self.is_approximate:
+            return Handle(ApproximateStream(reader), self._converter(), open_lane)
+        return Handle(FrameStream(reader, num_threads), self._converter(), open_lane)
+
+    def _open_lane(self) -> Lane:
+        return Lane(FrameStream(self._open_reader(1), 1), self._converter())
+
+    def _open_reader(self, num_threads: int) -> VideoReader:
         # Exact access takes refused packets as a reason to settle the index.
-        reader = VideoReader(self.source, self.stream_index, num_threads, is_strict=not self.is_approximate)
-        stream = ApproximateStream(reader) if self.is_approximate else FrameStream(reader, num_threads)
-        return Handle(stream, FrameConverter(self.steps, is_float=self.is_float))
+        return VideoReader(self.source, self.stream_index, num_threads, is_strict=not self.is_approximate)
+
+    def _converter(self) -> FrameConverter:
+        return FrameConverter(self.steps, is_float=self.is_float)
 
 
 @dataclass(frozen=True)
@@ -138,8 +149,8 @@ class OpenVideo:
         """(height, width) after transforms of a frame of the first frame's size."""
         return output_size(self.spec.steps, *self.upright_size())
 
-    def pixel_writer(self, converter: FrameConverter, num_rows: int) -> PixelWriter:
-        return PixelWriter(converter, num_rows, self.output_size() if self.wishes.on_size_change == "scale" else None)
+    def pixel_writer(self, num_rows: int) -> PixelWriter:
+        return PixelWriter(num_rows, self.output_size() if self.wishes.on_size_change == "scale" else None)
 
     def batch(
         self,

@@ -3,67 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from .._pyav import PacketFacts, UndecodablePacketError, VideoReader, fingerprint, is_key_frame, packet_facts
+from .._readers import SourceFaultError
 from ..errors import ReadError
 from ._bitstream import is_sound, nal_units_are_sound, picture_parser
 from ._disposable import disposable_parser
 from ._frame_index import NO_PTS, FrameRecord, PacketTable
+from ._h264_continuity import FrameNumberCheck
 from ._h264_fields import FieldDetector
 
-__all__ = ["scan_frames", "scan_packets"]
+__all__ = ["PacketScan", "scan_frames", "scan_packets"]
+
+
+class PacketScan:
+    """Reads the packets of a stream one after the other, and goes on where it stopped.
+
+    Args:
+        reader: Stands at the beginning of the stream.
+    """
+
+    def __init__(self, reader: VideoReader) -> None:
+        codec = reader.facts().codec
+        self._reader = reader
+        self._codec = codec
+        self._shown_pictures = picture_parser(codec)
+        self._nal_length_size = _nal_length_size(codec, reader.extradata)
+        self._disposable_of = disposable_parser(codec, reader.extradata)
+        self._fields = FieldDetector(reader.extradata) if codec == "h264" else None
+        self._continuity = FrameNumberCheck(reader.extradata) if codec == "h264" else None
+        self._facts: list[PacketFacts] = []
+        self._hidden: list[bool] = []
+        self._broken: list[bool] = []
+        self._is_field: list[bool] = []
+        self._disposable: list[int] = []
+        self._read_error: str | None = None
+        #: Whether the stream came to an end, or to an error.
+        self.is_complete = False
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    @property
+    def may_be_fields(self) -> bool:
+        """Whether what was read allows packets that are single fields."""
+        return self._fields is not None and self._fields.may_be_fields
+
+    def read(self, num_packets: int | None = None) -> None:
+        """Read on, up to ``num_packets`` in all, or to the end."""
+        while not self.is_complete and (num_packets is None or len(self) < num_packets):
+            try:
+                packet = self._reader.read_packet()
+            except SourceFaultError:
+                raise
+            except ReadError as error:
+                self._read_error = str(error)
+                packet = None
+            if packet is None:
+                self.is_complete = True
+            else:
+                self.add(packet)
+
+    def add(self, packet: Any) -> None:
+        """Take note of a packet."""
+        fact, data = packet_facts(packet), memoryview(packet)
+        self._facts.append(fact)
+        self._hidden.append(self._shown_pictures is not None and self._shown_pictures(data) == 0)
+        self._is_field.append(self._fields is not None and self._fields.is_field(data, is_key=fact.is_key))
+        self._disposable.append(self._disposable_of(data))
+        follows = self._continuity is None or self._continuity.follows(data)
+        self._broken.append(fact.is_corrupt or fact.is_encrypted or not follows or not self._adds_up(data))
+
+    def _adds_up(self, data: memoryview) -> bool:
+        return is_sound(self._codec, data) and (
+            self._nal_length_size is None
+            or nal_units_are_sound(data, self._nal_length_size, is_hevc=self._codec == "hevc")
+        )
+
+    def table(self) -> PacketTable:
+        """The packets so far, in decode order."""
+        facts = self._facts
+        return PacketTable(
+            pts=_timestamps(facts, lambda fact: fact.pts),
+            dts=_timestamps(facts, lambda fact: fact.dts),
+            duration=np.array([fact.duration for fact in facts], np.int64),
+            size=np.array([fact.size for fact in facts], np.int64),
+            position=np.array([fact.position for fact in facts], np.int64),
+            is_key=np.array([fact.is_key for fact in facts], bool),
+            is_discard=np.array([fact.is_discard for fact in facts], bool),
+            is_hidden=np.array(self._hidden, bool),
+            is_broken=np.array(self._broken, bool),
+            is_field=np.array(self._is_field, bool),
+            disposable=np.array(self._disposable, np.int8),
+            read_error=self._read_error,
+        )
 
 
 def scan_packets(reader: VideoReader) -> PacketTable:
     """The packets of the stream from where the reader stands (at the beginning) to the end."""
-    codec = reader.facts().codec
-    shown_pictures = picture_parser(codec)
-    nal_length_size = _nal_length_size(codec, reader.extradata)
-    disposable_of = disposable_parser(codec, reader.extradata)
-    fields_of = FieldDetector(reader.extradata) if codec == "h264" else None
-    facts: list[PacketFacts] = []
-    hidden: list[bool] = []
-    broken: list[bool] = []
-    fields: list[bool] = []
-    disposable: list[int] = []
-    read_error = None
-    while True:
-        try:
-            packet = reader.read_packet()
-        except ReadError as error:
-            read_error = str(error)
-            break
-        if packet is None:
-            break
-        facts.append(packet_facts(packet))
-        hidden.append(shown_pictures is not None and shown_pictures(memoryview(packet)) == 0)
-        fields.append(fields_of is not None and fields_of.is_field(memoryview(packet), is_key=facts[-1].is_key))
-        disposable.append(disposable_of(memoryview(packet)))
-        broken.append(
-            facts[-1].is_corrupt
-            or facts[-1].is_encrypted
-            or not is_sound(codec, memoryview(packet))
-            or (
-                nal_length_size is not None
-                and not nal_units_are_sound(memoryview(packet), nal_length_size, is_hevc=codec == "hevc")
-            )
-        )
-    return PacketTable(
-        pts=_timestamps(facts, lambda fact: fact.pts),
-        dts=_timestamps(facts, lambda fact: fact.dts),
-        duration=np.array([fact.duration for fact in facts], np.int64),
-        size=np.array([fact.size for fact in facts], np.int64),
-        position=np.array([fact.position for fact in facts], np.int64),
-        is_key=np.array([fact.is_key for fact in facts], bool),
-        is_discard=np.array([fact.is_discard for fact in facts], bool),
-        is_hidden=np.array(hidden, bool),
-        is_broken=np.array(broken, bool),
-        is_field=np.array(fields, bool),
-        disposable=np.array(disposable, np.int8),
-        read_error=read_error,
-    )
+    scan = PacketScan(reader)
+    scan.read()
+    return scan.table()
 
 
 def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], int]:
@@ -80,6 +123,8 @@ def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], int]:
     while True:
         try:
             packet = reader.read_packet()
+        except SourceFaultError:
+            raise
         except ReadError:
             packet = None
         num_packets += packet is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Literal, SupportsIndex, overload
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._source import make_source
-from ..errors import DecodeError, InvalidArgumentError
+from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
 from ..transforms._decoder_transforms import resolve_transforms
 from . import _arguments as arguments
@@ -25,11 +26,13 @@ from ._frame_index import FrameIndex
 from ._frame_mappings import parse_frame_mappings
 from ._metadata import VideoStreamMetadata, video_stream_metadata
 from ._open_video import HandleSpec, OpenVideo, Wishes
+from ._source_identity import check_index_belongs, identify
 
 __all__ = ["VideoDecoder"]
 
-# Frames that `reversed` holds at a time, in bytes.
-_REVERSE_BYTES = 1 << 28
+# What iterating decodes in one call.
+_BYTES_AT_A_TIME = 1 << 22
+_MAX_AT_A_TIME = 16
 
 
 class VideoDecoder:
@@ -67,6 +70,10 @@ class VideoDecoder:
             float32 if the video has more than 8 bits a component.
         custom_frame_mappings: Frames as ``ffprobe -show_frames -of json`` lists them, as JSON text or a file object;
             replaces the scan. What the table says is believed.
+        frame_index: The index of this source and stream that another decoder made (`frame_index`), or the path of a
+            file that `FrameIndex.save` wrote: nothing is read to make one. It is checked that it belongs to the
+            source: the size and the first and last 64 KiB must be the same (of a URL that FFmpeg opens, the header).
+            `mediatensor.set_index_cache` does the same without an argument, for all files.
         on_error: What to do when a frame cannot be decoded. ``"raise"``: `DecodeError`. ``"skip"``: leave it out of
             the batch. ``"nearest"``: put the nearest decodable frame in its place. With the latter two, frames that
             the codec flags as damaged count as errors, too; with ``"raise"`` they are what a linear decode gives.
@@ -84,6 +91,7 @@ class VideoDecoder:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
         StreamError: if there is no such video stream, or nothing in it can be decoded.
         InvalidArgumentError: if an argument is not among the accepted ones.
+        FrameIndexError: if ``frame_index`` cannot be read, or belongs to another source or stream.
 
     Example:
         >>> decoder = VideoDecoder("video.mp4")  # doctest: +SKIP
@@ -107,12 +115,14 @@ class VideoDecoder:
         transforms: Sequence[object] | None = None,
         output_dtype: torch.dtype | Literal["auto"] = torch.uint8,
         custom_frame_mappings: Any = None,
+        frame_index: FrameIndex | str | os.PathLike[str] | None = None,
         on_error: ErrorPolicy = "raise",
         on_size_change: SizeChangePolicy = "raise",
     ) -> None:
         arguments.check_choice("seek mode", seek_mode, ("exact", "approximate"))
         is_approximate = seek_mode == "approximate"
         mappings = _checked_mappings(custom_frame_mappings, is_approximate)
+        given_index = _given_index(frame_index, is_approximate, has_mappings=mappings is not None)
         arguments.check_choice("dimension order", dimension_order, ("NCHW", "NHWC"))
         arguments.check_num_threads(num_ffmpeg_threads)
         arguments.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
@@ -123,7 +133,11 @@ class VideoDecoder:
             HandleSpec(make_source(source), stream_index, num_ffmpeg_threads, is_approximate),
             Wishes(dimension_order == "NCHW", on_error, on_size_change),
         )
-        self._frames = ApproximateFrames(self._video) if is_approximate else ExactFrames(self._video, mappings)
+        if given_index is not None:
+            check_index_belongs(given_index, self._video)
+        self._frames = (
+            ApproximateFrames(self._video) if is_approximate else ExactFrames(self._video, mappings, given_index)
+        )
         self._metadata: tuple[FrameIndex | None, VideoStreamMetadata] | None = None
         self.stream_index: int = self._video.facts.index
         is_deep = (self._video.facts.bits_per_component or 8) > 8
@@ -142,18 +156,24 @@ class VideoDecoder:
     def frame_index(self) -> FrameIndex:
         """The frames of the stream; reading it scans the stream if that was not done yet.
 
+        It is the index as it is now: if decoding shows that there are other frames than the packets promised, another
+        one takes its place.
+
         Raises:
             InvalidArgumentError: in approximate mode, which has no index.
             StreamError: if there is no frame at all.
         """
         if isinstance(self._frames, ApproximateFrames):
             raise InvalidArgumentError("There is no frame index with seek_mode='approximate'; use seek_mode='exact'.")
-        return self._frames.index
+        index = self._frames.index
+        if index.made_from is None:
+            index._belongs_to(identify(self._video))
+        return index
 
     @property
     def metadata(self) -> VideoStreamMetadata:
         """What is known of the stream. Reading it decodes one frame, for the rotation, and in exact mode scans."""
-        index = None if isinstance(self._frames, ApproximateFrames) else self.frame_index
+        index = None if isinstance(self._frames, ApproximateFrames) else self._frames.index
         if self._metadata is None or self._metadata[0] is not index:  # the index may have been settled since
             metadata = video_stream_metadata(
                 self._video.facts,
@@ -232,7 +252,7 @@ class VideoDecoder:
         def select(num_frames: int) -> list[int]:
             return [arguments.valid_index(i, num_frames, self.stream_index) for i in wanted]
 
-        return self._frames.by_index(select)
+        return self._frames.by_index(select, max(wanted, default=0) if min(wanted, default=-1) >= 0 else None)
 
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
         """The frames that the Python slice ``start:stop:step`` selects; an empty or reversed range is an empty batch.
@@ -244,25 +264,40 @@ class VideoDecoder:
             >>> len(decoder.get_frames_in_range(10, 20, 3))  # doctest: +SKIP
             4
         """
-        return self._frames.by_index(lambda num_frames: list(arguments.frame_range(start, stop, step, num_frames)))
+        return self._frames_in_range(start, stop, step)
+
+    def _frames_in_range(
+        self, start: int | None, stop: int | None, step: int | None, *, is_passing: bool = False
+    ) -> FrameBatch:
+        highest = None if stop is None or stop <= 0 or (start or 0) < 0 else stop - 1
+        return self._frames.by_index(
+            lambda num_frames: list(arguments.frame_range(start, stop, step, num_frames)),
+            highest,
+            is_passing=is_passing,
+        )
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Every frame in turn."""
-        i = 0
-        while i < len(self):
-            # A range and not an index: the stream may turn out to end earlier than its packets promise.
-            yield from self.get_frames_in_range(i, i + 1).data
-            i += 1
+        """Every frame in turn; small ones are decoded a few at a time."""
+        start, step, fails = 0, 1, False
+        while self._frames.has_frame(start):
+            try:
+                # A range and not an index: the stream may turn out to end earlier than its packets promise.
+                frames = self._frames_in_range(start, start + step, 1, is_passing=True).data
+            except MediaTensorError:
+                if step == 1:
+                    raise
+                step, fails = 1, True  # the good frames before the bad one are to come out
+                continue
+            # A frame that is kept must not keep its neighbours; NumPy copies with one thread.
+            yield from (torch.from_numpy(frame.numpy().copy(order="K")) for frame in frames) if step > 1 else frames
+            start += step
+            if len(frames) and not fails:
+                step = _num_frames_at_a_time(frames[0])
 
     def __reversed__(self) -> Iterator[Tensor]:
-        """Every frame from the last to the first, decoded forward in batches of bounded size."""
-        stop = len(self)
-        height, width = self._video.output_size()
-        per_batch = max(1, _REVERSE_BYTES // (height * width * 3 * (4 if self._video.spec.is_float else 1)))
-        while stop > 0:
-            start = max(0, stop - per_batch)
-            yield from self[start:stop].flip(0)
-            stop = start
+        """Every frame from the last to the first. A group of pictures that fits in the frame cache is decoded once."""
+        for i in reversed(range(len(self))):
+            yield self[i]
 
     # By time
 
@@ -363,6 +398,31 @@ def _checked_mappings(mappings: Any, is_approximate: bool) -> tuple[list[int], l
             "custom_frame_mappings is incompatible with seek_mode='approximate'. Use seek_mode='exact' or no mappings."
         )
     return parse_frame_mappings(mappings)
+
+
+def _given_index(
+    frame_index: FrameIndex | str | os.PathLike[str] | None, is_approximate: bool, *, has_mappings: bool
+) -> FrameIndex | None:
+    if frame_index is None:
+        return None
+    if is_approximate:
+        raise InvalidArgumentError(
+            "frame_index is incompatible with seek_mode='approximate'. Use seek_mode='exact' or no index."
+        )
+    if has_mappings:
+        raise InvalidArgumentError("frame_index is incompatible with custom_frame_mappings. Pass one of them.")
+    if isinstance(frame_index, FrameIndex):
+        return frame_index
+    if isinstance(frame_index, (str, os.PathLike)):
+        return FrameIndex.load(frame_index)
+    raise InvalidArgumentError(
+        f"frame_index must be a FrameIndex or the path of a saved one (got {type(frame_index).__name__})."
+    )
+
+
+def _num_frames_at_a_time(frame: Tensor) -> int:
+    """How many frames to decode for one call while iterating: calls cost too much only where frames are small."""
+    return max(1, min(_MAX_AT_A_TIME, _BYTES_AT_A_TIME // frame.nbytes))
 
 
 def _only_frame(batch: FrameBatch) -> Frame:

@@ -1,0 +1,231 @@
+"""The videos that are measured: described, encoded once with PyAV, and kept in a folder under the description's hash.
+
+::
+
+    Encoded   lavfi graphs ──► pictures ──► encoder ──► file
+    Joined    files of one kind ──► their packets, one file after the other, several times over ──► file
+
+Joining makes long files in no time. Its parts begin with closed GOPs, so that a decoder meets the same work as in a
+file encoded in one go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+
+__all__ = ["Clip", "Encoded", "Joined", "film", "make_clips", "mandelbrot", "quick"]
+
+# Changed when the way of encoding changes, so that files of older versions are not taken for new ones.
+_RECIPE = 1
+
+_QUICK_SIZE = (64, 48)
+_QUICK_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A clip of one run of an encoder.
+
+    Attributes:
+        name: What reports call it; unique within a suite.
+        scenes: lavfi graphs with ``{w}``, ``{h}`` and ``{r}`` for width, height and rate; each has an equal share of
+            the clip.
+        size: (width, height).
+        rate: Frames per second.
+        seconds: Length.
+        codec: Name of the encoder.
+        options: Of the encoder; what is not given is the encoder's default.
+        extension: Of the file, which decides on the container.
+        has_variable_rate: Whether frames are shown for 1 to 4 ticks of ``rate`` in turn instead of one.
+    """
+
+    name: str
+    scenes: tuple[str, ...]
+    size: tuple[int, int]
+    rate: Fraction
+    seconds: float
+    codec: str = "libx264"
+    options: tuple[tuple[str, str], ...] = ()
+    extension: str = "mp4"
+    has_variable_rate: bool = False
+
+    @property
+    def num_frames(self) -> int:
+        return max(1, round(self.seconds * self.rate))
+
+    @property
+    def description(self) -> str:
+        """One line for reports."""
+        options = " ".join(f"{key}={value}" for key, value in self.options) or "defaults"
+        timing = "variable, up to " if self.has_variable_rate else ""
+        fps = f"{float(self.rate):.4g}"
+        width, height = self.size
+        return f"{width}x{height}, {timing}{fps} fps, {self.num_frames} frames, {self.codec} ({options})"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A clip made of the packets of others.
+
+    Attributes:
+        name: What reports call it; unique within a suite.
+        parts: Clips of the same size, rate and encoder settings.
+        times: How many times all parts are written.
+        extension: Of the file, which decides on the container.
+    """
+
+    name: str
+    parts: tuple[Encoded, ...]
+    times: int
+    extension: str = "mp4"
+
+    @property
+    def num_frames(self) -> int:
+        return self.times * sum(part.num_frames for part in self.parts)
+
+    @property
+    def description(self) -> str:
+        """One line for reports."""
+        parts = "; ".join(dict.fromkeys(part.description for part in self.parts))
+        count = f"{len(self.parts)} such parts" if len(self.parts) > 1 else "such a part"
+        return f"{self.extension}, {self.num_frames} frames: the packets of {count}, {self.times} times over ({parts})"
+
+
+Clip = Encoded | Joined
+
+
+def mandelbrot(rate: str = "", filters: str = "", *, begin_seconds: int = 0) -> str:
+    """The zoom of FFmpeg's ``mandelbrot`` source as a lavfi graph.
+
+    Args:
+        rate: Pictures per second; the source's default is 25.
+        filters: What follows in the graph.
+        begin_seconds: Where in the zoom to begin, at the default rate.
+    """
+    # The source's own law of zooming: from 3 to 0.3 within 400 pictures.
+    begin_scale = 3 * 0.1 ** (begin_seconds * 25 / 400)
+    options = [f"r={rate}"] if rate else []
+    if begin_seconds:
+        options += [f"start_scale={begin_scale:.12g}", f"end_scale={begin_scale / 10:.12g}"]
+    return ":".join(["mandelbrot=s={w}x{h}", *options]) + filters
+
+
+def film(num_scenes: int) -> tuple[str, ...]:
+    """Scenes like those of an edited film: a camera that pans over a detailed picture, with grain, and cuts between.
+
+    Every other scene is a zoom.
+    """
+    return tuple(_pan(number) if number % 2 == 0 else _zoom(number) for number in range(num_scenes))
+
+
+def _pan(number: int) -> str:
+    scale = 0.4 * 0.6**number
+    return (
+        f"mandelbrot=s=1920x1080:r={{r}}:start_scale={scale:.6g},trim=end_frame=1,loop=loop=-1:size=1,"
+        "setpts=N/({r}*TB),scale=2*{w}:2*{h},"
+        f"crop={{w}}:{{h}}:x='(0.5+0.4*sin(t/{2 + number % 5}))*{{w}}':y='(0.5+0.4*cos(t/{3 + number % 4}))*{{h}}',"
+        f"noise=alls=4:allf=t:all_seed={number}"
+    )
+
+
+def _zoom(number: int) -> str:
+    scale = 2 * 0.7**number
+    return (
+        f"mandelbrot=s={{w}}x{{h}}:r={{r}}:start_scale={scale:.6g}:end_scale={scale / 10:.6g},"
+        f"noise=alls=4:allf=t:all_seed={number}"
+    )
+
+
+def quick(clip: Clip) -> Clip:
+    """The same kind of clip, so small and short that a whole suite takes seconds."""
+    if isinstance(clip, Joined):
+        parts = tuple(_quick_encoded(part) for part in clip.parts[:2])
+        return replace(clip, parts=parts, times=min(clip.times, 2))
+    return _quick_encoded(clip)
+
+
+def _quick_encoded(clip: Encoded) -> Encoded:
+    return replace(clip, scenes=clip.scenes[:2], size=_QUICK_SIZE, seconds=_QUICK_SECONDS)
+
+
+def make_clips(clips: Iterable[Clip], folder: Path) -> dict[str, Path]:
+    """Paths of clips by name; those that are not in ``folder`` yet are made, several at a time."""
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(clips)
+    encoded = [part for clip in wanted for part in (clip.parts if isinstance(clip, Joined) else (clip,))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda clip: _make_once(clip, folder), dict.fromkeys(_nameless(clip) for clip in encoded)))
+    return {clip.name: _make_once(_nameless(clip), folder) for clip in wanted}
+
+
+def _nameless(clip: Any) -> Any:
+    """The clip without names, which do not matter to its bytes."""
+    if isinstance(clip, Joined):
+        return replace(clip, name="", parts=tuple(_nameless(part) for part in clip.parts))
+    return replace(clip, name="")
+
+
+def _make_once(clip: Clip, folder: Path) -> Path:
+    digest = hashlib.sha256(f"{_RECIPE} {av.library_versions} {clip!r}".encode()).hexdigest()
+    path = folder / f"{digest[:16]}.{clip.extension}"
+    if not path.exists():
+        unfinished = path.with_name(f"{path.stem}-{os.getpid()}.unfinished.{clip.extension}")
+        if isinstance(clip, Joined):
+            _join([_make_once(part, folder) for part in clip.parts], clip, unfinished)
+        else:
+            _encode(clip, unfinished)
+        unfinished.replace(path)
+    return path
+
+
+def _encode(clip: Encoded, path: Path) -> None:
+    tick = 1 / clip.rate
+    with av.open(str(path), "w") as output:
+        stream: Any = output.add_stream(clip.codec, rate=clip.rate, options=dict(clip.options))
+        stream.width, stream.height, stream.pix_fmt = *clip.size, "yuv420p"
+        stream.codec_context.time_base = tick
+        stream.codec_context.thread_count = 0
+        pts = 0
+        for number, frame in enumerate(_pictures(clip)):
+            frame.pts, frame.time_base = pts, tick
+            frame.pict_type = 0  # left to the encoder
+            pts += 1 + number % 4 if clip.has_variable_rate else 1
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+
+
+def _pictures(clip: Encoded) -> Iterator[Any]:
+    width, height = clip.size
+    shares = [clip.num_frames * i // len(clip.scenes) for i in range(len(clip.scenes) + 1)]
+    for scene, begin, end in zip(clip.scenes, shares[:-1], shares[1:], strict=True):
+        graph = scene.format(w=width, h=height, r=str(clip.rate)) + ",format=yuv420p"
+        with av.open(graph, format="lavfi") as container:
+            frames = container.decode(video=0)
+            for _ in range(end - begin):
+                yield next(frames)
+
+
+def _join(paths: list[Path], clip: Joined, path: Path) -> None:
+    with av.open(str(path), "w") as output, av.open(str(paths[0])) as first:
+        stream = output.add_stream_from_template(first.streams.video[0])
+        begin = Fraction(0)
+        for part, part_path in [*zip(clip.parts, paths, strict=True)] * clip.times:
+            with av.open(str(part_path)) as container:
+                for packet in container.demux(video=0):
+                    if packet.dts is None or packet.pts is None:
+                        continue  # the end of the file
+                    shift = round(begin / packet.time_base)
+                    packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
+                    packet.stream = stream
+                    output.mux(packet)
+            begin += part.num_frames / part.rate

@@ -1,0 +1,129 @@
+"""Reports of a run: one JSON document, and Markdown for people."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .ratios import Ratio
+from .results import Row
+
+__all__ = ["SCHEMA_VERSION", "Report", "to_json", "to_markdown"]
+
+#: Raised when a name or a meaning in the JSON document changes.
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that a run found out.
+
+    Attributes:
+        machine: What the numbers depend on, in words.
+        clips: Descriptions of clips by "suite: name".
+        rows: Of all suites.
+        ratios: Targets and what was measured.
+        notes: What went wrong with whom.
+    """
+
+    machine: dict[str, str]
+    clips: dict[str, str]
+    rows: Sequence[Row]
+    ratios: Sequence[Ratio]
+    notes: Sequence[str]
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The document as `json.dumps` takes it."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "machine": report.machine,
+        "clips": report.clips,
+        "rows": [asdict(row) for row in report.rows],
+        "ratios": [asdict(ratio) for ratio in report.ratios],
+        "notes": list(report.notes),
+    }
+
+
+def to_markdown(report: Report) -> str:
+    """The document as headings, lists and tables."""
+    parts = [
+        "## Machine and versions\n",
+        _bullets(report.machine.items()),
+        "\n## Clips\n",
+        _bullets(report.clips.items()),
+    ]
+    if report.ratios:
+        parts += ["\n## Targets\n", _ratio_table(report.ratios)]
+    for (suite, clip, scenario), rows in itertools.groupby(report.rows, lambda r: (r.suite, r.clip, r.scenario)):
+        parts += [f"\n## {suite}: {clip}: {scenario}\n", _row_table(list(rows))]
+    if report.notes:
+        parts += ["\n## Notes\n", *(f"- {note}" for note in report.notes)]
+    return "\n".join(parts) + "\n"
+
+
+def _bullets(items: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"- {key}: {value}" for key, value in items)
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]], num_texts: int) -> str:
+    """A table whose first ``num_texts`` columns are words and the others numbers."""
+    rule = ["---"] * num_texts + ["---:"] * (len(head) - num_texts)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines))
+
+
+def _ratio_table(ratios: Sequence[Ratio]) -> str:
+    head = ["clip", "scenario", "ours", "against", "times as fast", "at least", "aim", "reached", "CPU ratio"]
+    head += ["ours ms", "theirs ms", "floor ms"]
+    lines = [
+        (
+            ratio.clip,
+            ratio.scenario,
+            ratio.ours,
+            ratio.rival,
+            f"{ratio.wall_ratio:.2f}",
+            f"{ratio.at_least:.2f}",
+            "" if ratio.aim is None else f"{ratio.aim:.2f}",
+            "yes" if ratio.is_met else "**no**",
+            f"{ratio.cpu_ratio:.2f}",
+            _milliseconds(ratio.ours_seconds),
+            _milliseconds(ratio.rival_seconds),
+            "" if ratio.floor_seconds is None else _milliseconds(ratio.floor_seconds),
+        )
+        for ratio in ratios
+    ]
+    return _table(head, lines, 4)
+
+
+def _row_table(rows: Sequence[Row]) -> str:
+    head = ["library", "median ms", "quartiles ms", "CPU ms", "frames/s", "decoded per frame", "peak RSS MiB"]
+    head += ["before", "identical frames", "runs"]
+    lines = [
+        (
+            row.library,
+            _milliseconds(row.wall_median),
+            f"{_milliseconds(row.wall_first_quartile)}-{_milliseconds(row.wall_third_quartile)}",
+            _milliseconds(row.cpu_median),
+            f"{row.num_frames / row.wall_median:.1f}" if row.num_frames else "",
+            "" if row.decoded_per_frame is None else f"{row.decoded_per_frame:.2f}",
+            f"{row.peak_rss_mib:.0f}",
+            f"{row.rss_before_mib:.0f}",
+            _identical(row),
+            str(len(row.wall_seconds)),
+        )
+        for row in rows
+    ]
+    return _table(head, lines, 1)
+
+
+def _identical(row: Row) -> str:
+    if not row.compared:
+        return ""
+    off = f", off by up to {row.largest_difference}" if row.identical < row.compared else ""
+    return f"{row.identical} of {row.compared}{off}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.4g}" if seconds < 1 else f"{seconds * 1e3:.0f}"

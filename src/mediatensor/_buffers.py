@@ -1,0 +1,63 @@
+"""Memory for batches, used again when a batch is gone: fresh pages cost more than the copy into them."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["empty"]
+
+# Smaller arrays come from the allocator's own lists anyway.
+_MIN_BYTES = 1 << 20
+# What lies idle at most: one batch of some twenty 1080p frames.
+_MAX_IDLE_BYTES = 1 << 27
+
+_idle: deque[NDArray[np.uint8]] = deque()
+
+
+class _Block:
+    """Memory that goes back to the idle blocks when the last array on it is gone."""
+
+    def __init__(self, memory: NDArray[np.uint8]) -> None:
+        self.memory = memory
+        self.__array_interface__ = memory.__array_interface__
+
+    def __del__(self) -> None:
+        _give_back(self.memory)
+
+
+def empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """An array of undefined values, like `numpy.empty`."""
+    num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if num_bytes < _MIN_BYTES:
+        return np.empty(shape, dtype)
+    block = np.asarray(_Block(_take(num_bytes)))
+    return block[:num_bytes].view(dtype).reshape(shape)
+
+
+def _take(num_bytes: int) -> NDArray[np.uint8]:
+    # Only deque operations that are atomic: blocks come back from whichever thread drops the last reference.
+    for _ in range(len(_idle)):
+        try:
+            memory = _idle.popleft()
+        except IndexError:
+            break
+        if num_bytes <= memory.size <= num_bytes + num_bytes // 4:
+            return memory
+        _idle.append(memory)
+    return np.empty(num_bytes, np.uint8)
+
+
+def _give_back(memory: NDArray[np.uint8]) -> None:
+    if memory.size > _MAX_IDLE_BYTES:
+        return
+    _idle.append(memory)
+    try:
+        while sum(block.size for block in list(_idle)) > _MAX_IDLE_BYTES:
+            _idle.popleft()
+    except (IndexError, RuntimeError):  # others take blocks at the same time, which serves as well
+        pass

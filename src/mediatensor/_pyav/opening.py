@@ -1,0 +1,114 @@
+"""Opening containers and choosing a stream; formats that name other files stay closed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import av
+
+from .._source import Source
+from ..errors import OpenError, SourceNotFoundError, StreamError
+from .facts import ContainerFacts, container_facts
+
+__all__ = ["choose_stream", "close_container", "error_text", "open_container", "read_container_facts"]
+
+# How long FFmpeg's own protocols wait for a silent server.
+_TIMEOUT_MICROSECONDS = 30_000_000
+
+_MAJOR_VERSION = int(av.__version__.split(".")[0])
+
+# Demuxers whose input names other files or URLs.
+_REFERRING_FORMATS = frozenset(
+    (
+        "concat",
+        "dash",
+        "hls",
+        "image2",
+        "image2pipe",
+        "imf",
+        "rtsp",
+        "sdp",
+        "vapoursynth",
+        "vobsub",
+        "mlv",
+        "webm_dash_manifest",
+    )
+)
+_SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS))
+
+
+def _deny_opening(url: str, *_: object) -> Any:
+    raise PermissionError(f"the media refers to another resource ({url!r}), which is not opened")
+
+
+def open_container(source: Source) -> tuple[Any, Any]:
+    """(container, reader): an open PyAV container and what must be closed after it (``None`` for a path or URL)."""
+    target = source.open()
+    options: dict[str, Any] = {}
+    if _MAJOR_VERSION < 19:
+        options["metadata_errors"] = "replace"  # tags need not be UTF-8; later versions never raise for them
+    if isinstance(target, str) and source.may_refer_elsewhere:
+        options["options"] = {"rw_timeout": str(_TIMEOUT_MICROSECONDS)}
+    else:
+        options["options"] = {"format_whitelist": _SELF_CONTAINED_FORMATS}
+    reader = None if isinstance(target, str) else target
+    if reader is not None:
+        options["io_open"] = _deny_opening
+    try:
+        return av.open(target, "r", **options), reader
+    except av.FileNotFoundError as error:
+        raise SourceNotFoundError(f"Could not open input file: {source.describe()} ({error_text(error)}).") from error
+    except (av.FFmpegError, UnicodeDecodeError) as error:
+        if reader is not None:
+            reader.close()
+        raise OpenError(
+            f"Could not open input file: {source.describe()} ({error_text(error)}). It must be media that FFmpeg "
+            "can read; playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
+        ) from error
+    except BaseException:
+        if reader is not None:
+            reader.close()
+        raise
+
+
+def read_container_facts(source: Source) -> ContainerFacts:
+    """Open ``source``, read what its headers say, and close it."""
+    container, reader = open_container(source)
+    try:
+        return container_facts(container)
+    finally:
+        close_container(container, reader)
+
+
+def error_text(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def close_container(container: Any, reader: Any) -> None:
+    container.close()
+    if reader is not None:
+        reader.close()
+
+
+def choose_stream(container: Any, stream_index: int | None) -> Any:
+    streams = container.streams
+    if stream_index is None:
+        best = streams.best("video")
+        if best is None or best.codec_context is None:
+            kinds = ", ".join(stream.type or "unknown" for stream in streams) or "none"
+            raise StreamError(
+                "The best video stream is unknown and there is no specified stream. "
+                f"The source has no video stream that can be decoded (streams: {kinds})."
+            )
+        return best
+    if not 0 <= stream_index < len(streams):
+        raise StreamError(
+            f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {len(streams) - 1}."
+        )
+    stream = streams[stream_index]
+    if stream.type != "video" or stream.codec_context is None:
+        raise StreamError(
+            f"The stream at index {stream_index} is not a video stream that can be decoded. "
+            f"It is of type {stream.type or 'unknown'!r}."
+        )
+    return stream

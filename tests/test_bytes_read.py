@@ -1,0 +1,134 @@
+"""How much of a file is read for a few of its frames, counted by a file object."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from mediatensor.decoders import VideoDecoder
+
+_NUM_FRAMES, _MEGABYTE = 200, 1 << 20
+
+
+class CountingFile(io.RawIOBase):
+    """A file that knows how many bytes of it were read."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        self.num_read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.num_read += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def noise_picture() -> bytes:
+    """A JPEG of 100 KB or more."""
+    encoder: Any = av.CodecContext.create("mjpeg", "w")
+    encoder.width, encoder.height, encoder.pix_fmt, encoder.time_base = 512, 384, "yuvj420p", Fraction(1, 25)
+    encoder.options = {"qmin": "1", "qmax": "1"}
+    rgb = np.random.default_rng(0).integers(0, 256, (384, 512, 3), np.uint8)
+    frame = av.VideoFrame.from_ndarray(rgb, format="rgb24").reformat(format="yuvj420p")
+    frame.pts, frame.time_base = 0, Fraction(1, 25)
+    (packet,) = [*encoder.encode(frame), *encoder.encode(None)]
+    return bytes(packet)
+
+
+def write_large(path: Path, container: str, picture: bytes, **options: str) -> None:
+    """A file with the same picture many times, of which every fifth is flagged as a key frame."""
+    with av.open(str(path), "w", format=container, options={"fflags": "bitexact", **options}) as output:
+        stream = output.add_stream("mjpeg", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 512, 384, "yuvj420p"
+        for number in range(_NUM_FRAMES):
+            packet = av.Packet(picture)
+            packet.pts = packet.dts = number
+            packet.duration, packet.time_base, packet.is_keyframe = 1, Fraction(1, 25), True
+            packet.stream = stream
+            output.mux(packet)
+
+
+@pytest.fixture(scope="module")
+def picture() -> bytes:
+    return noise_picture()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory, picture: bytes) -> Callable[..., Path]:
+    folder = tmp_path_factory.mktemp("large")
+
+    def make(name: str, container: str, **options: str) -> Path:
+        path = folder / name
+        if not path.exists():
+            write_large(path, container, picture, **options)
+        return path
+
+    return make
+
+
+# Of a file of 200 pictures of 250 KB: how much opening may read. The demuxer looks at the first pictures; of fragments
+# it reads its whole allowance, 5 MB, to find the frame rate.
+LAYOUTS = {
+    "header_last.mp4": ({}, 0.01),
+    "header_first.mp4": ({"movflags": "faststart"}, 0.01),
+    "fragments.mp4": ({"movflags": "frag_every_frame+empty_moov", "min_frag_duration": "200000"}, 0.15),
+}
+
+
+@pytest.mark.parametrize("name", list(LAYOUTS))
+def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., Path], picture: bytes) -> None:
+    """The whole index is some kilobytes, a frame in the middle itself and little else."""
+    options, share_to_open = LAYOUTS[name]
+    path = large(name, "mp4", **options)
+    size = path.stat().st_size
+    assert size > 40 * _MEGABYTE
+    file = CountingFile(path)
+    with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
+        opening = file.num_read
+        assert len(decoder) == _NUM_FRAMES
+        indexing = file.num_read - opening
+        decoder[_NUM_FRAMES // 2]
+        decoding = file.num_read - opening - indexing
+        assert decoder.frame_index.pts_seconds.tolist() == [n / 25 for n in range(_NUM_FRAMES)]
+    assert opening < share_to_open * size
+    assert indexing < 16 * 1024
+    assert len(picture) <= decoding < 2 * len(picture)
+
+
+@pytest.mark.parametrize(("name", "container"), [("large.mkv", "matroska"), ("large.avi", "avi")])
+def test_first_frames_of_other_files_leave_the_rest(name: str, container: str, large: Callable[..., Path]) -> None:
+    path = large(name, container)
+    file = CountingFile(path)
+    with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
+        decoder[0]
+        for _, _ in zip(range(4), decoder, strict=False):
+            pass
+    assert file.num_read < path.stat().st_size / 2
+    file = CountingFile(path)
+    with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
+        assert len(decoder) == _NUM_FRAMES
+    assert file.num_read >= path.stat().st_size * 0.99, "or the count would say nothing"
