@@ -22,7 +22,7 @@ import mediatensor
 from exactness import Truth, assert_all_same, find_truth
 from mediatensor._pyav import reading
 from mediatensor._source import Source
-from mediatensor.decoders import VideoDecoder, _assembly, _lanes
+from mediatensor.decoders import VideoDecoder, _call, _lanes
 from mediatensor.decoders._lanes import Crew, choose_crew, run_in_lanes
 from mediatensor.errors import OpenError, ReadError, SizeChangeError
 
@@ -203,7 +203,7 @@ def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(_lanes, "_OPENING", 0.0)
     monkeypatch.setattr(_lanes, "_LOCKED", 0.0)
-    monkeypatch.setattr(_assembly, "run_in_lanes", recording)
+    monkeypatch.setattr(_call, "run_in_lanes", recording)
     return numbers
 
 
@@ -286,7 +286,7 @@ def test_a_long_clip_is_split_without_more_ado(tmp_path: Path, monkeypatch: pyte
     numbers: list[int] = []
     original = run_in_lanes
     monkeypatch.setattr(
-        _assembly, "run_in_lanes", lambda lanes, parts, work: (numbers.append(len(lanes)), original(lanes, parts, work))
+        _call, "run_in_lanes", lambda lanes, parts, work: (numbers.append(len(lanes)), original(lanes, parts, work))
     )
     mediatensor.set_num_threads(2)
     wanted = [57, 7, 17, 37, 27, 47]

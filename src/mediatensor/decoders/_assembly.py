@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._buffers import empty
-from .._pyav import FrameConverter, Orientation
-from ..errors import DecodeError, ReadError, SizeChangeError
+from ..errors import DecodeError, SizeChangeError
 from ..frames import ReplacedFrame
+from ._call import Call, ErrorPolicy, decode_call
 from ._frame_index import FrameIndex
-from ._frame_stream import FrameStream, MissingFrameError
-from ._handles import Handle, Lane
-from ._lanes import choose_crew, run_in_lanes
-from ._plan import Segment, entry_ordinal, num_pictures, runs_by_entry
+from ._handles import Handle
+from ._pixel_writer import PixelWriter
 
-__all__ = ["Assembled", "ErrorPolicy", "PixelWriter", "SizeChangePolicy", "assemble"]
-
-ErrorPolicy = Literal["raise", "skip", "nearest"]
-SizeChangePolicy = Literal["raise", "scale"]
-
-# How far from a frame that cannot be decoded a replacement is looked for, in frames to either side.
-_NEAREST_REACH = 32
-
-# Calls for more frames than this are taken to go through the video once: keeping theirs would cost fresh memory.
-_MAX_KEPT = 64
-
-# Who asks for a frame at most this far before the last one is taken to step backwards.
-_STEP_BACK = 32
+__all__ = ["Assembled", "assemble"]
 
 
 @dataclass(frozen=True)
@@ -48,142 +31,6 @@ class Assembled:
     pixels: NDArray[Any] | None
     frames: NDArray[np.int64]
     replaced: tuple[ReplacedFrame, ...]
-
-
-class PixelWriter:
-    """Writes frames into the rows of one array, which is made when the size of the first frame is known.
-
-    Args:
-        num_rows: Rows to allocate.
-        size: (height, width) to scale frames of other sizes to; ``None`` if they are an error.
-    """
-
-    def __init__(self, num_rows: int, size: tuple[int, int] | None) -> None:
-        self._num_rows = num_rows
-        self._scale_to = size
-        self._lock = Lock()
-        self.pixels: NDArray[Any] | None = None
-
-    def write(
-        self, converter: FrameConverter, frame: Any, orientation: Orientation, rows: Sequence[int], name: str
-    ) -> None:
-        """Convert ``frame`` into the first of ``rows`` and copy it to the others. Threads may write different rows.
-
-        Raises:
-            SizeChangeError: if it has another size than the rows that were written before.
-        """
-        size = converter.output_size(frame, orientation)
-        pixels = self._rows_for(self._scale_to or size, converter.dtype)
-        if size != pixels.shape[1:3] and self._scale_to is None:
-            raise SizeChangeError(
-                f"{name} is {size[1]}x{size[0]} (width x height), but the frames before it are "
-                f"{pixels.shape[2]}x{pixels.shape[1]}: the resolution of the stream changes. "
-                "Pass on_size_change='scale' or transforms=[Resize(...)], or decode such frames one by one."
-            )
-        first, *others = rows
-        converter.write(frame, orientation, pixels[first])
-        for row in others:
-            pixels[row] = pixels[first]
-
-    def _rows_for(self, size: tuple[int, int], dtype: type[np.generic]) -> NDArray[Any]:
-        with self._lock:
-            if self.pixels is None:
-                self.pixels = empty((self._num_rows, *size, 3), dtype)
-            return self.pixels
-
-
-class _Call:
-    """What the threads that work on one call share."""
-
-    def __init__(
-        self,
-        handle: Handle,
-        index: FrameIndex,
-        rows: dict[int, list[int]],
-        writer: PixelWriter,
-        on_error: ErrorPolicy,
-        *,
-        is_passing: bool,
-    ) -> None:
-        self.handle = handle
-        self.index = index
-        self.rows = rows
-        self.writer = writer
-        self.on_error = on_error
-        self.is_passing = is_passing
-        self.failed: dict[int, str] = {}
-
-    def write_kept(self, frames: list[int]) -> list[int]:
-        """Write the frames whose pictures were kept; the others are returned."""
-        return [frame for frame in frames if not self._write_kept(frame, self.rows[frame])]
-
-    def _write_kept(self, frame: int, rows: list[int]) -> bool:
-        picture = self.handle.recent.get(int(self.index.ordinal[frame]))
-        if picture is None:
-            return False
-        self.write(self.handle.converter, frame, picture, rows)
-        return True
-
-    def write(self, converter: FrameConverter, frame: int, picture: Any, rows: list[int]) -> None:
-        self.writer.write(converter, picture, Orientation.of_frame(picture), rows, f"Frame {frame}")
-
-    def decode(self, lane: Lane, frames: list[int], *, keeps: bool, is_left: bool = False) -> None:
-        """Decode frames and write those that have rows; what cannot be decoded is noted, or raises."""
-        for frame, picture in self._pictures(lane.stream, frames, is_left=is_left):
-            rows = self.rows.get(frame)
-            if rows:
-                self.write(lane.converter, frame, picture, rows)
-            if keeps:
-                self.handle.recent.put(int(self.index.ordinal[frame]), picture)
-
-    def _pictures(self, stream: FrameStream, frames: list[int], *, is_left: bool = False) -> Iterator[tuple[int, Any]]:
-        """(frame, picture) of all that can be decoded; the others are noted, or raise."""
-        index = self.index
-        remaining = {int(index.ordinal[frame]) for frame in frames}
-        while remaining:
-            try:
-                for ordinal, picture in stream.run(index, stream.plan(index, sorted(remaining), is_left=is_left)):
-                    remaining.discard(ordinal)
-                    yield index.frame_of(ordinal), picture
-                return
-            except MissingFrameError as error:
-                frame, reason = index.frame_of(error.ordinal), "it does not come out of the codec"
-                if self.on_error == "raise":
-                    raise DecodeError(f"Frame {frame} could not be decoded: {reason}.") from None
-                lost = {error.ordinal}
-            except ReadError as error:
-                reason = str(error)
-                if self.on_error == "raise":
-                    raise
-                lost = set(remaining)
-            stream.position = None
-            self.failed.update((index.frame_of(ordinal), reason) for ordinal in lost)
-            remaining -= lost
-
-    def raise_size_change(self, frames: list[int]) -> None:
-        """Decode frames in order of their indices, so that the error names the first that differs from those before."""
-        assert isinstance(self.handle.stream, FrameStream)
-        self.handle.recent.clear()
-        self.writer.pixels = None
-        self.decode(Lane(self.handle.stream, self.handle.converter), frames, keeps=False)
-
-    def write_nearest(self, frame: int) -> int:
-        """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
-        rows, handle = self.rows[frame], self.handle
-        assert isinstance(handle.stream, FrameStream)
-        for distance in range(1, _NEAREST_REACH + 1):
-            for other in (frame - distance, frame + distance):
-                if not 0 <= other < len(self.index) or other in self.failed or self.index.is_damaged[other]:
-                    continue
-                if self._write_kept(other, rows):
-                    return other
-                for _, picture in self._pictures(handle.stream, [other]):
-                    self.write(handle.converter, other, picture, rows)
-                    return other
-        raise DecodeError(
-            f"Frame {frame} could not be decoded ({self.failed[frame]}), nor any of the {_NEAREST_REACH} frames to "
-            "either side."
-        )
 
 
 def assemble(
@@ -211,14 +58,14 @@ def assemble(
     """
     wanted, row_of = np.unique(frames, return_inverse=True)
     rows = _rows_by_frame(wanted, row_of)
-    call = _Call(handle, index, rows, writer, on_error, is_passing=is_passing)
+    call = Call(handle, index, rows, writer, on_error, is_passing=is_passing)
     call.failed = _known_failures(index, wanted, on_error)
     handle.recent.use(index)
     there = [int(i) for i in wanted if int(i) not in call.failed]
     try:
         todo = call.write_kept(there)
         if todo:
-            _decode(call, todo, overlaps=len(todo) < len(there))
+            decode_call(call, todo, overlaps=len(todo) < len(there))
     except SizeChangeError:
         call.raise_size_change(there)
     handle.last_single = int(wanted[0]) if len(wanted) == 1 else None
@@ -236,70 +83,6 @@ def assemble(
         kept = np.array([frame not in failed for frame in frames.tolist()], bool)
         pixels, used = None if pixels is None else pixels[kept], used[kept]
     return Assembled(pixels, used, replaced)
-
-
-def _decode(call: _Call, frames: list[int], *, overlaps: bool) -> None:
-    """Decode and write frames, in the way that is quickest; ``overlaps`` if other frames of the call had been kept."""
-    handle, index, stream = call.handle, call.index, call.handle.stream
-    assert isinstance(stream, FrameStream)
-    window = _window_before(call, frames[0]) if len(frames) == 1 else []
-    if window:
-        call.decode(Lane(stream, handle.converter), window, keeps=True, is_left=True)
-        return
-    ordinals = sorted(int(index.ordinal[frame]) for frame in frames)
-    if stream.position == ordinals[0] and not overlaps:
-        handle.recent.clear()  # those who go forward do not ask again for what lies behind
-    keeps = not call.is_passing and len(frames) <= _MAX_KEPT
-    keeps = keeps and handle.recent.has_room_for(len(frames), stream.reader.num_pixels)
-    segments = stream.plan(index, ordinals)
-    parts = runs_by_entry(index, ordinals) if _chooses_threads(call, segments) else []
-    lanes = _lanes_for(call, parts) if parts else [Lane(stream, handle.converter)]
-    if len(lanes) == 1:
-        call.decode(lanes[0], frames, keeps=keeps)
-        return
-    parts.sort(key=lambda part: num_pictures(index, part, None), reverse=True)  # the longest must not come last
-    parted = [[index.frame_of(ordinal) for ordinal in part.ordinals] for part in parts]
-    run_in_lanes(lanes, parted, lambda lane, part: call.decode(lane, part, keeps=keeps, is_left=True))
-
-
-def _chooses_threads(call: _Call, segments: list[Segment]) -> bool:
-    """Whether threads can be divided anew: where the codec goes on, it goes on as it is."""
-    is_sure = not (call.index.settled or call.index.is_authoritative)
-    return call.handle.chooses_threads and is_sure and segments[0].entry is not None
-
-
-def _lanes_for(call: _Call, parts: list[Segment]) -> list[Lane]:
-    """The threads that are to decode a call, given its parts that need nothing of each other."""
-    handle, index, stream = call.handle, call.index, call.handle.stream
-    assert isinstance(stream, FrameStream)
-    crew = choose_crew(
-        [num_pictures(index, part, None) for part in parts],
-        stream.reader.num_pixels,
-        num_threads=handle.num_threads(),
-        num_codec_threads=stream.num_codec_threads,
-        num_open_lanes=handle.num_open_lanes,
-    )
-    if crew.num_lanes > 1:
-        return handle.lanes(crew.num_lanes)
-    stream.use_threads(crew.num_codec_threads)
-    return [Lane(stream, handle.converter)]
-
-
-def _window_before(call: _Call, frame: int) -> list[int]:
-    """The frames to decode and keep for somebody who steps backwards: those of the same run that come before.
-
-    ::
-
-        entry                     frame  last asked for
-          k . . . . . [ . . . . . . x ]  x
-                        as many as can be kept
-    """
-    handle, index = call.handle, call.index
-    last = handle.last_single
-    if last is None or not 0 < last - frame <= _STEP_BACK or index.settled or index.is_authoritative:
-        return []
-    first = max(entry_ordinal(index, index.entry_for(frame)), frame + 1 - handle.recent.capacity())
-    return list(range(min(first, frame), frame + 1))
 
 
 def _known_failures(index: FrameIndex, wanted: NDArray[np.int64], on_error: ErrorPolicy) -> dict[int, str]:

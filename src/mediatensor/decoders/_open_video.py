@@ -18,9 +18,10 @@ from ..errors import MediaTensorError
 from ..frames import FrameBatch, ReplacedFrame
 from ..transforms._steps import PixelStep, output_size
 from ._approximate_stream import ApproximateStream
-from ._assembly import ErrorPolicy, PixelWriter, SizeChangePolicy
+from ._call import ErrorPolicy
 from ._frame_stream import FrameStream
 from ._handles import Handle, HandlePool, Lane
+from ._pixel_writer import PixelWriter, SizeChangePolicy
 
 __all__ = ["HandleSpec", "OpenVideo", "Wishes"]
 

@@ -27,7 +27,8 @@ def get_frame_cache_bytes() -> int:
     """How many bytes of decoded pictures this process keeps, in all decoders together.
 
     Asking for the same frames again, stepping backwards and clips that overlap are then free of decoding. It is what
-    `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES`` says, else 128 MiB.
+    `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES`` says, else 128 MiB. A codec
+    keeps the memory of pictures that were dropped for its next ones, until its decoder is closed.
 
     Raises:
         InvalidArgumentError: if the environment variable is not a whole number.

@@ -19,13 +19,14 @@ from ..frames import Frame, FrameBatch
 from ..transforms._decoder_transforms import resolve_transforms
 from . import _arguments as arguments
 from ._approximate import ApproximateFrames
-from ._assembly import ErrorPolicy, SizeChangePolicy
+from ._call import ErrorPolicy
 from ._cpu_fallback import CpuFallbackStatus
 from ._exact import ExactFrames
 from ._frame_index import FrameIndex
 from ._frame_mappings import parse_frame_mappings
 from ._metadata import VideoStreamMetadata, video_stream_metadata
 from ._open_video import HandleSpec, OpenVideo, Wishes
+from ._pixel_writer import SizeChangePolicy
 from ._source_identity import check_index_belongs, identify
 
 __all__ = ["VideoDecoder"]
@@ -39,10 +40,14 @@ class VideoDecoder:
     """Decodes frames of a video by index or by time: exactly those, and as tensors.
 
     **Frame i is the i-th frame of a full linear decode, in the order of presentation times**; random access gives
-    the same bits. To know that, the stream is read once, without decoding, when a frame or a count is first asked
-    for. Where packets and frames turn out to differ (field pictures, damage, spliced files, no time stamps at all) the
-    stream is decoded once to settle which frames there are. Frames that a codec drops without a packet showing it (lost
+    the same bits. To know that, the header of an mp4 or mov file, or the packets of the stream, are read once, without
+    decoding, when a frame or a count is first asked for; for the first frames, only as many packets as it takes. Where
+    packets and frames turn out to differ (field pictures, damage, spliced files, no time stamps at all) the stream is
+    decoded once to settle which frames there are. Frames that a codec drops without a packet showing it (lost
     packets) are noticed when decoding meets them; from then on the length and the indices behind them are right.
+
+    Pictures that were not asked for and that no other picture refers to are not decoded. Frames decoded lately are kept
+    (`mediatensor.set_frame_cache_bytes`), and a call that spans several groups of pictures decodes them side by side.
 
     Times: the frame *played at* t is the last one with pts <= t. In a gap that is the frame before the gap, for
     every method.
@@ -57,8 +62,8 @@ class VideoDecoder:
             yours. URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the video stream among all streams; by default the one FFmpeg thinks best.
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
-        num_ffmpeg_threads: Codec threads. ``None`` takes the process's budget (`mediatensor.set_num_threads`), and 1
-            inside a DataLoader worker; 0 lets FFmpeg decide.
+        num_ffmpeg_threads: Codec threads. ``None`` takes what the process's budget (`mediatensor.set_num_threads`) has
+            left, and 1 inside a DataLoader worker; 0 lets FFmpeg decide. With a number, a call has one codec.
         device: Where frames are put; ``None`` is torch's default device. Only the CPU is supported.
         seek_mode: ``"exact"``, or ``"approximate"``: no scan; frame i is taken to be shown at begin + i / average fps
             of the header, and the nearest frame is returned. With a variable frame rate, or a header that is wrong,
