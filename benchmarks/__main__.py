@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         begin = time.perf_counter()
         measured[name] = measure_suite(name, suite, options.clips, options.libraries, effort, _say)
         _say(f"{name}: took {time.perf_counter() - begin:.0f} s")
+        if not measured[name].is_complete:
+            break
     if options.output and not can_draw():
         notes.append("No chart was drawn, because matplotlib is not installed.")
     report = _report(stamp | {"runs": f"{repeats} after a warm-up"}, suites, measured, notes)

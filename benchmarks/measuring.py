@@ -62,11 +62,13 @@ class Measurement:
         rows: One for each clip, scenario and library.
         notes: What went wrong with whom.
         versions: Of the libraries that ran.
+        is_complete: Whether the suite ran to its end; if not, somebody interrupted it.
     """
 
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
+    is_complete: bool = True
 
 
 class WorkerError(Exception):
@@ -173,7 +175,7 @@ class _Workers:
 def measure_suite(
     name: str, suite: Suite, clips_folder: Path, libraries: Iterable[str], effort: Effort, say: Callable[[str], None]
 ) -> Measurement:
-    """Run a suite.
+    """Run a suite; Ctrl-C ends it early.
 
     Args:
         name: Of the suite.
@@ -201,6 +203,9 @@ def measure_suite(
                 measurement.rows.append(row)
             if not effort.keeps_workers:
                 workers.close()
+    except KeyboardInterrupt:  # what was measured until then took its time, and is worth reporting
+        measurement.is_complete = False
+        measurement.notes.append(f"{name} was interrupted: what is not here was not measured")
     finally:
         workers.close()
     measurement.versions = workers.versions

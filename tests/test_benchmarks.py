@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import measuring
 from benchmarks.__main__ import main
 from benchmarks.chart import draw_chart
 from benchmarks.clips import Encoded, Joined, make_clips, mandelbrot
@@ -250,6 +251,23 @@ def test_a_library_that_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.Monk
     assert document["rows"] == []
     assert "decord: left out" in document["notes"][0]
     assert "no such library here" in document["notes"][0]
+
+
+def test_an_interrupted_run_reports_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, cases = measuring._measure_case, []
+
+    def interrupted(where: str, *arguments: Any) -> Any:
+        cases.append(where)
+        if len(cases) == 2:
+            raise KeyboardInterrupt
+        return original(where, *arguments)
+
+    monkeypatch.setattr(measuring, "_measure_case", interrupted)
+    main(["skipping", "published", "--quick", "--libraries", PYAV, "-o", str(tmp_path), "--clips", str(tmp_path / "c")])
+    document = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert len(document["rows"]) == 1
+    assert len(cases) == 2, "nothing is begun after that"
+    assert "skipping was interrupted" in document["notes"][0]
 
 
 # Gains that must not be lost

@@ -109,7 +109,8 @@ class HandlePool:
         self._idle: list[Handle] = []
         self._is_closed = False
         self._lock = ForkSafeLock()
-        _pools.add(self)
+        with _pools_lock:
+            _pools.add(self)
 
     @contextmanager
     def borrow(self) -> Iterator[Handle]:
@@ -169,12 +170,15 @@ class HandlePool:
 
 
 _pools: weakref.WeakSet[HandlePool] = weakref.WeakSet()
+_pools_lock = ForkSafeLock()
 _handles_of_the_parent: list[Handle] = []
 
 
 def reclaim_threads() -> None:
     """Make decoders that have rested for a while give back their threads; they open the source anew when needed."""
-    for pool in list(_pools):
+    with _pools_lock:  # others make decoders meanwhile
+        pools = list(_pools)
+    for pool in pools:
         pool.close_idle(time.monotonic() - _REST_SECONDS)
 
 
