@@ -7,14 +7,15 @@ codec threads and DataLoader workers do not multiply into more threads than ther
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import torch.utils.data
 
 from ._locks import ForkSafeLock
 from .errors import InvalidArgumentError
 
-__all__ = ["ThreadLease", "get_num_threads", "lease_threads", "set_num_threads"]
+__all__ = ["ThreadLease", "get_num_threads", "lease_threads", "set_num_threads", "working"]
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_NUM_THREADS"
 
@@ -113,14 +114,21 @@ def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
     return ThreadLease(num_threads)
 
 
+def working() -> AbstractContextManager[None]:
+    """For the time of a ``with`` block, the calling thread decodes: it counts as one that is busy."""
+    return _budget.working()
+
+
 class _Budget:
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
         self._num_leased = 0
+        self._num_callers = 0
 
     def take(self) -> int:
         with self._lock:
-            num_free = get_num_threads() - self._num_leased
+            # Each caller beside this one keeps a core busy.
+            num_free = get_num_threads() - self._num_leased - max(0, self._num_callers - 1)
             if num_free < 2:  # one thread more would not be faster than the caller's own
                 return 1
             self._num_leased += num_free
@@ -130,9 +138,19 @@ class _Budget:
         with self._lock:
             self._num_leased -= num_threads
 
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        with self._lock:
+            self._num_callers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_callers = max(0, self._num_callers - 1)  # 0 already in a child forked meanwhile
+
     def forget(self) -> None:
         """In a forked child, which has none of the parent's threads."""
-        self._num_leased = 0
+        self._num_leased = self._num_callers = 0
 
 
 _budget = _Budget()

@@ -37,12 +37,12 @@ class BitReader:
 
     def exp_golomb(self) -> int:
         """An unsigned Exp-Golomb code, ue(v) in ITU-T H.264 and H.265."""
-        zeros = 0
-        while not self.read(1):
-            zeros += 1
-            if zeros > _MAX_EXP_GOLOMB_ZEROS:
-                raise ValueError("a code with too many zeros")
-        return (1 << zeros) - 1 + self.read(zeros)
+        rest = self._value & ((1 << self._left) - 1) if self._left > 0 else 0
+        zeros = self._left - rest.bit_length()
+        if not rest or zeros > _MAX_EXP_GOLOMB_ZEROS:
+            raise ValueError("the header ends early, or a code has too many zeros")
+        self._left -= zeros
+        return self.read(zeros + 1) - 1
 
     def signed_exp_golomb(self) -> int:
         """A signed Exp-Golomb code, se(v)."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from .._locks import ForkSafeLock
 from .._pyav import FrameConverter
-from .._threads import ThreadLease, lease_threads
+from .._threads import ThreadLease, lease_threads, working
 from ..errors import ClosedError, MediaTensorError
 from ._approximate_stream import ApproximateStream
 from ._frame_stream import FrameStream
@@ -121,7 +121,8 @@ class HandlePool:
         """
         handle = self._take()
         try:
-            yield handle
+            with working():
+                yield handle
         except BaseException:
             handle.close()
             raise

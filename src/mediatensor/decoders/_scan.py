@@ -34,7 +34,7 @@ class PacketScan:
         self._nal_length_size = _nal_length_size(codec, reader.extradata)
         self._disposable_of = disposable_parser(codec, reader.extradata)
         self._fields = FieldDetector(reader.extradata) if codec == "h264" else None
-        self._continuity = FrameNumberCheck(reader.extradata) if codec == "h264" else None
+        self._continuity = FrameNumberCheck(reader.extradata, is_thorough=False) if codec == "h264" else None
         self._facts: list[PacketFacts] = []
         self._hidden: list[bool] = []
         self._broken: list[bool] = []
