@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 
 import media
 from oracles import linear_decode_rgb
@@ -23,6 +24,9 @@ TEST_DATA = Path(os.environ.get("MEDIATENSOR_TEST_DATA") or Path(__file__).paren
 def pytest_configure() -> None:
     # Test processes run side by side: torch's own threads would only get in each other's way.
     torch.set_num_threads(1)
+    # Nor may a busy machine fail a property.
+    settings.register_profile("suite", deadline=None)
+    settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session")

@@ -83,7 +83,7 @@ def server(big_files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeSe
 @pytest.fixture
 def small(clip: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
     """Serves the small clip, and noise of three requests' length."""
-    monkeypatch.setattr(_http, "TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(_http, "TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr(_http, "_MIN_BYTES_PER_SECOND", 1_000_000)
     noise = clip.parent / "noise.bin"
     noise.write_bytes(random.Random(0).randbytes(600_001))
@@ -236,8 +236,8 @@ def test_what_fails_at_the_beginning_is_an_open_error(small: RangeServer, clip: 
         (500, "500"),
         ("truncate", "Incomplete"),
         ("stall", "timed out"),
-        ("trickle", "in time"),
-        ("hang up", "closed"),
+        ("trickle", "in time|timed out"),
+        ("hang up", "closed|reset"),
         ("ignore ranges", "answered 200"),
         ("wrong range", "instead of"),
         ("no range", "which part"),
@@ -251,7 +251,7 @@ def test_what_fails_later_is_a_read_error(small: RangeServer, fault: str | int, 
     content = (small.folder / "noise.bin").read_bytes()
     small.fault = fault
     reader.seek(300_000)
-    with pytest.raises(ReadError, match=rf"noise.bin failed.*{message}"):
+    with pytest.raises(ReadError, match=rf"noise.bin failed.*({message})"):
         reader.read(1000)
     small.fault = None
     assert reader.read(1000) == content[300_000:301_000], "the reader is as it was"
