@@ -95,6 +95,7 @@ def write_files(folder: Path, seconds: int) -> list[Path]:
 
 
 def remux(original: Path, copy: Path) -> None:
+    """Put the packets of a video into another container; into mp4 with the header in front."""
     options = {"movflags": "faststart"} if copy.suffix == ".mp4" else {}
     with av.open(str(original)) as source, av.open(str(copy), "w", options=options) as target:
         stream = target.add_stream_from_template(source.streams.video[0])

@@ -15,6 +15,7 @@ import torch
 from hypothesis import settings
 
 import media
+from mediatensor._pyav import VideoReader
 from oracles import linear_decode_rgb
 
 # A folder beside the checkout, or wherever the variable says; it holds the folder ``media``.
@@ -73,3 +74,24 @@ def clip_rgb(clip: Path) -> torch.Tensor:
     """Its frames by a plain decode, uint8 (N, 3, H, W)."""
     _, rgb = linear_decode_rgb(clip)
     return torch.from_numpy(rgb).permute(0, 3, 1, 2)
+
+
+@pytest.fixture
+def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
+    """Runs a call and counts the pictures that came out of codecs."""
+    decoded = []
+    original = VideoReader.decode
+
+    def counting(self: VideoReader, packet: object) -> list[object]:
+        frames = original(self, packet)
+        decoded.extend([None] * len(frames))
+        return frames
+
+    monkeypatch.setattr(VideoReader, "decode", counting)
+
+    def run(call: Callable[[], object]) -> int:
+        decoded.clear()
+        call()
+        return len(decoded)
+
+    return run

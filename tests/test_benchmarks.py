@@ -207,20 +207,14 @@ def test_chart_has_a_bar_for_each_library(tmp_path: Path) -> None:
 # A run
 
 
+def run_quickly(folder: Path, suites: list[str], libraries: list[str]) -> Any:
+    """What the command writes to ``results.json``."""
+    main([*suites, "--quick", "--libraries", *libraries, "-o", str(folder), "--clips", str(folder / "clips")])
+    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+
 def test_a_quick_run_writes_all_reports(tmp_path: Path) -> None:
-    arguments = [
-        "skipping",
-        "--quick",
-        "--libraries",
-        OURS,
-        PYAV,
-        "-o",
-        str(tmp_path),
-        "--clips",
-        str(tmp_path / "clips"),
-    ]
-    main(arguments)
-    document = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    document = run_quickly(tmp_path, ["skipping"], [OURS, PYAV])
     assert document["notes"] == [] or "matplotlib" in document["notes"][0]
     assert [row["library"] for row in document["rows"]] == [OURS, PYAV] * 3
     for row in document["rows"]:
@@ -236,18 +230,7 @@ def test_a_library_that_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.Monk
     broken.mkdir()
     (broken / "decord.py").write_text("raise ImportError('no such library here')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(broken), prepend=":")
-    arguments = [
-        "skipping",
-        "--quick",
-        "--libraries",
-        "decord",
-        "-o",
-        str(tmp_path),
-        "--clips",
-        str(tmp_path / "clips"),
-    ]
-    main(arguments)
-    document = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    document = run_quickly(tmp_path, ["skipping"], ["decord"])
     assert document["rows"] == []
     assert "decord: left out" in document["notes"][0]
     assert "no such library here" in document["notes"][0]
@@ -263,8 +246,7 @@ def test_an_interrupted_run_reports_what_was_measured(tmp_path: Path, monkeypatc
         return original(where, *arguments)
 
     monkeypatch.setattr(measuring, "_measure_case", interrupted)
-    main(["skipping", "published", "--quick", "--libraries", PYAV, "-o", str(tmp_path), "--clips", str(tmp_path / "c")])
-    document = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    document = run_quickly(tmp_path, ["skipping", "published"], [PYAV])
     assert len(document["rows"]) == 1
     assert len(cases) == 2, "nothing is begun after that"
     assert "skipping was interrupted" in document["notes"][0]

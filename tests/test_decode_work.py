@@ -14,7 +14,6 @@ import torch
 import media
 import mediatensor
 from mediatensor import samplers
-from mediatensor._pyav import VideoReader
 from mediatensor.decoders import VideoDecoder
 
 NUM_FRAMES, GOP = 60, 12
@@ -34,27 +33,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = media.ClipSpec("", options={"g": str(GOP), "bf": "0", "sc_threshold": "0"}, num_frames=NUM_FRAMES)
     media.write_clip(spec, folder / "clip.mp4")
     return folder / "clip.mp4"
-
-
-@pytest.fixture
-def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
-    """Runs a call and counts the pictures that came out of codecs."""
-    decoded = []
-    original = VideoReader.decode
-
-    def counting(self: VideoReader, packet: object) -> list[object]:
-        frames = original(self, packet)
-        decoded.extend([None] * len(frames))
-        return frames
-
-    monkeypatch.setattr(VideoReader, "decode", counting)
-
-    def run(call: Callable[[], object]) -> int:
-        decoded.clear()
-        call()
-        return len(decoded)
-
-    return run
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ import torch
 import media
 import mediatensor
 from exactness import assert_same, find_truth
-from mediatensor._pyav import VideoReader
 from mediatensor.decoders import VideoDecoder, _recent
 from mediatensor.errors import InvalidArgumentError
 from oracles import linear_decode_rgb
@@ -34,27 +33,6 @@ def _default_bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.delenv(VARIABLE, raising=False)
     mediatensor.set_frame_cache_bytes(None)
-
-
-@pytest.fixture
-def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
-    """Runs a call and counts the pictures that came out of codecs."""
-    decoded = []
-    original = VideoReader.decode
-
-    def counting(self: VideoReader, packet: object) -> list[object]:
-        frames = original(self, packet)
-        decoded.extend(None for _ in frames)
-        return frames
-
-    monkeypatch.setattr(VideoReader, "decode", counting)
-
-    def run(call: Callable[[], object]) -> int:
-        decoded.clear()
-        call()
-        return len(decoded)
-
-    return run
 
 
 @pytest.fixture

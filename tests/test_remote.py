@@ -16,6 +16,7 @@ import av
 import numpy as np
 import pytest
 import torch
+from benchmarks.remote import remux
 
 from mediatensor import _http
 from mediatensor._fsspec import has_ranges
@@ -45,17 +46,7 @@ def _write_big_files(folder: Path) -> None:
         container.mux(stream.encode(None))
     for name in BIG_FILES:
         if name != "back.mp4":
-            _remux(folder / "back.mp4", folder / name)
-
-
-def _remux(original: Path, copy: Path) -> None:
-    options = {"movflags": "faststart"} if copy.suffix == ".mp4" else {}
-    with av.open(str(original)) as source, av.open(str(copy), "w", options=options) as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.stream = stream
-                target.mux(packet)
+            remux(folder / "back.mp4", folder / name)
 
 
 @pytest.fixture(scope="module")

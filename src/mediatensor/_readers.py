@@ -53,6 +53,14 @@ class Reader(ABC):
     def tell(self) -> int:
         return self._position
 
+    def read_at(self, position: int, size: int) -> bytes:
+        """``size`` bytes from ``position`` on, in as many reads as it takes; fewer only at the end of the file."""
+        self.seek(position)
+        data = bytearray()
+        while len(data) < size and (part := self.read(size - len(data))):
+            data += part
+        return bytes(data)
+
     def will_need(self, start: int, stop: int) -> None:  # noqa: B027
         """Hear that bytes ``start`` to ``stop`` are read next; for readers to which distance matters."""
 

@@ -135,15 +135,15 @@ def decode_call(call: Call, frames: list[int], *, overlaps: bool) -> None:
         handle.recent.clear()  # those who go forward do not ask again for what lies behind
     keeps = not call.is_passing and len(frames) <= _MAX_KEPT
     keeps = keeps and handle.recent.has_room_for(len(frames), stream.reader.num_pixels)
-    segments = stream.plan(index, ordinals)
-    parts = runs_by_entry(index, ordinals) if _chooses_threads(call, segments) else []
-    lanes = _lanes_for(call, parts) if parts else [Lane(stream, handle.converter)]
+    runs = runs_by_entry(index, ordinals) if _chooses_threads(call, stream.plan(index, ordinals)) else {}
+    sizes = {entry: num_pictures(index, entry, members) for entry, members in runs.items()}
+    lanes = _lanes_for(call, list(sizes.values())) if runs else [Lane(stream, handle.converter)]
     if len(lanes) == 1:
         call.decode(lanes[0], frames, keeps=keeps)
         return
-    parts.sort(key=lambda part: num_pictures(index, part, None), reverse=True)  # the longest must not come last
-    parted = [[index.frame_of(ordinal) for ordinal in part.ordinals] for part in parts]
-    run_in_lanes(lanes, parted, lambda lane, part: call.decode(lane, part, keeps=keeps, is_left=True))
+    longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
+    parts = [[index.frame_of(ordinal) for ordinal in runs[entry]] for entry in longest_first]
+    run_in_lanes(lanes, parts, lambda lane, part: call.decode(lane, part, keeps=keeps, is_left=True))
 
 
 def _chooses_threads(call: Call, segments: list[Segment]) -> bool:
@@ -152,12 +152,12 @@ def _chooses_threads(call: Call, segments: list[Segment]) -> bool:
     return call.handle.chooses_threads and is_sure and segments[0].entry is not None
 
 
-def _lanes_for(call: Call, parts: list[Segment]) -> list[Lane]:
-    """The threads that are to decode a call, given its parts that need nothing of each other."""
-    handle, index, stream = call.handle, call.index, call.handle.stream
+def _lanes_for(call: Call, pictures: list[int]) -> list[Lane]:
+    """The threads that are to decode a call, given the pictures of its runs that need nothing of each other."""
+    handle, stream = call.handle, call.handle.stream
     assert isinstance(stream, FrameStream)
     crew = choose_crew(
-        [num_pictures(index, part, None) for part in parts],
+        pictures,
         stream.reader.num_pixels,
         num_threads=handle.num_threads(),
         num_codec_threads=stream.num_codec_threads,

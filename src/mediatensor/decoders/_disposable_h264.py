@@ -14,6 +14,7 @@ from ._h264_fields import (
     parse_sequence_parameters,
     sequence_parameter_units,
     slice_structure,
+    unit_length_size,
 )
 
 __all__ = ["H264Pictures", "HevcPictures"]
@@ -49,10 +50,10 @@ class H264Pictures:
     """
 
     def __init__(self, extradata: bytes) -> None:
-        is_record = extradata[:1] == b"\x01" and len(extradata) > 6
-        self._length_size = (extradata[4] & 3) + 1 if is_record else None
+        self._length_size = unit_length_size(extradata)
         self._parameters: set[SequenceParameters] = set()
-        for unit in sequence_parameter_units(extradata) if is_record else nal_units(memoryview(extradata), None):
+        in_record = self._length_size is not None
+        for unit in sequence_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None):
             if unit and unit[0] & 31 == _H264_SPS:
                 self._parameters.add(parse_sequence_parameters(unit))
 

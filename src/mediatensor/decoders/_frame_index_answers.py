@@ -230,9 +230,9 @@ class FrameIndex:
         """The GOP of each entry's frame; of the frame shown at its time, if none comes from its packet."""
         if len(self) == 0:
             return np.zeros(0, np.int64)
-        by_packet = np.argsort(self.packet, kind="stable")
-        at = np.searchsorted(self.packet[by_packet], self.entry_packet).clip(max=len(self) - 1)
-        has_frame = (self.packet[by_packet[at]] == self.entry_packet) & (self.entry_packet >= 0)
+        by_packet, numbers = self._frames_by_packet
+        at = np.searchsorted(numbers, self.entry_packet).clip(max=len(self) - 1)
+        has_frame = (numbers[at] == self.entry_packet) & (self.entry_packet >= 0)
         shown_then = np.searchsorted(self.pts, self.entry_pts, side="right") - 1
         frames = np.where(has_frame, by_packet[at], shown_then)
         gops = np.maximum(np.searchsorted(self._gop_starts(), frames, side="right") - 1, 0).astype(np.int64)
@@ -312,6 +312,10 @@ class FrameIndex:
         """Frames in the order of their packets, and the numbers of these packets."""
         order = np.argsort(self.packet, kind="stable")
         return order, self.packet[order]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is derived when needed need not travel to every worker.
+        return {name: value for name, value in self.__dict__.items() if name != "_frames_by_packet"}
 
     def frame_of(self, ordinal: int) -> int:
         """Index of the frame that a linear decode gives as its ``ordinal``-th."""

@@ -52,9 +52,10 @@ class FrameStream:
     def __init__(self, reader: VideoReader, num_threads: int) -> None:
         self.reader = reader
         self._num_threads = num_threads
-        self._is_h264 = reader.facts().codec == "h264"
+        codec = reader.facts().codec
+        self._is_h264 = codec == "h264"
         self._continuity: FrameNumberCheck | None = None
-        self._disposable_of = disposable_parser(reader.facts().codec, reader.extradata)
+        self._disposable_of = disposable_parser(codec, reader.extradata)
         self._held_packet: Any = None
         self._frames: Iterator[Any] = iter(())
         self._at_end = False

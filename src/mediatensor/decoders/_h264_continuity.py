@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ._bits import BitReader, without_emulation_prevention
-from ._h264_fields import SequenceParameters, parse_sequence_parameters, sequence_parameter_units
+from ._h264_fields import SequenceParameters, parse_sequence_parameters, sequence_parameter_units, unit_length_size
 
 __all__ = ["FrameNumberCheck"]
 
@@ -91,13 +91,13 @@ class FrameNumberCheck:
 
     def __init__(self, extradata: bytes, *, is_thorough: bool = True) -> None:
         self._is_thorough = is_thorough
-        is_record = extradata[:1] == b"\x01" and len(extradata) > 6
-        self._length_size = (extradata[4] & 3) + 1 if is_record else None
+        self._length_size = unit_length_size(extradata)
         self._sequences: dict[int, SequenceParameters] = {}
         self._pictures: dict[int, _PictureParameters | None] = {}
         self._last_reference: _Slice | None = None
         with suppress(ValueError, IndexError):
-            for unit in _record_units(extradata) if is_record else _units(memoryview(extradata), None):
+            in_record = self._length_size is not None
+            for unit in _record_units(extradata) if in_record else _units(memoryview(extradata), None):
                 self._learn(unit)
 
     def follows(self, packet: memoryview) -> bool:

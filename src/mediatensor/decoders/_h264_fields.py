@@ -21,6 +21,7 @@ __all__ = [
     "parse_sequence_parameters",
     "sequence_parameter_units",
     "slice_structure",
+    "unit_length_size",
 ]
 
 _SPS, _SLICES = 7, (1, 5)
@@ -38,10 +39,11 @@ class FieldDetector:
     """
 
     def __init__(self, extradata: bytes) -> None:
-        is_record = extradata[:1] == b"\x01" and len(extradata) > 6
-        self._length_size = (extradata[4] & 3) + 1 if is_record else None
+        self._length_size = unit_length_size(extradata)
         self._parameters: set[SequenceParameters] = set()
-        self._learn(sequence_parameter_units(extradata) if is_record else _units(memoryview(extradata), None))
+        self._learn(
+            _units(memoryview(extradata), None) if self._length_size is None else sequence_parameter_units(extradata)
+        )
 
     def _learn(self, units: Iterable[memoryview | bytes]) -> None:
         """Take note of sequence parameter sets that allow fields."""
@@ -185,6 +187,11 @@ def _slice_is_field(unit: memoryview | bytes, parameters: SequenceParameters) ->
         return slice_structure(unit, parameters) != PictureStructure.FRAME
     except ValueError:
         return False
+
+
+def unit_length_size(extradata: bytes) -> int | None:
+    """Bytes of the length before each unit of a packet, by an ``avcC`` record; ``None`` for units after start codes."""
+    return (extradata[4] & 3) + 1 if extradata[:1] == b"\x01" and len(extradata) > 6 else None
 
 
 def sequence_parameter_units(record: bytes) -> Iterator[bytes]:

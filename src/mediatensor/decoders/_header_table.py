@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._pyav import DISCARD_ENTRY, KEY_ENTRY, VideoReader
-from .._readers import Reader
 from .._source import Source
 from ..errors import MediaTensorError, ReadError
 from ._boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
@@ -68,7 +67,7 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
     position = with_bytes.tell()
     try:
         file_size = with_bytes.seek(0, os.SEEK_END)
-        table = _table(reader, _positional(with_bytes), file_size) if file_size > _SMALL_FILE_BYTES else None
+        table = _table(reader, with_bytes.read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
     except (MalformedBoxError, MediaTensorError, OSError):
         return None
     finally:
@@ -76,17 +75,6 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
         if shared is None:
             with_bytes.close()
     return table if table is not None and _begins_as_read(reader, table) else None
-
-
-def _positional(reader: Reader) -> ReadAt:
-    def read_at(position: int, size: int) -> bytes:
-        reader.seek(position)
-        parts = [reader.read(size)]
-        while parts[-1] and (missing := size - sum(map(len, parts))):
-            parts.append(reader.read(missing))
-        return b"".join(parts)
-
-    return read_at
 
 
 def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:

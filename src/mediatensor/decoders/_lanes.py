@@ -80,8 +80,7 @@ def choose_crew(
     speed_up = max(1.0, num_threads * _CODEC_THREAD_EFFICIENCY)
     threaded = ((work + ahead) / speed_up + opening(num_threads), Crew(1, num_threads))
     num_lanes = min(num_threads, len(pictures))
-    longest = max(work / num_lanes, max(pictures) * size)
-    longest = max(longest, sum(pictures) * _LOCKED)
+    longest = max(work / num_lanes, max(pictures) * size, sum(pictures) * _LOCKED)
     split = (longest + opening(1) + max(0, num_lanes - num_open_lanes) * _OPENING, Crew(num_lanes, 1))
     return min(single, threaded, *([split] if num_lanes > 1 else []), key=lambda option: option[0])[1]
 

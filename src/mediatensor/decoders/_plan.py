@@ -93,27 +93,27 @@ def make_plan(
     return [Segment(entry, tuple(members), is_left) for entry, members in runs]
 
 
-def runs_by_entry(index: FrameIndex, ordinals: Sequence[int]) -> list[Segment]:
-    """Wanted frames grouped by the entry that each is decoded from: runs that need nothing of each other."""
+def runs_by_entry(index: FrameIndex, ordinals: Sequence[int]) -> dict[int, list[int]]:
+    """Wanted frames by the entry that each is decoded from: runs that need nothing of each other."""
     runs: dict[int, list[int]] = {}
     for ordinal in ordinals:
         runs.setdefault(index.entry_for(index.frame_of(ordinal)), []).append(ordinal)
-    return [Segment(entry, tuple(members), True) for entry, members in runs.items()]
+    return runs
 
 
-def num_pictures(index: FrameIndex, segment: Segment, position: int | None) -> int:
-    """About how many pictures a segment decodes; those of which it is not known whether they are disposable count.
+def num_pictures(index: FrameIndex, entry: int, ordinals: Sequence[int]) -> int:
+    """About how many pictures a run decodes; those of which it is not known whether they are disposable count.
 
     Args:
         index: The frames of the stream.
-        segment: To be run.
-        position: Where the codec stands.
+        entry: Where it starts.
+        ordinals: Of the wanted frames, ascending.
     """
-    last = segment.ordinals[-1]
-    first = entry_ordinal(index, segment.entry) if segment.entry is not None else position or 0
+    last = ordinals[-1]
+    first = entry_ordinal(index, entry)
     span = slice(min(first, last), last + 1)
     left_out = (index.disposable[span] == Disposable.YES).sum()
-    return max(len(segment.ordinals), last + 1 - first - int(left_out))
+    return max(len(ordinals), last + 1 - first - int(left_out))
 
 
 def byte_range(index: FrameIndex, entry: int, ordinal: int) -> tuple[int, int] | None:

@@ -143,18 +143,10 @@ def _identify_bytes(video: OpenVideo) -> tuple[int | None, str | None, str | Non
 
 def _size_and_ends(file: Reader) -> tuple[int, str, str]:
     num_bytes = file.seek(0, os.SEEK_END)
-    head = _read(file, 0, min(_END_BYTES, num_bytes))
+    head = file.read_at(0, min(_END_BYTES, num_bytes))
     tail_start = max(0, num_bytes - _END_BYTES)
-    tail = head if tail_start == 0 else _read(file, tail_start, num_bytes - tail_start)
+    tail = head if tail_start == 0 else file.read_at(tail_start, num_bytes - tail_start)
     return num_bytes, _digest(head), _digest(tail)
-
-
-def _read(file: Reader, start: int, size: int) -> bytes:
-    file.seek(start)
-    data = bytearray()
-    while len(data) < size and (part := file.read(size - len(data))):
-        data += part
-    return bytes(data)
 
 
 def _digest(data: bytes) -> str:
