@@ -6,16 +6,15 @@ the rest of the library sees plain Python values, numpy arrays, and frames as op
 
 from __future__ import annotations
 
+from .facts import ContainerFacts, StreamFacts
 from .linear import LinearFrame, linear_decode
 from .opening import read_container_facts
+from .packets import UndecodablePacketError
 from .pixels import FrameConverter, Orientation, fingerprint
 from .reading import (
     DISCARD_ENTRY,
     KEY_ENTRY,
-    ContainerFacts,
     PacketFacts,
-    StreamFacts,
-    UndecodablePacketError,
     VideoReader,
     is_key_frame,
     packet_facts,

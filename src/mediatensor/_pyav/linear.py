@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._source import make_source
+from .packets import UndecodablePacketError
 from .pixels import FrameConverter, Orientation
-from .reading import UndecodablePacketError, VideoReader
+from .reading import VideoReader
 
 __all__ = ["LinearFrame", "linear_decode"]
 

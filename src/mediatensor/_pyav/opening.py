@@ -90,15 +90,20 @@ def close_container(container: Any, reader: Any) -> None:
         reader.close()
 
 
-def choose_stream(container: Any, stream_index: int | None) -> Any:
+def choose_stream(container: Any, stream_index: int | None, media_type: str) -> Any:
+    """The stream of that number, or the one of the type that FFmpeg thinks best.
+
+    Raises:
+        StreamError: if there is none, or it is of another type or cannot be decoded.
+    """
     streams = container.streams
     if stream_index is None:
-        best = streams.best("video")
+        best = streams.best(media_type)
         if best is None or best.codec_context is None:
             kinds = ", ".join(stream.type or "unknown" for stream in streams) or "none"
             raise StreamError(
-                "The best video stream is unknown and there is no specified stream. "
-                f"The source has no video stream that can be decoded (streams: {kinds})."
+                f"The best {media_type} stream is unknown and there is no specified stream. "
+                f"The source has no {media_type} stream that can be decoded (streams: {kinds})."
             )
         return best
     if not 0 <= stream_index < len(streams):
@@ -106,9 +111,9 @@ def choose_stream(container: Any, stream_index: int | None) -> Any:
             f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {len(streams) - 1}."
         )
     stream = streams[stream_index]
-    if stream.type != "video" or stream.codec_context is None:
+    if stream.type != media_type or stream.codec_context is None:
         raise StreamError(
-            f"The stream at index {stream_index} is not a video stream that can be decoded. "
-            f"It is of type {stream.type or 'unknown'!r}."
+            f"The stream at index {stream_index} is not a{'n' if media_type[0] in 'aeiou' else ''} {media_type} stream "
+            f"that can be decoded. It is of type {stream.type or 'unknown'!r}."
         )
     return stream

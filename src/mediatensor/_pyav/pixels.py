@@ -11,6 +11,7 @@ from typing import Any
 
 import av
 import numpy as np
+from av.sidedata.sidedata import SideDataContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
@@ -55,7 +56,8 @@ class Orientation:
     def of_frame(cls, frame: Any) -> Orientation:
         rotation = float(frame.rotation) or None
         try:
-            matrix = frame.side_data.get("DISPLAYMATRIX")
+            # ``frame.side_data`` makes a cycle: the picture then holds the codec's memory until garbage is collected.
+            matrix = SideDataContainer(frame).get("DISPLAYMATRIX")
         except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for
             return cls._from_rotation(rotation)
         return cls() if matrix is None else cls.from_display_matrix(bytes(matrix), rotation)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-import av
-from av.stream import Discard
 from av.video.frame import PictureType
 
-from .._readers import Reader, SourceFaultError
 from .._source import Source
-from ..errors import ReadError
-from .facts import NO_TIMESTAMPS_FLAG, ContainerFacts, StreamFacts, container_facts, stream_facts
-from .opening import choose_stream, close_container, error_text, open_container
+from .facts import NO_TIMESTAMPS_FLAG
+from .packets import PacketReader
 
 __all__ = [
     "DISCARD_ENTRY",
     "KEY_ENTRY",
-    "ContainerFacts",
     "PacketFacts",
-    "StreamFacts",
-    "UndecodablePacketError",
     "VideoReader",
     "is_key_frame",
     "packet_facts",
@@ -60,7 +53,7 @@ class PacketFacts(NamedTuple):
     is_encrypted: bool
 
 
-class VideoReader:
+class VideoReader(PacketReader):
     """An open handle on one video stream: its packets in order, a seek, and a decoder.
 
     Args:
@@ -74,56 +67,17 @@ class VideoReader:
         StreamError: if there is no such video stream.
     """
 
+    media_type = "video"
+
     def __init__(self, source: Source, stream_index: int | None, num_threads: int, *, is_strict: bool = False) -> None:
-        self._source = source
-        self._num_threads = num_threads
         self._is_strict = is_strict
-        self._container: Any = None
-        self._reader: Any = None
-        self._open(stream_index)
+        super().__init__(source, stream_index, num_threads)
 
-    def _open(self, stream_index: int | None) -> None:
-        self._container, self._reader = open_container(self._source)
-        try:
-            self._stream: Any = choose_stream(self._container, stream_index)
-            self._configure()
-        except BaseException:
-            self.close()
-            raise
-        self._packets: Iterator[Any] = self._container.demux(self._stream)
-        #: Whether nothing has been read since the container was opened.
-        self.is_fresh = True
-
-    def _configure(self) -> None:
-        for stream in self._container.streams:
-            if stream.index != self._stream.index:
-                stream.discard = Discard.all
-        context = self._stream.codec_context
+    def _configure_codec(self, context: Any) -> None:
         context.thread_count = self._num_threads
         context.thread_type = "NONE" if self._num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
         strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
         context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if self._is_strict else "0"}
-        self._context = context
-
-    @property
-    def stream_index(self) -> int:
-        return int(self._stream.index)
-
-    def facts(self) -> StreamFacts:
-        return stream_facts(self._stream)
-
-    def container_facts(self) -> ContainerFacts:
-        return container_facts(self._container)
-
-    @property
-    def format_name(self) -> str:
-        """FFmpeg's names of the format, separated by commas."""
-        return str(self._container.format.name)
-
-    @property
-    def file_size(self) -> int:
-        """In bytes; 0 or less if it is not known."""
-        return int(self._container.size)
 
     @property
     def has_no_timestamps(self) -> bool:
@@ -139,11 +93,6 @@ class VideoReader:
     def reorder_depth(self) -> int:
         """How many frames the codec holds back to put them in order."""
         return int(self._context.reorder_depth)
-
-    @property
-    def byte_reader(self) -> Reader | None:
-        """What the demuxer reads from, if not FFmpeg's own; leave its position as it was."""
-        return self._reader  # type: ignore[no-any-return]
 
     @property
     def track_id(self) -> int:
@@ -175,91 +124,15 @@ class VideoReader:
         return int(self._context.width) * int(self._context.height)
 
     @property
-    def extradata(self) -> bytes:
-        """The codec's configuration record; empty if there is none."""
-        return bytes(self._context.extradata or b"")
-
-    @property
     def is_strict(self) -> bool:
         """Whether the codec refuses packets in which it finds errors."""
         return self._is_strict
-
-    @property
-    def is_codec_open(self) -> bool:
-        return bool(self._context.is_open)
-
-    def use_threads(self, num_threads: int) -> bool:
-        """From now on decode with another number of threads.
-
-        Returns:
-            Whether reading starts over, because the codec was open already.
-        """
-        self._num_threads = num_threads
-        if self._context.is_open:
-            self.reopen()
-            return True
-        self._configure()
-        return False
 
     def decode_leniently(self) -> None:
         """From now on conceal errors as a plain decode does: with one thread, because concealment depends on that."""
         if self._is_strict or self._num_threads != 1:
             self._is_strict, self._num_threads = False, 1
             self.reopen()
-
-    def reopen(self) -> None:
-        """Start over from the beginning with a fresh demuxer and a fresh codec."""
-        stream_index = self.stream_index
-        self.close()
-        self._open(stream_index)
-
-    def seek(self, timestamp: int) -> bool:
-        """Ask the demuxer for a key frame at or before ``timestamp`` (in the stream's time base).
-
-        Returns:
-            Whether the container could seek at all. Where it landed is for the caller to check.
-        """
-        try:
-            self._container.seek(timestamp, stream=self._stream)
-        except av.FFmpegError:
-            return False
-        self._packets = self._container.demux(self._stream)
-        self.is_fresh = False
-        return True
-
-    def seek_bytes(self, position: int) -> bool:
-        """Go to a byte of the file; the next packet is the first that begins after it. ``False`` if that cannot be."""
-        try:
-            self._container.seek(position, stream=self._stream, unsupported_byte_offset=True)
-        except av.FFmpegError:
-            return False
-        self._packets = self._container.demux(self._stream)
-        self.is_fresh = False
-        return True
-
-    def will_need(self, start: int, stop: int) -> None:
-        """Say that bytes ``start`` to ``stop`` of the file are read next, for a source that fetches them from afar."""
-        if self._reader is not None:
-            self._reader.will_need(start, stop)
-
-    def read_packet(self) -> Any | None:
-        """The next packet of the stream, or ``None`` at its end.
-
-        Raises:
-            ReadError: if the demuxer reports an error other than the end of the file.
-        """
-        self.is_fresh = False
-        while True:
-            try:
-                return next((packet for packet in self._packets if packet.size), None)
-            except av.EOFError:
-                return None
-            except av.FFmpegError as error:
-                kind = SourceFaultError if isinstance(error, (TimeoutError, ConnectionError)) else ReadError
-                raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
-            except IndexError:
-                # PyAV stumbles over packets of streams that appear midway; it goes on after them.
-                self._packets = self._container.demux(self._stream)
 
     def peek_packets(self, count: int) -> list[Any]:
         """The packets that `read_packet` gives first, of a fresh reader, which stays so.
@@ -274,31 +147,6 @@ class VideoReader:
             self._packets = chain(packets, self._packets)
             self.is_fresh = True
         return packets
-
-    def decode(self, packet: Any | None) -> list[Any]:
-        """Feed one packet (``None`` drains the codec) and take the frames that come out, in the codec's order.
-
-        Raises:
-            UndecodablePacketError: if the codec refuses the packet.
-        """
-        try:
-            return self._context.decode(packet)  # type: ignore[no-any-return]
-        except av.EOFError:
-            return []
-        except (av.FFmpegError, ValueError) as error:
-            raise UndecodablePacketError(error_text(error)) from error
-
-    def close(self) -> None:
-        container, self._container = self._container, None
-        # A frame in somebody's hands, or a kept exception, keeps this object; its codec's threads must not live on.
-        self._stream = self._context = None
-        self._packets = iter(())
-        if container is not None:
-            close_container(container, self._reader)
-
-
-class UndecodablePacketError(Exception):
-    """The codec refused a packet; the next ones may still decode."""
 
 
 def packet_facts(packet: Any) -> PacketFacts:

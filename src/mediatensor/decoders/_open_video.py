@@ -20,7 +20,8 @@ from ..transforms._steps import PixelStep, output_size
 from ._approximate_stream import ApproximateStream
 from ._call import ErrorPolicy
 from ._frame_stream import FrameStream
-from ._handles import Handle, HandlePool, Lane
+from ._handle_pool import HandlePool
+from ._handles import Handle, Lane
 from ._pixel_writer import PixelWriter, SizeChangePolicy
 
 __all__ = ["HandleSpec", "OpenVideo", "Wishes"]
@@ -87,7 +88,7 @@ class OpenVideo:
             self.facts = handle.stream.reader.facts()
         self.spec = replace(spec, stream_index=self.facts.index)
 
-    pool: HandlePool
+    pool: HandlePool[Handle]
     spec: HandleSpec
 
     def _use(self, spec: HandleSpec) -> None:

@@ -1,0 +1,194 @@
+"""Reading the packets of one stream, of whatever kind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import av
+from av.stream import Discard
+
+from .._readers import Reader, SourceFaultError
+from .._source import Source
+from ..errors import ReadError
+from .facts import ContainerFacts, StreamFacts, container_facts, stream_facts
+from .opening import choose_stream, close_container, error_text, open_container
+
+__all__ = ["PacketReader", "UndecodablePacketError"]
+
+
+class UndecodablePacketError(Exception):
+    """The codec refused a packet; the next ones may still decode."""
+
+
+class PacketReader(ABC):
+    """An open handle on one stream: its packets in order, a seek, and a decoder.
+
+    Args:
+        source: Where to read from.
+        stream_index: Index among all streams; ``None`` for the one FFmpeg thinks best.
+        num_threads: Threads of the codec; 0 lets FFmpeg decide.
+
+    Raises:
+        OpenError, SourceNotFoundError: if the source cannot be opened.
+        StreamError: if there is no such stream of the reader's kind.
+    """
+
+    #: ``"video"`` or ``"audio"``.
+    media_type: str
+
+    def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
+        self._source = source
+        self._num_threads = num_threads
+        self._container: Any = None
+        self._reader: Any = None
+        self._open(stream_index)
+
+    def _open(self, stream_index: int | None) -> None:
+        self._container, self._reader = open_container(self._source)
+        try:
+            self._stream: Any = choose_stream(self._container, stream_index, self.media_type)
+            self._configure()
+        except BaseException:
+            self.close()
+            raise
+        self._packets: Iterator[Any] = self._container.demux(self._stream)
+        #: Whether nothing has been read since the container was opened.
+        self.is_fresh = True
+
+    def _configure(self) -> None:
+        for stream in self._container.streams:
+            if stream.index != self._stream.index:
+                stream.discard = Discard.all
+        self._context = self._stream.codec_context
+        self._configure_codec(self._context)
+
+    @abstractmethod
+    def _configure_codec(self, context: Any) -> None:
+        """Set threads and options of a codec that is not open yet."""
+
+    @property
+    def stream_index(self) -> int:
+        return int(self._stream.index)
+
+    def facts(self) -> StreamFacts:
+        return stream_facts(self._stream)
+
+    def container_facts(self) -> ContainerFacts:
+        return container_facts(self._container)
+
+    @property
+    def format_name(self) -> str:
+        """FFmpeg's names of the format, separated by commas."""
+        return str(self._container.format.name)
+
+    @property
+    def file_size(self) -> int:
+        """In bytes; 0 or less if it is not known."""
+        return int(self._container.size)
+
+    @property
+    def byte_reader(self) -> Reader | None:
+        """What the demuxer reads from, if not FFmpeg's own; leave its position as it was."""
+        return self._reader  # type: ignore[no-any-return]
+
+    @property
+    def extradata(self) -> bytes:
+        """The codec's configuration record; empty if there is none."""
+        return bytes(self._context.extradata or b"")
+
+    @property
+    def is_codec_open(self) -> bool:
+        return bool(self._context.is_open)
+
+    def use_threads(self, num_threads: int) -> bool:
+        """From now on decode with another number of threads.
+
+        Returns:
+            Whether reading starts over, because the codec was open already.
+        """
+        self._num_threads = num_threads
+        if self._context.is_open:
+            self.reopen()
+            return True
+        self._configure()
+        return False
+
+    def reopen(self) -> None:
+        """Start over from the beginning with a fresh demuxer and a fresh codec."""
+        stream_index = self.stream_index
+        self.close()
+        self._open(stream_index)
+
+    def seek(self, timestamp: int) -> bool:
+        """Ask the demuxer for a key frame at or before ``timestamp`` (in the stream's time base).
+
+        Returns:
+            Whether the container could seek at all. Where it landed is for the caller to check.
+        """
+        try:
+            self._container.seek(timestamp, stream=self._stream)
+        except av.FFmpegError:
+            return False
+        self._packets = self._container.demux(self._stream)
+        self.is_fresh = False
+        return True
+
+    def seek_bytes(self, position: int) -> bool:
+        """Go to a byte of the file; the next packet is the first that begins after it. ``False`` if that cannot be."""
+        try:
+            self._container.seek(position, stream=self._stream, unsupported_byte_offset=True)
+        except av.FFmpegError:
+            return False
+        self._packets = self._container.demux(self._stream)
+        self.is_fresh = False
+        return True
+
+    def will_need(self, start: int, stop: int) -> None:
+        """Say that bytes ``start`` to ``stop`` of the file are read next, for a source that fetches them from afar."""
+        if self._reader is not None:
+            self._reader.will_need(start, stop)
+
+    def read_packet(self) -> Any | None:
+        """The next packet of the stream, or ``None`` at its end.
+
+        Raises:
+            ReadError: if the demuxer reports an error other than the end of the file.
+        """
+        self.is_fresh = False
+        while True:
+            try:
+                for packet in self._packets:
+                    if packet.size:
+                        return packet
+                return None
+            except av.EOFError:
+                return None
+            except av.FFmpegError as error:
+                kind = SourceFaultError if isinstance(error, (TimeoutError, ConnectionError)) else ReadError
+                raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
+            except IndexError:
+                # PyAV stumbles over packets of streams that appear midway; it goes on after them.
+                self._packets = self._container.demux(self._stream)
+
+    def decode(self, packet: Any | None) -> list[Any]:
+        """Feed one packet (``None`` drains the codec) and take the frames that come out, in the codec's order.
+
+        Raises:
+            UndecodablePacketError: if the codec refuses the packet.
+        """
+        try:
+            return self._context.decode(packet)  # type: ignore[no-any-return]
+        except av.EOFError:
+            return []
+        except (av.FFmpegError, ValueError) as error:
+            raise UndecodablePacketError(error_text(error)) from error
+
+    def close(self) -> None:
+        container, self._container = self._container, None
+        # A frame in somebody's hands, or a kept exception, keeps this object; its codec's threads must not live on.
+        self._stream = self._context = None
+        self._packets = iter(())
+        if container is not None:
+            close_container(container, self._reader)
