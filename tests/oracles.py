@@ -14,6 +14,7 @@ from typing import Any
 import av
 import av.filter
 import numpy as np
+from av.sidedata.sidedata import SideDataContainer
 from numpy.typing import NDArray
 
 __all__ = [
@@ -166,7 +167,7 @@ class _RgbFilter:
 def _upright(rgb: Pixels, frame: Any) -> Pixels:
     """Move every pixel to where the display matrix, rounded to quarter turns, sends it."""
     try:
-        matrix = frame.side_data.get("DISPLAYMATRIX")
+        matrix = SideDataContainer(frame).get("DISPLAYMATRIX")  # ``frame.side_data`` makes a cycle: the frame lives on
     except ValueError:  # PyAV 18 cannot list side data of a type it does not know
         assert frame.rotation == 0
         return rgb

@@ -11,7 +11,7 @@ import pytest
 
 from mediatensor.cli import main
 
-COMMANDS = ("probe", "sheet", "verify", "demo")
+COMMANDS = ("probe", "sheet", "extract", "verify", "demo")
 
 
 def run_program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -57,6 +57,15 @@ def test_help_of_a_command_has_examples(command: str, capsys: pytest.CaptureFixt
         ["sheet", "x.mp4", "--width", "1.5"],
         ["sheet", "x.mp4", "--start", "1:2:3:4"],
         ["sheet", "x.mp4", "--stop", "nan"],
+        ["extract", "x.mp4", "--every", "0"],
+        ["extract", "x.mp4", "--fps", "1/0"],
+        ["extract", "x.mp4", "--every", "1", "--fps", "1"],
+        ["extract", "x.mp4", "--frames", "1,,2"],
+        ["extract", "x.mp4", "--frames", "1.5"],
+        ["extract", "x.mp4", "--size", "640"],
+        ["extract", "x.mp4", "--size", "0x360"],
+        ["extract", "x.mp4", "--images", "bmp"],
+        ["extract", "x.mp4", "--audio", "--sample-rate", "0"],
         ["verify", "x.mp4", "--frames", "5", "--all"],
         ["verify", "x.mp4", "--seed", "x"],
         ["demo", "x.mp4", "y.mp4"],

@@ -14,16 +14,12 @@ from typing import Any
 import pytest
 
 import media
+import media_subtitles
 from mediatensor.cli import main
-from mediatensor.cli._file_facts import (
-    FileFacts,
-    StreamSummary,
-    VideoFacts,
-    describe_timing,
-    gop_lengths,
-    is_constant_frame_rate,
-)
-from mediatensor.cli._probe import describe
+from mediatensor.cli._file_facts import AudioFacts, FileFacts, StreamSummary, SubtitleFacts
+from mediatensor.cli._probe_text import describe
+from mediatensor.cli._video_facts import VideoFacts, describe_timing, gop_lengths, is_constant_frame_rate
+from mediatensor.decoders import Chapter
 
 VIDEO_KEYS = [
     "stream_index", "codec", "profile", "pixel_format", "width", "height", "stored_width", "stored_height",
@@ -31,6 +27,16 @@ VIDEO_KEYS = [
     "color_space", "color_range", "scanned", "num_frames", "average_fps", "is_constant_frame_rate",
     "min_frame_step_seconds", "max_frame_step_seconds", "num_key_frames", "gop_length_min", "gop_length_median",
     "gop_length_max", "begin_seconds", "end_seconds", "duration_seconds", "anomalies",
+]  # fmt: skip
+
+AUDIO_KEYS = [
+    "stream_index", "codec", "profile", "sample_rate", "num_channels", "channel_layout", "sample_format", "bit_rate",
+    "language", "begin_seconds", "duration_seconds",
+]  # fmt: skip
+
+SUBTITLE_KEYS = [
+    "stream_index", "codec", "language", "is_text", "scanned", "num_subtitles", "begin_seconds", "end_seconds",
+    "anomalies",
 ]  # fmt: skip
 
 FACTS = FileFacts(
@@ -80,6 +86,14 @@ def probe_json(path: Path, capsys: pytest.CaptureFixture[str], *options: str, co
     assert main(["probe", str(path), "--json", *options]) == code
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
+
+
+def run_ffprobe(*arguments: str) -> str:
+    program = shutil.which("ffprobe")
+    if program is None:
+        pytest.skip("needs the ffprobe program (on Debian: apt-get install ffmpeg)")
+    done = subprocess.run([program, "-v", "quiet", *arguments], capture_output=True, check=True, timeout=120)
+    return done.stdout.decode("utf-8", "replace")
 
 
 @pytest.mark.parametrize("rate", [Fraction(24000, 1001), Fraction(25), Fraction(30000, 1001), Fraction(60)])
@@ -169,6 +183,97 @@ def test_text_without_scan_says_whose_numbers_they_are() -> None:
     assert "key frames" not in text
 
 
+def test_text_of_sound_subtitles_chapters_and_tags() -> None:
+    streams = (
+        StreamSummary(
+            0, "audio", "aac", sample_rate=48_000, num_channels=6, channel_layout="5.1", language="eng",
+            disposition=("default", "hearing_impaired"), tags={"language": "eng", "Title": "Main\nmix"},
+        ),
+        StreamSummary(1, "subtitle", "subrip"),
+    )  # fmt: skip
+    facts = FileFacts(
+        file="talk.mka",
+        file_size_bytes=1000,
+        container="matroska,webm",
+        duration_seconds=8.0,
+        bit_rate=None,
+        tags={"TITLE": "A \x1b[31mtalk", "MAJOR_BRAND": "isom", "comment": "x" * 500, "empty": " "},
+        chapters=(Chapter(0.0, 2.5, "Opening"), Chapter(2.5, 3723.5)),
+        streams=streams,
+        audio=AudioFacts(0, "aac", "LC", 48_000, 6, "5.1", "fltp", None, "eng", 0.021, 8.0),
+        subtitles=SubtitleFacts(1, "subrip", "deu", True, True, 2, 1.0, 4.0),
+    )
+    assert describe(facts) == "\n".join(
+        [
+            "talk.mka",
+            "  container  matroska,webm, 8 s, 1 kB",
+            "",
+            "streams",
+            '  * 0  audio     aac     48000 Hz, 5.1, eng, "Main mix", hearing impaired',
+            "  * 1  subtitle  subrip",
+            "",
+            "no video stream",
+            "",
+            "audio stream 0",
+            "  codec          aac (LC)",
+            "  sample rate    48000 Hz",
+            "  channels       6 (5.1)",
+            "  sample format  fltp",
+            "  duration       8 s by the header",
+            "  begin          0.021 s",
+            "  language       eng",
+            "",
+            "subtitle stream 1",
+            "  codec      subrip (text)",
+            "  language   deu",
+            "  subtitles  2",
+            "  shown      from 1 s to 4 s",
+            "",
+            "chapters",
+            "  0:00.000  0:02.500     Opening",
+            "  0:02.500  1:02:03.500",
+            "",
+            "tags",
+            "  TITLE    A [31mtalk",
+            "  comment  " + "x" * 87 + "...",
+        ]
+    )
+
+
+def test_text_of_long_lists_is_cut() -> None:
+    chapters = tuple(Chapter(float(number), number + 1.0) for number in range(1000))
+    text = describe(replace(FACTS, chapters=chapters, tags={f"name{number}": "x" for number in range(50)}))
+    assert text.count("\n") < 100
+    assert "  and 970 more (--json has all)" in text
+    assert text.endswith("  and 38 more (--json has all)")
+
+
+def test_json_of_subtitles_and_chapters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = media_subtitles.write_mkv_with_everything(tmp_path / "everything.mkv")
+    found = probe_json(path, capsys)
+    subtitles = found["subtitles"]
+    assert list(subtitles) == SUBTITLE_KEYS
+    assert (subtitles["stream_index"], subtitles["codec"], subtitles["is_text"]) == (2, "subrip", True)
+    assert (subtitles["language"], subtitles["num_subtitles"]) == ("deu", 2)
+    assert (subtitles["begin_seconds"], subtitles["end_seconds"]) == (0.5, 1.75)
+    assert found["tags"]["title"] == "Lesson"
+    assert found["chapters"] == [
+        {"start_seconds": 0.0, "end_seconds": 1.0, "title": "Opening", "tags": {"title": "Opening"}},
+        {"start_seconds": 1.0, "end_seconds": 2.0, "title": "Gr\u00fc\u00dfe", "tags": {"title": "Gr\u00fc\u00dfe"}},
+    ]
+    assert [stream["language"] for stream in found["streams"]] == [None, "eng", "deu", "fra"]
+    assert probe_json(path, capsys, "--stream", "3")["subtitles"]["language"] == "fra"
+    assert probe_json(path, capsys, "--no-scan")["subtitles"]["num_subtitles"] is None
+
+
+def test_subtitles_that_cannot_be_read_are_an_anomaly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "latin.srt"
+    path.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nGr\u00fc\u00dfe\n".encode("latin-1"))
+    found = probe_json(path, capsys)
+    assert (found["error"], found["subtitles"]["num_subtitles"]) == (None, None)
+    assert "not in the encoding utf-8" in found["subtitles"]["anomalies"][0]
+
+
 def test_text_without_video() -> None:
     assert describe(replace(FACTS, video=None)).endswith("\n\nno video stream")
     assert "no video stream" not in describe(replace(FACTS, video=None, error="it is encrypted"))
@@ -179,7 +284,8 @@ def test_json_of_a_clip_written_by_known_rules(tmp_path: Path, capsys: pytest.Ca
     found = probe_json(media.make("h264_b_pyramid", tmp_path), capsys)
     video = found["video"]
     assert list(found) == [
-        "file", "file_size_bytes", "container", "duration_seconds", "bit_rate", "streams", "video", "error",
+        "file", "file_size_bytes", "container", "duration_seconds", "bit_rate", "tags", "chapters", "streams",
+        "video", "audio", "subtitles", "error",
     ]  # fmt: skip
     assert list(video) == VIDEO_KEYS
     assert found["file_size_bytes"] == (tmp_path / "h264_b_pyramid.mp4").stat().st_size
@@ -228,7 +334,7 @@ def test_headers_only(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_headers_only_opens_no_decoder(
     clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mediatensor.cli._file_facts.VideoDecoder", None)  # calling it would raise
+    monkeypatch.setattr("mediatensor.cli._video_facts.VideoDecoder", None)  # calling it would raise
     assert probe_json(clip, capsys, "--no-scan")["video"]["stored_width"] == 96
 
 
@@ -239,21 +345,51 @@ def test_stream_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert both[0]["width"] != both[1]["width"]
 
 
-def test_stream_that_is_no_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stream_of_sound_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = media.make("audio_beside_video", tmp_path)
-    found = probe_json(path, capsys, "--stream", "0", code=2)
-    assert found["video"] is None
-    assert "Stream 0 is not a video stream" in found["error"]
+    found = probe_json(path, capsys, "--stream", "0")
     assert [stream["media_type"] for stream in found["streams"]] == ["audio", "video"]
+    assert (found["audio"]["stream_index"], found["video"]["stream_index"]) == (0, 1)
+
+
+def test_stream_that_is_not_there(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = probe_json(clip, capsys, "--stream", "7", code=2)
+    assert (found["video"], found["audio"]) == (None, None)
+    assert "Stream 7 is not a stream of video, audio or subtitles of this file (0 video)." in found["error"]
 
 
 def test_audio_alone_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = media.make("audio_only", tmp_path)
     found = probe_json(path, capsys)
     assert (found["video"], found["error"]) == (None, None)
-    assert found["streams"][0]["sample_rate"] > 0
+    assert found["streams"][0]["sample_rate"] == found["audio"]["sample_rate"] > 0
+    assert list(found["audio"]) == AUDIO_KEYS
     assert main(["probe", str(path)]) == 0
-    assert "no video stream" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "no video stream\n\naudio stream 0\n  codec " in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "androidx-media__opus-5.1.mka", "androidx-media__bear-vbr-xing-header.mp3", "whisper__jfk.flac",
+        "mux.js__sintel-captions.ts", "exoplayer__video_desks.3gp", "winui-gallery__ladybug.wmv",
+    ],
+)  # fmt: skip
+def test_audio_is_that_of_ffprobe(
+    name: str, media_data: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = media_data(name)
+    told = json.loads(
+        run_ffprobe("-select_streams", "a:0", "-show_streams", "-of", "json", str(path))
+    )["streams"][0]  # fmt: skip
+    audio = probe_json(path, capsys, "--no-scan")["audio"]
+    assert audio["stream_index"] == told["index"]
+    assert audio["codec"] == told["codec_name"]
+    assert audio["sample_rate"] == int(told["sample_rate"])
+    assert (audio["num_channels"], audio["channel_layout"]) == (told["channels"], told["channel_layout"])
+    assert audio["sample_format"] == told["sample_fmt"]
+    assert audio["begin_seconds"] == pytest.approx(float(told["start_time"]), abs=0.01)
 
 
 def test_video_that_does_not_decode_still_shows_its_streams(
@@ -273,15 +409,9 @@ def test_video_that_does_not_decode_still_shows_its_streams(
 def test_frame_count_is_that_of_ffprobe(
     name: str, media_data: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = shutil.which("ffprobe")
-    if program is None:
-        pytest.skip("needs the ffprobe program (on Debian: apt-get install ffmpeg)")
     path = media_data(name)
-    counted = subprocess.run(
-        [program, "-v", "quiet", "-count_frames", "-select_streams", "v:0", "-show_entries", "stream=nb_read_frames",
-         "-of", "csv=p=0", str(path)],
-        capture_output=True, text=True, check=True, timeout=120,
-    ).stdout  # fmt: skip
+    options = ("-count_frames", "-select_streams", "v:0", "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0")
+    counted = run_ffprobe(*options, str(path))
     assert probe_json(path, capsys)["video"]["num_frames"] == int(counted.strip().strip(","))
 
 

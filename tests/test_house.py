@@ -20,7 +20,7 @@ import mediatensor
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "mediatensor").rglob("*.py"))
-OPTIONAL = ("cv2", "decord", "fsspec", "matplotlib", "torchcodec", "torchvision", "tqdm")
+OPTIONAL = ("cv2", "decord", "fsspec", "matplotlib", "pillow_heif", "torchcodec", "torchvision", "tqdm")
 
 
 def public_modules() -> list[ModuleType]:

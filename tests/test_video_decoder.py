@@ -316,6 +316,8 @@ def test_metadata_of_a_plain_clip(decoder: VideoDecoder) -> None:
         "end_stream_seconds",
         "num_frames",
         "average_fps",
+        "tags",
+        "disposition",
     ]
     metadata.average_fps = 3.0
     assert decoder.metadata.average_fps == 3.0, "it can be assigned to"

@@ -8,21 +8,24 @@ torch.Size([3, 1080, 1920])
 
 from __future__ import annotations
 
-from . import decoders, errors, samplers, transforms
+from . import decoders, encoders, errors, samplers, transforms
 from ._threads import get_num_threads, set_num_threads
 from .decoders._index_cache import get_index_cache, set_index_cache
 from .decoders._recent import get_frame_cache_bytes, set_frame_cache_bytes
-from .frames import AudioSamples, Frame, FrameBatch, ReplacedFrame
+from .frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch, ReplacedFrame
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AudioSamples",
+    "AudioSamplesBatch",
+    "AudioVideoClip",
     "Frame",
     "FrameBatch",
     "ReplacedFrame",
     "__version__",
     "decoders",
+    "encoders",
     "errors",
     "get_frame_cache_bytes",
     "get_index_cache",

@@ -12,6 +12,7 @@ from __future__ import annotations
 __all__ = [
     "ClosedError",
     "DecodeError",
+    "EncodeError",
     "FrameIndexError",
     "InvalidArgumentError",
     "MediaTensorError",
@@ -23,6 +24,7 @@ __all__ = [
     "SourceNotFoundError",
     "SourceTypeError",
     "StreamError",
+    "WriteError",
 ]
 
 
@@ -62,6 +64,14 @@ class DecodeError(MediaTensorError, IndexError, RuntimeError):
     """A frame that the index lists could not be decoded; the message names the frame."""
 
 
+class EncodeError(MediaTensorError, RuntimeError):
+    """Encoding failed: a codec or a container refused, or methods of an encoder were called in the wrong order."""
+
+
+class WriteError(MediaTensorError, OSError, RuntimeError):
+    """The encoded media could not be written: a path that cannot be opened, a full disk, a ``write`` that raised."""
+
+
 class SizeChangeError(DecodeError, ValueError):
     """Frames of one batch have different sizes; the message names the first one that differs."""
 
@@ -71,7 +81,7 @@ class FrameIndexError(MediaTensorError, ValueError, RuntimeError):
 
 
 class ClosedError(MediaTensorError, ValueError, RuntimeError):
-    """The decoder was used after ``close()``."""
+    """A decoder or an encoder was used after ``close()``."""
 
 
 class MissingDependencyError(MediaTensorError, ImportError):

@@ -1,15 +1,15 @@
-"""What decoding returns: `Frame`, `FrameBatch` and `AudioSamples`."""
+"""What decoding returns: `Frame` and `FrameBatch`, `AudioSamples` and `AudioSamplesBatch`, and both in one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
-__all__ = ["AudioSamples", "Frame", "FrameBatch", "ReplacedFrame"]
+__all__ = ["AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"]
 
 
 def _describe(result: Any) -> str:
@@ -20,7 +20,8 @@ def _describe(result: Any) -> str:
         if spec.name == "data":
             lines.append(f"  data (shape): {value.shape}")
         elif spec.name != "replaced" or value:
-            lines.append(f"  {spec.name}: {value}")
+            text = str(value)
+            lines.append(f"  {spec.name}: {text.replace(chr(10), chr(10) + '  ') if is_dataclass(value) else text}")
     return "\n".join(lines)
 
 
@@ -202,6 +203,139 @@ class AudioSamples:
 
     def __iter__(self) -> Iterator[Tensor | float | int]:
         return iter((self.data, self.pts_seconds, self.duration_seconds, self.sample_rate))
+
+    def to(self, *args: Any, **kwargs: Any) -> AudioSamples:
+        """The samples with ``data.to(*args, **kwargs)``."""
+        return replace(self, data=self.data.to(*args, **kwargs))
+
+    def pin_memory(self) -> AudioSamples:
+        """The samples with their data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        return replace(self, data=self.data.pin_memory())
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+@dataclass(repr=False)
+class AudioSamplesBatch:
+    """Clips of sound of one length.
+
+    ``len(batch)`` is the number of clips. Iterating and indexing with a number give `AudioSamples`; any other key
+    (slice, list, tensor) gives an `AudioSamplesBatch`.
+
+    Attributes:
+        data: 3-D float tensor (clips, channels, samples), values in [-1, 1].
+        pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
+        duration_seconds: Lengths in seconds, of the same dtype, device and shape.
+        sample_rate: Samples per second, of all clips.
+        num_valid_samples: How many samples of each clip, from its first on, are those of the stream; the others were
+            filled up. int64 on the CPU, (clips,).
+
+    Raises:
+        ValueError: if ``data`` is not 3-dimensional or one of the others is not of shape (clips,).
+
+    Example:
+        >>> clips = AudioSamplesBatch(torch.zeros(2, 1, 4), [0.0, 0.5], [0.25, 0.25], 16, [4, 3])
+        >>> len(clips), clips[1].pts_seconds, clips[:1].data.shape
+        (2, 0.5, torch.Size([1, 1, 4]))
+        >>> torch.arange(4) < clips.num_valid_samples[:, None]  # a mask (clips, samples)
+        tensor([[ True,  True,  True,  True],
+                [ True,  True,  True, False]])
+    """
+
+    data: Tensor
+    pts_seconds: Tensor
+    duration_seconds: Tensor
+    sample_rate: int
+    num_valid_samples: Tensor
+
+    def __post_init__(self) -> None:
+        if self.data.ndim != 3:
+            raise ValueError(f"data must be 3-dimensional, got {self.data.ndim} dimensions: {tuple(self.data.shape)}.")
+        self.pts_seconds = torch.as_tensor(self.pts_seconds, dtype=torch.float64, device="cpu")
+        self.duration_seconds = torch.as_tensor(self.duration_seconds, dtype=torch.float64, device="cpu")
+        self.num_valid_samples = torch.as_tensor(self.num_valid_samples, dtype=torch.int64, device="cpu")
+        self.sample_rate = int(self.sample_rate)
+        for name in ("pts_seconds", "duration_seconds", "num_valid_samples"):
+            shape = getattr(self, name).shape
+            if shape != self.data.shape[:1]:
+                raise ValueError(f"{name} must be of shape ({len(self.data)},), as data has clips; got {tuple(shape)}.")
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __iter__(self) -> Iterator[AudioSamples]:
+        for i in range(len(self)):
+            yield self[i]
+
+    @overload
+    def __getitem__(self, key: int) -> AudioSamples: ...
+    @overload
+    def __getitem__(self, key: slice | Sequence[int]) -> AudioSamplesBatch: ...
+    @overload
+    def __getitem__(self, key: Tensor) -> AudioSamples | AudioSamplesBatch: ...
+    def __getitem__(self, key: Any) -> AudioSamples | AudioSamplesBatch:
+        pts_seconds, duration_seconds = self.pts_seconds[key], self.duration_seconds[key]
+        if pts_seconds.ndim == 0:
+            return AudioSamples(self.data[key], pts_seconds.item(), duration_seconds.item(), self.sample_rate)
+        return AudioSamplesBatch(
+            self.data[key], pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[key]
+        )
+
+    def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
+        """The batch with ``data.to(*args, **kwargs)``; the others stay on the CPU."""
+        return replace(self, data=self.data.to(*args, **kwargs))
+
+    def pin_memory(self) -> AudioSamplesBatch:
+        """The batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        return replace(self, data=self.data.pin_memory())
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+@dataclass(repr=False)
+class AudioVideoClip:
+    """The frames and the samples of one range of time.
+
+    Unpacks as ``frames, samples = clip``.
+
+    Attributes:
+        frames: The frames that are shown in the range.
+        samples: The sound of the whole range: sample k belongs to ``samples.pts_seconds + k / samples.sample_rate``.
+        silent_spans: Which samples [first, last) of ``samples`` are silence because the stream has none there: it
+            begins later or ends earlier than the range, or has a gap. Empty if the sound is whole.
+
+    Example:
+        >>> frames = FrameBatch(torch.zeros(2, 3, 4, 6), torch.tensor([0.0, 0.5]), torch.tensor([0.5, 0.5]))
+        >>> AudioVideoClip(frames, AudioSamples(torch.zeros(1, 8000), 0.0, 1.0, 8000), ((7975, 8000),))
+        AudioVideoClip:
+          frames: FrameBatch:
+            data (shape): torch.Size([2, 3, 4, 6])
+            pts_seconds: tensor([0.0000, 0.5000], dtype=torch.float64)
+            duration_seconds: tensor([0.5000, 0.5000], dtype=torch.float64)
+          samples: AudioSamples:
+            data (shape): torch.Size([1, 8000])
+            pts_seconds: 0.0
+            duration_seconds: 1.0
+            sample_rate: 8000
+          silent_spans: ((7975, 8000),)
+    """
+
+    frames: FrameBatch
+    samples: AudioSamples
+    silent_spans: tuple[tuple[int, int], ...] = ()
+
+    def __iter__(self) -> Iterator[FrameBatch | AudioSamples]:
+        return iter((self.frames, self.samples))
+
+    def to(self, *args: Any, **kwargs: Any) -> AudioVideoClip:
+        """The clip with ``to(*args, **kwargs)`` of its frames and of its samples."""
+        return replace(self, frames=self.frames.to(*args, **kwargs), samples=self.samples.to(*args, **kwargs))
+
+    def pin_memory(self) -> AudioVideoClip:
+        """The clip with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        return replace(self, frames=self.frames.pin_memory(), samples=self.samples.pin_memory())
 
     def __repr__(self) -> str:
         return _describe(self)

@@ -19,21 +19,35 @@ from .reading import (
     is_key_frame,
     packet_facts,
 )
+from .resampling import MAX_CHANNELS, Resampler
+from .sound import AudioReader, SampleForm, SampleQueue, has_frame_threads, set_trimming
+from .subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
 
 __all__ = [
     "DISCARD_ENTRY",
     "KEY_ENTRY",
+    "MAX_CHANNELS",
+    "READABLE_PACKETS",
+    "AudioReader",
     "ContainerFacts",
     "FrameConverter",
     "LinearFrame",
     "Orientation",
     "PacketFacts",
+    "Resampler",
+    "SampleForm",
+    "SampleQueue",
     "StreamFacts",
+    "SubtitlePacket",
     "UndecodablePacketError",
     "VideoReader",
     "fingerprint",
+    "has_frame_threads",
     "is_key_frame",
     "linear_decode",
     "packet_facts",
     "read_container_facts",
+    "read_subtitle_facts",
+    "read_subtitle_packets",
+    "set_trimming",
 ]

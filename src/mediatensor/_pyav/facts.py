@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import av
@@ -19,6 +21,13 @@ _SPACES |= {10: "bt2020c", 11: "smpte2085", 12: "chroma-derived-nc", 13: "chroma
 _RANGES = {1: "tv", 2: "pc"}
 
 NO_TIMESTAMPS_FLAG = 0x80  # AVFMT_NOTIMESTAMPS
+
+# What is kept of tags and chapters; a hostile header may have millions.
+MAX_NUM_TAGS = 256
+MAX_TAG_CHARACTERS = 1 << 16
+MAX_NUM_CHAPTERS = 10_000
+
+_UNSET = -(1 << 63)  # AV_NOPTS_VALUE
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class StreamFacts:
     disposition: tuple[str, ...] = ()
     language: str | None = None
     profile: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
     # Video
     width: int | None = None
     height: int | None = None
@@ -51,6 +61,9 @@ class StreamFacts:
     sample_rate: int | None = None
     num_channels: int | None = None
     sample_format: str | None = None
+    channel_layout: str | None = None
+    # Subtitles: characters, or pictures of them; None where there is no decoder to tell
+    is_text: bool | None = None
 
     @property
     def start_seconds(self) -> float | None:
@@ -59,6 +72,15 @@ class StreamFacts:
     @property
     def duration_seconds(self) -> float | None:
         return _seconds(self.duration_pts, self.time_base)
+
+
+@dataclass(frozen=True)
+class ChapterFacts:
+    """One chapter."""
+
+    start_seconds: float
+    end_seconds: float
+    tags: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -71,20 +93,55 @@ class ContainerFacts:
     streams: tuple[StreamFacts, ...]
     best_video_stream_index: int | None
     best_audio_stream_index: int | None
+    best_subtitle_stream_index: int | None
     has_no_timestamps: bool
+    tags: dict[str, str] = field(default_factory=dict)
+    chapters: tuple[ChapterFacts, ...] = ()
 
 
 def container_facts(container: Any) -> ContainerFacts:
     best = {kind: container.streams.best(kind) for kind in ("video", "audio")}
+    streams = tuple(stream_facts(stream) for stream in container.streams)
     return ContainerFacts(
         format_name=container.format.name,
         duration_seconds=None if container.duration is None else container.duration / av.time_base,
         bit_rate=container.bit_rate or None,
-        streams=tuple(stream_facts(stream) for stream in container.streams),
+        streams=streams,
         best_video_stream_index=None if best["video"] is None else best["video"].index,
         best_audio_stream_index=None if best["audio"] is None else best["audio"].index,
+        best_subtitle_stream_index=_best_subtitle_stream_index(streams),
         has_no_timestamps=bool(container.format.flags & NO_TIMESTAMPS_FLAG),
+        tags=_tags(container.metadata),
+        chapters=_chapters(container),
     )
+
+
+def _best_subtitle_stream_index(streams: Sequence[StreamFacts]) -> int | None:
+    """The first one of text that is marked as default, else the first one of text, else the first one."""
+    subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
+    ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}
+    return min(ranks)[-1] if ranks else None
+
+
+def _chapters(container: Any) -> tuple[ChapterFacts, ...]:
+    chapters = []
+    for chapter in islice(container.chapters(), MAX_NUM_CHAPTERS):
+        time_base = fraction(chapter["time_base"])
+        if time_base is None or chapter["start"] == _UNSET:
+            continue
+        start = float(chapter["start"] * time_base)
+        end = start if chapter["end"] == _UNSET else float(chapter["end"] * time_base)
+        chapters.append(ChapterFacts(start, max(start, end), _tags(chapter["metadata"])))
+    return tuple(chapters)
+
+
+def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The tags, no more and no longer than the limits; what is not Unicode is replaced."""
+    return {_unicode(key): _unicode(value) for key, value in islice(metadata.items(), MAX_NUM_TAGS)}
+
+
+def _unicode(text: str) -> str:
+    return text[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
 def stream_facts(stream: Any) -> StreamFacts:
@@ -99,7 +156,8 @@ def stream_facts(stream: Any) -> StreamFacts:
         "num_frames": stream.frames or None,
         "bit_rate": (getattr(context, "bit_rate", None) if context is not None else None) or None,
         "disposition": tuple(flag.name for flag in type(stream.disposition) if flag and flag in stream.disposition),
-        "language": stream.language,
+        "language": None if stream.language == "und" else stream.language,  # "undetermined"
+        "tags": _tags(stream.metadata),
     }
     if stream.type == "video" and context is not None:
         return StreamFacts(**common, **_video_facts(stream, context))
@@ -110,8 +168,17 @@ def stream_facts(stream: Any) -> StreamFacts:
             sample_rate=context.sample_rate or None,
             num_channels=context.channels or None,
             sample_format=context.format.name if context.format is not None else None,
+            channel_layout=_layout_name(context),
         )
+    if stream.type == "subtitle" and context is not None:
+        return StreamFacts(**common, is_text=bool(context.codec.text_sub))
     return StreamFacts(**common)
+
+
+def _layout_name(context: Any) -> str | None:
+    """FFmpeg's name, such as ``"5.1(side)"``; ``None`` where a number of channels is all that is known."""
+    name = context.layout.name if context.layout is not None and context.channels else ""
+    return name if name and not name.endswith(" channels") else None
 
 
 def _video_facts(stream: Any, context: Any) -> dict[str, Any]:

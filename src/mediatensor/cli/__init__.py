@@ -1,4 +1,4 @@
-"""The ``mediatensor`` command: look at a video, draw it, and prove that decoding it is exact."""
+"""The ``mediatensor`` command: look into media, draw and extract them, and prove that decoding is exact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ..errors import MediaTensorError
-from . import _demo, _probe, _sheet, _verify
+from . import _demo, _extract, _probe, _sheet, _verify
 from ._console import emit
 from ._text import one_line
 
@@ -32,12 +32,16 @@ class _Parser(argparse.ArgumentParser):
 def _build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="mediatensor",
-        description="Look into a video, draw a contact sheet of it, and prove that its frames are decoded exactly.",
+        description=(
+            "Look into a media file, draw a contact sheet of it, extract frames, sound and subtitles, and prove that\n"
+            "frames are decoded exactly."
+        ),
         epilog=(
             "examples:\n"
             "  mediatensor demo                       make a video and show what the library does with it\n"
             "  mediatensor probe talk.mp4             what is in the file\n"
             "  mediatensor sheet talk.mp4 -o talk.png sixteen frames of it in one picture\n"
+            "  mediatensor extract talk.mp4 --fps 1   frames as images; sound and subtitles as files, too\n"
             "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
             "\n"
             "exit codes:\n"
@@ -48,7 +52,7 @@ def _build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
-    for command in (_probe, _sheet, _verify, _demo):
+    for command in (_probe, _sheet, _extract, _verify, _demo):
         command.add_parser(commands)
     return parser
 

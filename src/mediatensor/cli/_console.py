@@ -21,6 +21,7 @@ __all__ = [
     "emit_json",
     "non_negative_int",
     "positive_int",
+    "positive_number",
     "progress",
     "replacing",
     "time_in_seconds",
@@ -56,7 +57,7 @@ def emit_json(value: Any) -> None:
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))
 
 
-def progress(items: Iterable[T], description: str, total: int | None = None) -> Iterable[T]:
+def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
     """``items``, with a progress bar when tqdm is installed and somebody is looking."""
     if not sys.stderr.isatty():
         return items
@@ -64,7 +65,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None) -> 
         from tqdm import tqdm
     except ImportError:
         return items
-    bar: Iterable[T] = tqdm(items, desc=description, total=total, leave=False, unit="frame", file=sys.stderr)
+    bar: Iterable[T] = tqdm(items, desc=description, total=total, leave=False, unit=unit, file=sys.stderr)
     return bar
 
 
@@ -83,6 +84,21 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def positive_number(text: str) -> float:
+    """Argument type: a number above 0, or a fraction such as 30000/1001.
+
+    >>> positive_number("0.5"), positive_number("30/4")
+    (0.5, 7.5)
+    """
+    try:
+        value = float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        value = 0.0
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, such as 2.5 or 30000/1001 (got {text!r})")
+    return value
 
 
 def positive_int(text: str) -> int:

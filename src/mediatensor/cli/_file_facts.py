@@ -1,31 +1,19 @@
-"""What is in a media file, as plain values: what its headers say, and what a scan of its video stream finds."""
+"""What is in a media file, as plain values: what its headers say, and what reading its streams finds."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from itertools import pairwise
-from statistics import median
+from dataclasses import dataclass, field, replace
 
 from .._pyav import ContainerFacts, read_container_facts
 from .._pyav import StreamFacts as HeaderFacts
 from .._source import make_source
-from ..decoders import VideoDecoder
-from ..errors import DecodeError, MediaTensorError, StreamError
-from ._drawing import display_size
+from ..decoders import Chapter, SubtitleDecoder
+from ..decoders._container_metadata import container_metadata
+from ..errors import MediaTensorError, StreamError
+from ._video_facts import VideoFacts, video_facts
 
-__all__ = [
-    "FileFacts",
-    "StreamSummary",
-    "Timing",
-    "VideoFacts",
-    "collect",
-    "describe_timing",
-    "gop_lengths",
-    "is_constant_frame_rate",
-]
+__all__ = ["AudioFacts", "FileFacts", "StreamSummary", "SubtitleFacts", "collect"]
 
 
 @dataclass(frozen=True)
@@ -42,58 +30,45 @@ class StreamSummary:
     average_fps: float | None = None
     sample_rate: int | None = None
     num_channels: int | None = None
+    channel_layout: str | None = None
+    language: str | None = None
+    disposition: tuple[str, ...] = ()
+    tags: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Timing:
-    """What the frames' times and key frames say; see `describe_timing`."""
-
-    is_constant_frame_rate: bool | None
-    min_frame_step_seconds: float | None
-    max_frame_step_seconds: float | None
-    num_key_frames: int
-    gop_length_min: int | None
-    gop_length_median: float | None
-    gop_length_max: int | None
-
-
-@dataclass(frozen=True)
-class VideoFacts:
-    """The chosen video stream, as ``--json`` prints it."""
+class AudioFacts:
+    """The chosen audio stream, as ``--json`` prints it."""
 
     stream_index: int
     codec: str | None = None
     profile: str | None = None
-    pixel_format: str | None = None
-    width: int | None = None
-    height: int | None = None
-    stored_width: int | None = None
-    stored_height: int | None = None
-    display_width: int | None = None
-    display_height: int | None = None
-    pixel_aspect_ratio: Fraction | None = None
-    rotation: float | None = None
-    color_primaries: str | None = None
-    color_transfer: str | None = None
-    color_space: str | None = None
-    color_range: str | None = None
-    scanned: bool = False
-    num_frames: int | None = None
-    average_fps: float | None = None
-    is_constant_frame_rate: bool | None = None
-    min_frame_step_seconds: float | None = None
-    max_frame_step_seconds: float | None = None
-    num_key_frames: int | None = None
-    gop_length_min: int | None = None
-    gop_length_median: float | None = None
-    gop_length_max: int | None = None
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    channel_layout: str | None = None
+    sample_format: str | None = None
+    bit_rate: float | None = None
+    language: str | None = None
     begin_seconds: float | None = None
-    end_seconds: float | None = None
     duration_seconds: float | None = None
-    anomalies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
+class SubtitleFacts:
+    """The chosen stream of subtitles, as ``--json`` prints it."""
+
+    stream_index: int
+    codec: str | None = None
+    language: str | None = None
+    is_text: bool | None = None
+    scanned: bool = False
+    num_subtitles: int | None = None
+    begin_seconds: float | None = None
+    end_seconds: float | None = None
+    anomalies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class FileFacts:
     """A media file, as ``--json`` prints it."""
 
@@ -102,90 +77,72 @@ class FileFacts:
     container: str | None
     duration_seconds: float | None
     bit_rate: float | None
+    tags: dict[str, str] = field(default_factory=dict)
+    chapters: tuple[Chapter, ...] = ()
     streams: tuple[StreamSummary, ...]
-    video: VideoFacts | None
-    error: str | None
-
-
-def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
-    """Whether the frames follow each other at one rate, or ``None`` if they are too few to tell.
-
-    Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps come out as, say,
-    33, 33 and 34 ms. The frames are at a constant rate if each lies within one tick of its place on the straight
-    line from the first to the last. A clock that ticks about once a frame rounds nothing: there a step of two
-    ticks is a frame that is missing, so the steps must be equal.
-
-    Args:
-        pts_seconds: Ascending presentation times in seconds.
-        tick_seconds: The unit in which the container stores times, in seconds; 0 if it is exact.
-
-    Example:
-        >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
-        True
-        >>> is_constant_frame_rate([0.0, 0.033, 0.1, 0.133], tick_seconds=0.001)
-        False
-    """
-    intervals = len(pts_seconds) - 1
-    if intervals < 2:
-        return None
-    begin, step = pts_seconds[0], (pts_seconds[-1] - pts_seconds[0]) / intervals
-    if step <= 0:
-        return False
-    tolerance = tick_seconds if step >= 2 * tick_seconds else 0.0
-    tolerance += 1e-6 * max(step, 1e-6)  # the times are doubles
-    return all(abs(begin + i * step - pts) <= tolerance for i, pts in enumerate(pts_seconds))
-
-
-def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
-    """The number of frames from each key frame to the next, the last one to the end of the stream.
-
-    >>> gop_lengths([0, 48, 96], 100)
-    [48, 48, 4]
-    """
-    ends = [*key_frame_indices[1:], num_frames]
-    return [end - start for start, end in zip(key_frame_indices, ends, strict=True)] if key_frame_indices else []
-
-
-def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float) -> Timing:
-    """Frame rate and key frames of a stream whose frames have these times, in presentation order."""
-    steps = [after - before for before, after in pairwise(pts_seconds)]
-    lengths = gop_lengths(key_frame_indices, len(pts_seconds))
-    return Timing(
-        is_constant_frame_rate=is_constant_frame_rate(pts_seconds, tick_seconds),
-        min_frame_step_seconds=min(steps, default=None),
-        max_frame_step_seconds=max(steps, default=None),
-        num_key_frames=len(key_frame_indices),
-        gop_length_min=min(lengths, default=None),
-        gop_length_median=median(lengths) if lengths else None,
-        gop_length_max=max(lengths, default=None),
-    )
+    video: VideoFacts | None = None
+    audio: AudioFacts | None = None
+    subtitles: SubtitleFacts | None = None
+    error: str | None = None
 
 
 def collect(file: str, stream_index: int | None, *, scan: bool) -> FileFacts:
     """Read what is in ``file``.
+
+    Args:
+        file: Path or URL.
+        stream_index: The stream to describe instead of the best one of its kind.
+        scan: Read the packets of the video and of the subtitles, and decode a frame.
 
     Raises:
         MediaTensorError: if the file cannot be opened. A video stream that cannot be decoded is no reason to raise:
             the result says so in ``error``, beside all that the headers say.
     """
     container = read_container_facts(make_source(file))
-    chosen = container.best_video_stream_index if stream_index is None else stream_index
-    video, error = None, None
-    if chosen is not None:
-        try:
-            video = _video_facts(file, _video_header(container, chosen), scan=scan)
-        except MediaTensorError as failure:
-            error = str(failure)
-    return FileFacts(
+    facts = FileFacts(
         file=file,
         file_size_bytes=os.path.getsize(file) if os.path.isfile(file) else None,
         container=container.format_name,
         duration_seconds=container.duration_seconds,
         bit_rate=container.bit_rate,
+        tags=container.tags,
+        chapters=container_metadata(container).chapters,
         streams=tuple(_stream_summary(stream) for stream in container.streams),
-        video=video,
-        error=error,
     )
+    try:
+        chosen = _choose(container, stream_index)
+    except StreamError as failure:
+        return replace(facts, error=str(failure))
+    if "audio" in chosen:
+        facts = replace(facts, audio=_audio_facts(chosen["audio"], container.duration_seconds))
+    if "subtitle" in chosen:
+        facts = replace(facts, subtitles=_subtitle_facts(file, chosen["subtitle"], scan=scan))
+    if "video" in chosen:
+        try:
+            facts = replace(facts, video=video_facts(file, chosen["video"], scan=scan))
+        except MediaTensorError as failure:
+            facts = replace(facts, error=str(failure))
+    return facts
+
+
+def _choose(container: ContainerFacts, stream_index: int | None) -> dict[str, HeaderFacts]:
+    """The stream of each kind that is described: the best, or the one that was asked for."""
+    streams = {stream.index: stream for stream in container.streams}
+    best = (
+        ("video", container.best_video_stream_index),
+        ("audio", container.best_audio_stream_index),
+        ("subtitle", container.best_subtitle_stream_index),
+    )
+    chosen = {kind: streams[index] for kind, index in best if index is not None}
+    if stream_index is not None:
+        asked = streams.get(stream_index)
+        if asked is None or asked.media_type not in ("video", "audio", "subtitle"):
+            others = ", ".join(f"{stream.index} {stream.media_type}" for stream in container.streams)
+            raise StreamError(
+                f"Stream {stream_index} is not a stream of video, audio or subtitles of this file ({others})."
+            )
+        chosen[asked.media_type] = asked
+    return chosen
 
 
 def _stream_summary(header: HeaderFacts) -> StreamSummary:
@@ -200,68 +157,42 @@ def _stream_summary(header: HeaderFacts) -> StreamSummary:
         average_fps=float(header.frame_rate) if header.frame_rate else None,
         sample_rate=header.sample_rate,
         num_channels=header.num_channels,
+        channel_layout=header.channel_layout,
+        language=header.language,
+        disposition=header.disposition,
+        tags=header.tags,
     )
 
 
-def _video_header(container: ContainerFacts, stream_index: int) -> HeaderFacts:
-    for stream in container.streams:
-        if stream.index == stream_index and stream.media_type == "video":
-            return stream
-    videos = [str(stream.index) for stream in container.streams if stream.media_type == "video"]
-    raise StreamError(
-        f"Stream {stream_index} is not a video stream of this file "
-        f"({'video streams: ' + ', '.join(videos) if videos else 'it has no video stream'})."
-    )
-
-
-def _video_facts(file: str, header: HeaderFacts, *, scan: bool) -> VideoFacts:
-    facts = VideoFacts(
+def _audio_facts(header: HeaderFacts, container_duration_seconds: float | None) -> AudioFacts:
+    duration = header.duration_seconds
+    return AudioFacts(
         stream_index=header.index,
         codec=header.codec,
         profile=header.profile,
-        pixel_format=header.pixel_format,
-        stored_width=header.width,
-        stored_height=header.height,
-        pixel_aspect_ratio=header.pixel_aspect_ratio,
-        color_primaries=header.color_primaries,
-        color_transfer=header.color_transfer_characteristic,
-        color_space=header.color_space,
-        color_range=header.color_range,
-        num_frames=header.num_frames,
-        average_fps=float(header.frame_rate) if header.frame_rate else None,
+        sample_rate=header.sample_rate,
+        num_channels=header.num_channels,
+        channel_layout=header.channel_layout,
+        sample_format=header.sample_format,
+        bit_rate=header.bit_rate,
+        language=header.language,
         begin_seconds=header.start_seconds,
-        duration_seconds=header.duration_seconds,
+        duration_seconds=container_duration_seconds if duration is None else duration,
     )
-    if not scan:
+
+
+def _subtitle_facts(file: str, header: HeaderFacts, *, scan: bool) -> SubtitleFacts:
+    facts = SubtitleFacts(header.index, header.codec, header.language, header.is_text)
+    if not scan or not header.is_text:
         return facts
-    with VideoDecoder(file, stream_index=header.index) as decoder:
-        anomalies = _first_contact(decoder)
-        metadata, index = decoder.metadata, decoder.frame_index
-        size = (metadata.width or 1, metadata.height or 1)  # known, for a frame was decoded
-        displayed = display_size(*size, metadata.pixel_aspect_ratio, metadata.rotation)
-        timing = describe_timing(index.pts_seconds.tolist(), index.key_frame_indices.tolist(), float(index.time_base))
-        return replace(
-            facts,
-            width=size[0],
-            height=size[1],
-            display_width=displayed[0],
-            display_height=displayed[1],
-            rotation=metadata.rotation,
-            scanned=True,
-            num_frames=len(decoder),
-            average_fps=metadata.average_fps,
-            begin_seconds=metadata.begin_stream_seconds,
-            end_seconds=metadata.end_stream_seconds,
-            duration_seconds=metadata.duration_seconds,
-            anomalies=tuple(index.anomalies) + anomalies,
-            **vars(timing),
-        )
-
-
-def _first_contact(decoder: VideoDecoder) -> tuple[str, ...]:
-    """Decode one frame, for packets alone do not show that a stream is encrypted or its codec's data lost."""
     try:
-        decoder.get_frame_at(0)
-    except DecodeError as failure:
-        return (f"the first frame does not decode: {failure}",)
-    return ()
+        subtitles = SubtitleDecoder(file, stream_index=header.index).get_all_subtitles()
+    except MediaTensorError as failure:
+        return replace(facts, anomalies=(str(failure),))
+    return replace(
+        facts,
+        scanned=True,
+        num_subtitles=len(subtitles),
+        begin_seconds=min((subtitle.start_seconds for subtitle in subtitles), default=None),
+        end_seconds=max((subtitle.end_seconds for subtitle in subtitles), default=None),
+    )

@@ -18,7 +18,7 @@ from . import _text
 from ._console import emit, non_negative_int, positive_int, progress, replacing, time_in_seconds
 from ._drawing import Tile, check_size, choose_grid, display_size, draw_sheet, tile_size
 
-__all__ = ["SheetOptions", "add_parser", "choose_frames", "write_sheet"]
+__all__ = ["SheetOptions", "add_parser", "check_range", "choose_frames", "write_sheet"]
 
 # Suffix: largest side in pixels that the format can store.
 _SIDE_LIMITS = {".png": 1 << 16, ".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}
@@ -154,7 +154,7 @@ def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: 
     metadata, index = decoder.metadata, decoder.frame_index
     begin = index.begin_seconds if options.start_seconds is None else options.start_seconds
     end = index.end_seconds if options.stop_seconds is None else options.stop_seconds
-    _check_range(begin, end, index.begin_seconds, index.end_seconds)
+    check_range(begin, end, index.begin_seconds, index.end_seconds)
     pts_seconds, is_key_frame = index.pts_seconds.tolist(), index.is_key_frame.tolist()
     chosen = choose_frames(pts_seconds, begin, end, options.num_frames)
     size = tile_size(_displayed(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
@@ -181,7 +181,8 @@ def _check_output(file: str, output: Path) -> None:
         raise InvalidArgumentError(f"The folder of the sheet does not exist: {str(output.parent)!r}.")
 
 
-def _check_range(start: float, stop: float, begin: float, end: float) -> None:
+def check_range(start: float, stop: float, begin: float, end: float) -> None:
+    """Raise unless something is shown in a range of a video that lasts from ``begin`` to ``end``."""
     if start >= end or stop <= begin:
         raise OutOfRangeError(
             f"Nothing is shown from {_text.seconds(start)} to {_text.seconds(stop)}: "

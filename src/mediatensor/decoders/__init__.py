@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
+from ._audio_decoder import AudioDecoder
+from ._audio_metadata import AudioStreamMetadata
+from ._audio_video_decoder import AudioVideoDecoder
+from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
 from ._cpu_fallback import CpuFallbackStatus
 from ._frame_index import FrameIndex
+from ._image_decoders import (
+    decode_avif,
+    decode_gif,
+    decode_heic,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    decode_webp,
+)
+from ._image_modes import ImageReadMode
 from ._metadata import (
     AudioStreamHeaderMetadata,
-    ContainerMetadata,
     StreamMetadata,
+    SubtitleStreamHeaderMetadata,
     VideoStreamHeaderMetadata,
     VideoStreamMetadata,
-    get_container_metadata,
 )
+from ._subtitle_decoder import Subtitle, SubtitleDecoder
 from ._video_decoder import VideoDecoder
+from ._wav_decoder import WavDecoder
 
 SimpleVideoDecoder = VideoDecoder
 
 __all__ = [
+    "AudioDecoder",
     "AudioStreamHeaderMetadata",
+    "AudioStreamMetadata",
+    "AudioVideoDecoder",
+    "Chapter",
     "ContainerMetadata",
     "CpuFallbackStatus",
     "FrameIndex",
+    "ImageReadMode",
     "SimpleVideoDecoder",
     "StreamMetadata",
+    "Subtitle",
+    "SubtitleDecoder",
+    "SubtitleStreamHeaderMetadata",
     "VideoDecoder",
     "VideoStreamHeaderMetadata",
     "VideoStreamMetadata",
+    "WavDecoder",
+    "decode_avif",
+    "decode_gif",
+    "decode_heic",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
+    "decode_webp",
     "get_container_metadata",
 ]

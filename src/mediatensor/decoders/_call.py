@@ -69,8 +69,9 @@ class Call:
             rows = self.rows.get(frame)
             if rows:
                 self.write(lane.converter, frame, picture, rows)
-            if keeps:
+            if keeps and lane.stream.may_keep:
                 self.handle.recent.put(int(self.index.ordinal[frame]), picture)
+            del picture  # else it would be held while frames that nobody asked for are decoded
 
     def _pictures(self, stream: FrameStream, frames: list[int], *, is_left: bool = False) -> Iterator[tuple[int, Any]]:
         """(frame, picture) of all that can be decoded; the others are noted, or raise."""
@@ -81,6 +82,7 @@ class Call:
                 for ordinal, picture in stream.run(index, stream.plan(index, sorted(remaining), is_left=is_left)):
                     remaining.discard(ordinal)
                     yield index.frame_of(ordinal), picture
+                    del picture
                 return
             except MissingFrameError as error:
                 frame, reason = index.frame_of(error.ordinal), "it does not come out of the codec"

@@ -63,6 +63,8 @@ class FrameStream:
         self._seek_by_dts = False
         #: Ordinal of the frame that comes out next, ``None`` before the first start and after a failure.
         self.position: int | None = None
+        #: Whether the frame that was handed out last may be held while the next ones are decoded.
+        self.may_keep = True
         self._started_at_pts = NO_PTS
         self._segment: Segment | None = None
         self._left_out: set[int] = set()
@@ -212,7 +214,11 @@ class FrameStream:
                 return
 
     def _collect_by_count(self, wanted: set[int]) -> Iterator[tuple[int, Any]]:
-        """From the beginning, every frame is what a linear decode gives, even if codecs conceal damage at random."""
+        """From the beginning, every frame is what a linear decode gives, even if codecs conceal damage at random.
+
+        Where data is missing, some codecs leave in a picture what was in its memory: an older picture's. Which one that
+        is depends on the pictures that are held; a linear decode holds none but the last.
+        """
         for ordinal in range(max(wanted) + 1):
             frame = self._next_frame()
             if frame is None:
@@ -220,7 +226,9 @@ class FrameStream:
             self.position = ordinal + 1
             if ordinal in wanted:
                 wanted.discard(ordinal)
+                self.may_keep = not wanted
                 yield ordinal, frame
+                self.may_keep = True
 
     def _identify(self, index: FrameIndex, frame: Any) -> int | None:
         """The ordinal of a frame, or ``None`` for one that is to be passed over."""

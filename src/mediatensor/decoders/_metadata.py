@@ -1,35 +1,41 @@
-"""What a stream is, in the terms that users know."""
+"""What a stream of each kind is, in the terms that users know."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
-from .._pyav import ContainerFacts, StreamFacts, read_container_facts
-from .._source import make_source
+from .._pyav import StreamFacts
 from ._frame_index import FrameIndex
 
 __all__ = [
     "AudioStreamHeaderMetadata",
-    "ContainerMetadata",
+    "Printed",
     "StreamMetadata",
+    "SubtitleStreamHeaderMetadata",
     "VideoStreamHeaderMetadata",
     "VideoStreamMetadata",
-    "get_container_metadata",
+    "stream_header_metadata",
     "video_stream_metadata",
 ]
 
 
-class _Printed:
+class Printed:
+    """A dataclass that prints one line a field, those that are keyword-only last."""
+
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__}:"]
-        lines += [f"  {spec.name}: {getattr(self, spec.name)}" for spec in fields(self)]  # type: ignore[arg-type]
-        return "\n".join(lines)
+        specs = fields(self)  # type: ignore[arg-type]
+        lines = [f"  {spec.name}: {getattr(self, spec.name)}" for spec in sorted(specs, key=_is_keyword_only)]
+        return "\n".join([f"{type(self).__name__}:", *lines])
+
+
+def _is_keyword_only(spec: Field[Any]) -> bool:
+    return spec.kw_only is True
 
 
 @dataclass(repr=False)
-class StreamMetadata(_Printed):
+class StreamMetadata(Printed):
     """What every kind of stream has. Unknown values are ``None``.
 
     Attributes:
@@ -39,6 +45,9 @@ class StreamMetadata(_Printed):
         codec: FFmpeg's name of the codec.
         stream_index: Index among all streams of the container.
         media_type: ``"video"``, ``"audio"``, ``"subtitle"``, ``"data"``, ``"attachment"`` or ``"unknown"``.
+        tags: What the container says of the stream in words, such as ``{"language": "eng", "title": "Comments"}``; the
+            names are the container's. At most 256, of at most 65,536 characters each.
+        disposition: What the stream is for, such as ``("default", "forced")``: FFmpeg's names.
     """
 
     duration_seconds_from_header: float | None
@@ -47,6 +56,8 @@ class StreamMetadata(_Printed):
     codec: str | None
     stream_index: int
     media_type: str
+    tags: dict[str, str] = field(default_factory=dict, kw_only=True)
+    disposition: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(repr=False)
@@ -111,71 +122,41 @@ class AudioStreamHeaderMetadata(StreamMetadata):
         sample_rate: Samples per second.
         num_channels: Number of channels.
         sample_format: FFmpeg's name of the sample format, such as ``"fltp"``.
+        channel_layout: FFmpeg's name of the layout, such as ``"stereo"`` or ``"5.1(side)"``.
     """
 
     sample_rate: int | None
     num_channels: int | None
     sample_format: str | None
+    channel_layout: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(repr=False)
-class ContainerMetadata(_Printed):
-    """What the headers of a container say.
+class SubtitleStreamHeaderMetadata(StreamMetadata):
+    """What the header of a stream of subtitles says.
 
     Attributes:
-        duration_seconds_from_header: Duration in seconds.
-        bit_rate_from_header: Bits per second of the whole file.
-        best_video_stream_index: The video stream that is decoded by default; ``None`` if there is none.
-        best_audio_stream_index: The same for audio.
-        streams: One entry a stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata` or `StreamMetadata`.
-        format_name: FFmpeg's name of the container format.
+        language: As the container has it, mostly three letters of ISO 639-2 such as ``"eng"``; ``None`` if it is
+            undetermined.
+        is_text: Whether the subtitles are characters (`SubtitleDecoder` reads them) or pictures of characters;
+            ``None`` if there is no decoder for the codec.
     """
 
-    duration_seconds_from_header: float | None
-    bit_rate_from_header: float | None
-    best_video_stream_index: int | None
-    best_audio_stream_index: int | None
-    streams: list[StreamMetadata]
-    format_name: str
+    language: str | None = field(default=None, kw_only=True)
+    is_text: bool | None = field(default=None, kw_only=True)
 
 
-def get_container_metadata(source: object) -> ContainerMetadata:
-    """Read the headers of a file: nothing is scanned and nothing decoded.
-
-    Args:
-        source: Whatever `VideoDecoder` takes.
-
-    Raises:
-        OpenError, SourceNotFoundError, SourceTypeError: if the source cannot be opened.
-
-    Example:
-        >>> metadata = get_container_metadata("video.mp4")  # doctest: +SKIP
-        >>> metadata.streams[metadata.best_video_stream_index].codec  # doctest: +SKIP
-        'h264'
-    """
-    return container_metadata(read_container_facts(make_source(source)))
-
-
-def container_metadata(facts: ContainerFacts) -> ContainerMetadata:
-    return ContainerMetadata(
-        duration_seconds_from_header=facts.duration_seconds,
-        bit_rate_from_header=facts.bit_rate,
-        best_video_stream_index=facts.best_video_stream_index,
-        best_audio_stream_index=facts.best_audio_stream_index,
-        streams=[_stream_header(stream) for stream in facts.streams],
-        format_name=facts.format_name,
-    )
-
-
-def _stream_header(facts: StreamFacts) -> StreamMetadata:
+def stream_header_metadata(facts: StreamFacts) -> StreamMetadata:
+    """What the header of a stream says, in the type for its kind."""
     if facts.media_type == "video":
         return VideoStreamHeaderMetadata(**_common(facts), **_video_header(facts, rotation=None, size=None))
     if facts.media_type == "audio":
-        return AudioStreamHeaderMetadata(
+        return AudioStreamHeaderMetadata(**_common(facts), **_audio_header(facts))
+    if facts.media_type == "subtitle":
+        return SubtitleStreamHeaderMetadata(
             **_common(facts),
-            sample_rate=facts.sample_rate,
-            num_channels=facts.num_channels,
-            sample_format=facts.sample_format,
+            language=facts.language,
+            is_text=facts.is_text,
         )
     return StreamMetadata(**_common(facts))
 
@@ -188,6 +169,17 @@ def _common(facts: StreamFacts) -> dict[str, Any]:
         "codec": facts.codec,
         "stream_index": facts.index,
         "media_type": facts.media_type,
+        "tags": dict(facts.tags),
+        "disposition": facts.disposition,
+    }
+
+
+def _audio_header(facts: StreamFacts) -> dict[str, Any]:
+    return {
+        "sample_rate": facts.sample_rate,
+        "num_channels": facts.num_channels,
+        "sample_format": facts.sample_format,
+        "channel_layout": facts.channel_layout,
     }
 
 

@@ -7,13 +7,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
-
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import FrameBatch
 
 from ._common import as_clips, check_num_frames, check_positive_integer, check_positive_seconds, check_seconds
 from ._policies import Policy, check_policy, complete
+from ._starts import (
+    check_not_empty,
+    check_range_end,
+    check_range_start,
+    last_before,
+    random_starts,
+    regular_starts,
+)
 
 if TYPE_CHECKING:
     from mediatensor.decoders import VideoDecoder
@@ -75,7 +81,7 @@ def clips_at_random_timestamps(
     num_clips = check_positive_integer("num_clips", num_clips, "> 0")
     return _sample(
         decoder,
-        partial(_random_starts, num_clips=num_clips),
+        partial(random_starts, num_clips=num_clips),
         num_frames_per_clip=num_frames_per_clip,
         seconds_between_frames=seconds_between_frames,
         sampling_range_start=sampling_range_start,
@@ -138,7 +144,7 @@ def clips_at_regular_timestamps(
     seconds_between_clip_starts = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
     return _sample(
         decoder,
-        partial(_regular_starts, seconds_between_clip_starts=seconds_between_clip_starts),
+        partial(regular_starts, seconds_between_clip_starts=seconds_between_clip_starts),
         num_frames_per_clip=num_frames_per_clip,
         seconds_between_frames=seconds_between_frames,
         sampling_range_start=sampling_range_start,
@@ -216,48 +222,19 @@ def _sampling_range(
     >>> _sampling_range(8.0, 100.0, stream_begin=0.5, stream_end=10.0, duration=4.0)
     (8.0, 10.0)
     """
-    # Each comparison is written so that NaN fails it.
-    if start is None:
-        start = stream_begin
-    elif not start >= stream_begin:
-        raise InvalidArgumentError(f"sampling_range_start ({start}) must be at least {stream_begin}, the stream begin.")
-    elif not start < stream_end:
-        raise InvalidArgumentError(f"sampling_range_start ({start}) must be smaller than {stream_end}, the stream end.")
-    reason = ""
-    if end is None:
-        end = stream_end - duration
-        reason = (
-            f", the default: a clip takes {duration} s and the stream ends at {stream_end} s. Start earlier, ask for "
-            "fewer or closer frames, or give sampling_range_end to have the policy fill up the clips"
-        )
-    elif not end >= stream_begin:
-        raise InvalidArgumentError(f"sampling_range_end ({end}) must be at least {stream_begin}, the stream begin.")
-    else:
-        end = min(end, stream_end)
-    if not start < end:
-        raise InvalidArgumentError(
-            f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."
-        )
+    start = check_range_start(start, stream_begin=stream_begin, stream_end=stream_end)
+    if end is not None:
+        end = check_range_end(end, stream_begin=stream_begin, stream_end=stream_end)
+        check_not_empty(start, end)
+        return start, end
+    end = stream_end - duration
+    check_not_empty(
+        start,
+        end,
+        f", the default: a clip takes {duration} s and the stream ends at {stream_end} s. Start earlier, ask for "
+        "fewer or closer frames, or give sampling_range_end to have the policy fill up the clips",
+    )
     return start, end
-
-
-def _random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
-    """``num_clips`` random times of [start, end)."""
-    # On the CPU whatever torch's default device: the clips do not depend on where frames go.
-    fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu")
-    # Where the range is narrow for its distance from 0, the sum can round up to the end.
-    return (fractions * (end - start) + start).clamp(max=_last_before(end)).tolist()
-
-
-def _regular_starts(start: float, end: float, *, seconds_between_clip_starts: float) -> list[float]:
-    """The times of [start, end), a distance apart.
-
-    >>> _regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
-    [0.5, 2.5, 4.5]
-    """
-    starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
-    # Rounding lets arange give its end, too.
-    return starts[starts < end].tolist()
 
 
 def _clip(start: float, length: int, step: float, *, stream_end: float, whole: bool) -> list[float]:
@@ -274,10 +251,5 @@ def _clip(start: float, length: int, step: float, *, stream_end: float, whole: b
     """
     times = [start + i * step for i in range(length)]
     if whole:
-        return [min(seconds, _last_before(stream_end)) for seconds in times]
+        return [min(seconds, last_before(stream_end)) for seconds in times]
     return [seconds for seconds in times if seconds < stream_end]
-
-
-def _last_before(seconds: float) -> float:
-    """The largest float below ``seconds``."""
-    return math.nextafter(seconds, -math.inf)

@@ -11,6 +11,8 @@ and nested samples, as do `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloa
 torch.Size([4, 16, 3, 112, 112])
 
 The deterministic ones are also functions, in `mediatensor.transforms.functional`.
+
+Of sound, `LogMelSpectrogram` makes the spectrograms that Whisper hears.
 """
 
 from . import functional
@@ -21,6 +23,7 @@ from ._decoder_transforms import (
     RandomResizedCrop,
     Resize,
 )
+from ._log_mel import LogMelSpectrogram
 from ._steps import CropStep, ResizeStep
 from ._tensor_transforms import Normalize, Pad, RandomHorizontalFlip, ToFloat
 from ._transform import Transform
@@ -29,6 +32,7 @@ __all__ = [
     "CenterCrop",
     "CropStep",
     "DecoderTransform",
+    "LogMelSpectrogram",
     "Normalize",
     "Pad",
     "RandomCrop",

@@ -1,0 +1,201 @@
+"""Writing a container: its header, the packets of its streams, and its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Protocol
+
+import av
+
+from ..errors import EncodeError, InvalidArgumentError, WriteError
+from .encoding_audio import AudioSettings, AudioTrack
+from .encoding_options import unused_options
+from .encoding_video import MP4_FAMILY, VideoSettings, VideoTrack
+from .opening import error_text
+
+__all__ = ["Muxer", "OutputFile", "format_of_name", "format_of_path"]
+
+# Formats that PyAV's wheels name differently from what people call them.
+_FORMAT_ALIASES = {"mkv": "matroska", "mka": "matroska", "ts": "mpegts", "m4a": "ipod"}
+_WRITES_ITS_OWN_FILES = 0x1  # AVFMT_NOFILE
+_READ = 0x1  # AVIO_FLAG_READ
+_USUAL_MOVIE_TIMESCALE = 1000  # FFmpeg's
+
+# Fewer and larger writes: each takes the GIL and copies the bytes once.
+_BUFFER_BYTES = 1 << 20
+
+
+class OutputFile(Protocol):
+    """What `Muxer` writes to: a file object that keeps its errors instead of raising them."""
+
+    name: str
+    error: BaseException | None
+    closed: bool
+
+    def write(self, data: bytes) -> int: ...
+    def seek(self, offset: int, whence: int = 0) -> int: ...
+    def tell(self) -> int: ...
+    def seekable(self) -> bool: ...
+    def reader(self) -> Any:
+        """A file object that reads what was written."""
+
+
+def format_of_name(name: str) -> str:
+    """The muxer of a format's name.
+
+    >>> format_of_name("mkv")
+    'matroska'
+    """
+    found = _FORMAT_ALIASES.get(name.lower(), name.lower()) if isinstance(name, str) else ""
+    try:
+        container_format = av.ContainerFormat(found, "w")
+    except ValueError:
+        raise InvalidArgumentError(
+            f"Couldn't allocate AVFormatContext: FFmpeg has no format of this name. Check the desired format? Got "
+            f"format={name!r}; mp4, mov, mkv, webm, avi, gif, wav, mp3, flac and ogg are some that it has."
+        ) from None
+    return _checked(container_format, f"format={name!r}")
+
+
+def format_of_path(path: str | os.PathLike[str]) -> str:
+    """The muxer that fits the extension of a file.
+
+    >>> format_of_path("video.mkv")
+    'matroska'
+    """
+    name = os.path.basename(os.fspath(path))
+    try:
+        container_format = av.open(name, "w").format
+    except (ValueError, av.FFmpegError):
+        raise InvalidArgumentError(
+            f"Couldn't allocate AVFormatContext. The destination file is {os.fspath(path)}, check the desired "
+            "extension? FFmpeg knows no format that goes with it; .mp4, .mkv, .webm, .mov, .wav, .mp3 and .flac are "
+            "some that it knows."
+        ) from None
+    return _checked(container_format, os.fspath(path))
+
+
+def _checked(container_format: Any, wanted: str) -> str:
+    if container_format.flags & _WRITES_ITS_OWN_FILES:
+        raise InvalidArgumentError(
+            f"{wanted} is the format {container_format.name!r} of FFmpeg, which makes files of its own. Use a format "
+            "of one file (for single images, JpegEncoder or PngEncoder)."
+        )
+    return str(container_format.name)
+
+
+def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
+    """In what fractions of a second an mp4 file says where its streams begin and end: whole samples, if it has any."""
+    sounds = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
+    return max(sounds or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
+
+
+class Muxer:
+    """One container that is being written.
+
+    Streams are added, `start` opens their encoders and writes the header, `write` takes packets, and `finish` writes
+    the end. A muxer that is dropped instead writes nothing more.
+
+    Args:
+        output: A file object, or a URL that FFmpeg opens.
+        container: Name of the muxer.
+    """
+
+    def __init__(self, output: OutputFile | str, container: str) -> None:
+        self._output = None if isinstance(output, str) else output
+        self._name = container
+        # No reference to this object, which refers to the container: encoders are large, and must not wait for the
+        # collector of cycles.
+        options: dict[str, Any] = {} if self._output is None else {"io_open": partial(_open_again, self._output)}
+        with self.reporting("the container could not be made"):
+            self._container: Any = av.open(output, "w", format=container, buffer_size=_BUFFER_BYTES, **options)
+        self.tracks: list[VideoTrack | AudioTrack] = []
+
+    def add_video(self, settings: VideoSettings) -> None:
+        self.tracks.append(VideoTrack(self._container, self._name, settings))
+
+    def add_audio(self, settings: AudioSettings) -> None:
+        self.tracks.append(AudioTrack(self._container, self._name, settings))
+
+    def start(self) -> None:
+        """Open the encoders and write the header.
+
+        Raises:
+            InvalidArgumentError: if a setting is refused.
+            EncodeError: if an encoder or the container is.
+            WriteError: if nothing can be written.
+        """
+        leftover: dict[str, str] = {}
+        for track in self.tracks:
+            leftover |= track.open()
+        if self._name in MP4_FAMILY:
+            leftover.setdefault("movie_timescale", str(_movie_timescale(self.tracks)))
+        # The encoders are open, so that these reach the container alone.
+        self._container.options.update(leftover)
+        with unused_options(leftover) as unused:
+            try:
+                with self.reporting("the header could not be written"):
+                    self._container.start_encoding()
+            except EncodeError as error:
+                raise EncodeError(self._header_help(error, leftover)) from error
+        if unused:
+            names = ", ".join(sorted(unused))
+            raise InvalidArgumentError(
+                f"Unknown option in extra_options: {names}. Neither the encoder "
+                f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name} has it."
+            )
+
+    def _header_help(self, error: EncodeError, options: dict[str, str]) -> str:
+        text = str(error)
+        if self._output is not None and not self._output.seekable():
+            text += f" The destination cannot seek, which the format {self._name} may need; matroska does not."
+        codecs = ", ".join(track.codec_name for track in self.tracks)
+        text += f" The format is {self._name}, the codecs are {codecs}"
+        return text + (f", the options of the container are {options}." if options else ".")
+
+    def write(self, packets: Sequence[Any]) -> None:
+        with self.reporting("a packet could not be written"):
+            self._container.mux(packets)
+
+    def finish(self) -> None:
+        """Write the end of the container."""
+        with self.reporting("the end of the file could not be written"):
+            self._container.close()
+
+    @contextmanager
+    def reporting(self, what: str) -> Iterator[None]:
+        """Turn failures of FFmpeg into errors of ours; those of the output come first."""
+        try:
+            yield
+        except (av.FFmpegError, ValueError, OSError, EOFError, OverflowError) as error:
+            self._raise_output_error()
+            if isinstance(error, (InvalidArgumentError, EncodeError)):
+                raise
+            if self._output is None and isinstance(error, OSError):
+                raise WriteError(f"Encoding failed: {what} ({error_text(error)}).") from error
+            raise EncodeError(f"Encoding failed: {what} ({error_text(error)}).") from error
+        self._raise_output_error()
+
+    def _raise_output_error(self) -> None:
+        error = None if self._output is None else self._output.error
+        if error is None:
+            return
+        if not isinstance(error, Exception):  # an interrupt, or the end of the program
+            raise error
+        raise WriteError(f"Writing failed: {error or type(error).__name__}.") from error
+
+    def abandon(self) -> None:
+        """Free the encoders now, after the output was closed: what the container still writes is lost."""
+        with suppress(av.FFmpegError, ValueError, OSError):
+            self._container.close()
+        self.tracks.clear()
+
+
+def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
+    """What muxers call to read what they wrote, and to write other files, which they may not."""
+    if url != output.name or flags & ~_READ:
+        raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
+    return output.reader()

@@ -1,0 +1,185 @@
+"""Encoding sound: from float samples in memory to packets of one audio stream."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EncodeError, InvalidArgumentError
+from .opening import error_text
+
+__all__ = ["AudioSettings", "AudioTrack"]
+
+# Samples that FFmpeg gets at a time, however they came: so that the file does not depend on that.
+_BLOCK_SAMPLES = 4096
+
+_DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
+_SAMPLE_FORMATS = ("fltp", "flt", "dblp", "dbl", "s32p", "s32")  # the best first
+# FFmpeg's choice for matroska where it was built without Vorbis takes three sample rates and loses the exact length.
+_DEFAULT_CODECS = {("matroska", "ac3"): "aac"}
+
+
+@dataclass(frozen=True)
+class AudioSettings:
+    """What an audio stream is to be.
+
+    Attributes:
+        sample_rate: Of the samples that come, a second.
+        num_channels: Of the samples that come.
+        bit_rate: Bits a second; ``None`` for the encoder's default.
+        out_num_channels: In the file.
+        out_sample_rate: In the file.
+        codec: Name of an encoder or of a codec; ``None`` for the container's default.
+    """
+
+    sample_rate: int
+    num_channels: int
+    bit_rate: int | None
+    out_num_channels: int
+    out_sample_rate: int
+    codec: str | None = None
+
+
+class AudioTrack:
+    """An audio stream of a container that is being written.
+
+    Raises:
+        InvalidArgumentError: if the codec does not exist, does not go with the container, or does not take the rate.
+    """
+
+    def __init__(self, container: Any, container_name: str, settings: AudioSettings) -> None:
+        self._settings = settings
+        default = container.default_audio_codec
+        default = _DEFAULT_CODECS.get((container_name, default), default)
+        codec = _encoder(settings.codec or default, settings.codec, container_name)
+        self.codec_name: str = codec.name
+        _check_rate(codec, settings.out_sample_rate)
+        self._block = np.zeros((settings.num_channels, _BLOCK_SAMPLES), np.float32)
+        self._filled = 0
+        self._num_samples = 0
+        self._stream = self._add_stream(container, codec)
+
+    def _add_stream(self, container: Any, codec: Any) -> Any:
+        settings = self._settings
+        defaults: Any = av.CodecContext.create(codec.name, "w")
+        bit_rate = defaults.bit_rate if settings.bit_rate is None else settings.bit_rate
+        try:
+            stream = container.add_stream(
+                codec.name,
+                rate=settings.out_sample_rate,
+                bit_rate=bit_rate or 0,
+                bit_rate_tolerance=_DEFAULT_BIT_RATE_TOLERANCE,
+                time_base=self.time_base,
+            )
+        except ValueError as error:
+            raise InvalidArgumentError(f"The codec {codec.name} does not go with the container: {error}.") from None
+        context = stream.codec_context
+        context.thread_type, context.thread_count = "AUTO", 0
+        context.layout = _layout(settings.out_num_channels)
+        context.format = _sample_format(codec)
+        return stream
+
+    @property
+    def time_base(self) -> Fraction:
+        """Unit of the times of packets."""
+        return Fraction(1, self._settings.out_sample_rate)
+
+    def open(self) -> dict[str, str]:
+        """Open the encoder; no option is left over."""
+        settings = self._settings
+        try:
+            self._stream.codec_context.open()
+        except (av.FFmpegError, ValueError) as error:
+            if settings.out_num_channels > 2:
+                raise InvalidArgumentError(
+                    f"Desired number of channels ({settings.out_num_channels}) is not supported by the "
+                    f"{self.codec_name} encoder ({error_text(error)}), or not with {settings.out_sample_rate} samples "
+                    "a second; pass fewer channels."
+                ) from error
+            raise EncodeError(
+                f"The {self.codec_name} encoder could not be opened ({error_text(error)}) for "
+                f"{settings.out_num_channels} channels, {settings.out_sample_rate} samples a second and "
+                f"bit_rate={settings.bit_rate}. It may refuse one of these."
+            ) from error
+        return {}
+
+    def encode(self, samples: NDArray[np.float32]) -> list[Any]:
+        """The packets that come of more samples, (C, N)."""
+        packets: list[Any] = []
+        at = 0
+        while at < samples.shape[1]:
+            taken = min(_BLOCK_SAMPLES - self._filled, samples.shape[1] - at)
+            self._block[:, self._filled : self._filled + taken] = samples[:, at : at + taken]
+            self._filled, at = self._filled + taken, at + taken
+            if self._filled == _BLOCK_SAMPLES:
+                packets += self._encode_block()
+        return packets
+
+    def _encode_block(self) -> list[Any]:
+        settings = self._settings
+        # Interleaved: PyAV miscounts the planes of eight channels.
+        packed = np.ascontiguousarray(self._block[:, : self._filled].T).reshape(1, -1)
+        frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=_layout(settings.num_channels))
+        frame.sample_rate, frame.pts = settings.sample_rate, self._num_samples
+        frame.time_base = Fraction(1, settings.sample_rate)
+        self._num_samples += self._filled
+        self._filled = 0
+        packets: list[Any] = self._stream.encode(frame)
+        return packets
+
+    def flush(self) -> list[Any]:
+        """The last packets."""
+        packets = self._encode_block() if self._filled else []
+        with suppress(EOFError):  # where nothing is converted PyAV flushes twice
+            for packet in self._stream.codec_context.encode_lazy(None):
+                packet.stream = self._stream
+                packets.append(packet)
+        return packets
+
+
+def _encoder(name: str, wanted: str | None, container: str) -> Any:
+    try:
+        codec = av.Codec(name, "w")
+    except (ValueError, av.FFmpegError):
+        if wanted is None:
+            raise InvalidArgumentError(
+                f"The format {container} has no default audio codec that can be encoded here; use another format."
+            ) from None
+        raise InvalidArgumentError(
+            f"Audio codec {wanted} not found: FFmpeg has no encoder of this name. aac, libmp3lame, libopus, flac, alac "
+            "and pcm_s16le are some that it has."
+        ) from None
+    if codec.type != "audio":
+        raise InvalidArgumentError(f"Audio codec {name} not found: it is a codec for {codec.type}.")
+    return codec
+
+
+def _check_rate(codec: Any, sample_rate: int) -> None:
+    rates = codec.audio_rates
+    if rates and sample_rate not in rates:
+        raise InvalidArgumentError(
+            f"invalid sample rate={sample_rate}: the {codec.name} encoder takes {', '.join(map(str, sorted(rates)))}. "
+            "Pass one of them as the sample rate of the output, and the samples are resampled."
+        )
+
+
+def _sample_format(codec: Any) -> str:
+    """The one that keeps most of float samples, of those that the encoder takes."""
+    names = [sample_format.name for sample_format in codec.audio_formats or ()]
+    return next((name for name in _SAMPLE_FORMATS if name in names), names[0] if names else "s16")
+
+
+def _layout(num_channels: int) -> str:
+    """FFmpeg's usual layout of so many channels, or none in particular where it knows none."""
+    layout = f"{num_channels}c"
+    try:
+        av.AudioLayout(layout)
+    except ValueError:
+        return f"{num_channels}C"
+    return layout

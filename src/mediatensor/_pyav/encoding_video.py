@@ -1,0 +1,273 @@
+"""Encoding pictures: from RGB in memory to packets of one video stream."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import av
+import numpy as np
+from av.video.reformatter import Interpolation, VideoReformatter
+from numpy.typing import NDArray
+
+from ..errors import EncodeError, InvalidArgumentError
+from .encoding_colour import Colour, choose_colour, take_colour_options
+from .encoding_options import check_numeric
+from .opening import error_text
+
+__all__ = ["MP4_FAMILY", "RgbConverter", "VideoSettings", "VideoTrack"]
+
+_DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
+_PROBE_SIZE = 16
+
+#: Containers that tell times by how far packets are apart.
+MP4_FAMILY = frozenset(("f4v", "ipod", "mov", "mp4"))
+
+
+@dataclass(frozen=True)
+class VideoSettings:
+    """What a video stream is to be.
+
+    Attributes:
+        height: In pixels.
+        width: In pixels.
+        frame_rate: Nominal frames a second.
+        time_base: Unit of the times of frames, in seconds.
+        codec: Name of an encoder or of a codec; ``None`` for the container's default.
+        is_variable: Whether frames are unevenly spaced.
+        pixel_format: FFmpeg's name; ``None`` for the first one that the encoder lists.
+        options: Of the encoder, and of the container.
+        named: Those of them that have arguments of their own, which the encoder must have.
+    """
+
+    height: int
+    width: int
+    frame_rate: Fraction
+    time_base: Fraction
+    is_variable: bool = False
+    codec: str | None = None
+    pixel_format: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
+
+
+class VideoTrack:
+    """A video stream of a container that is being written.
+
+    Raises:
+        InvalidArgumentError: if codec or pixel format do not exist, or do not go with each other or the container.
+    """
+
+    def __init__(self, container: Any, container_name: str, settings: VideoSettings) -> None:
+        codec = _encoder(settings.codec or container.default_video_codec, settings.codec, container_name)
+        self.codec_name: str = codec.name
+        self._settings = settings
+        self._pixel_format = _pixel_format(codec, settings.pixel_format)
+        self._options = {**settings.options, **settings.named}
+        colour = choose_colour(
+            codec.canonical_name, container_name, self._pixel_format, settings.width, settings.height
+        )
+        self._colour = take_colour_options(self._options, colour)
+        self._converter = RgbConverter(self._pixel_format, self._colour)
+        self._stream = self._add_stream(container, codec)
+        if settings.is_variable and container_name in MP4_FAMILY and "bf" not in self._options:
+            # In another order than they are shown, packets are apart by other times than their frames.
+            self._stream.codec_context.max_b_frames = 0
+
+    def _add_stream(self, container: Any, codec: Any) -> Any:
+        settings = self._settings
+        defaults: Any = av.CodecContext.create(codec.name, "w")
+        try:
+            stream = container.add_stream(
+                codec.name,
+                rate=settings.frame_rate,
+                time_base=settings.time_base,
+                bit_rate=defaults.bit_rate or 0,
+                bit_rate_tolerance=_DEFAULT_BIT_RATE_TOLERANCE,
+            )
+        except ValueError as error:
+            raise InvalidArgumentError(f"The codec {codec.name} does not go with the container: {error}.") from None
+        stream.width, stream.height, stream.pix_fmt = settings.width, settings.height, self._pixel_format
+        context = stream.codec_context
+        # PyAV's default would have x264 cut every picture into slices.
+        context.thread_type, context.thread_count = "AUTO", 0
+        context.flags |= av.codec.context.Flags.frame_duration
+        self._colour.tag(context)
+        return stream
+
+    @property
+    def time_base(self) -> Fraction:
+        """Unit of the times of frames and packets."""
+        return self._settings.time_base
+
+    def open(self) -> dict[str, str]:
+        """Open the encoder; the options that it does not have are the result."""
+        for name, value in self._options.items():
+            check_numeric(self.codec_name, name, value)
+        _be_quiet(self.codec_name, self._options)
+        context = self._stream.codec_context
+        context.options = dict(self._options)
+        try:
+            context.open()
+        except (av.FFmpegError, ValueError) as error:
+            raise self._refusal(error) from error
+        unknown = set(self._settings.named) & set(context.options)
+        if unknown:
+            raise InvalidArgumentError(
+                f"The {self.codec_name} encoder has no option {', '.join(sorted(unknown))}; leave it out, and set "
+                "options of this encoder with extra_options."
+            )
+        self._converter.check()
+        return {name: value for name, value in context.options.items() if name in self._options}
+
+    def _refusal(self, error: Exception) -> Exception:
+        settings = self._settings
+        if self._is_off_grid(self._pixel_format):
+            fitting = [name for name in _pixel_formats(self.codec_name) if not self._is_off_grid(name)]
+            advice = f"pass pixel_format={fitting[0]!r}, or " if fitting else ""
+            return InvalidArgumentError(
+                f"The {self.codec_name} encoder refused frames of height {settings.height} and width "
+                f"{settings.width}: with the pixel format {self._pixel_format}, which keeps one colour for several "
+                f"pixels, sizes must be even. {advice[:1].upper()}{advice[1:]}{'crop' if advice else 'Crop'} or pad "
+                "the frames."
+            )
+        return EncodeError(
+            f"The {self.codec_name} encoder could not be opened ({error_text(error)}) for frames of height "
+            f"{settings.height} and width {settings.width}, pixel format {self._pixel_format}, "
+            f"{settings.frame_rate} frames a second and options {self._options}. It may refuse one of these."
+        )
+
+    def _is_off_grid(self, pixel_format: str) -> bool:
+        """Whether the size is no whole number of chroma samples."""
+        whole = av.VideoFormat(pixel_format, 64, 64)
+        return bool(
+            self._settings.width % (64 // whole.chroma_width()) or self._settings.height % (64 // whole.chroma_height())
+        )
+
+    def encode(self, picture: NDArray[np.uint8], pts: int, duration: int) -> list[Any]:
+        """The packets that come of one more picture.
+
+        Args:
+            picture: RGB, (3, H, W).
+            pts: When it is shown, in units of `time_base`.
+            duration: For how long.
+        """
+        frame = self._converter.frame(picture)
+        frame.pts, frame.duration, frame.time_base = pts, duration, self.time_base
+        packets: list[Any] = self._stream.encode(frame)
+        return packets
+
+    def flush(self) -> list[Any]:
+        """The last packets."""
+        packets: list[Any] = self._stream.encode(None)
+        return packets
+
+
+class RgbConverter:
+    """Turns RGB pictures into frames for an encoder; the pixels depend on nothing but the picture.
+
+    swscale with bicubic filtering, as the ``ffmpeg`` program has it, and one thread.
+    """
+
+    def __init__(self, pixel_format: str, colour: Colour) -> None:
+        self._pixel_format = pixel_format
+        self._colour = colour
+        self._reformatter = VideoReformatter()
+        self._packed: NDArray[np.uint8] | None = None
+
+    def check(self) -> None:
+        """Raise if FFmpeg cannot make this pixel format from RGB."""
+        try:
+            self.frame(np.zeros((3, _PROBE_SIZE, _PROBE_SIZE), np.uint8))
+        except (av.FFmpegError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"FFmpeg cannot convert RGB to the pixel format {self._pixel_format} ({error_text(error)})."
+            ) from error
+
+    def frame(self, picture: NDArray[np.uint8]) -> Any:
+        """A frame of a picture (3, H, W)."""
+        if self._pixel_format == "rgb24":
+            # The encoder may keep the frame for a while: its memory must be its own.
+            frame = av.VideoFrame(picture.shape[2], picture.shape[1], "rgb24")
+            plane: Any = frame.planes[0]
+            lines = np.frombuffer(plane, np.uint8).reshape(picture.shape[1], plane.line_size)
+            _interleave(picture, lines[:, : 3 * picture.shape[2]].reshape(*picture.shape[1:], 3))
+        else:
+            source = av.VideoFrame.from_numpy_buffer(self._interleaved(picture), format="rgb24")
+            frame = self._reformatter.reformat(
+                source,
+                format=self._pixel_format,
+                interpolation=Interpolation.BICUBIC,
+                threads=1,
+                **self._colour.conversion,
+            )
+        self._colour.tag(frame)
+        return frame
+
+    def _interleaved(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """(H, W, 3): the memory of the picture itself if it lies like that, as decoded pictures do."""
+        height, width = picture.shape[1:]
+        view = picture.transpose(1, 2, 0)
+        if view.strides[1:] == (3, 1) and view.strides[0] >= 3 * width:
+            return view
+        if self._packed is None or self._packed.shape != (height, width, 3):
+            self._packed = np.empty((height, width, 3), np.uint8)
+        _interleave(picture, self._packed)
+        return self._packed
+
+
+def _interleave(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
+    if picture.strides[0] == 1:
+        np.copyto(out, picture.transpose(1, 2, 0))
+        return
+    for channel in range(3):  # a third of the time of one transposing copy
+        out[..., channel] = picture[channel]
+
+
+def _encoder(name: str, wanted: str | None, container: str) -> Any:
+    try:
+        codec = av.Codec(name, "w")
+    except (ValueError, av.FFmpegError):
+        if wanted is None:
+            raise InvalidArgumentError(
+                f"The format {container} has no default video codec that can be encoded here; pass codec, or another "
+                "format."
+            ) from None
+        raise InvalidArgumentError(
+            f"Video codec {wanted} not found: FFmpeg has no encoder of this name. libx264, libx265, libvpx-vp9, "
+            "libsvtav1, ffv1 and mpeg4 are some that it has."
+        ) from None
+    if codec.type != "video":
+        raise InvalidArgumentError(f"Video codec {name} not found: it is a codec for {codec.type}.")
+    return codec
+
+
+def _pixel_formats(codec_name: str) -> list[str]:
+    return [pixel_format.name for pixel_format in av.Codec(codec_name, "w").video_formats or ()]
+
+
+def _pixel_format(codec: Any, wanted: str | None) -> str:
+    supported = _pixel_formats(codec.name)
+    if wanted is None:
+        return supported[0] if supported else "yuv420p"
+    try:
+        av.VideoFormat(wanted)
+    except ValueError:
+        raise InvalidArgumentError(f"Unknown pixel format: {wanted}. yuv420p and yuv444p are usual ones.") from None
+    if supported and wanted not in supported:
+        raise InvalidArgumentError(
+            f"Specified pixel format {wanted} is not supported by the {codec.name} encoder. It supports "
+            f"{', '.join(supported)}."
+        )
+    return wanted
+
+
+def _be_quiet(codec_name: str, options: dict[str, str]) -> None:
+    """Keep encoders that write to the terminal by themselves from it."""
+    if codec_name == "libx265":
+        parameters = options.get("x265-params")
+        options["x265-params"] = "log-level=error" + (f":{parameters}" if parameters else "")
+    elif codec_name == "libsvtav1":
+        os.environ.setdefault("SVT_LOG", "1")

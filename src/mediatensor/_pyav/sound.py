@@ -1,0 +1,167 @@
+"""Reading packets and samples of one audio stream."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple
+
+import av
+import av.packet
+import numpy as np
+from numpy.typing import NDArray
+
+from .opening import error_text
+from .packets import PacketReader, UndecodablePacketError
+
+__all__ = ["AudioReader", "SampleForm", "SampleQueue", "has_frame_threads", "set_trimming"]
+
+# What makes a codec refuse damage that its checksums show; the others conceal or skip it as the ffmpeg program does.
+_CHECKED = {"err_detect": "crccheck+explode"}
+_OPTIONS = {"flac": _CHECKED, "wavpack": _CHECKED, "tta": _CHECKED}
+# AC-3 fills what was not coded with noise; with this it depends on the frame alone, not on where decoding began.
+_OPTIONS |= {"ac3": {"cons_noisegen": "1"}, "eac3": {"cons_noisegen": "1"}}
+
+# Full scale of each sample format; unsigned bytes are centred at 128.
+_DTYPES = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "flt": np.float32, "dbl": np.float64}
+_FULL_SCALE = {"u8": 1 << 7, "s16": 1 << 15, "s32": 1 << 31, "s64": 1 << 63}
+
+# Side data of a packet: samples to drop in front and at the end (32 bits each), and why (two bytes).
+_TRIMMING = struct.Struct("<IIBB")
+
+
+class SampleForm(NamedTuple):
+    """What must stay the same for samples to be joined."""
+
+    sample_rate: int
+    layout: str
+    num_channels: int
+
+    @classmethod
+    def of_frame(cls, frame: Any) -> SampleForm:
+        return cls(int(frame.sample_rate), str(frame.layout.name), int(frame.layout.nb_channels))
+
+
+class AudioReader(PacketReader):
+    """An open handle on one audio stream, see `PacketReader`."""
+
+    media_type = "audio"
+
+    def _configure_codec(self, context: Any) -> None:
+        context.thread_count = self._num_threads
+        context.thread_type = "NONE" if self._num_threads == 1 else "FRAME"
+        context.options = dict(_OPTIONS.get(context.name, {}))
+
+    @property
+    def codec_name(self) -> str:
+        """FFmpeg's name of the decoder."""
+        return str(self._context.name)
+
+    def renew_codec(self) -> None:
+        """Decode with a codec that has no past, not even what flushing leaves."""
+        context = av.CodecContext.create(self._context.codec.name, "r")
+        context.extradata = self._context.extradata
+        self._configure_codec(context)
+        self._context = context
+
+    def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
+        """Decode packets that were read already, all after them, and what is then left in the codec.
+
+        Yields:
+            Each packet (``None`` at the end) with its frames, or with why it could not be decoded.
+
+        Raises:
+            ReadError: if the demuxer reports an error.
+        """
+        # One loop: what is called for each of 150,000 packets of an hour adds up to more than decoding them.
+        decode = self._context.decode
+        for packet in chain(packets, iter(self.read_packet, None), (None,)):
+            try:
+                frames = decode(packet)
+            except av.EOFError:
+                continue
+            except (av.FFmpegError, ValueError) as error:
+                yield packet, [], UndecodablePacketError(error_text(error))
+                continue
+            yield packet, frames, None
+
+
+def has_frame_threads(codec_name: str) -> bool:
+    """Whether a decoder can decode several frames at a time."""
+    return bool(av.codec.Codec(codec_name, "r").capabilities & av.codec.Capabilities.frame_threads)
+
+
+def set_trimming(packet: Any, num_at_end: int) -> None:
+    """Have the decoder drop that many samples at the end of a packet's frame, and none in front."""
+    if not num_at_end and not packet.has_sidedata("skip_samples"):
+        return
+    make_side_data: Any = av.packet.PacketSideData  # its type hints know no constructor
+    side_data = make_side_data(av.packet.packet_sidedata_type_from_literal("skip_samples"), _TRIMMING.size)
+    side_data.update(_TRIMMING.pack(0, num_at_end, 0, 0))
+    packet.set_sidedata(side_data)
+
+
+class SampleQueue:
+    """Frames of one form, whose samples leave it in long blocks, as floats of full scale 1.
+
+    Args:
+        first_frame: Has the form of all; it is not queued.
+    """
+
+    def __init__(self, first_frame: Any) -> None:
+        name = first_frame.format.name
+        self._is_planar = bool(first_frame.format.is_planar)
+        kind = name[:-1] if self._is_planar else name
+        self._form = _form(first_frame)
+        self._dtype = _DTYPES[kind]
+        self._full_scale = _FULL_SCALE.get(kind)
+        self._num_channels = int(first_frame.layout.nb_channels)
+        self._fifo = av.AudioFifo()
+        #: How many samples are in the queue.
+        self.length = 0
+
+    def takes(self, frame: Any) -> bool:
+        """Whether a frame is of the queue's form."""
+        return _form(frame) == self._form
+
+    def append(self, frame: Any) -> None:
+        """Queue all samples of a frame."""
+        pts = frame.pts
+        frame.pts = None  # the queue insists on time stamps without gaps, if there are any
+        self._fifo.write(frame)
+        frame.pts = pts
+        self.length += frame.samples
+
+    def copy(self, out: NDArray[np.float32]) -> None:
+        """Move the oldest samples to ``out``, (channels, length)."""
+        frame = self._fifo.read(out.shape[1], partial=True)
+        self.length -= out.shape[1]
+        self.copy_frame(frame, 0, out.shape[1], out)
+
+    def copy_frame(self, frame: Any, first: int, last: int, out: NDArray[np.float32]) -> None:
+        """Write samples ``first`` to ``last`` of a frame that is not queued to ``out``, (channels, last - first)."""
+        planes = frame.planes
+        if self._is_planar:
+            for channel in range(self._num_channels):
+                samples = np.frombuffer(planes[channel], self._dtype, last)
+                _convert(samples[first:], self._full_scale, out[channel])
+            return
+        samples = np.frombuffer(planes[0], self._dtype, last * self._num_channels)
+        _convert(samples[first * self._num_channels :].reshape(-1, self._num_channels).T, self._full_scale, out)
+
+
+def _form(frame: Any) -> tuple[str, int, int]:
+    return frame.format.name, frame.sample_rate, frame.layout.nb_channels
+
+
+def _convert(samples: NDArray[Any], full_scale: int | None, out: NDArray[np.float32]) -> None:
+    if full_scale is None:
+        out[...] = samples
+    elif samples.dtype == np.int16:
+        np.multiply(samples, np.float32(1 / full_scale), out=out)
+    else:
+        out[...] = samples
+        if samples.dtype == np.uint8:
+            out -= 128
+        out *= np.float32(1 / full_scale)

@@ -1,0 +1,177 @@
+"""What is in a video stream, as plain values: what its header says, and what a scan of its packets finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from statistics import median
+
+from .._pyav import StreamFacts as HeaderFacts
+from ..decoders import VideoDecoder
+from ..errors import DecodeError
+from ._drawing import display_size
+
+__all__ = ["Timing", "VideoFacts", "describe_timing", "gop_lengths", "is_constant_frame_rate", "video_facts"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What the frames' times and key frames say; see `describe_timing`."""
+
+    is_constant_frame_rate: bool | None
+    min_frame_step_seconds: float | None
+    max_frame_step_seconds: float | None
+    num_key_frames: int
+    gop_length_min: int | None
+    gop_length_median: float | None
+    gop_length_max: int | None
+
+
+@dataclass(frozen=True)
+class VideoFacts:
+    """The chosen video stream, as ``--json`` prints it."""
+
+    stream_index: int
+    codec: str | None = None
+    profile: str | None = None
+    pixel_format: str | None = None
+    width: int | None = None
+    height: int | None = None
+    stored_width: int | None = None
+    stored_height: int | None = None
+    display_width: int | None = None
+    display_height: int | None = None
+    pixel_aspect_ratio: Fraction | None = None
+    rotation: float | None = None
+    color_primaries: str | None = None
+    color_transfer: str | None = None
+    color_space: str | None = None
+    color_range: str | None = None
+    scanned: bool = False
+    num_frames: int | None = None
+    average_fps: float | None = None
+    is_constant_frame_rate: bool | None = None
+    min_frame_step_seconds: float | None = None
+    max_frame_step_seconds: float | None = None
+    num_key_frames: int | None = None
+    gop_length_min: int | None = None
+    gop_length_median: float | None = None
+    gop_length_max: int | None = None
+    begin_seconds: float | None = None
+    end_seconds: float | None = None
+    duration_seconds: float | None = None
+    anomalies: tuple[str, ...] = ()
+
+
+def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
+    """Whether the frames follow each other at one rate, or ``None`` if they are too few to tell.
+
+    Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps come out as, say,
+    33, 33 and 34 ms. The frames are at a constant rate if each lies within one tick of its place on the straight
+    line from the first to the last. A clock that ticks about once a frame rounds nothing: there a step of two
+    ticks is a frame that is missing, so the steps must be equal.
+
+    Args:
+        pts_seconds: Ascending presentation times in seconds.
+        tick_seconds: The unit in which the container stores times, in seconds; 0 if it is exact.
+
+    Example:
+        >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
+        True
+        >>> is_constant_frame_rate([0.0, 0.033, 0.1, 0.133], tick_seconds=0.001)
+        False
+    """
+    intervals = len(pts_seconds) - 1
+    if intervals < 2:
+        return None
+    begin, step = pts_seconds[0], (pts_seconds[-1] - pts_seconds[0]) / intervals
+    if step <= 0:
+        return False
+    tolerance = tick_seconds if step >= 2 * tick_seconds else 0.0
+    tolerance += 1e-6 * max(step, 1e-6)  # the times are doubles
+    return all(abs(begin + i * step - pts) <= tolerance for i, pts in enumerate(pts_seconds))
+
+
+def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
+    """The number of frames from each key frame to the next, the last one to the end of the stream.
+
+    >>> gop_lengths([0, 48, 96], 100)
+    [48, 48, 4]
+    """
+    ends = [*key_frame_indices[1:], num_frames]
+    return [end - start for start, end in zip(key_frame_indices, ends, strict=True)] if key_frame_indices else []
+
+
+def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float) -> Timing:
+    """Frame rate and key frames of a stream whose frames have these times, in presentation order."""
+    steps = [after - before for before, after in pairwise(pts_seconds)]
+    lengths = gop_lengths(key_frame_indices, len(pts_seconds))
+    return Timing(
+        is_constant_frame_rate=is_constant_frame_rate(pts_seconds, tick_seconds),
+        min_frame_step_seconds=min(steps, default=None),
+        max_frame_step_seconds=max(steps, default=None),
+        num_key_frames=len(key_frame_indices),
+        gop_length_min=min(lengths, default=None),
+        gop_length_median=median(lengths) if lengths else None,
+        gop_length_max=max(lengths, default=None),
+    )
+
+
+def video_facts(file: str, header: HeaderFacts, *, scan: bool) -> VideoFacts:
+    """What the header says of a video stream and, with ``scan``, what its packets and first frame say.
+
+    Raises:
+        MediaTensorError: if the stream is to be scanned and cannot be decoded.
+    """
+    facts = VideoFacts(
+        stream_index=header.index,
+        codec=header.codec,
+        profile=header.profile,
+        pixel_format=header.pixel_format,
+        stored_width=header.width,
+        stored_height=header.height,
+        pixel_aspect_ratio=header.pixel_aspect_ratio,
+        color_primaries=header.color_primaries,
+        color_transfer=header.color_transfer_characteristic,
+        color_space=header.color_space,
+        color_range=header.color_range,
+        num_frames=header.num_frames,
+        average_fps=float(header.frame_rate) if header.frame_rate else None,
+        begin_seconds=header.start_seconds,
+        duration_seconds=header.duration_seconds,
+    )
+    if not scan:
+        return facts
+    with VideoDecoder(file, stream_index=header.index) as decoder:
+        anomalies = _first_contact(decoder)
+        metadata, index = decoder.metadata, decoder.frame_index
+        size = (metadata.width or 1, metadata.height or 1)  # known, for a frame was decoded
+        displayed = display_size(*size, metadata.pixel_aspect_ratio, metadata.rotation)
+        timing = describe_timing(index.pts_seconds.tolist(), index.key_frame_indices.tolist(), float(index.time_base))
+        return replace(
+            facts,
+            width=size[0],
+            height=size[1],
+            display_width=displayed[0],
+            display_height=displayed[1],
+            rotation=metadata.rotation,
+            scanned=True,
+            num_frames=len(decoder),
+            average_fps=metadata.average_fps,
+            begin_seconds=metadata.begin_stream_seconds,
+            end_seconds=metadata.end_stream_seconds,
+            duration_seconds=metadata.duration_seconds,
+            anomalies=tuple(index.anomalies) + anomalies,
+            **vars(timing),
+        )
+
+
+def _first_contact(decoder: VideoDecoder) -> tuple[str, ...]:
+    """Decode one frame, for packets alone do not show that a stream is encrypted or its codec's data lost."""
+    try:
+        decoder.get_frame_at(0)
+    except DecodeError as failure:
+        return (f"the first frame does not decode: {failure}",)
+    return ()

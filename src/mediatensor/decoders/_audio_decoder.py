@@ -1,0 +1,371 @@
+"""`AudioDecoder`: the samples of a stream of sound as tensors."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._pyav import MAX_CHANNELS
+from .._source import make_source
+from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
+from ..frames import AudioSamples
+from ._arguments import check_num_threads
+from ._audio_access import is_exact_after_pre_roll
+from ._audio_assembly import OutputForm, input_range, joined
+from ._audio_handles import AudioHandle, AudioHandleSpec
+from ._audio_metadata import AudioStreamMetadata, audio_stream_metadata
+from ._audio_ranges import check_range, check_ranges, no_samples_error, sample_range
+from ._audio_stream import AudioStream, UnsteadyTimesError
+from ._handle_pool import HandlePool
+
+__all__ = ["AudioDecoder"]
+
+_MAX_SAMPLE_RATE = 1_536_000
+
+# Ranges that lie closer together than this are decoded in one go: seeking and its pre-roll cost as much.
+_MAX_SECONDS_DECODED_THROUGH = 0.25
+
+# How far a header that states the length is believed when memory is set aside: ten hours at 48 kHz.
+_MAX_EXPECTED_SAMPLES = 36_000 * 48_000
+
+
+class AudioDecoder:
+    """Decodes the samples of an audio stream, of an audio file or of a video, to float32 in [-1, 1].
+
+    **A range of time gives the samples that a decode of the whole stream has there.** Sample k is played at the time of
+    the first sample plus k / sample rate; an encoder's delay and padding are not part of the sound. A range begins and
+    ends at the nearest sample, halves up, so that ranges that meet have no gap and no overlap, also when they are
+    resampled. The samples are the same bits for PCM, FLAC, ALAC, WavPack, MP3, Vorbis and AC-3. Decoders of AAC,
+    Opus and others remember more than can be caught up with: they start early enough that what differs is inaudible
+    (AAC makes up other noise where it was told to). A range always gives the same bits, whatever was decoded before it.
+
+    Where a container rounds times (Matroska to milliseconds), the sample is found from where the codec's frames can
+    begin. Time stamps that leave gaps or jump are followed: the samples of a range are those whose times lie in it.
+
+    A range costs its own length and a short lead-in, not a scan, in every format that FFmpeg can seek in; MPEG program
+    streams, compressed WAV and FLAC in Ogg are decoded from the beginning.
+
+    A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads
+    at a time: every call works on a handle of its own, opened when it is needed. It keeps the file open; `close` it
+    or use it in a ``with`` statement to release the file early.
+
+    Args:
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as 1-D contiguous uint8
+            tensor, or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which stays open and
+            yours. URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
+        stream_index: Index of the audio stream among all streams; by default the one FFmpeg thinks best.
+        sample_rate: Samples per second of the result; ``None`` for the stream's own. FFmpeg's resampler converts.
+        num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes up or down to its default
+            layout for that number.
+        num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). ``None`` takes for
+            long ranges what the process's budget (`mediatensor.set_num_threads`) has left, and 1 inside a DataLoader
+            worker; 0 lets FFmpeg decide.
+
+    Attributes:
+        metadata: What is known of the stream: rate and channels are its own, before any conversion.
+        stream_index: Index of the stream.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be read.
+        StreamError: if there is no such audio stream.
+        InvalidArgumentError: if another argument is not accepted.
+
+    Example:
+        >>> decoder = AudioDecoder("speech.m4a", sample_rate=16_000, num_channels=1)  # doctest: +SKIP
+        >>> decoder.get_samples_played_in_range(10.0, 12.5).data.shape  # doctest: +SKIP
+        torch.Size([1, 40000])
+    """
+
+    def __init__(
+        self,
+        source: object,
+        *,
+        stream_index: int | None = None,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        num_ffmpeg_threads: int | None = None,
+    ) -> None:
+        _check_form(sample_rate, num_channels)
+        check_num_threads(num_ffmpeg_threads)
+        self._sample_rate = sample_rate
+        self._num_channels = num_channels
+        self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
+        with self._pool.borrow() as handle:
+            self.metadata: AudioStreamMetadata = _described(handle.stream)
+        self.stream_index: int = self.metadata.stream_index
+        self._spec = replace(self._spec, stream_index=self.stream_index)
+
+    _spec: AudioHandleSpec
+    _pool: HandlePool[AudioHandle]
+
+    def _use(self, spec: AudioHandleSpec) -> None:
+        self._spec = spec
+        self._pool = HandlePool(spec.open)
+
+    def get_all_samples(self) -> AudioSamples:
+        """All samples of the stream.
+
+        Returns:
+            float32 samples of shape (channels, samples) with the time of the first one.
+
+        Raises:
+            DecodeError: if the stream is damaged.
+            StreamError: if nothing in it can be decoded.
+
+        Example:
+            >>> data, pts_seconds, duration_seconds, sample_rate = decoder.get_all_samples()  # doctest: +SKIP
+        """
+        with self._pool.borrow() as handle:
+            return self._samples(handle, None, None)
+
+    def get_samples_played_in_range(
+        self, start_seconds: float = 0.0, stop_seconds: float | None = None
+    ) -> AudioSamples:
+        """The samples that are played in the half-open range [start, stop).
+
+        Args:
+            start_seconds: Where the range begins. May lie before the first sample, whose time is then that of the
+                result.
+            stop_seconds: Where it ends; ``None``, or a time behind the end, for the end of the stream.
+
+        Returns:
+            float32 samples of shape (channels, samples); no samples if start equals stop.
+
+        Raises:
+            InvalidArgumentError: if start > stop.
+            OutOfRangeError: if the range lies behind the end of the stream.
+            DecodeError: if the range is damaged.
+
+        Example:
+            >>> decoder.get_samples_played_in_range(2.0, 2.5).duration_seconds  # doctest: +SKIP
+            0.5
+        """
+        check_range(start_seconds, stop_seconds)
+        with self._pool.borrow() as handle:
+            return self._samples(handle, start_seconds, stop_seconds)
+
+    def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
+        """The samples of several ranges, in the order of the ranges.
+
+        Ranges are decoded in the order of time, those that touch or overlap in one go where that gives the same bits.
+
+        Args:
+            ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
+
+        Returns:
+            One `AudioSamples` for each range; each has memory of its own.
+
+        Raises:
+            InvalidArgumentError: if a pair is none, or its start > stop.
+            OutOfRangeError, DecodeError: as for a single range.
+
+        Example:
+            >>> speaker_turns = [(0.0, 3.2), (7.5, 9.1)]
+            >>> turns = decoder.get_samples_played_in_ranges(speaker_turns)  # doctest: +SKIP
+        """
+        checked = check_ranges(ranges)
+        results: dict[int, AudioSamples] = {}
+        with self._pool.borrow() as handle:
+            max_distance = _MAX_SECONDS_DECODED_THROUGH if is_exact_after_pre_roll(handle.stream.codec) else -1.0
+            for group in _groups(checked, max_distance):
+                if len(group) == 1:
+                    results[group[0]] = self._samples(handle, *checked[group[0]])
+                else:
+                    results |= self._samples_of_group(handle, {number: checked[number] for number in group})
+        return [results[number] for number in range(len(checked))]
+
+    def chunks(
+        self,
+        seconds: float = 30.0,
+        overlap_seconds: float = 0.0,
+        *,
+        sample_rate: int | None = 16_000,
+        num_channels: int | None = 1,
+        pad_last: bool = False,
+    ) -> Iterator[AudioSamples]:
+        """The stream in pieces of equal length, as models of speech take it; 16 kHz mono by default.
+
+        Chunk k begins at begin + k * (seconds - overlap_seconds). The last one is that which reaches the end of the
+        stream. Only one chunk is in memory at a time. Where time stamps leave a gap a chunk is shorter, or left out.
+
+        Args:
+            seconds: Length of a chunk.
+            overlap_seconds: How much of a chunk the next one repeats; at least 0 and less than ``seconds``.
+            sample_rate: Samples per second; ``None`` for the stream's own.
+            num_channels: Channels; ``None`` for the stream's own.
+            pad_last: Fill up the last chunk, or one with a gap, with silence behind the sound. Its
+                ``duration_seconds`` still says how much is sound.
+
+        Yields:
+            float32 samples of shape (channels, samples), with their start times.
+
+        Raises:
+            InvalidArgumentError: if a length is not accepted.
+
+        Example:
+            >>> for chunk in decoder.chunks(seconds=30):  # doctest: +SKIP
+            ...     text = model(chunk.data)
+        """
+        if not seconds > 0:
+            raise InvalidArgumentError(f"seconds = {seconds} must be greater than 0.")
+        if not 0 <= overlap_seconds < seconds:
+            raise InvalidArgumentError(
+                f"overlap_seconds = {overlap_seconds} must be at least 0 and less than seconds ({seconds})."
+            )
+        _check_form(sample_rate, num_channels)
+        return self._chunks(seconds, seconds - overlap_seconds, sample_rate, num_channels, pad_last=pad_last)
+
+    def close(self) -> None:
+        """Close the file. Calls after it raise `ClosedError`; calls in progress finish."""
+        self._pool.close()
+
+    def _output_form(self, handle: AudioHandle) -> OutputForm:
+        form = handle.stream.form
+        return OutputForm(self._sample_rate or form.sample_rate, self._num_channels or form.num_channels)
+
+    def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
+        """The samples of a range; ``None`` stands for the beginning and the end of the stream."""
+        begin, output = handle.stream.begin_seconds, self._output_form(handle)
+        first, last = sample_range(begin if start is None else start, stop, begin, output.sample_rate)
+        if first == last:
+            data = torch.empty((output.num_channels, 0))
+        else:
+            data = self._decode(handle, output, None if start is None else first, last)
+            if data.shape[1] == 0 and start is not None and handle.stream.is_at_end:
+                raise no_samples_error(start, stop, self.metadata.end_stream_seconds)
+        pts_seconds = begin if start is None else max(begin, start)
+        return AudioSamples(data, pts_seconds, data.shape[1] / output.sample_rate, output.sample_rate)
+
+    def _decode(self, handle: AudioHandle, output: OutputForm, first: int | None, last: int | None) -> Tensor:
+        """Samples [first, last) of the output; ``None`` stands for everything on that side."""
+        rate = handle.stream.form.sample_rate
+        start, stop = input_range(first or 0, last, rate, output.sample_rate)
+        if stop is None:
+            expected = min(math.ceil((self.metadata.duration_seconds or 0.0) * rate), _MAX_EXPECTED_SAMPLES) - start
+            handle.prepare_for(None if first is None else expected / rate)
+        else:
+            expected = stop - start
+            handle.prepare_for(expected / rate)
+        while True:
+            pieces = handle.stream.pieces(None if first is None else start, stop)
+            try:
+                return joined(pieces, output, rate, first or 0, last, expected)
+            except UnsteadyTimesError:
+                continue  # from the beginning this time, which needs no time stamps
+
+    def _samples_of_group(
+        self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
+    ) -> dict[int, AudioSamples]:
+        """The samples of ranges that lie close together, cut out of one that has them all."""
+        begin, rate = handle.stream.begin_seconds, self._output_form(handle).sample_rate
+        bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
+        start = min(start for start, _ in ranges.values())
+        stop = (
+            None if any(last is None for _, last in bounds.values()) else max(stop or 0 for _, stop in ranges.values())
+        )
+        whole = self._samples(handle, start, stop)
+        origin = min(first for first, _ in bounds.values())
+        lasts = [last for _, last in bounds.values() if last is not None]
+        if len(lasts) < len(bounds) or whole.data.shape[1] != max(lasts) - origin:
+            # The stream ends in the group, or time leaps: then numbers of samples do not tell where they are played.
+            return {number: self._samples(handle, *ranges[number]) for number in ranges}
+        samples = {}
+        for number, (first, last) in bounds.items():
+            data = whole.data[:, first - origin : None if last is None else last - origin].clone()
+            samples[number] = AudioSamples(data, max(begin, ranges[number][0]), data.shape[1] / rate, rate)
+        return samples
+
+    def _chunks(
+        self, seconds: float, step: float, sample_rate: int | None, num_channels: int | None, *, pad_last: bool
+    ) -> Iterator[AudioSamples]:
+        decoder = copy.copy(self)
+        decoder._sample_rate, decoder._num_channels = sample_rate, num_channels
+        with decoder:
+            begin = decoder.metadata.begin_stream_seconds
+            for number in count():
+                start = begin + number * step
+                with decoder._pool.borrow() as handle:
+                    try:
+                        chunk = decoder._samples(handle, start, start + seconds)
+                    except OutOfRangeError:  # the one before ended with the stream
+                        return
+                    is_last = handle.stream.is_at_end
+                first, last = sample_range(start, start + seconds, begin, chunk.sample_rate)
+                length = chunk.data.shape[1]
+                missing = (last or 0) - first - length
+                if is_last and number > 0 and length <= round((seconds - step) * chunk.sample_rate):
+                    return  # nothing but what the chunk before has, too
+                if missing > 0 and pad_last:
+                    chunk.data = torch.nn.functional.pad(chunk.data, (0, missing))
+                if length:
+                    yield chunk
+                if is_last:
+                    return
+
+    def __enter__(self) -> AudioDecoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"AudioDecoder({self._spec.source.describe()!r}, stream_index={self.stream_index})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Handles belong to a process.
+        return {name: value for name, value in self.__dict__.items() if name != "_pool"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._use(self._spec)
+
+
+def _described(stream: AudioStream) -> AudioStreamMetadata:
+    reader = stream.reader
+    facts = reader.facts()
+    begin, delay = facts.start_seconds or 0.0, 0.0
+    with suppress(StreamError):  # nothing can be decoded, which is for those to say who want samples
+        begin, delay = stream.begin_seconds, stream.delay_seconds
+    return audio_stream_metadata(facts, reader.container_facts(), begin, delay)
+
+
+def _check_form(sample_rate: int | None, num_channels: int | None) -> None:
+    if sample_rate is not None and not (isinstance(sample_rate, int) and 0 < sample_rate <= _MAX_SAMPLE_RATE):
+        raise InvalidArgumentError(
+            f"sample_rate must be > 0 and at most {_MAX_SAMPLE_RATE}, in samples per second, or None for the "
+            f"stream's own (got {sample_rate!r})."
+        )
+    if num_channels is not None and not (isinstance(num_channels, int) and 0 < num_channels <= MAX_CHANNELS):
+        raise InvalidArgumentError(
+            f"num_channels must be > 0 and at most {MAX_CHANNELS}, or None for the stream's own (got {num_channels!r})."
+        )
+
+
+def _groups(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
+    """Numbers of ranges to decode in one go, in the order of time. A negative distance keeps each by itself.
+
+    >>> _groups([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
+    [[1, 2], [0, 3]]
+    """
+    groups: list[list[int]] = []
+    reached = -math.inf
+    for number in sorted(range(len(ranges)), key=lambda number: ranges[number][0]):
+        start, stop = ranges[number]
+        if groups and max_distance >= 0 and start <= reached + max_distance and stop != start:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+            reached = -math.inf
+        reached = max(reached, math.inf if stop is None else stop)
+    return groups

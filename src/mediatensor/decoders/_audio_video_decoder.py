@@ -1,0 +1,214 @@
+"""`AudioVideoDecoder`: the frames and the samples of the same time."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Literal, TypedDict, Unpack
+
+import torch
+
+from .._source import make_source
+from ..errors import InvalidArgumentError
+from ..frames import AudioSamples, AudioVideoClip
+from ._audio_decoder import AudioDecoder
+from ._audio_video_sound import SampleGrid, existing_samples, sample_grid, with_silence
+from ._call import ErrorPolicy
+from ._frame_index import FrameIndex
+from ._pixel_writer import SizeChangePolicy
+from ._video_decoder import VideoDecoder
+
+__all__ = ["AudioVideoDecoder"]
+
+
+class _VideoOptions(TypedDict, total=False):
+    """What `VideoDecoder` alone takes."""
+
+    dimension_order: Literal["NCHW", "NHWC"]
+    device: str | torch.device | None
+    seek_mode: Literal["exact", "approximate"]
+    transforms: Sequence[object] | None
+    output_dtype: torch.dtype | Literal["auto"]
+    custom_frame_mappings: Any
+    frame_index: FrameIndex | str | os.PathLike[str] | None
+    on_error: ErrorPolicy
+    on_size_change: SizeChangePolicy
+
+
+class AudioVideoDecoder:
+    """Decodes the frames and the samples of the same range of time.
+
+    It is a `VideoDecoder` and an `AudioDecoder` on one source, and what puts their answers side by side. The frames of
+    a range are those that `VideoDecoder.get_frames_played_in_range` gives. The samples cover the range from its start
+    to its stop whatever the file holds: where the sound begins later or ends earlier than the pictures, or has a gap,
+    silence stands in, and the clip says where. So the sound of a frame begins at sample
+    ``(frame.pts_seconds - start_seconds) * sample_rate``::
+
+        pictures      |----0----|----1----|----2----|----3----|
+        sound                |~~~~~~~~~~~~~~~~~~~~~~~~~~~|
+        range            [--------------------------------------)
+        frames        |----0----|----1----|----2----|----3----|
+        samples          |...|~~~~~~~~~~~~~~~~~~~~~~~~~~~|......|    . is silence
+
+    Each end of a range falls on the sample nearest to it, so that samples of ranges that meet join without a gap or an
+    overlap.
+
+    A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads at a
+    time. `close` it or use it in a ``with`` statement to release the files early.
+
+    Args:
+        source: As of `VideoDecoder`. A file object serves both decoders.
+        video_stream_index: Index of the video stream among all streams; by default the one FFmpeg thinks best.
+        audio_stream_index: Index of the audio stream among all streams; by default the one FFmpeg thinks best.
+        sample_rate: Samples per second to resample the sound to; by default those of the stream.
+        num_channels: Number of channels to mix the sound to; by default those of the stream.
+        num_ffmpeg_threads: Codec threads, as of the two decoders.
+        video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``seek_mode``,
+            ``transforms``, ``output_dtype``, ``custom_frame_mappings``, ``frame_index``, ``on_error``,
+            ``on_size_change``.
+
+    Attributes:
+        video: The `VideoDecoder`.
+        audio: The `AudioDecoder`.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
+        StreamError: if there is no such video stream or no such audio stream.
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> decoder = AudioVideoDecoder("video.mp4", sample_rate=16_000, num_channels=1)  # doctest: +SKIP
+        >>> frames, samples = decoder.get_played_in_range(10.0, 12.0)  # doctest: +SKIP
+        >>> frames.data.shape, samples.data.shape  # doctest: +SKIP
+        (torch.Size([50, 3, 720, 1280]), torch.Size([1, 32000]))
+    """
+
+    def __init__(
+        self,
+        source: object,
+        *,
+        video_stream_index: int | None = None,
+        audio_stream_index: int | None = None,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        num_ffmpeg_threads: int | None = None,
+        **video_options: Unpack[_VideoOptions],
+    ) -> None:
+        self._source = make_source(source)
+        self.video = VideoDecoder(
+            self._source, stream_index=video_stream_index, num_ffmpeg_threads=num_ffmpeg_threads, **video_options
+        )
+        try:
+            self.audio = AudioDecoder(
+                self._source,
+                stream_index=audio_stream_index,
+                sample_rate=sample_rate,
+                num_channels=num_channels,
+                num_ffmpeg_threads=num_ffmpeg_threads,
+            )
+        except BaseException:
+            self.video.close()
+            raise
+
+    @cached_property
+    def _grid(self) -> SampleGrid:
+        return sample_grid(self.audio)
+
+    def get_played_in_range(
+        self, start_seconds: float | None = None, stop_seconds: float | None = None, fps: float | None = None
+    ) -> AudioVideoClip:
+        """The frames that are shown and the samples that are heard within [start_seconds, stop_seconds).
+
+        Args:
+            start_seconds: In [begin, end) of the video; ``None`` is its begin.
+            stop_seconds: From ``start_seconds`` (an empty clip) to the end of the video; ``None`` is its end.
+            fps: Frames per second to resample the frames to.
+
+        Returns:
+            The frames as of `VideoDecoder.get_frames_played_in_range`: the first is the one shown at
+            ``start_seconds``, even if it started before. The samples begin at ``start_seconds`` and last for the
+            whole range.
+
+        Raises:
+            OutOfRangeError: if a time lies outside of the video.
+            InvalidArgumentError: if start > stop, or ``fps`` is not positive.
+            DecodeError: if something cannot be decoded.
+
+        Example:
+            >>> clip = decoder.get_played_in_range(10.0, 12.0, fps=10)  # doctest: +SKIP
+            >>> len(clip.frames), clip.samples.duration_seconds, clip.silent_spans  # doctest: +SKIP
+            (20, 2.0, ())
+        """
+        (clip,) = self.get_played_in_ranges([(start_seconds, stop_seconds)], fps)
+        return clip
+
+    def get_played_in_ranges(
+        self, ranges: Iterable[tuple[float | None, float | None]], fps: float | None = None
+    ) -> list[AudioVideoClip]:
+        """The clips of several ranges, in the order asked for.
+
+        Args:
+            ranges: Pairs (start, stop) in seconds, each as of `get_played_in_range`.
+            fps: Frames per second to resample the frames to.
+
+        Raises:
+            OutOfRangeError, InvalidArgumentError, DecodeError: as of `get_played_in_range`.
+
+        Example:
+            >>> clips = decoder.get_played_in_ranges([(0.0, 1.0), (30.0, 31.0)])  # doctest: +SKIP
+            >>> [clip.samples.pts_seconds for clip in clips]  # doctest: +SKIP
+            [0.0, 30.0]
+        """
+        times = [self._times_of(pair) for pair in ranges]
+        frames = [self.video.get_frames_played_in_range(start, stop, fps) for start, stop in times]
+        clips = zip(frames, self._sound(times), strict=True)
+        return [AudioVideoClip(batch, samples, silent_spans) for batch, (samples, silent_spans) in clips]
+
+    def _times_of(self, pair: tuple[float | None, float | None]) -> tuple[float, float]:
+        try:
+            start, stop = pair
+            begin, end = self.video._frames.span_seconds
+            return begin if start is None else float(start), end if stop is None else float(stop)
+        except (TypeError, ValueError):
+            raise InvalidArgumentError(
+                f"A range must be a pair of seconds, (start, stop), where None is an end of the video (got {pair!r})."
+            ) from None
+
+    def _sound(
+        self, times: Sequence[tuple[float, float]]
+    ) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
+        """The samples of each range, and which parts of them are silence for want of sound."""
+        grid = self._grid
+        spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
+        pieces = existing_samples(self.audio, grid, [(max(0, first), max(0, last)) for first, last in spans])
+        for (start, _), (first, last), piece in zip(times, spans, pieces, strict=True):
+            data, silent_spans = with_silence(self.audio, grid, first, last, piece)
+            yield AudioSamples(data, start, (last - first) / grid.sample_rate, grid.sample_rate), silent_spans
+
+    # Life of the object
+
+    def close(self) -> None:
+        """Release the files. Decoding afterwards raises `ClosedError`."""
+        self.video.close()
+        self.audio.close()
+
+    def __copy__(self) -> AudioVideoDecoder:
+        """A decoder of the same source, with handles of its own."""
+        return copy.deepcopy(self, {id(self._source): self._source})
+
+    def __enter__(self) -> AudioVideoDecoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"AudioVideoDecoder({self._source.describe()!r}, video_stream_index={self.video.stream_index}, "
+            f"audio_stream_index={self.audio.stream_index})"
+        )

@@ -1,0 +1,99 @@
+"""What a whole file is: its streams, tags and chapters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .._pyav import ContainerFacts, read_container_facts
+from .._source import make_source
+from ._metadata import Printed, StreamMetadata, stream_header_metadata
+
+__all__ = ["Chapter", "ContainerMetadata", "container_metadata", "get_container_metadata"]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A named part of a file.
+
+    Attributes:
+        start_seconds: Where it begins.
+        end_seconds: Where it ends.
+        title: Its title, if it has one.
+        tags: All that the container says of it in words, the title included.
+    """
+
+    start_seconds: float
+    end_seconds: float
+    title: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(repr=False)
+class ContainerMetadata(Printed):
+    """What the headers of a container say.
+
+    Attributes:
+        duration_seconds_from_header: Duration in seconds.
+        bit_rate_from_header: Bits per second of the whole file.
+        best_video_stream_index: The video stream that is decoded by default; ``None`` if there is none.
+        best_audio_stream_index: The same for audio.
+        streams: One entry a stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata`,
+            `SubtitleStreamHeaderMetadata` or `StreamMetadata`.
+        format_name: FFmpeg's name of the container format.
+        tags: What the file says of itself in words, such as ``{"title": "Lesson 1"}``; the names are the container's.
+            At most 256, of at most 65,536 characters each. Bytes that are not Unicode are replaced by U+FFFD.
+        chapters: In the order of the file, at most 10,000.
+        best_subtitle_stream_index: The subtitles that `SubtitleDecoder` reads by default: text before pictures,
+            then those that are marked as default.
+    """
+
+    duration_seconds_from_header: float | None
+    bit_rate_from_header: float | None
+    best_video_stream_index: int | None
+    best_audio_stream_index: int | None
+    streams: list[StreamMetadata]
+    format_name: str
+    tags: dict[str, str] = field(default_factory=dict)
+    chapters: tuple[Chapter, ...] = ()
+    best_subtitle_stream_index: int | None = None
+
+
+def get_container_metadata(source: object) -> ContainerMetadata:
+    """Read the headers of a file: nothing is scanned and nothing decoded.
+
+    Args:
+        source: Whatever `VideoDecoder` takes.
+
+    Raises:
+        OpenError, SourceNotFoundError, SourceTypeError: if the source cannot be opened.
+
+    Example:
+        >>> metadata = get_container_metadata("video.mp4")  # doctest: +SKIP
+        >>> metadata.streams[metadata.best_video_stream_index].codec  # doctest: +SKIP
+        'h264'
+        >>> metadata.tags.get("title"), [chapter.title for chapter in metadata.chapters]  # doctest: +SKIP
+        ('Lesson 1', ['Opening', 'Part two'])
+    """
+    return container_metadata(read_container_facts(make_source(source)))
+
+
+def container_metadata(facts: ContainerFacts) -> ContainerMetadata:
+    """`ContainerMetadata` of a container that was opened."""
+    return ContainerMetadata(
+        duration_seconds_from_header=facts.duration_seconds,
+        bit_rate_from_header=facts.bit_rate,
+        best_video_stream_index=facts.best_video_stream_index,
+        best_audio_stream_index=facts.best_audio_stream_index,
+        streams=[stream_header_metadata(stream) for stream in facts.streams],
+        format_name=facts.format_name,
+        tags=dict(facts.tags),
+        chapters=tuple(
+            Chapter(chapter.start_seconds, chapter.end_seconds, _title(chapter.tags), dict(chapter.tags))
+            for chapter in facts.chapters
+        ),
+        best_subtitle_stream_index=facts.best_subtitle_stream_index,
+    )
+
+
+def _title(tags: dict[str, str]) -> str | None:
+    return next((value for name, value in tags.items() if name.lower() == "title"), None)

@@ -1,0 +1,273 @@
+"""The public functions that decode images."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._threads import lease_threads, working
+from ..errors import InvalidArgumentError
+from ._arguments import check_device
+from ._image_bytes import read_bytes
+from ._image_decoding import MAX_PIXELS, decode
+from ._image_modes import ImageReadMode, check_mode, check_output_dtype
+from ._lanes import run_in_lanes
+
+__all__ = [
+    "decode_avif",
+    "decode_gif",
+    "decode_heic",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
+    "decode_webp",
+]
+
+Mode = str | ImageReadMode
+OutputDtype = torch.dtype | str
+
+
+def decode_image(
+    source: Any,
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Any:
+    """Decode an image file of whichever format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
+
+    The format is told by how the file begins, not by its name. Pictures are turned upright as EXIF data (AVIF and
+    HEIC: the file itself) says. The pictures of an animation are those that are shown, each drawn on what the ones
+    before it left. Colour profiles are not applied. A file that is cut or visibly damaged raises; JPEG, WebP and AVIF
+    have no checksums, so that changed bytes within them may go unnoticed.
+
+    Args:
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, the same as a
+            1-D uint8 tensor on the CPU, or a binary file object, which is read from its beginning. A list or tuple of
+            these is decoded side by side, within the thread budget of the process.
+        mode: Which channels the result has, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA",
+            "RGB_ALPHA" (or "RGBA") or "UNCHANGED"; in any case.
+        output_dtype: ``torch.uint8`` (of 16 bits v, round(v / 257)), ``torch.uint16`` (of 8 bits v, 257 v), or "auto"
+            for what the file has: uint16 for PNG and HEIC with more than 8 bits a sample, else uint8.
+        device: "cpu", or ``None`` for torch's default device, which must be that.
+        max_pixels: Files whose pictures have more pixels are refused before they are decoded, as are animations whose
+            result would take more than 16 bytes for each of ``max_pixels``. The default, 178,956,970, is that of
+            Pillow, whose own setting is left as it is; ``None`` sets no limit.
+
+    Returns:
+        A contiguous tensor (C, H, W); (N, C, H, W) if the file has several pictures. For a list or tuple of sources a
+        list of tensors, in order.
+
+    Raises:
+        OpenError: if the source is no image of a known format, its headers make no sense, or it is beyond a limit.
+        DecodeError: if it is damaged or incomplete.
+        SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
+        InvalidArgumentError: if another argument has a value that is not accepted.
+        MissingDependencyError: if a package for the format is missing.
+
+    Example:
+        >>> from mediatensor.encoders import PngEncoder
+        >>> file = PngEncoder(torch.zeros(3, 4, 6, dtype=torch.uint8)).to_tensor()
+        >>> decode_image(file).shape
+        torch.Size([3, 4, 6])
+        >>> [image.shape for image in decode_image([file, file], mode="gray")]
+        [torch.Size([1, 4, 6]), torch.Size([1, 4, 6])]
+    """
+    return _decode(None, source, mode, output_dtype, device, max_pixels)
+
+
+def decode_jpeg(
+    source: Any,
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Any:
+    """Decode a JPEG file, turned upright as its EXIF data says; of a file of several pictures (MPO) the first.
+
+    Args:
+        source, mode, output_dtype, device, max_pixels: As `decode_image`. With mode "UNCHANGED", CMYK gives four
+            channels of ink.
+
+    Returns:
+        A tensor (C, H, W); for a list or tuple of sources a list of tensors.
+
+    Raises:
+        OpenError: if it is no JPEG file; else as `decode_image`.
+
+    Example:
+        >>> from mediatensor.encoders import JpegEncoder
+        >>> decode_jpeg(JpegEncoder(torch.zeros(3, 4, 6, dtype=torch.uint8)).to_tensor()).shape
+        torch.Size([3, 4, 6])
+    """
+    return _decode("jpeg", source, mode, output_dtype, device, max_pixels)
+
+
+def decode_png(
+    source: Any,
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Any:
+    """Decode a PNG file of any kind: palette, 1 to 16 bits, interlaced, animated. The checksums must be right.
+
+    Args:
+        source, mode, output_dtype, device, max_pixels: As `decode_image`.
+
+    Returns:
+        A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
+
+    Raises:
+        OpenError: if it is no PNG file; else as `decode_image`.
+
+    Example:
+        >>> from mediatensor.encoders import PngEncoder
+        >>> image = (torch.arange(24).reshape(1, 4, 6) * 2800).to(torch.uint16)
+        >>> file = PngEncoder(image).to_tensor()
+        >>> torch.equal(decode_png(file, mode="UNCHANGED", output_dtype="auto"), image)
+        True
+    """
+    return _decode("png", source, mode, output_dtype, device, max_pixels)
+
+
+def decode_webp(
+    source: Any,
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Any:
+    """Decode a WebP file, lossy, lossless or animated.
+
+    Args:
+        source, mode, output_dtype, device, max_pixels: As `decode_image`.
+
+    Returns:
+        A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
+
+    Raises:
+        OpenError: if it is no WebP file; else as `decode_image`.
+    """
+    return _decode("webp", source, mode, output_dtype, device, max_pixels)
+
+
+def decode_gif(
+    source: Any,
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Any:
+    """Decode a GIF file.
+
+    Args:
+        source, mode, output_dtype, device, max_pixels: As `decode_image`. With mode "UNCHANGED", there is alpha if any
+            of the pictures has a transparent colour or leaves a part of the canvas bare.
+
+    Returns:
+        A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
+
+    Raises:
+        OpenError: if it is no GIF file; else as `decode_image`.
+    """
+    return _decode("gif", source, mode, output_dtype, device, max_pixels)
+
+
+def decode_avif(
+    source: Any,
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    num_threads: int = 1,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Any:
+    """Decode an AVIF file, to 8 bits a sample whatever it has. Needs Pillow 11.3 or newer.
+
+    Args:
+        source, mode, output_dtype, device, max_pixels: As `decode_image`.
+        num_threads: Accepted for code written for torchcodec; Pillow decides on the threads of its AVIF decoder.
+
+    Returns:
+        A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
+
+    Raises:
+        OpenError: if it is no AVIF file; else as `decode_image`.
+        MissingDependencyError: if this Pillow has no AVIF decoder.
+    """
+    if not hasattr(num_threads, "__index__") or operator.index(num_threads) < 0:
+        raise InvalidArgumentError(f"num_threads = {num_threads!r} should be an int of at least 0.")
+    return _decode("avif", source, mode, output_dtype, device, max_pixels)
+
+
+def decode_heic(
+    source: Any,
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Any:
+    """Decode a HEIC file. Needs the extra ``heic``.
+
+    Args:
+        source, mode, output_dtype, device, max_pixels: As `decode_image`.
+
+    Returns:
+        A tensor (C, H, W), (N, C, H, W) if the file has several pictures; for a list or tuple of sources a list of
+        tensors.
+
+    Raises:
+        OpenError: if it is no HEIC file; else as `decode_image`.
+        MissingDependencyError: if pillow-heif is not installed.
+    """
+    return _decode("heic", source, mode, output_dtype, device, max_pixels)
+
+
+def _decode(
+    kind: str | None, source: Any, mode: object, output_dtype: object, device: object, max_pixels: int | None
+) -> Tensor | list[Tensor]:
+    read_mode, dtype = check_mode(mode), check_output_dtype(output_dtype)
+    check_device(device)
+    if max_pixels is not None and (not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1):
+        raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
+    decode_bytes = partial(decode, kind=kind, mode=read_mode, dtype=dtype, max_pixels=max_pixels)
+
+    def decode_one(one: object) -> Tensor:
+        return decode_bytes(*read_bytes(one))
+
+    if isinstance(source, (list, tuple)):
+        return _decode_all(source, decode_one)
+    with working():
+        return decode_one(source)
+
+
+def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
+    """Every source, in as many threads as the budget has left."""
+    results: list[Tensor | None] = [None] * len(sources)
+
+    def work(_: int, number: int) -> None:
+        try:
+            results[number] = decode_one(sources[number])
+        except Exception as error:
+            error.add_note(f"This was source {number} of the list.")
+            raise
+
+    with working():
+        lease = lease_threads()
+        try:
+            run_in_lanes(range(max(1, min(lease.num_threads, len(sources)))), range(len(sources)), work)
+        finally:
+            lease.release()
+    return [result for result in results if result is not None]

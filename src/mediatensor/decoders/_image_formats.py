@@ -1,0 +1,111 @@
+"""Which kind of image some bytes are: by how they begin, and what they say about turning the picture."""
+
+from __future__ import annotations
+
+import struct
+
+__all__ = ["FORMATS", "exif_orientation", "look_like", "sniff"]
+
+#: Names of the formats that can be decoded, as users write them.
+FORMATS = ("jpeg", "png", "webp", "gif", "avif", "heic", "bmp")
+
+#: How many bytes `sniff` looks at.
+NUM_SNIFFED_BYTES = 64
+
+_AVIF_BRANDS = frozenset((b"avif", b"avis"))
+_HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"))
+# "BM" alone begins many a text; the header that follows has one of few lengths.
+_BMP_HEADER_SIZES = frozenset((12, 40, 52, 56, 64, 108, 124))
+
+# What people pass by mistake.
+_OTHERS = (
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
+    (b"%PDF", "a PDF document"),
+    (b"\0\0\0\x0cJXL ", "a JPEG XL image"),
+    (b"\xff\x0a", "a JPEG XL image"),
+    (b"\0\0\0\x0cjP  ", "a JPEG 2000 image"),
+    (b"\x1aE\xdf\xa3", "a Matroska or WebM video"),
+    (b"8BPS", "a Photoshop document"),
+    (b"PK\x03\x04", "a zip archive"),
+)
+
+
+def sniff(data: bytes | memoryview) -> str | None:
+    """The format, or ``None`` if it is none that can be decoded.
+
+    >>> sniff(b"GIF89a"), sniff(b"RIFF....WEBPVP8 "), sniff(b"GIF88a")
+    ('gif', 'webp', None)
+    >>> sniff(bytes([0, 0, 0, 24]) + b"ftypmif1....miafavif")
+    'avif'
+    """
+    begin = bytes(data[:NUM_SNIFFED_BYTES])
+    if begin.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if begin.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if begin.startswith((b"GIF87a", b"GIF89a")):
+        return "gif"
+    if begin.startswith(b"RIFF") and begin[8:12] == b"WEBP":
+        return "webp"
+    if begin[4:8] == b"ftyp":
+        return _sniff_brands(begin)
+    if begin.startswith(b"BM") and int.from_bytes(begin[14:18], "little") in _BMP_HEADER_SIZES:
+        return "bmp"
+    return None
+
+
+def _sniff_brands(begin: bytes) -> str | None:
+    """From a ``ftyp`` box: the major brand says it, or, if that is a general one, the compatible brands."""
+    size = int.from_bytes(begin[:4], "big")
+    for at in (8, *range(16, min(len(begin), size), 4)):
+        brand = begin[at : at + 4]
+        if brand in _AVIF_BRANDS:
+            return "avif"
+        if brand in _HEIC_BRANDS:
+            return "heic"
+    return None
+
+
+def look_like(data: bytes | memoryview) -> str:
+    """What some bytes seem to be, in words.
+
+    >>> look_like(b"II*" + bytes(5))
+    'a TIFF image'
+    >>> look_like(b"hello")
+    "data that begins with b'hello'"
+    """
+    begin = bytes(data[:NUM_SNIFFED_BYTES])
+    known = sniff(begin)
+    if known:
+        return f"a {known.upper()} image"
+    if begin[4:8] == b"ftyp":
+        return "an MP4 or QuickTime video"
+    for magic, words in _OTHERS:
+        if begin.startswith(magic):
+            return words
+    return f"data that begins with {begin[:8]!r}"
+
+
+def exif_orientation(exif: bytes | None) -> int:
+    """The orientation that EXIF data gives, 1 to 8; 1 (upright) if it gives none or is damaged.
+
+    >>> exif_orientation(b"II*" + struct.pack("<BIHHHII", 0, 8, 1, 0x0112, 3, 1, 6) + bytes(4))
+    6
+    """
+    if not exif:
+        return 1
+    exif = exif.removeprefix(b"Exif\0\0")
+    order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
+    if order is None:
+        return 1
+    try:
+        (directory,) = struct.unpack_from(f"{order}I", exif, 4)
+        (num_entries,) = struct.unpack_from(f"{order}H", exif, directory)
+        for number in range(num_entries):
+            tag, kind, _, value = struct.unpack_from(f"{order}HHIH", exif, directory + 2 + 12 * number)
+            if tag == 0x0112 and kind == 3:
+                return int(value) if 1 <= value <= 8 else 1
+    except struct.error:
+        pass
+    return 1

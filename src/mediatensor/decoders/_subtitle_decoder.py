@@ -1,0 +1,288 @@
+"""`SubtitleDecoder`: subtitles as text with times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, SupportsIndex, overload
+
+from .._locks import ForkSafeLock
+from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
+from .._source import make_source
+from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
+from ._metadata import SubtitleStreamHeaderMetadata, stream_header_metadata
+from ._subtitle_text import is_ascii_superset, words_of_packet
+
+__all__ = ["Subtitle", "SubtitleDecoder"]
+
+# A stream of more is not subtitles: of a film there are some 2,000, of 100 kB.
+_MAX_NUM_SUBTITLES = 1_000_000
+_MAX_TOTAL_BYTES = 1 << 28
+
+_CHANGES_NOTHING = ("mov_text",)  # its encoding is part of the format
+
+
+@dataclass(frozen=True)
+class Subtitle:
+    """One subtitle: what is shown, from when to when.
+
+    Attributes:
+        text: Plain text; lines are separated by ``"\\n"``.
+        start_seconds: When it appears.
+        end_seconds: When it disappears. Where the file does not say, that is when the next one appears.
+        markup: The text with its markup, as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
+            (``mov_text``) has none. Other codecs are translated to ASS.
+        speaker: Who says it: the voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
+        style: Name of its style in ASS.
+
+    Example:
+        >>> Subtitle("Hello\\nworld", 1.0, 2.5).duration_seconds
+        1.5
+    """
+
+    text: str
+    start_seconds: float
+    end_seconds: float
+    markup: str = ""
+    speaker: str | None = None
+    style: str | None = None
+
+    @property
+    def duration_seconds(self) -> float:
+        """For how long it is shown."""
+        return self.end_seconds - self.start_seconds
+
+
+class SubtitleDecoder(Sequence[Subtitle]):
+    """Subtitles of a file as text with times, in the order in which they appear.
+
+    It is a sequence: ``len(decoder)``, ``decoder[0]``, ``decoder[-5:]`` and ``for subtitle in decoder`` work. The file
+    is read through when subtitles are first asked for, and they are kept; no handle stays open. A decoder can be
+    pickled and copied, used after a fork and from several threads.
+
+    Reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and what else FFmpeg has a decoder of
+    text for; as files of their own, or in mkv, webm, mp4 and other containers. Subtitles without text (drawings, empty
+    ones) are left out. Times are on the same clock as those of frames and samples.
+
+    Args:
+        source: Whatever `VideoDecoder` takes.
+        stream_index: Index of the stream among all streams; by default the first one of text that is marked as
+            default, else the first one of text.
+        encoding: Python's name of the encoding, such as ``"cp1252"``, for text that is not UTF-8. UTF-16 with a byte
+            order mark is recognised without it.
+
+    Attributes:
+        stream_index: Index of the stream that is read.
+        metadata: `SubtitleStreamHeaderMetadata`.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
+        StreamError: if there is no such stream of subtitles, or they are pictures (DVD, Blu-ray, DVB).
+        InvalidArgumentError: if the encoding is unknown, or one that such files cannot be in.
+
+    Example:
+        >>> decoder = SubtitleDecoder("talk.mkv")  # doctest: +SKIP
+        >>> decoder[0].text, decoder[0].start_seconds  # doctest: +SKIP
+        ('Good evening.', 1.5)
+        >>> [subtitle.text for subtitle in decoder.get_subtitles_played_in_range(60, 65)]  # doctest: +SKIP
+        ['And that is why', 'we are here.']
+    """
+
+    def __init__(self, source: object, *, stream_index: int | None = None, encoding: str | None = None) -> None:
+        self._source = make_source(source)
+        container, facts = read_subtitle_facts(self._source, stream_index)
+        self._codec = facts.codec or "unknown"
+        self._encoding = _checked_encoding(encoding, self._codec)
+        self._file_end = container.duration_seconds
+        self._lock = ForkSafeLock()
+        self._subtitles: list[Subtitle] | None = None
+        self._is_closed = False
+        metadata = stream_header_metadata(facts)
+        assert isinstance(metadata, SubtitleStreamHeaderMetadata)
+        self.metadata: SubtitleStreamHeaderMetadata = metadata
+        self.stream_index: int = facts.index
+
+    # As a sequence
+
+    def __len__(self) -> int:
+        """Number of subtitles."""
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Subtitle: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Subtitle]: ...
+    def __getitem__(self, key: Any) -> Subtitle | list[Subtitle]:
+        """The subtitle of an index, or a list of those of a slice.
+
+        Raises:
+            OutOfRangeError: if an index is out of range.
+            TypeError: if the key is neither a whole number nor a slice.
+        """
+        subtitles = self._all()
+        if isinstance(key, slice):
+            return subtitles[key]
+        if not hasattr(key, "__index__"):
+            raise TypeError(f"Unsupported key type: {type(key)}. Supported types are int and slice.")
+        index = int(key.__index__())
+        if not -len(subtitles) <= index < len(subtitles):
+            raise OutOfRangeError(f"Invalid subtitle index={index}; there are {len(subtitles)} subtitles.")
+        return subtitles[index]
+
+    def __iter__(self) -> Iterator[Subtitle]:
+        """Every subtitle in turn."""
+        return iter(self.get_all_subtitles())
+
+    # By name, as the other decoders
+
+    def get_all_subtitles(self) -> list[Subtitle]:
+        """All subtitles, by start time; those that start together keep the order of the file.
+
+        Raises:
+            ReadError: if the source cannot be read.
+            DecodeError: if a subtitle is damaged or in another encoding; the message names its time.
+        """
+        return list(self._all())
+
+    def get_subtitles_played_at(self, seconds: float) -> list[Subtitle]:
+        """The subtitles that are on the screen at a time: none, one, or several.
+
+        Args:
+            seconds: A finite time, inside the file or not.
+
+        Raises:
+            InvalidArgumentError: if the time is not a finite number.
+        """
+        _check_time("seconds", seconds)
+        return [subtitle for subtitle in self._all() if subtitle.start_seconds <= seconds < subtitle.end_seconds]
+
+    def get_subtitles_played_in_range(
+        self, start_seconds: float = 0.0, stop_seconds: float | None = None
+    ) -> list[Subtitle]:
+        """The subtitles that are on the screen at some time in [start_seconds, stop_seconds).
+
+        Their own times are kept: one that begins before the range or ends behind it is given whole.
+
+        Args:
+            start_seconds: Begin of the range.
+            stop_seconds: End of the range, not included; ``None`` for the end of the file.
+
+        Raises:
+            InvalidArgumentError: if the times are not finite, or start is behind stop.
+        """
+        _check_time("start_seconds", start_seconds)
+        stop = math.inf
+        if stop_seconds is not None:
+            _check_time("stop_seconds", stop_seconds)
+            stop = stop_seconds
+        if start_seconds > stop:
+            raise InvalidArgumentError(
+                f"Invalid start seconds: {start_seconds}. It must be less than or equal to stop seconds ({stop})."
+            )
+        return [
+            subtitle
+            for subtitle in self._all()
+            if max(subtitle.start_seconds, start_seconds) < min(subtitle.end_seconds, stop)
+        ]
+
+    # Life
+
+    def close(self) -> None:
+        """Forget the subtitles; later calls raise `ClosedError`."""
+        self._is_closed, self._subtitles = True, None
+
+    def __enter__(self) -> SubtitleDecoder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=ForkSafeLock())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._source.describe()!r}, stream_index={self.stream_index})"
+
+    def _all(self) -> list[Subtitle]:
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("The decoder is closed; make a new one to read more.")
+            if self._subtitles is None:
+                with closing(read_subtitle_packets(self._source, self.stream_index)) as packets:
+                    self._subtitles = _subtitles(packets, self._codec, self._encoding, self._file_end)
+            return self._subtitles
+
+
+def _subtitles(
+    packets: Iterable[SubtitlePacket], codec: str, encoding: str, file_end_seconds: float | None
+) -> list[Subtitle]:
+    """The subtitles of a stream by start time, each with an end."""
+    subtitles: list[Subtitle] = []
+    total = 0
+    for packet in packets:
+        for line in packet.lines:
+            total += len(line)
+            if len(subtitles) == _MAX_NUM_SUBTITLES or total > _MAX_TOTAL_BYTES:
+                raise StreamError(
+                    f"The stream has more than {_MAX_NUM_SUBTITLES} subtitles or {_MAX_TOTAL_BYTES} bytes of them, "
+                    "which is more than is read."
+                )
+            subtitle = _subtitle(packet, line, codec, encoding)
+            if subtitle.text:
+                subtitles.append(subtitle)
+    subtitles.sort(key=lambda subtitle: subtitle.start_seconds)
+    return _with_ends(subtitles, file_end_seconds)
+
+
+def _subtitle(packet: SubtitlePacket, line: bytes, codec: str, encoding: str) -> Subtitle:
+    try:
+        words = words_of_packet(codec, line, encoding if codec in READABLE_PACKETS else "utf-8")
+    except UnicodeDecodeError as error:
+        advice = "" if codec in _CHANGES_NOTHING else '; give the one it is in, such as encoding="cp1252"'
+        raise DecodeError(
+            f"The subtitle at {packet.start_seconds} seconds is not in the encoding {error.encoding}{advice}."
+        ) from error
+    # An end that is not known yet is marked by NaN.
+    end = math.nan if packet.duration_seconds is None else packet.start_seconds + packet.duration_seconds
+    return Subtitle(words.text, packet.start_seconds, end, words.markup, words.speaker, words.style)
+
+
+def _with_ends(subtitles: Sequence[Subtitle], file_end_seconds: float | None) -> list[Subtitle]:
+    """The subtitles, those without an end lasting until another one begins, the last one until the file ends."""
+    following = -math.inf if file_end_seconds is None else file_end_seconds
+    complete: list[Subtitle] = []
+    later = math.nan
+    for subtitle in reversed(subtitles):
+        if complete and complete[-1].start_seconds > subtitle.start_seconds:
+            later = complete[-1].start_seconds
+        if math.isnan(subtitle.end_seconds):
+            end = max(subtitle.start_seconds, following) if math.isnan(later) else later
+            subtitle = replace(subtitle, end_seconds=end)
+        complete.append(subtitle)
+    return complete[::-1]
+
+
+def _checked_encoding(encoding: str | None, codec: str) -> str:
+    if encoding is None:
+        return "utf-8"
+    if codec not in READABLE_PACKETS or codec in _CHANGES_NOTHING:
+        raise InvalidArgumentError(f"encoding is not for subtitles of the codec {codec}, which is always UTF-8.")
+    try:
+        if is_ascii_superset(encoding):
+            return encoding
+    except LookupError:
+        raise InvalidArgumentError(f"Python knows no encoding {encoding!r}; cp1252 is one, for example.") from None
+    raise InvalidArgumentError(
+        f"encoding must be one that contains ASCII (got {encoding!r}). Files in UTF-16 that begin with a byte order "
+        "mark are recognised without it."
+    )
+
+
+def _check_time(name: str, seconds: float) -> None:
+    if not (isinstance(seconds, (int, float)) and math.isfinite(seconds)):
+        raise InvalidArgumentError(f"{name} must be a finite number (got {seconds!r}).")

@@ -1,0 +1,199 @@
+"""`WavDecoder`: samples of WAV files, straight from their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .. import _buffers
+from ..errors import StreamError
+from ..frames import AudioSamples
+from ._audio_metadata import AudioStreamMetadata
+from ._audio_ranges import check_range, check_ranges, no_samples_error, sample_range
+from ._handle_pool import HandlePool
+from ._wav_bytes import WavFile, wav_source
+from ._wav_header import WavHeader, parse_wav_header
+from ._wav_layouts import layout_name
+from ._wav_samples import convert_samples, num_lead_bytes
+
+__all__ = ["WavDecoder"]
+
+# What is read and converted at a time: fits into the second cache of a core together with what it becomes.
+_BLOCK_BYTES = 1 << 17
+
+
+class WavDecoder:
+    """Samples of an uncompressed WAV file, as float32 in [-1, 1], without FFmpeg.
+
+    A range reads its own bytes and no others, wherever it lies in the file. Reads PCM of 8 (unsigned), 16, 24 and 32
+    bits and float of 32 and 64, in RIFF, RIFX, RF64, BW64 and W64 files, WAVE_FORMAT_EXTENSIBLE included. The samples
+    are those of `AudioDecoder`, bit for bit. Compressed sound, resampling and mixing are for `AudioDecoder`.
+
+    Of a file that is cut short the whole samples that are there are its samples; where the header leaves the length
+    open, as in a file that was written to a pipe, the sound reaches to the end of the file.
+
+    One decoder may be used from several threads, pickled, and used after a fork.
+
+    Args:
+        source: A path or URL, the ``bytes`` of a file, the same as a 1-D uint8 tensor (neither is copied), or an open
+            binary file.
+
+    Attributes:
+        metadata: `AudioStreamMetadata`.
+        stream_index: Always 0.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
+        OpenError: if it is no WAV file, or a damaged one.
+        StreamError: if its sound is compressed or of another width.
+
+    Example:
+        >>> import struct
+        >>> sound = struct.pack("<4h", 0, 16384, -32768, 8192)  # four samples, 2 a second
+        >>> fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 2, 4, 2, 16)
+        >>> decoder = WavDecoder(b"RIFF\\x2c\\0\\0\\0WAVE" + fmt + b"data\\x08\\0\\0\\0" + sound)
+        >>> decoder.get_all_samples().data
+        tensor([[ 0.0000,  0.5000, -1.0000,  0.2500]])
+        >>> decoder.get_samples_played_in_range(1.0, 1.5)
+        AudioSamples:
+          data (shape): torch.Size([1, 1])
+          pts_seconds: 1.0
+          duration_seconds: 0.5
+          sample_rate: 2
+    """
+
+    def __init__(self, source: object) -> None:
+        self._file = WavFile(wav_source(source))
+        self._pool = HandlePool(self._file.open)
+        with self._pool.borrow() as handle:
+            assert self._file.size is not None
+            self._header = parse_wav_header(handle.reader.read_at, self._file.size, self._file.name)
+        self.metadata = _metadata(self._header)
+        self.stream_index = 0
+
+    def get_all_samples(self) -> AudioSamples:
+        """All samples, (channels, samples).
+
+        Raises:
+            StreamError: if there are none.
+            ReadError: if reading fails, or the file was cut short after it was opened.
+            ClosedError: after `close`.
+        """
+        return self.get_samples_played_in_range()
+
+    def get_samples_played_in_range(
+        self, start_seconds: float = 0.0, stop_seconds: float | None = None
+    ) -> AudioSamples:
+        """The samples played in the half-open range [start, stop), (channels, samples).
+
+        Ranges that meet share no sample and miss none. A start before 0 counts as 0, a stop behind the end as the
+        end; where they are equal the result has no samples.
+
+        Args:
+            start_seconds: Time in seconds.
+            stop_seconds: Time in seconds; ``None`` for the end.
+
+        Raises:
+            InvalidArgumentError: if a time is not finite, or start is greater than stop.
+            StreamError: if the file has no samples at all.
+            OutOfRangeError: if start lies at or behind the end, or less than half a sample before it.
+            ReadError: if reading fails, or the file was cut short after it was opened.
+            ClosedError: after `close`.
+        """
+        check_range(start_seconds, stop_seconds)
+        header = self._header
+        if header.num_samples == 0:
+            raise StreamError(f"{self._file.name} has no samples: its chunk 'data' is empty.")
+        first, last = sample_range(start_seconds, stop_seconds, 0.0, header.sample_rate)
+        if first >= header.num_samples and first != last:
+            raise no_samples_error(start_seconds, stop_seconds, header.num_samples / header.sample_rate)
+        last = header.num_samples if last is None else min(last, header.num_samples)
+        data = self._read(min(first, last), last)
+        return AudioSamples(
+            torch.from_numpy(data), max(start_seconds, 0.0), data.shape[1] / header.sample_rate, header.sample_rate
+        )
+
+    def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
+        """What `get_samples_played_in_range` gives for each of several ranges, in their order.
+
+        Args:
+            ranges: Pairs of seconds, (start, stop).
+
+        Raises:
+            InvalidArgumentError: if they are no such pairs; before anything is read.
+            StreamError, OutOfRangeError, ReadError, ClosedError: as for a single range.
+
+        Example:
+            >>> windows = [(second, second + 1) for second in range(60)]
+            >>> decoder = WavDecoder("speech.wav")  # doctest: +SKIP
+            >>> batch = decoder.get_samples_played_in_ranges(windows)  # doctest: +SKIP
+        """
+        return [self.get_samples_played_in_range(start, stop) for start, stop in check_ranges(ranges)]
+
+    def _read(self, first: int, last: int) -> NDArray[np.float32]:
+        """Samples [first, last) of all channels, block by block: only the result is in memory as a whole."""
+        header = self._header
+        samples: NDArray[np.float32] = _buffers.empty((header.num_channels, last - first), np.float32)
+        start = header.data_offset - num_lead_bytes(header.encoding)
+        with self._pool.borrow() as handle:
+            handle.reader.will_need(start + first * header.frame_bytes, header.data_offset + last * header.frame_bytes)
+            for block in _blocks(last - first, header.frame_bytes):
+                position = start + (first + block.start) * header.frame_bytes
+                stop = header.data_offset + (first + block.stop) * header.frame_bytes
+                raw = handle.view(position, stop - position)
+                convert_samples(raw, header.encoding, samples[:, block.start : block.stop])
+        return samples
+
+    # Life
+
+    def close(self) -> None:
+        """Release the source; what is known stays readable. Decoding after it raises `ClosedError`."""
+        self._pool.close()
+
+    def __enter__(self) -> WavDecoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_pool"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._pool = HandlePool(self._file.open)
+
+    def __repr__(self) -> str:
+        return f"WavDecoder({self._file.name})"
+
+
+def _blocks(num_samples: int, frame_bytes: int) -> Iterator[range]:
+    """Consecutive ranges of samples that together are all of them."""
+    step = max(1, _BLOCK_BYTES // frame_bytes)
+    for first in range(0, num_samples, step):
+        yield range(first, min(first + step, num_samples))
+
+
+def _metadata(header: WavHeader) -> AudioStreamMetadata:
+    duration = header.num_samples / header.sample_rate
+    return AudioStreamMetadata(
+        duration_seconds_from_header=duration,
+        begin_stream_seconds_from_header=None,
+        bit_rate=8 * header.sample_rate * header.frame_bytes,
+        codec=header.encoding.codec,
+        stream_index=0,
+        media_type="audio",
+        sample_rate=header.sample_rate,
+        num_channels=header.num_channels,
+        sample_format=header.encoding.sample_format,
+        duration_seconds=duration,
+        begin_stream_seconds=0.0,
+        end_stream_seconds=duration,
+        channel_layout=layout_name(header.channel_mask, header.num_channels),
+    )

@@ -1,0 +1,132 @@
+"""Checking what users pass to an encoder: pure functions that return the value in its plain form or raise."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InvalidArgumentError
+from ..frames import AudioSamples, FrameBatch
+
+__all__ = [
+    "channels_and_samples",
+    "check_device",
+    "check_frames",
+    "frame_rate_fraction",
+    "options_of",
+    "positive_whole",
+]
+
+# Denominators of the rates in use (30000/1001), and what a rate may be off for the sake of a small fraction.
+_MAX_DENOMINATOR = 1001
+_MAX_RELATIVE_ERROR = 1e-7
+_FINE_DENOMINATOR = 100_000
+_MAX_FRAME_RATE = 100_000
+
+
+def frame_rate_fraction(frame_rate: Any) -> Fraction:
+    """A frame rate as the fraction that was meant.
+
+    >>> frame_rate_fraction(29.97002997), frame_rate_fraction(29.97), frame_rate_fraction(25)
+    (Fraction(30000, 1001), Fraction(2997, 100), Fraction(25, 1))
+    """
+    try:
+        rate = Fraction(frame_rate)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgumentError(f"frame_rate = {frame_rate!r} must be a number > 0.") from None
+    if not 0 < rate <= _MAX_FRAME_RATE:
+        raise InvalidArgumentError(f"frame_rate = {frame_rate} must be > 0. (At most {_MAX_FRAME_RATE}.)")
+    simple = rate.limit_denominator(_MAX_DENOMINATOR)
+    if abs(simple - rate) <= rate * _MAX_RELATIVE_ERROR:
+        return simple
+    fine = rate.limit_denominator(_FINE_DENOMINATOR)
+    if not fine:
+        raise InvalidArgumentError(f"frame_rate = {frame_rate} is too small; it must be at least 1e-5.")
+    return fine
+
+
+def positive_whole(name: str, value: Any) -> int:
+    """
+    >>> positive_whole("sample_rate", 16000)
+    16000
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = int(value) if isinstance(value, float) and value.is_integer() else 0
+    if number <= 0:
+        raise InvalidArgumentError(f"{name} = {value!r} must be > 0. (A whole number.)")
+    return number
+
+
+def check_device(device: object) -> None:
+    """Raise unless a device (``None``: the CPU) is the CPU."""
+    if device is not None and torch.device(device).type != "cpu":  # type: ignore[call-overload]
+        raise InvalidArgumentError(
+            f"Unsupported device: {device}. Videos are encoded on the CPU: move frames there with .cpu(). "
+            "(A hardware encoder can be named with codec, for instance 'h264_nvenc'; its frames are on the CPU, too.)"
+        )
+
+
+def check_frames(frames: object, height: int | None = None, width: int | None = None) -> Tensor:
+    """The frames (N, 3, H, W) of a tensor or a batch, uint8 on the CPU, of the size that the stream has."""
+    data = frames.data if isinstance(frames, FrameBatch) else frames
+    if not isinstance(data, Tensor):
+        raise InvalidArgumentError(f"Expected frames to be a Tensor or a FrameBatch, got {type(data)}.")
+    if data.ndim != 4:
+        raise InvalidArgumentError(f"Expected 4D frames, (N, C, H, W), got {tuple(data.shape)}.")
+    if data.dtype != torch.uint8:
+        raise InvalidArgumentError(f"Expected uint8 frames: frames must have uint8 dtype, got {data.dtype}.")
+    if data.device.type != "cpu":
+        raise InvalidArgumentError(
+            f"All frames must be on the same device, the CPU, got frames on {data.device}. Move them with .cpu()."
+        )
+    if data.shape[1] != 3:
+        raise InvalidArgumentError(
+            f"Each frame must have 3 channels (R, G, B), got {data.shape[1]}: the shape is {tuple(data.shape)}, and "
+            "(N, C, H, W) is expected."
+        )
+    if height is not None and tuple(data.shape[2:]) != (height, width):
+        raise InvalidArgumentError(
+            f"All frames must have the same dimensions: height {height} and width {width}, "
+            f"got {data.shape[2]} and {data.shape[3]}."
+        )
+    return data.detach()
+
+
+def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
+    """Samples as float32 (C, N) on the CPU, with as many channels as the stream has."""
+    data = samples.data if isinstance(samples, AudioSamples) else samples
+    if not isinstance(data, Tensor):
+        raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")
+    if data.ndim not in (1, 2):
+        raise InvalidArgumentError(f"Expected 1D or 2D samples, (N,) or (C, N), got {tuple(data.shape)}.")
+    if data.dtype != torch.float32:
+        raise InvalidArgumentError(f"Expected float32 samples, got {data.dtype}.")
+    if data.device.type != "cpu":
+        raise InvalidArgumentError(f"Samples must be on the CPU, got {data.device}. Move them with .cpu().")
+    data = data.detach().reshape(1, -1) if data.ndim == 1 else data.detach()
+    if num_channels is not None and data.shape[0] != num_channels:
+        raise InvalidArgumentError(
+            f"Expected {num_channels} channels, got {data.shape[0]}: the shape is {tuple(data.shape)}, and (C, N) is "
+            "expected."
+        )
+    return data
+
+
+def options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Options as FFmpeg takes them: text.
+
+    >>> options_of({"g": 12, "movflags": "faststart"})
+    {'g': '12', 'movflags': 'faststart'}
+    """
+    if extra_options is None:
+        return {}
+    if not isinstance(extra_options, Mapping) or not all(isinstance(key, str) for key in extra_options):
+        raise InvalidArgumentError(f"extra_options must be a dict with str keys (got {extra_options!r}).")
+    return {key: str(value) for key, value in extra_options.items()}

@@ -1,0 +1,223 @@
+"""Encoders of single images: `JpegEncoder` and `PngEncoder`."""
+
+from __future__ import annotations
+
+import io
+import operator
+from abc import ABC
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from ..errors import EncodeError, InvalidArgumentError, SourceTypeError, WriteError
+from ._image_png_16 import encode_png_16
+from ._target import FileLikeTarget, Sink, Target, make_target
+
+__all__ = ["JpegEncoder", "PngEncoder"]
+
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+
+
+class _ImageEncoder(ABC):
+    """The picture, and what becomes of its file."""
+
+    _ACCEPTED: dict[torch.dtype, tuple[int, ...]]
+
+    def __init__(self, img: Tensor) -> None:
+        if not isinstance(img, Tensor):
+            raise SourceTypeError(f"Expected img to be a Tensor, got {type(img)}.")
+        if img.ndim != 3 or 0 in img.shape:
+            raise InvalidArgumentError(f"Expected a 3D image (C, H, W) with pixels, got {tuple(img.shape)}.")
+        if img.shape[0] not in self._ACCEPTED.get(img.dtype, ()):
+            accepted = "; ".join(f"{dtype} with {_listed(counts)} channels" for dtype, counts in self._ACCEPTED.items())
+            raise InvalidArgumentError(
+                f"Expected (C, H, W) of {accepted}; got {img.dtype} with {img.shape[0]}: {tuple(img.shape)}."
+            )
+        if img.device.type != "cpu":
+            raise InvalidArgumentError(f"Images are encoded on the CPU, got one on {img.device}: use img.cpu().")
+        self._img = img.detach()
+
+    def _pixels(self) -> NDArray[Any]:
+        """(H, W, C); a frame of a batch already lies like this in memory."""
+        return np.ascontiguousarray(self._img.permute(1, 2, 0).numpy())
+
+    def _pillow_image(self) -> Image.Image:
+        pixels = self._pixels()
+        height, width, channels = pixels.shape
+        return Image.frombuffer(_MODES[channels], (width, height), pixels, "raw", _MODES[channels], 0, 1)
+
+    def _save(self, **options: Any) -> bytes:
+        file = io.BytesIO()
+        try:
+            self._pillow_image().save(file, **options)
+        except (OSError, ValueError) as error:
+            raise EncodeError(f"The image of shape {tuple(self._img.shape)} cannot be encoded: {error}.") from error
+        return file.getvalue()
+
+
+class JpegEncoder(_ImageEncoder):
+    """Encodes one image as JPEG, with chroma at half the resolution (4:2:0).
+
+    Args:
+        img: (C, H, W) uint8 on the CPU, RGB or gray (C is 3 or 1), up to 65,500 pixels wide and high. A frame of a
+            `FrameBatch` is encoded from where it lies, without a copy.
+
+    Raises:
+        SourceTypeError: if it is no tensor.
+        InvalidArgumentError: if its dtype, shape or device is another.
+
+    Example:
+        >>> encoder = JpegEncoder(torch.zeros(3, 4, 6, dtype=torch.uint8))
+        >>> encoder.to_tensor(quality=90)[:2].tolist()
+        [255, 216]
+    """
+
+    _ACCEPTED = {torch.uint8: (1, 3)}  # noqa: RUF012
+
+    def to_file(self, dest: Any, *, quality: int = 75) -> None:
+        """Write a file. It appears, or replaces another, when it is complete.
+
+        Args:
+            dest: A path.
+            quality: 1 to 100.
+
+        Raises:
+            InvalidArgumentError: if the quality is another.
+            EncodeError: if the image is too large for JPEG.
+            WriteError: if the file cannot be written.
+            SourceTypeError: if ``dest`` is no path.
+        """
+        _write(self._encode(quality), make_target(dest))
+
+    def to_file_like(self, dest: Any, *, quality: int = 75) -> None:
+        """Write to a binary file object.
+
+        Args:
+            dest: With ``write(data)``; it stays open.
+            quality: 1 to 100.
+
+        Raises:
+            As `to_file`.
+        """
+        _write(self._encode(quality), FileLikeTarget(dest))
+
+    def to_tensor(self, *, quality: int = 75) -> Tensor:
+        """The bytes of the file.
+
+        Args:
+            quality: 1 to 100.
+
+        Returns:
+            A 1-D uint8 tensor on the CPU.
+
+        Raises:
+            InvalidArgumentError: if the quality is another.
+            EncodeError: if the image is too large for JPEG.
+        """
+        return _tensor(self._encode(quality))
+
+    def _encode(self, quality: int) -> bytes:
+        if not hasattr(quality, "__index__") or not 1 <= operator.index(quality) <= 100:
+            raise InvalidArgumentError(
+                f"Image quality should be a positive number between 1 and 100 (got quality = {quality!r})."
+            )
+        return self._save(format="JPEG", quality=operator.index(quality))
+
+
+class PngEncoder(_ImageEncoder):
+    """Encodes one image as PNG, without loss.
+
+    Args:
+        img: (C, H, W) uint8 or uint16 on the CPU: gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). A frame of
+            a `FrameBatch` is encoded from where it lies, without a copy.
+
+    Raises:
+        SourceTypeError: if it is no tensor.
+        InvalidArgumentError: if its dtype, shape or device is another.
+
+    Example:
+        >>> from mediatensor.decoders import decode_png
+        >>> image = torch.randint(0, 256, (3, 4, 6), dtype=torch.uint8)
+        >>> torch.equal(decode_png(PngEncoder(image).to_tensor()), image)
+        True
+    """
+
+    _ACCEPTED = {torch.uint8: (1, 2, 3, 4), torch.uint16: (1, 2, 3, 4)}  # noqa: RUF012
+
+    def to_file(self, dest: Any, *, compression_level: int = 6) -> None:
+        """Write a file. It appears, or replaces another, when it is complete.
+
+        Args:
+            dest: A path.
+            compression_level: 0 (none) to 9 (smallest, slowest).
+
+        Raises:
+            InvalidArgumentError: if the level is another.
+            WriteError: if the file cannot be written.
+            SourceTypeError: if ``dest`` is no path.
+        """
+        _write(self._encode(compression_level), make_target(dest))
+
+    def to_file_like(self, dest: Any, *, compression_level: int = 6) -> None:
+        """Write to a binary file object.
+
+        Args:
+            dest: With ``write(data)``; it stays open.
+            compression_level: 0 (none) to 9 (smallest, slowest).
+
+        Raises:
+            As `to_file`.
+        """
+        _write(self._encode(compression_level), FileLikeTarget(dest))
+
+    def to_tensor(self, *, compression_level: int = 6) -> Tensor:
+        """The bytes of the file.
+
+        Args:
+            compression_level: 0 (none) to 9 (smallest, slowest).
+
+        Returns:
+            A 1-D uint8 tensor on the CPU.
+
+        Raises:
+            InvalidArgumentError: if the level is another.
+        """
+        return _tensor(self._encode(compression_level))
+
+    def _encode(self, compression_level: int) -> bytes:
+        if not hasattr(compression_level, "__index__") or not 0 <= operator.index(compression_level) <= 9:
+            raise InvalidArgumentError(
+                f"Compression level should be between 0 and 9 (got compression_level = {compression_level!r})."
+            )
+        if self._img.dtype == torch.uint16:
+            return encode_png_16(self._pixels(), operator.index(compression_level))
+        return self._save(format="PNG", compress_level=operator.index(compression_level))
+
+
+def _listed(counts: tuple[int, ...]) -> str:
+    return f"{', '.join(map(str, counts[:-1]))} or {counts[-1]}"
+
+
+def _tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def _write(data: bytes, target: Target) -> None:
+    """Write a whole file, which nobody sees before it is complete."""
+    try:
+        if not isinstance(target.opened, Sink):
+            raise InvalidArgumentError(
+                f"Images cannot be written to {target.describe()}; open it yourself and give the file object to "
+                "to_file_like."
+            )
+        target.opened.write(data)
+        if target.opened.error is not None:
+            raise WriteError(f"Could not write to {target.describe()}: {target.opened.error}.") from target.opened.error
+        target.commit()
+    except BaseException:
+        target.discard()
+        raise

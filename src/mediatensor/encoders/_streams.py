@@ -1,0 +1,171 @@
+"""`VideoStream` and `AudioStream`: where an `Encoder` takes its data."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._pyav.encoding_audio import AudioSettings
+from .._pyav.encoding_video import VideoSettings
+from ..errors import InvalidArgumentError
+from ..frames import AudioSamples, FrameBatch
+from . import _arguments as arguments
+from ._session import Session
+from ._times import MAX_SECONDS, batch_times, ticks_of
+
+__all__ = ["AudioStream", "VideoStream"]
+
+# Pieces of sound whose times are off by less follow each other: containers round times to a millisecond.
+_TOLERANCE_SECONDS = 1e-3
+_MAX_GAP_SECONDS = 24 * 3600
+# What is encoded before packets are written: however long a tensor is, or a silence.
+_SAMPLES_AT_A_TIME = 1 << 16
+
+
+class VideoStream:
+    """A video stream of an `Encoder`; `Encoder.add_video` makes it."""
+
+    def __init__(self, session: Session, settings: VideoSettings, *, follows_rate: bool) -> None:
+        self._session = session
+        self._settings = settings
+        self._number = session.add(settings)
+        self._follows_rate = follows_rate
+        self._next_tick = 0
+
+    def add_frames(self, frames: Tensor | FrameBatch) -> None:
+        """Encode frames after those that were added before.
+
+        Nothing is kept: they are encoded one by one, and packets are written as they come.
+
+        Args:
+            frames: (N, 3, H, W) uint8, RGB, on the CPU, of the stream's height and width; memory of any layout, where
+                channels-last (of decoded frames) is the fastest. A `FrameBatch` has times: without a ``frame_rate``
+                they are kept; with one, only that of the stream's first frame counts: it places the stream among the
+                others.
+
+        Raises:
+            InvalidArgumentError: if the frames or their times do not fit.
+            EncodeError: if the encoder is not open, or cannot go on.
+            ClosedError: if it was closed.
+            WriteError: if the file cannot be written.
+        """
+        with self._session.lock:
+            self._session.check_can_add("frames")
+            data = arguments.check_frames(frames, self._settings.height, self._settings.width)
+            if len(data) == 0:
+                return
+            ticks, durations = self._ticks(frames, len(data))
+            # One at a time, as arrays: slicing a tensor for every frame costs more.
+            for picture, tick, duration in zip(data.numpy(), ticks, durations, strict=True):
+                self._session.encode(self._number, picture, tick, duration)
+
+    def _ticks(self, frames: Tensor | FrameBatch, num_frames: int) -> tuple[list[int], list[int]]:
+        """(times, durations) of frames in units of the stream's time base, from its first frame on."""
+        times = batch_times(frames) if isinstance(frames, FrameBatch) else None
+        if not self._follows_rate:
+            if times is None:
+                raise InvalidArgumentError(
+                    "This stream has no frame_rate, so every frame must come with its time: add a FrameBatch, or pass "
+                    "frame_rate to add_video()."
+                )
+            return self._own_ticks(*times)
+        self._session.begin(self._number, None if times is None else float(times[0][0]))
+        first = self._next_tick
+        self._next_tick += num_frames
+        return list(range(first, self._next_tick)), [1] * num_frames
+
+    def _own_ticks(self, pts: NDArray[np.float64], durations: NDArray[np.float64]) -> tuple[list[int], list[int]]:
+        start = self._session.start_of(self._number)
+        start = float(pts[0]) if start is None else start
+        time_base = self._settings.time_base
+        ticks = ticks_of(pts, start, time_base)
+        if ticks[0] < self._next_tick or any(later <= sooner for sooner, later in pairwise(ticks)):
+            raise InvalidArgumentError(
+                f"Frames must be added in the order of their times, and at least {float(time_base):.1e} seconds apart; "
+                f"this batch begins at {float(pts[0])}."
+            )
+        self._session.begin(self._number, start)
+        self._next_tick = ticks[-1] + 1
+        return ticks, [max(1, tick) for tick in ticks_of(durations, 0.0, time_base)]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A VideoStream cannot be pickled: it writes to an open file. Make encoders where they are used."
+        )
+
+
+class AudioStream:
+    """An audio stream of an `Encoder`; `Encoder.add_audio` makes it."""
+
+    def __init__(self, session: Session, settings: AudioSettings) -> None:
+        self._session = session
+        self._settings = settings
+        self._number = session.add(settings)
+        self._num_samples = 0
+
+    def add_samples(self, samples: Tensor | AudioSamples) -> None:
+        """Encode samples after those that were added before. How they are divided over calls makes no difference.
+
+        Args:
+            samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on the CPU. `AudioSamples` have a time: that of
+                the first ones places the stream among the others, and where later ones begin later than the last ones
+                ended, the gap is filled with silence.
+
+        Raises:
+            InvalidArgumentError: if the samples, their rate or their time do not fit.
+            EncodeError: if the encoder is not open, or cannot go on.
+            ClosedError: if it was closed.
+            WriteError: if the file cannot be written.
+        """
+        with self._session.lock:
+            self._session.check_can_add("samples")
+            data = arguments.channels_and_samples(samples, self._settings.num_channels).numpy()
+            gap = self._gap(samples) if isinstance(samples, AudioSamples) else 0
+            self._session.begin(self._number, samples.pts_seconds if isinstance(samples, AudioSamples) else None)
+            silence = np.zeros((self._settings.num_channels, min(gap, _SAMPLES_AT_A_TIME)), np.float32)
+            for at in range(0, gap, _SAMPLES_AT_A_TIME):
+                self._encode(silence[:, : gap - at])
+            for at in range(0, data.shape[1], _SAMPLES_AT_A_TIME):
+                self._encode(data[:, at : at + _SAMPLES_AT_A_TIME])
+
+    def _encode(self, data: NDArray[np.float32]) -> None:
+        self._num_samples += data.shape[1]
+        self._session.encode(self._number, data)
+
+    def _gap(self, samples: AudioSamples) -> int:
+        """Samples of silence before these."""
+        rate = self._settings.sample_rate
+        if samples.sample_rate != rate:
+            raise InvalidArgumentError(
+                f"The stream takes {rate} samples a second, and these AudioSamples have {samples.sample_rate}. Decode "
+                "with this sample_rate, or pass the other one to add_audio() with out_sample_rate."
+            )
+        if not abs(samples.pts_seconds) <= MAX_SECONDS:  # catches NaN, too
+            raise InvalidArgumentError(
+                f"pts_seconds of AudioSamples must be finite and at most {MAX_SECONDS:g} (got {samples.pts_seconds})."
+            )
+        start = self._session.start_of(self._number)
+        if start is None:
+            return 0
+        expected = start + self._num_samples / rate
+        late = samples.pts_seconds - expected
+        if late > _MAX_GAP_SECONDS:
+            raise InvalidArgumentError(
+                f"These AudioSamples begin at {samples.pts_seconds} seconds, {late:.0f} seconds after the last ones; "
+                f"at most {_MAX_GAP_SECONDS} are filled with silence. Add samples.data, which has no time."
+            )
+        if late < -_TOLERANCE_SECONDS:
+            raise InvalidArgumentError(
+                f"These AudioSamples begin at {samples.pts_seconds} seconds, before the end of those that were added, "
+                f"{expected}. Leave out what overlaps, or add samples.data, which has no time."
+            )
+        return round(late * rate) if late > _TOLERANCE_SECONDS else 0
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "An AudioStream cannot be pickled: it writes to an open file. Make encoders where they are used."
+        )

@@ -1,0 +1,323 @@
+"""Where encoded bytes go, so that no file that looks whole is left behind by a failure.
+
+A file is written under a temporary name in the folder of its destination and takes the destination's name when all of
+it is there. What cannot be renamed (devices, pipes, URLs) and what the user opened is written directly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+import stat
+import weakref
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from .._source import _FFMPEG_SCHEMES, _SCHEME
+from ..errors import InvalidArgumentError, SourceTypeError, WriteError
+
+__all__ = ["FileLikeTarget", "FileTarget", "Sink", "Target", "UrlTarget", "make_target"]
+
+# Special files whose paths lead, as links, to something that must not be replaced.
+_SPECIAL_FOLDERS = ("/dev/fd/", "/proc/")
+_SPECIAL_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
+_FAILED = -5  # what FFmpeg takes for an input/output error
+
+
+class Sink:
+    """The file object that a muxer writes to.
+
+    It never raises: an exception that crosses FFmpeg may surface in another call. The first one is kept in `error`
+    instead, and everything written afterwards fails. Once abandoned, it accepts bytes and forgets them, so that a muxer
+    that writes its end when it is freed finishes no file.
+
+    Args:
+        file: A binary file object with ``write``.
+        name: What FFmpeg is told the file is called.
+    """
+
+    def __init__(self, file: Any, name: str) -> None:
+        self.file = file
+        self.name = name
+        self.error: BaseException | None = None
+        #: PyAV writes no trailer to a file that is closed.
+        self.closed = False
+        self._can_seek = _can_seek(file)
+        # A file object may already hold something: what is written begins where it stands.
+        self._begin = _position(file) if self._can_seek else 0
+        self._at = 0
+
+    def seekable(self) -> bool:
+        return self._can_seek
+
+    def write(self, data: bytes) -> int:
+        if self.closed:
+            return len(data)
+        if self.error is not None:
+            return _FAILED
+        try:
+            _write_all(self.file, data)
+        except BaseException as error:
+            self.error = error
+            return _FAILED
+        self._at += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if self.closed:
+            return 0
+        if self.error is not None:
+            return _FAILED
+        try:
+            self._at = self._seek(offset, whence)
+        except BaseException as error:
+            self.error = error
+            return _FAILED
+        return self._at
+
+    def _seek(self, offset: int, whence: int) -> int:
+        if whence == os.SEEK_END:
+            self.file.seek(offset, os.SEEK_END)
+            return _position(self.file) - self._begin
+        place = offset if whence == os.SEEK_SET else self._at + offset
+        self.file.seek(self._begin + place, os.SEEK_SET)
+        return place
+
+    def tell(self) -> int:
+        return self._at
+
+    def reader(self) -> Rereader:
+        """What was written so far, for muxers that move it (``movflags=faststart``)."""
+        return Rereader(self)
+
+    def abandon(self) -> None:
+        """Accept nothing more."""
+        self.closed = True
+
+
+class Rereader:
+    """Reads what was written to a `Sink`; it has a position of its own."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._at = 0
+
+    def read(self, size: int) -> bytes:
+        writes_at = self._sink.tell()
+        self._sink.seek(self._at)
+        data: bytes = self._sink.file.read(size) or b""
+        self._at += len(data)
+        self._sink.seek(writes_at)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_END:
+            raise OSError("only places from the beginning are known")
+        self._at = offset if whence == os.SEEK_SET else self._at + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+
+class Target(ABC):
+    """One destination: opened when it is made, then either committed or discarded."""
+
+    #: What the muxer writes to: a `Sink`, or a URL that FFmpeg opens.
+    opened: Sink | str
+
+    @abstractmethod
+    def commit(self) -> None:
+        """All bytes are there."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Writing failed or was given up."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The destination in an error message."""
+
+
+class FileTarget(Target):
+    """A path. A regular file appears, or is replaced, when everything was written; a device is written directly."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._is_special = _is_special(path)
+        self._final = path if self._is_special else os.path.realpath(path)
+        temporary = None if self._is_special else _temporary_name(self._final)
+        try:
+            file = _create(temporary, self._final) if temporary is not None else _open_special(path)
+        except (OSError, ValueError) as error:
+            raise WriteError(
+                f"Could not open {path!r} for writing: {error}. Make sure that it is a valid path, and that files can "
+                "be made in its folder."
+            ) from error
+        self._sink = Sink(file, self._final if temporary is None else temporary)
+        self.opened = self._sink
+        # Without a reference to this object, so that dropping it runs it; a fork's copy must not remove the file.
+        self._finalizer = weakref.finalize(self, _discard_file, self._sink, temporary, os.getpid())
+
+    def commit(self) -> None:
+        try:
+            self._sink.file.close()
+            if not self._is_special:
+                os.replace(self._sink.name, self._final)
+        except OSError as error:
+            self.discard()
+            raise WriteError(f"Could not finish writing {self._path!r}: {error}.") from error
+        self._sink.abandon()
+        self._finalizer.detach()
+
+    def discard(self) -> None:
+        self._finalizer()
+
+    def describe(self) -> str:
+        return repr(self._path)
+
+
+class UrlTarget(Target):
+    """A URL that FFmpeg opens; what was sent cannot be taken back."""
+
+    def __init__(self, url: str) -> None:
+        self.opened = url
+
+    def commit(self) -> None:
+        """Nothing is left to do."""
+
+    def discard(self) -> None:
+        """Nothing can be done."""
+
+    def describe(self) -> str:
+        return str(self.opened)
+
+
+class FileLikeTarget(Target):
+    """A binary file object of the user, which stays open. After a failure it keeps what was written, without an end."""
+
+    def __init__(self, file: Any) -> None:
+        if isinstance(file, io.TextIOBase) or not callable(getattr(file, "write", None)):
+            raise SourceTypeError(
+                f"The destination must be a binary file object with write(data: bytes) -> int (got {type(file)})."
+            )
+        if getattr(file, "closed", False):
+            raise WriteError("The destination is a closed file object.")
+        self._sink = Sink(file, type(file).__name__)
+        self.opened = self._sink
+
+    def commit(self) -> None:
+        flush = getattr(self._sink.file, "flush", None)
+        self._sink.abandon()
+        try:
+            if callable(flush):
+                flush()
+        except Exception as error:
+            raise WriteError(f"Could not finish writing to {self.describe()}: {error}.") from error
+
+    def discard(self) -> None:
+        self._sink.abandon()
+
+    def describe(self) -> str:
+        return f"{type(self._sink.file).__name__} object"
+
+
+def make_target(destination: object) -> Target:
+    """The target of what a user passes to ``to_file``.
+
+    Args:
+        destination: A path (``str`` or ``os.PathLike``), or a URL of a protocol that FFmpeg can write.
+
+    Raises:
+        WriteError: if the file cannot be made.
+        SourceTypeError: if it is something else.
+        InvalidArgumentError: if it is a URL that FFmpeg does not know.
+    """
+    if isinstance(destination, os.PathLike):
+        destination = os.fspath(destination)
+    if not isinstance(destination, str):
+        raise SourceTypeError(
+            f"The destination must be a path, a str or a pathlib.Path (got {type(destination)}); use the method for "
+            "file-like objects, to_file_like or open_file_like, for anything with write and seek."
+        )
+    match = _SCHEME.match(destination)
+    if match is None or Path(destination).parent.is_dir():
+        return FileTarget(destination)
+    scheme = match[1].lower()
+    if scheme == "file":
+        return FileTarget(destination[len("file:") :].removeprefix("//"))
+    if scheme in _FFMPEG_SCHEMES:
+        return UrlTarget(destination)
+    if "://" in destination:
+        raise InvalidArgumentError(
+            f"FFmpeg cannot write to {destination}; open it yourself, for instance with fsspec.open(url, 'wb'), and "
+            "give the file object to to_file_like or open_file_like."
+        )
+    return FileTarget(destination)
+
+
+def _is_special(path: str) -> bool:
+    """Whether a path names something that is not a regular file, to be replaced by one."""
+    if path in _SPECIAL_FILES or path.startswith(_SPECIAL_FOLDERS):
+        return True
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _temporary_name(path: str) -> str:
+    """A name beside ``path`` that no other writer has, and that patterns such as ``*.mp4`` do not find."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.part")
+
+
+def _create(temporary: str, final: str) -> Any:
+    """A new file, open for writing and reading, with the permissions that the finished one is to have."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(temporary, flags, 0o666)
+    with contextlib.suppress(OSError, AttributeError):
+        os.fchmod(descriptor, stat.S_IMODE(os.stat(final).st_mode))
+    return os.fdopen(descriptor, "w+b", buffering=0)
+
+
+def _open_special(path: str) -> Any:
+    return open(path, "wb", buffering=0)
+
+
+def _discard_file(sink: Sink, temporary: str | None, process: int) -> None:
+    sink.abandon()
+    with contextlib.suppress(OSError):
+        sink.file.close()
+    if temporary is not None and os.getpid() == process:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def _can_seek(file: Any) -> bool:
+    if not callable(getattr(file, "seek", None)):
+        return False
+    seekable = getattr(file, "seekable", None)
+    return bool(seekable()) if callable(seekable) else True
+
+
+def _position(file: Any) -> int:
+    """Where a file stands; objects that do not tell are taken to stand at their beginning."""
+    if callable(getattr(file, "tell", None)):
+        return int(file.tell())
+    place = file.seek(0, os.SEEK_CUR)
+    return place if isinstance(place, int) else 0
+
+
+def _write_all(file: Any, data: bytes) -> None:
+    """Write all of ``data``; a raw file may take a part at a time. Objects that return nothing took everything."""
+    while data:
+        written = file.write(data)
+        if not isinstance(written, int):
+            return
+        if not 0 < written <= len(data):
+            raise OSError(f"write() of {len(data)} bytes returned {written}")
+        data = data[written:]

@@ -1,0 +1,139 @@
+"""When pictures and sounds are shown: arithmetic of encoding. Pure; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidArgumentError
+from ..frames import FrameBatch
+
+__all__ = [
+    "FINE_TIME_BASE",
+    "MAX_SECONDS",
+    "NOMINAL_FRAME_RATE",
+    "Timeline",
+    "batch_times",
+    "even_frame_rate",
+    "mean_frame_rate",
+    "ticks_of",
+]
+
+#: The unit of times that follow no rate: that of MPEG, which divides those of 24, 25, 30 and 30000/1001 pictures.
+FINE_TIME_BASE = Fraction(1, 90_000)
+#: What codecs are told where nothing is known of the rate.
+NOMINAL_FRAME_RATE = Fraction(30)
+_MAX_MEAN_RATE = 1000
+# Farther times are mistakes, and would leave the range of whole numbers in files.
+MAX_SECONDS = 1e9
+
+
+def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(pts, durations) of a batch in seconds; they must be finite, the pts increasing, the durations not negative."""
+    pts, durations = batch.pts_seconds.numpy(), batch.duration_seconds.numpy()
+    if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # catches NaN, too
+        raise InvalidArgumentError(
+            f"The times of a FrameBatch must be finite numbers of at most {MAX_SECONDS:g} seconds; some are not."
+        )
+    if (np.diff(pts) <= 0).any():
+        first = int(np.argmax(np.diff(pts) <= 0))
+        raise InvalidArgumentError(
+            f"The pts_seconds of a FrameBatch must increase (frame {first} has {pts[first]}, frame {first + 1} has "
+            f"{pts[first + 1]}); give batch.data and a frame_rate to ignore them."
+        )
+    if (durations < 0).any():
+        raise InvalidArgumentError("The duration_seconds of a FrameBatch must not be negative; some are.")
+    return pts, durations
+
+
+def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
+    """The rate of frames that follow one to within a tick of `FINE_TIME_BASE`; ``None`` if they follow none.
+
+    >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
+    Fraction(30000, 1001)
+    >>> even_frame_rate(np.array([0, 0.1, 0.3]), np.full(3, 0.1)) is None
+    True
+    """
+    span = float(pts[-1] - pts[0]) if len(pts) > 1 else 0.0
+    seconds = span / (len(pts) - 1) if span > 0 else float(durations[-1])
+    if not seconds > 0:
+        return None
+    rate = Fraction(1 / seconds).limit_denominator(1001)
+    if not rate:
+        return None
+    expected = np.arange(len(pts)) / float(rate)
+    off = max(np.abs(pts - pts[0] - expected).max(), abs(durations[-1] - 1 / float(rate)))
+    return rate if off <= float(FINE_TIME_BASE) else None
+
+
+def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
+    """About how many frames a second there are, for codecs that want to know.
+
+    >>> mean_frame_rate(np.array([0, 0.1, 0.2, 0.5]))
+    Fraction(6, 1)
+    """
+    span = float(pts[-1] - pts[0]) if len(pts) > 1 else 0.0
+    if not span > 0:
+        return NOMINAL_FRAME_RATE
+    rate = Fraction(min((len(pts) - 1) / span, _MAX_MEAN_RATE)).limit_denominator(1001)
+    return rate or Fraction(1, 1001)
+
+
+def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) -> list[int]:
+    """Times in units of ``time_base`` from ``start``, each rounded to the nearest.
+
+    >>> ticks_of(np.array([5.0, 5.5]), 5.0, Fraction(1, 90000))
+    [0, 45000]
+    """
+    scaled = (seconds - start) * time_base.denominator / time_base.numerator
+    return [int(tick) for tick in np.rint(scaled)]
+
+
+class Timeline:
+    """Where the streams of one file begin.
+
+    Data without times begins with the file. Of the streams whose data has times, the earliest begins with the file,
+    and the others as much later as their times say. That is known once every stream has begun::
+
+        times given      video 5.00 |--------      audio 5.02 |-------
+        in the file      video 0.00 |--------      audio 0.02 |-------
+
+    Args:
+        num_streams: How many there are.
+    """
+
+    def __init__(self, num_streams: int) -> None:
+        self._starts: list[float | None] = [None] * num_streams
+        self._has_begun = [False] * num_streams
+
+    def begin(self, stream: int, start_seconds: float | None) -> None:
+        """A stream gets its first data, which begins at a time, or has none."""
+        if not self._has_begun[stream]:
+            self._starts[stream], self._has_begun[stream] = start_seconds, True
+
+    def start_of(self, stream: int) -> float | None:
+        """The time with which a stream began."""
+        return self._starts[stream]
+
+    def is_settled(self, stream: int) -> bool:
+        """Whether `offset_seconds` of a stream can change no more."""
+        return self._has_begun[stream] and (self._starts[stream] is None or all(self._has_begun))
+
+    def offset_seconds(self, stream: int) -> float:
+        """When the stream begins in the file, by what is known so far.
+
+        >>> timeline = Timeline(2)
+        >>> timeline.begin(0, 5.0); timeline.is_settled(0)
+        False
+        >>> timeline.begin(1, 4.5); timeline.is_settled(0), timeline.offset_seconds(0)
+        (True, 0.5)
+        """
+        start = self._starts[stream]
+        return 0.0 if start is None else start - min(_known(self._starts))
+
+
+def _known(starts: Sequence[float | None]) -> list[float]:
+    return [start for start in starts if start is not None]

@@ -1,0 +1,172 @@
+"""`VideoEncoder`: frames into a file, in one call."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from ..errors import InvalidArgumentError
+from ..frames import FrameBatch
+from . import _arguments as arguments
+from ._encoder import Encoder
+from ._streams import VideoStream
+from ._times import batch_times, even_frame_rate, mean_frame_rate
+
+__all__ = ["VideoEncoder"]
+
+
+class VideoEncoder:
+    """Encodes frames into a video file, a tensor or a file object.
+
+    The frames are not copied; they are encoded one by one. `Encoder` says how files are written, which colours they
+    have, and what the codecs do; it also takes frames piece by piece, and sound.
+
+    Args:
+        frames: (N, 3, H, W) uint8, RGB, on the CPU; or a `FrameBatch` of them.
+        frame_rate: Frames a second. Needed for a tensor. A `FrameBatch` keeps its own times without it: exactly, if
+            they are evenly spaced, else to 1/90000 second (in mkv and webm, to 1/1000). The first frame is the
+            beginning of the file.
+
+    Raises:
+        InvalidArgumentError: if the frames are not of that shape and type, or the rate is not positive.
+
+    Example:
+        >>> frames = torch.zeros(10, 3, 64, 96, dtype=torch.uint8)
+        >>> VideoEncoder(frames, frame_rate=25).to_tensor("mp4").dtype
+        torch.uint8
+    """
+
+    def __init__(self, frames: Tensor | FrameBatch, *, frame_rate: float | Fraction | None = None) -> None:
+        self._data = arguments.check_frames(frames)
+        if len(self._data) == 0:
+            raise InvalidArgumentError("There are no frames to encode: the first dimension of frames is 0.")
+        if frame_rate is not None:
+            self._follows_rate, self._rate = True, arguments.frame_rate_fraction(frame_rate)
+        elif isinstance(frames, FrameBatch):
+            pts, durations = batch_times(frames)
+            even = even_frame_rate(pts, durations)
+            self._follows_rate, self._rate = even is not None, even or mean_frame_rate(pts)
+        else:
+            raise InvalidArgumentError("frame_rate is needed for a tensor of frames; only a FrameBatch has times.")
+        self._frames = frames
+
+    def to_file(
+        self,
+        dest: str | os.PathLike[str],
+        *,
+        codec: str | None = None,
+        pixel_format: str | None = None,
+        crf: float | None = None,
+        preset: str | int | None = None,
+        extra_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write a file; it appears, or replaces another, when it is whole.
+
+        Args:
+            dest: A path; the extension decides on the container.
+            codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
+            pixel_format: FFmpeg's name, such as ``"yuv420p"`` or ``"yuv444p"``; by default the encoder's first.
+            crf: Constant rate factor: less is better and larger.
+            preset: Speed against size, such as ``"fast"``, or a number.
+            extra_options: Further options of FFmpeg by name, of the encoder or the container.
+
+        Raises:
+            InvalidArgumentError: if an argument is not accepted.
+            EncodeError: if FFmpeg cannot encode the frames like this.
+            WriteError: if the file cannot be written.
+
+        Example:
+            >>> encoder.to_file("out.mp4", codec="libx264", crf=20, preset="fast")  # doctest: +SKIP
+        """
+        encoder, stream = self._encoder(codec, pixel_format, crf, preset, extra_options)
+        with encoder.open_file(dest):
+            stream.add_frames(self._frames)
+
+    def to_tensor(
+        self,
+        format: str,
+        *,
+        codec: str | None = None,
+        pixel_format: str | None = None,
+        crf: float | None = None,
+        preset: str | int | None = None,
+        extra_options: Mapping[str, Any] | None = None,
+    ) -> Tensor:
+        """The bytes of a file, 1-D uint8.
+
+        Args:
+            format: Name of the container, such as ``"mp4"`` or ``"mkv"``.
+            codec, pixel_format, crf, preset, extra_options: As for `to_file`.
+
+        Raises:
+            InvalidArgumentError, EncodeError: as `to_file`.
+        """
+        file = io.BytesIO()
+        self.to_file_like(
+            file,
+            format,
+            codec=codec,
+            pixel_format=pixel_format,
+            crf=crf,
+            preset=preset,
+            extra_options=extra_options,
+        )
+        return torch.frombuffer(file.getbuffer(), dtype=torch.uint8)
+
+    def to_file_like(
+        self,
+        file_like: Any,
+        format: str,
+        *,
+        codec: str | None = None,
+        pixel_format: str | None = None,
+        crf: float | None = None,
+        preset: str | int | None = None,
+        extra_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write to a file object.
+
+        Args:
+            file_like: A binary file object with ``write`` and ``seek``, as for `Encoder.open_file_like`.
+            format: Name of the container, such as ``"mp4"`` or ``"mkv"``.
+            codec, pixel_format, crf, preset, extra_options: As for `to_file`.
+
+        Raises:
+            SourceTypeError: if it cannot be written to.
+            InvalidArgumentError, EncodeError, WriteError: as `to_file`.
+        """
+        encoder, stream = self._encoder(codec, pixel_format, crf, preset, extra_options)
+        with encoder.open_file_like(file_like, format=format):
+            stream.add_frames(self._frames)
+
+    def _encoder(
+        self,
+        codec: str | None,
+        pixel_format: str | None,
+        crf: float | None,
+        preset: str | int | None,
+        extra_options: Mapping[str, Any] | None,
+    ) -> tuple[Encoder, VideoStream]:
+        encoder = Encoder()
+        stream = encoder._add_video(
+            height=self._data.shape[2],
+            width=self._data.shape[3],
+            nominal_rate=self._rate,
+            follows_rate=self._follows_rate,
+            device=None,
+            codec=codec,
+            pixel_format=pixel_format,
+            crf=crf,
+            preset=preset,
+            extra_options=extra_options,
+        )
+        return encoder, stream
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A VideoEncoder cannot be pickled; send its frames instead.")

@@ -1,0 +1,172 @@
+"""`LogMelSpectrogram`: what Whisper and its relatives hear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InvalidArgumentError
+from ..frames import AudioSamples
+from ._arguments import is_integer
+from ._log_mel_filters import slaney_mel_filters
+
+__all__ = ["LogMelSpectrogram"]
+
+# Power below which a band counts as silent.
+_MIN_POWER = 1e-10
+# How far below its loudest band a clip is heard, in powers of ten.
+_RANGE_DECADES = 8.0
+
+
+class LogMelSpectrogram(nn.Module):
+    """Log-mel spectrograms of speech, with Whisper's parameters.
+
+    Hann windows (periodic) centred on every ``hop_length``-th sample, the sound mirrored at both ends; the power of
+    their spectra in triangular bands on Slaney's mel scale, each of area 1; the base-10 logarithm, cut off below 1e-10
+    and at 8 below the clip's largest value; then ``(x + 4) / 4``. The window after the last whole hop is left out.
+
+    **Each clip for itself.** The largest value is that of one clip and one channel, never of the batch: a clip has the
+    same spectrogram alone and beside others, and it is what Whisper's own function gives for that clip.
+
+    Works on any device (``.to("cuda")`` moves the window and the filters), under `torch.compile` and autocast, and has
+    gradients. It computes in float32, whatever precision the module around it is set to. It has no parameters, and
+    adds nothing to a ``state_dict``.
+
+    Args:
+        sample_rate: Samples per second of the input.
+        n_fft: Samples of a window; an even number.
+        hop_length: Samples from one window to the next.
+        num_mels: Number of bands: 80, or 128 for Whisper's large-v3.
+        pad_to_seconds: Append silence up to this length, as Whisper does up to 30 s; a longer clip is an error.
+            ``None`` appends nothing. Silence at the end is part of the clip: each length has its own spectrogram.
+
+    Raises:
+        InvalidArgumentError: if an argument is not positive or of another type, or ``n_fft`` is odd.
+
+    Example:
+        >>> to_mels = LogMelSpectrogram()
+        >>> to_mels(torch.zeros(4, 16_000)).shape  # four clips of 1 s
+        torch.Size([4, 80, 100])
+        >>> LogMelSpectrogram(num_mels=128, pad_to_seconds=30.0)(torch.zeros(16_000)).shape
+        torch.Size([128, 3000])
+    """
+
+    window: Tensor
+    filters: Tensor
+
+    def __init__(
+        self,
+        sample_rate: int = 16_000,
+        n_fft: int = 400,
+        hop_length: int = 160,
+        num_mels: int = 80,
+        *,
+        pad_to_seconds: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.sample_rate = _positive("sample_rate", sample_rate)
+        self.n_fft = _positive("n_fft", n_fft)
+        if self.n_fft % 2:
+            raise InvalidArgumentError(f"n_fft must be even, so that windows have a middle (got {n_fft}).")
+        self.hop_length = _positive("hop_length", hop_length)
+        self.num_mels = _positive("num_mels", num_mels)
+        self.pad_to_seconds = pad_to_seconds
+        self._padded_length = _padded_length(pad_to_seconds, self.sample_rate)
+        self.register_buffer("window", torch.hann_window(self.n_fft, device="cpu"), persistent=False)
+        self.register_buffer("filters", slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels), False)
+
+    def forward(self, samples: AudioSamples | Tensor) -> Tensor:
+        """The spectrograms of clips.
+
+        Args:
+            samples: `AudioSamples`, or a float tensor (..., samples) with values in [-1, 1].
+
+        Returns:
+            float32 (..., num_mels, frames) on the same device, with ``samples // hop_length`` frames: of
+            `AudioSamples`, one spectrogram a channel, (channels, num_mels, frames).
+
+        Raises:
+            InvalidArgumentError: if the sample rate is another, there are too few samples (half a window is needed for
+                mirroring) or more than ``pad_to_seconds``, or they are no floats.
+        """
+        waveform = self._padded(self._waveform(samples))
+        clips = waveform.reshape(-1, waveform.shape[-1]).float()
+        with torch.autocast(clips.device.type, enabled=False):
+            log_mels = self._log_mels(clips)
+        return log_mels.reshape(*waveform.shape[:-1], *log_mels.shape[-2:])
+
+    def _log_mels(self, clips: Tensor) -> Tensor:
+        """float32 (clips, samples) to (clips, num_mels, frames)."""
+        if len(clips) == 0:
+            return clips.new_zeros(0, self.num_mels, clips.shape[-1] // self.hop_length)
+        spectrum = torch.stft(
+            clips, self.n_fft, self.hop_length, window=self.window, center=True, pad_mode="reflect", return_complex=True
+        )[..., :-1]
+        # Not abs() squared: a square root less, and its gradient is finite at silence.
+        power = spectrum.real.square() + spectrum.imag.square()
+        levels = (self.filters @ power).clamp(min=_MIN_POWER).log10()
+        loudest = levels.amax(dim=(-2, -1), keepdim=True)
+        return (torch.maximum(levels, loudest - _RANGE_DECADES) + 4) / 4
+
+    def _waveform(self, samples: AudioSamples | Tensor) -> Tensor:
+        """The samples as a tensor, checked."""
+        if isinstance(samples, AudioSamples):
+            if samples.sample_rate != self.sample_rate:
+                raise InvalidArgumentError(
+                    f"The samples have {samples.sample_rate} per second, this spectrogram is for {self.sample_rate}: "
+                    f"decode with AudioDecoder(source, sample_rate={self.sample_rate})."
+                )
+            samples = samples.data
+        if not isinstance(samples, Tensor) or samples.ndim == 0 or not samples.is_floating_point():
+            got = f"{samples.dtype} {tuple(samples.shape)}" if isinstance(samples, Tensor) else type(samples).__name__
+            raise InvalidArgumentError(
+                f"samples must be AudioSamples or a float tensor (..., samples) with values in [-1, 1] (got {got})."
+            )
+        return samples
+
+    def _padded(self, waveform: Tensor) -> Tensor:
+        num_samples = waveform.shape[-1]
+        if self._padded_length is not None:
+            if num_samples > self._padded_length:
+                raise InvalidArgumentError(
+                    f"{num_samples} samples are more than pad_to_seconds={self.pad_to_seconds} "
+                    f"({self._padded_length} samples); cut them first, as AudioDecoder.chunks does."
+                )
+            waveform = nn.functional.pad(waveform, (0, self._padded_length - num_samples))
+        if waveform.shape[-1] < max(self.hop_length, self.n_fft // 2 + 1):
+            raise InvalidArgumentError(
+                f"{waveform.shape[-1]} samples are too few: a spectrogram needs at least "
+                f"{max(self.hop_length, self.n_fft // 2 + 1)}; pad_to_seconds appends silence."
+            )
+        return waveform
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LogMelSpectrogram:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.window.dtype != torch.float32:  # by half(), with the model around it
+            device = self.window.device
+            self.window = torch.hann_window(self.n_fft, device=device, dtype=torch.float32)
+            self.filters = slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels).to(device)
+        return self
+
+    def extra_repr(self) -> str:
+        return (
+            f"sample_rate={self.sample_rate}, n_fft={self.n_fft}, hop_length={self.hop_length}, "
+            f"num_mels={self.num_mels}, pad_to_seconds={self.pad_to_seconds}"
+        )
+
+
+def _positive(name: str, value: Any) -> int:
+    if not is_integer(value) or value < 1:
+        raise InvalidArgumentError(f"{name} must be a whole number of at least 1 (got {value!r}).")
+    return int(value)
+
+
+def _padded_length(seconds: Any, sample_rate: int) -> int | None:
+    if seconds is None:
+        return None
+    if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+        raise InvalidArgumentError(f"pad_to_seconds must be a positive number of seconds, or None (got {seconds!r}).")
+    return max(1, round(seconds * sample_rate))

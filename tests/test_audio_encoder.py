@@ -1,0 +1,200 @@
+"""`AudioEncoder`: what other programs find in the files that it writes."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from encoder_oracles import decoded_samples, probe
+from mediatensor import AudioSamples
+from mediatensor.encoders import AudioEncoder, Encoder
+from mediatensor.errors import EncodeError, InvalidArgumentError
+
+RATE = 16_000
+
+
+def sound(num_samples: int = RATE, num_channels: int = 2, rate: int = RATE) -> torch.Tensor:
+    """A sine of another pitch for each channel, (C, N)."""
+    times = torch.arange(num_samples, dtype=torch.float64) / rate
+    pitches = 220 * (1 + torch.arange(num_channels))[:, None]
+    return (0.5 * torch.sin(2 * torch.pi * pitches * times)).float()
+
+
+def sixteen_bits(samples: torch.Tensor) -> np.ndarray[Any, np.dtype[np.int16]]:
+    """The nearest whole numbers to 32768 x, limited."""
+    return np.clip(np.rint(samples.double().numpy() * 32768), -32768, 32767).astype(np.int16)
+
+
+@pytest.mark.parametrize("num_channels", [1, 2, 3, 6, 8])
+def test_wav_holds_the_nearest_16_bit_numbers(num_channels: int, tmp_path: Path, ffmpeg_program: str) -> None:
+    samples = torch.rand(num_channels, 12_345, generator=torch.Generator().manual_seed(0)) * 2.4 - 1.2
+    path = tmp_path / "sound.wav"
+    AudioEncoder(samples, sample_rate=RATE).to_file(path)
+    if num_channels <= 2:
+        with wave.open(str(path)) as file:
+            assert (file.getframerate(), file.getsampwidth(), file.getnchannels()) == (RATE, 2, num_channels)
+            assert file.getnframes() == 12_345
+            found = np.frombuffer(file.readframes(12_345), "<i2").reshape(-1, num_channels).T
+    else:  # Python's reader does not know the extended header
+        found = np.rint(decoded_samples(ffmpeg_program, path, num_channels) * 32768).astype(np.int16)
+    assert np.array_equal(found, sixteen_bits(samples))
+
+
+@pytest.mark.parametrize(("extension", "num_bits"), [("flac", 24), ("ogg", 24), ("aiff", 16), ("caf", 16)])
+def test_lossless_codecs_give_back_every_bit_and_sample(
+    extension: str, num_bits: int, tmp_path: Path, ffmpeg_program: str
+) -> None:
+    samples, path = sound(10_007), tmp_path / f"sound.{extension}"
+    AudioEncoder(samples, sample_rate=RATE).to_file(path)
+    found = decoded_samples(ffmpeg_program, path, 2)
+    if num_bits == 16:
+        assert np.array_equal(found * 32768, sixteen_bits(samples))
+    else:
+        assert np.array_equal(found * 2.0**23, np.floor(samples.double().numpy() * 2.0**23))
+
+
+def lag(found: np.ndarray[Any, Any], expected: torch.Tensor) -> int:
+    """By how many samples what was found is late, by the largest correlation."""
+    wanted = expected.numpy()[:, 2000:-2000]
+    lags = range(-30, 31)
+    return max(lags, key=lambda late: float((found[:, 2000 + late :][:, : wanted.shape[1]] * wanted).sum()))
+
+
+@pytest.mark.parametrize(("extension", "rate"), [("mp3", RATE), ("m4a", RATE), ("mp4", 44_100)])
+@pytest.mark.parametrize("num_samples", [12_345, 24_000])
+def test_lossy_codecs_keep_places_and_length(
+    extension: str, rate: int, num_samples: int, tmp_path: Path, ffmpeg_program: str
+) -> None:
+    samples, path = sound(num_samples, rate=rate), tmp_path / f"sound.{extension}"
+    AudioEncoder(samples, sample_rate=rate).to_file(path, bit_rate=128_000)
+    found = decoded_samples(ffmpeg_program, path, 2)
+    assert lag(found, samples) == 0
+    assert np.abs(found[:, 2000 : num_samples - 2000] - samples.numpy()[:, 2000:-2000]).max() < 0.06
+    if extension == "mp3":  # the LAME header tells where the sound ends
+        assert found.shape[1] == num_samples
+    else:  # and in mp4 the edit list, which this program does not obey at the end
+        stream, packets = probe(path, "a:0", ["duration_time"])
+        assert stream["duration_ts"] == num_samples
+        end = float(packets[-1]["pts_time"]) + float(packets[-1]["duration_time"])
+        assert end == pytest.approx(num_samples / rate, abs=1e-4)
+
+
+@pytest.mark.parametrize("extension", ["opus", "webm"])
+def test_opus_keeps_places_and_length(extension: str, tmp_path: Path, ffmpeg_program: str) -> None:
+    samples, path = sound(48_123, rate=48_000), tmp_path / f"sound.{extension}"
+    AudioEncoder(samples, sample_rate=48_000).to_file(path, bit_rate=128_000)
+    found = decoded_samples(ffmpeg_program, path, 2)
+    assert found.shape[1] == 48_123
+    assert lag(found, samples) == 0
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "mp3", "m4a"])
+def test_pieces_make_no_difference(format: str) -> None:
+    samples = sound(11_111)
+    files = []
+    for sizes in ([11_111], [1, 4095, 4096, 0, 2919], [1000] * 11 + [111], [7, 11_104]):
+        encoder, file = Encoder(), io.BytesIO()
+        stream = encoder.add_audio(sample_rate=RATE, num_channels=2, out_sample_rate=24_000)
+        with encoder.open_file_like(file, format=format):
+            for piece in samples.split(sizes, 1):
+                stream.add_samples(piece)
+        files.append(file.getvalue())
+    assert all(other == files[0] for other in files[1:])
+
+
+@pytest.mark.parametrize(("out_rate", "out_channels"), [(8_000, None), (48_000, 1), (None, 1), (22_050, 2)])
+def test_resampling_and_mixing(
+    out_rate: int | None, out_channels: int | None, tmp_path: Path, ffmpeg_program: str
+) -> None:
+    path, rate = tmp_path / "sound.wav", out_rate or RATE
+    AudioEncoder(sound(), sample_rate=RATE).to_file(path, sample_rate=out_rate, num_channels=out_channels)
+    found = decoded_samples(ffmpeg_program, path, out_channels or 2)
+    expected = sound(found.shape[1], rate=rate).numpy()
+    expected = expected if out_channels != 1 else expected.mean(0, keepdims=True)
+    assert probe(path, "a:0")[0]["sample_rate"] == str(rate)
+    # The end of the resampler's filter is in the file.
+    assert abs(found.shape[1] - rate) <= 2
+    assert np.abs(found - expected)[:, 200:-200].max() < 2e-3
+
+
+def test_one_dimension_is_one_channel() -> None:
+    one = AudioEncoder(sound(5000, 1)[0], sample_rate=RATE).to_tensor("wav")
+    assert torch.equal(one, AudioEncoder(sound(5000, 1), sample_rate=RATE).to_tensor("wav"))
+
+
+def test_samples_that_know_their_rate() -> None:
+    samples = AudioSamples(sound(), 7.5, 1.0, RATE)
+    known = AudioEncoder(samples).to_tensor("wav")
+    assert torch.equal(known, AudioEncoder(samples.data, sample_rate=RATE).to_tensor("wav"))
+    with pytest.raises(InvalidArgumentError, match="not that of the AudioSamples"):
+        AudioEncoder(samples, sample_rate=8000)
+
+
+def test_file_tensor_and_file_object_hold_the_same(tmp_path: Path) -> None:
+    encoder = AudioEncoder(sound(), sample_rate=RATE)
+    encoder.to_file(tmp_path / "sound.wav")
+    file = io.BytesIO()
+    encoder.to_file_like(file, "wav")
+    assert (tmp_path / "sound.wav").read_bytes() == file.getvalue() == bytes(encoder.to_tensor("wav").numpy())
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "m4a", "mp3"])
+def test_no_samples_and_few_samples(format: str, tmp_path: Path, ffmpeg_program: str) -> None:
+    for num_samples in (0, 1, 100):
+        path = tmp_path / f"{num_samples}.{format}"
+        AudioEncoder(sound(num_samples), sample_rate=RATE).to_file(path)
+        if format in ("wav", "flac") and num_samples:
+            assert decoded_samples(ffmpeg_program, path, 2).shape == (2, num_samples)
+
+
+def test_bit_rate_is_obeyed() -> None:
+    noise = torch.rand(1, 64_000, generator=torch.Generator().manual_seed(0)) - 0.5
+    encoder = AudioEncoder(noise, sample_rate=RATE)
+    small, large = (len(encoder.to_tensor("mp3", bit_rate=rate)) for rate in (32_000, 128_000))
+    assert small == pytest.approx(4 * 32_000 / 8, rel=0.1)
+    assert large == pytest.approx(4 * 128_000 / 8, rel=0.1)
+
+
+SAMPLES = torch.zeros(2, 100)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: AudioEncoder([1.0], sample_rate=RATE), "Expected samples to be a Tensor"),
+        (lambda: AudioEncoder(SAMPLES[None], sample_rate=RATE), "Expected 1D or 2D samples"),
+        (lambda: AudioEncoder(SAMPLES.double(), sample_rate=RATE), "Expected float32 samples"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=0), "sample_rate = 0 must be > 0"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=0.5), "sample_rate = 0.5 must be > 0"),
+        (lambda: AudioEncoder(SAMPLES), "sample_rate is needed"),
+        (lambda: AudioEncoder(SAMPLES.to("meta"), sample_rate=RATE), r"\.cpu\(\)"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=RATE).to_tensor("nosuch"), "Got format='nosuch'"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=9999).to_tensor("mp3"), "invalid sample rate=9999.*44100"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=44_100).to_tensor("opus"), "invalid sample rate=44100"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=RATE).to_tensor("wav", bit_rate=-1), "bit_rate=-1 must be >= 0"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=RATE).to_tensor("wav", num_channels=0), "out_num_channels = 0"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=RATE).to_tensor("mp3", num_channels=5), r"channels \(5\)"),
+        (lambda: AudioEncoder(SAMPLES, sample_rate=RATE).to_tensor("gif"), "no default audio codec"),
+    ],
+)
+def test_wrong_arguments(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        make()
+
+
+def test_a_bit_rate_that_the_encoder_refuses() -> None:
+    with pytest.raises((EncodeError, InvalidArgumentError), match=r"bit_rate|channels"):
+        AudioEncoder(SAMPLES, sample_rate=48_000).to_tensor("opus", bit_rate=10**9)
+
+
+def test_no_pickle() -> None:
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(AudioEncoder(SAMPLES, sample_rate=RATE))

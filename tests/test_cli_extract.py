@@ -1,0 +1,423 @@
+"""``mediatensor extract``: images, sound and subtitles against the decoder, and against the ffmpeg program."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+import media
+import media_subtitles
+from mediatensor.cli import main
+from mediatensor.cli._extract_files import output_stem
+from mediatensor.cli._extract_frames import grid_times, image_name
+from mediatensor.cli._extract_sound import pcm16
+from mediatensor.cli._extract_subtitles import subrip
+from mediatensor.decoders import AudioDecoder, Subtitle, SubtitleDecoder, VideoDecoder
+from mediatensor.errors import DecodeError, InvalidArgumentError
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return media_subtitles.write_mkv_with_everything(tmp_path_factory.mktemp("extract") / "everything.mkv")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def index_of(name: str) -> int:
+    match = re.fullmatch(r".*_(\d+)_-?[\d.]+s\.(png|jpg)", name)
+    assert match is not None
+    return int(match[1])
+
+
+def samples_of(path: Path) -> tuple[NDArray[np.int16], int]:
+    """(samples of shape (N, channels), rate) by Python's own reader."""
+    with wave.open(str(path), "rb") as file:
+        assert file.getsampwidth() == 2
+        data = np.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, file.getnchannels())
+        return data, file.getframerate()
+
+
+def ffmpeg_samples(program: str, path: Path, channels: int, *options: str) -> NDArray[np.int16]:
+    """The same by the program, (N, channels)."""
+    done = subprocess.run(
+        [program, "-v", "error", "-i", str(path), "-map", "0:a:0", *options, "-f", "s16le", "-"],
+        capture_output=True, check=True, timeout=120,
+    )  # fmt: skip
+    return np.frombuffer(done.stdout, "<i2").reshape(-1, channels)
+
+
+def test_every_frame_is_that_of_a_linear_decode(
+    clip: Path, clip_rgb: torch.Tensor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new" / "frames"
+    assert main(["extract", str(clip), "-o", str(folder)]) == 0
+    assert capsys.readouterr().out == f"wrote {len(clip_rgb)} images to {folder}{os.sep}\n"
+    found = names(folder)
+    assert [index_of(name) for name in found] == list(range(len(clip_rgb)))
+    for name, rgb in zip(found, clip_rgb, strict=True):
+        assert np.array_equal(np.asarray(Image.open(folder / name)), rgb.permute(1, 2, 0).numpy())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # 40 frames of 25 a second, in groups of any kind.
+        (["--frames", "7,0,-1,7"], [0, 7, 39]),
+        (["--every", "0.5"], [0, 12, 25, 37]),
+        (["--fps", "2"], [0, 12, 25, 37]),
+        (["--fps", "100", "--stop", "0.1"], [0, 1, 2]),
+        (["--every", "0.2", "--start", "0.1", "--stop", "0.7"], [2, 7, 12]),
+        (["--start", "1.5"], [37, 38, 39]),
+        (["--start", "0.5", "--stop", "0:00.6"], [12, 13, 14]),
+        (["--every", "100"], [0]),
+    ],
+    ids=lambda value: " ".join(map(str, value)),
+)
+def test_which_frames(options: list[str], expected: list[int], clip: Path, tmp_path: Path) -> None:
+    assert main(["extract", str(clip), "-o", str(tmp_path), *options]) == 0
+    assert [index_of(name) for name in names(tmp_path)] == expected
+
+
+def test_as_many_frames_as_the_decoder_gives_at_a_rate(tmp_path: Path) -> None:
+    path = media.make("vfr_mkv", tmp_path)
+    assert main(["extract", str(path), "-o", str(tmp_path / "out"), "--fps", "10"]) == 0
+    with VideoDecoder(path) as decoder:
+        index = decoder.frame_index
+        begin, end = index.begin_seconds, index.end_seconds
+        times = [begin + k / 10 for k in range(1000) if begin + k / 10 < end]
+        played = [max(i for i, pts in enumerate(index.pts_seconds.tolist()) if pts <= at) for at in times]
+    assert [index_of(name) for name in names(tmp_path / "out")] == sorted(set(played))
+
+
+def test_jpeg_and_size(clip: Path, tmp_path: Path) -> None:
+    options = ["--images", "jpg", "--size", "48x32", "--frames", "3"]
+    assert main(["extract", str(clip), "-o", str(tmp_path), *options]) == 0
+    (name,) = names(tmp_path)
+    picture = Image.open(tmp_path / name)
+    assert (picture.format, picture.size) == ("JPEG", (48, 32))
+
+
+def test_batches_do_not_change_what_is_written(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mediatensor.cli._extract_frames._BATCH_BYTES", 1)
+    assert main(["extract", str(clip), "-o", str(tmp_path / "one"), "--every", "0.2"]) == 0
+    monkeypatch.undo()
+    assert main(["extract", str(clip), "-o", str(tmp_path / "many"), "--every", "0.2"]) == 0
+    assert names(tmp_path / "one") == names(tmp_path / "many")
+    for name in names(tmp_path / "one"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
+
+
+# FFV1 conceals damage with whatever it decoded before.
+@pytest.mark.parametrize("name", sorted(name for name in media.DAMAGED_CLIPS if "ffv1" not in name)[::6])
+def test_damaged_files(name: str, tmp_path: Path) -> None:
+    path, folder = media.make(name, tmp_path), tmp_path / "out"
+    assert main(["extract", str(path), "-o", str(folder)]) == 0
+    with VideoDecoder(path) as decoder:
+        decoder.get_all_frames()  # now it knows which frames there are
+        expected = dict(enumerate(decoder))
+    written = {index_of(entry): folder / entry for entry in names(folder)}
+    assert sorted(written) == sorted(expected)
+    for index, picture in written.items():
+        assert np.array_equal(np.asarray(Image.open(picture)), expected[index].permute(1, 2, 0).numpy())
+
+
+def test_frames_that_do_not_decode_are_left_out_and_told(
+    everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = VideoDecoder.get_frames_at
+
+    def refuse(self: VideoDecoder, indices: Any) -> Any:
+        if {3, 17} & set(indices):
+            raise DecodeError("damaged")
+        return original(self, indices)
+
+    monkeypatch.setattr(VideoDecoder, "get_frames_at", refuse)
+    assert main(["extract", str(everything), "-o", str(tmp_path), "--images", "png", "--audio"]) == 2
+    assert [index_of(name) for name in names(tmp_path)[1:]] == [i for i in range(20) if i not in (3, 17)]
+    assert names(tmp_path)[0] == "everything.wav"
+    told = capsys.readouterr()
+    assert (
+        told.err == f"mediatensor: error: 2 frames of 20 did not decode and are missing in {str(tmp_path)!r}: 3, 17.\n"
+    )
+
+
+def test_frames_that_turn_out_to_be_others(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As damage that the packets do not show: in the second batch the decoder settles on frames at other times.
+    full = VideoDecoder(clip).frame_index
+    other = VideoDecoder(media.make("vfr_mkv", tmp_path)).frame_index
+    state = {"index": full, "calls": 0}
+    original = VideoDecoder.get_frames_at
+
+    def settle(self: VideoDecoder, indices: Any) -> Any:
+        state["calls"] += 1  # type: ignore[operator]
+        if state["calls"] == 2:
+            state["index"] = other
+        return original(self, indices)
+
+    monkeypatch.setattr("mediatensor.cli._extract_frames._MAX_BATCH", 5)
+    monkeypatch.setattr(VideoDecoder, "frame_index", property(lambda self: state["index"]))
+    monkeypatch.setattr(VideoDecoder, "get_frames_at", settle)
+    assert main(["extract", str(clip), "-o", str(tmp_path / "out"), "--fps", "5"]) == 0
+    times = other.pts_seconds.tolist()
+    grid = [other.begin_seconds + k / 5 for k in range(1000) if other.begin_seconds + k / 5 < other.end_seconds]
+    played = sorted(set(other.frames_played_at(grid).tolist()))
+    expected = [image_name(clip.stem, index, times[index], len(other), "png") for index in played]
+    assert names(tmp_path / "out") == sorted(expected)
+
+
+@pytest.mark.parametrize("name", ["whisper__jfk.flac", "metadata-extractor-images__100_0306.AVI"])
+def test_sound_without_loss_is_that_of_the_program(
+    name: str, media_data: Callable[[str], Path], ffmpeg_program: str, tmp_path: Path
+) -> None:
+    assert main(["extract", str(media_data(name)), "-o", str(tmp_path), "--audio"]) == 0
+    (file,) = names(tmp_path)
+    found, _ = samples_of(tmp_path / file)
+    expected = ffmpeg_samples(ffmpeg_program, media_data(name), found.shape[1])
+    # Of more than 16 bits, the program cuts off what we round.
+    tolerance = 1 if name.endswith("flac") else 0
+    assert found.shape == expected.shape
+    assert np.abs(found.astype(int) - expected).max() <= tolerance
+
+
+def test_lossy_sound_is_nearly_that_of_the_program(
+    media_data: Callable[[str], Path], ffmpeg_program: str, tmp_path: Path
+) -> None:
+    path = media_data("exoplayer__video_desks.3gp")
+    assert main(["extract", str(path), "-o", str(tmp_path), "--audio"]) == 0
+    found, rate = samples_of(tmp_path / "exoplayer__video_desks.wav")
+    expected = ffmpeg_samples(ffmpeg_program, path, 1)
+    assert rate == 8000
+    assert abs(len(found) - len(expected)) <= 1024
+    common = min(len(found), len(expected))
+    assert np.abs(found[:common].astype(int) - expected[:common]).max() <= 2
+
+
+def test_sound_in_pieces_is_sound_at_once(
+    everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two seconds of 8000 samples, the wave of `media_subtitles`; a piece is a quarter of a second.
+    monkeypatch.setattr("mediatensor.cli._extract_sound.SoundJob._piece_seconds", lambda _: 0.25)
+    assert main(["extract", str(everything), "-o", str(tmp_path), "--audio"]) == 0
+    assert capsys.readouterr().out.endswith("everything.wav: 2 s, 8000 Hz, 1 channel\n")
+    found, rate = samples_of(tmp_path / "everything.wav")
+    expected = (np.sin(np.arange(16_000) / 8000 * 2 * np.pi * 440) * 10_000).astype(np.int16)
+    assert rate == 8000
+    assert np.array_equal(found[:, 0], expected)
+
+
+def test_sound_of_a_range_resampled(everything: Path, tmp_path: Path) -> None:
+    options = ["--start", "0.5", "--stop", "1.25", "--sample-rate", "16000", "--num-channels", "2"]
+    assert main(["extract", str(everything), "-o", str(tmp_path), "--audio", *options]) == 0
+    found, rate = samples_of(tmp_path / "everything.wav")
+    expected = AudioDecoder(everything, sample_rate=16_000, num_channels=2).get_samples_played_in_range(0.5, 1.25)
+    assert (rate, found.shape) == (16_000, (12_000, 2))
+    assert np.array_equal(found, (expected.data.t().numpy() * 32768).round().clip(-32768, 32767))
+
+
+def test_subtitles(everything: Path, tmp_path: Path) -> None:
+    assert main(["extract", str(everything), "-o", str(tmp_path), "--subtitles", "--subtitle-stream", "3"]) == 0
+    assert (tmp_path / "everything.srt").read_bytes() == b"1\n00:00:00,750 --> 00:00:01,500\nUn\n"
+
+
+def test_subtitles_read_back_are_the_same(tmp_path: Path) -> None:
+    source = tmp_path / "talk.vtt"
+    source.write_text(media_subtitles.WEBVTT, encoding="utf-8")
+    assert main(["extract", str(source), "-o", str(tmp_path / "out"), "--subtitles"]) == 0
+    again = SubtitleDecoder(tmp_path / "out" / "talk.srt")
+    found = [(subtitle.start_seconds, subtitle.end_seconds, subtitle.text) for subtitle in again]
+    assert found == media_subtitles.WEBVTT_EXPECTED
+    options = ["-o", str(tmp_path / "part"), "--subtitles", "--start", "3", "--stop", "10"]
+    assert main(["extract", str(source), *options]) == 0
+    assert [subtitle.text for subtitle in SubtitleDecoder(tmp_path / "part" / "talk.srt")] == ["Yellow karaoke"]
+
+
+def test_subtitles_of_another_encoding(tmp_path: Path) -> None:
+    source = tmp_path / "latin.srt"
+    source.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nGrüße\n".encode("latin-1"))
+    options = ["-o", str(tmp_path / "out"), "--subtitles"]
+    assert main(["extract", str(source), *options]) == 2
+    assert not (tmp_path / "out").exists()
+    assert main(["extract", str(source), *options, "--encoding", "latin-1"]) == 0
+    assert "Grüße" in (tmp_path / "out" / "latin.srt").read_text(encoding="utf-8")
+
+
+def test_text_of_subrip() -> None:
+    subtitles = [Subtitle("a\n\n \nb", -1.0, 0.9996), Subtitle("c", 3723.0005, 359_999.999)]
+    assert subrip(subtitles) == (
+        "1\n00:00:00,000 --> 00:00:01,000\na\nb\n\n2\n01:02:03,000 --> 99:59:59,999\nc\n"
+    )  # fmt: skip
+
+
+def test_all_kinds_at_once(everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--audio", "--subtitles", "--frames", "0"]
+    assert main(["extract", str(everything), "-o", str(tmp_path), *options]) == 0
+    assert names(tmp_path) == ["everything.srt", "everything.wav", "everything_000000_0.000s.png"]
+    assert capsys.readouterr().out.count("wrote ") == 3
+
+
+@pytest.mark.parametrize("kind", ["--audio", "--subtitles"])
+def test_one_kind_alone_writes_no_images(kind: str, everything: Path, tmp_path: Path) -> None:
+    assert main(["extract", str(everything), "-o", str(tmp_path), kind]) == 0
+    assert names(tmp_path) == ["everything.wav" if kind == "--audio" else "everything.srt"]
+
+
+def test_nothing_is_replaced_without_force(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = image_name(clip.stem, 1, 0.04, 40, "png")
+    (tmp_path / name).write_text("precious")
+    options = ["-o", str(tmp_path), "--frames", "0,1,2"]
+    assert main(["extract", str(clip), *options]) == 2
+    assert names(tmp_path) == [name]
+    assert (tmp_path / name).read_text() == "precious"
+    assert "--force" in capsys.readouterr().err
+    assert main(["extract", str(clip), *options, "--force"]) == 0
+    assert len(names(tmp_path)) == 3
+    assert Image.open(tmp_path / name).size == (96, 64)
+
+
+def test_the_file_that_is_read_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "talk.srt"
+    source.write_text(media_subtitles.SUBRIP, encoding="utf-8")
+    assert main(["extract", str(source), "-o", str(tmp_path), "--subtitles", "--force"]) == 2
+    assert source.read_text(encoding="utf-8") == media_subtitles.SUBRIP
+    assert "is the file that is read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--frames", "40"], "There is no frame 40: the video has 40 frames."),
+        (["--frames", "-41"], "There is no frame -41"),
+        (["--start", "9"], "Nothing is shown from 9 s"),
+        (["--start", "1", "--stop", "0.5"], "must be before the stop"),
+        (["--frames", "1", "--start", "1"], "does not go with --start"),
+        (["--sample-rate", "8000"], "go with --audio"),
+        (["--encoding", "latin-1"], "go with --subtitles"),
+        (["--every", "1e-9"], "less often"),
+        (["--audio"], "audio"),
+        (["--subtitles"], "no stream of subtitles"),
+        (["--stream", "5"], "not a valid stream"),
+        (["--images", "png", "--audio"], "audio"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_leaves_nothing(
+    options: list[str], message: str, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["extract", str(clip), "-o", str(tmp_path / "out"), *options]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("mediatensor: error: ")
+    assert message in told.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_range_without_sound_leaves_nothing(everything: Path, tmp_path: Path) -> None:
+    assert main(["extract", str(everything), "-o", str(tmp_path / "out"), "--audio", "--start", "100"]) == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_is_a_file(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").touch()
+    assert main(["extract", str(clip), "-o", str(tmp_path / "out")]) == 2
+    assert "must be a folder" in capsys.readouterr().err
+
+
+def test_sound_too_large_for_wav(
+    everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mediatensor.cli._extract_sound._MAX_DATA_BYTES", 31_999)
+    assert main(["extract", str(everything), "-o", str(tmp_path / "out"), "--audio"]) == 2
+    assert "does not fit in a WAV file" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_failure_midway_leaves_only_whole_files(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    original = VideoDecoder.get_frames_at
+
+    def fail_later(self: VideoDecoder, numbers: Any) -> Any:
+        calls.append(len(numbers))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(self, numbers)
+
+    monkeypatch.setattr("mediatensor.cli._extract_frames._MAX_BATCH", 5)
+    monkeypatch.setattr(VideoDecoder, "get_frames_at", fail_later)
+    assert main(["extract", str(clip), "-o", str(tmp_path / "out")]) == 130
+    assert calls == [5, 5, 5]
+    assert [index_of(name) for name in names(tmp_path / "out")] == list(range(10))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_control_c_leaves_no_half_file(tmp_path: Path) -> None:
+    path, folder = tmp_path / "long.wav", tmp_path / "out"
+    with wave.open(str(path), "wb") as file:  # long enough to be met midway
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(bytes(2 * 8000 * 3600))
+    program = (
+        "import sys, time; from mediatensor.cli import main, _extract_sound as sound\n"
+        "sound.SoundJob._piece_seconds = lambda self: 1.0\n"
+        "original = sound.pcm16\n"
+        "def slow(data): print('piece', file=sys.stderr, flush=True); time.sleep(0.02); return original(data)\n"
+        "sound.pcm16 = slow\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "extract", str(path), "-o", str(folder), "--audio"], stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"piece\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.stderr.read()
+    assert process.wait(60) == 130
+    assert not folder.exists()
+
+
+def test_rounding_to_16_bits() -> None:
+    steps = torch.tensor([[0.0, 0.49, 0.5, 1.5, -0.5, -1.5, 32767.4, 32767.6, -32769.0, float("nan"), float("inf")]])
+    expected = [0, 0, 0, 2, 0, -2, 32767, 32767, -32768, 0, 32767]
+    assert pcm16(steps / 32768).flatten().tolist() == expected
+    assert pcm16(torch.tensor([[0.0, 0.5], [0.25, -1.0]])).tolist() == [[0, 8192], [16384, -32768]]
+
+
+def test_times_of_a_grid() -> None:
+    assert grid_times(0.0, 1.0, None, 3.0) == [0.0, 1 / 3, 2 / 3]
+    assert grid_times(2.0, 2.05, 0.1, None) == [2.0]
+    assert len(grid_times(0.0, 10.0, 0.1, None)) == 100
+    for every in (1e-300, 1e-8):
+        with pytest.raises(InvalidArgumentError):
+            grid_times(0.0, 10.0, every, None)
+
+
+@pytest.mark.parametrize(
+    ("file", "stem"),
+    [
+        ("a/b/talk.mp4", "talk"), ("talk", "talk"), ("https://x.org/v/talk.mp4?a=/b.c", "talk"),
+        ("s3://bucket/k\u016f\u0148.mkv", "k\u016f\u0148"), ("a/...", "media"), ("x\ny:z*.mp4", "x_y_z_"),
+        ("n" * 300 + ".mp4", "n" * 100),
+    ],
+)  # fmt: skip
+def test_names_of_outputs(file: str, stem: str) -> None:
+    assert output_stem(file) == stem
+
+
+def test_names_sort_by_time() -> None:
+    made = [image_name("a", number, number / 3, 2_000_000, "png") for number in (0, 9, 10, 99_999, 1_000_000)]
+    assert made == sorted(made)

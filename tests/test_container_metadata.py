@@ -1,0 +1,140 @@
+"""Tags, dispositions and chapters: what headers say in words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import media_subtitles
+from mediatensor._pyav import facts
+from mediatensor.decoders import (
+    AudioStreamHeaderMetadata,
+    Chapter,
+    ContainerMetadata,
+    SubtitleStreamHeaderMetadata,
+    VideoDecoder,
+    VideoStreamHeaderMetadata,
+    get_container_metadata,
+)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return media_subtitles.write_mkv_with_everything(tmp_path_factory.mktemp("metadata") / "everything.mkv")
+
+
+def test_tags_and_chapters_of_the_file(everything: Path) -> None:
+    metadata = get_container_metadata(everything)
+    assert metadata.tags["title"] == "Lesson"
+    assert metadata.chapters == (
+        Chapter(0.0, 1.0, "Opening", {"title": "Opening"}),
+        Chapter(1.0, 2.0, "Grüße", {"title": "Grüße"}),
+    )
+    assert metadata.best_subtitle_stream_index == 2
+
+
+def test_each_kind_of_stream_has_its_type_and_its_tags(everything: Path) -> None:
+    video, sound, german, french = get_container_metadata(everything).streams
+    assert type(video) is VideoStreamHeaderMetadata
+    assert type(sound) is AudioStreamHeaderMetadata
+    assert sound.tags["language"] == "eng"
+    assert type(german) is type(french) is SubtitleStreamHeaderMetadata
+    assert (german.language, german.is_text, german.codec) == ("deu", True, "subrip")
+    assert (french.tags["title"], french.disposition) == ("Commentaire", ("forced",))
+
+
+def test_the_decoder_of_a_stream_has_its_tags(everything: Path) -> None:
+    with VideoDecoder(everything) as decoder:
+        assert decoder.metadata.tags == get_container_metadata(everything).streams[0].tags
+
+
+def test_new_fields_leave_the_positions_of_the_old_ones() -> None:
+    first = [spec.name for spec in fields(VideoStreamHeaderMetadata) if not spec.kw_only]
+    assert first[:6] == [
+        "duration_seconds_from_header", "begin_stream_seconds_from_header", "bit_rate", "codec", "stream_index",
+        "media_type",
+    ]  # fmt: skip
+    assert first[6:8] == ["width", "height"]
+    metadata = SubtitleStreamHeaderMetadata(1.0, 0.0, None, "subrip", 0, "subtitle", language="eng")
+    assert repr(metadata).splitlines()[-4:] == ["  tags: {}", "  disposition: ()", "  language: eng", "  is_text: None"]
+    assert [spec.name for spec in fields(ContainerMetadata)][:6] == [
+        "duration_seconds_from_header", "bit_rate_from_header", "best_video_stream_index",
+        "best_audio_stream_index", "streams", "format_name",
+    ]  # fmt: skip
+
+
+def test_what_is_changed_in_the_result_changes_nothing_else(everything: Path) -> None:
+    with VideoDecoder(everything) as decoder:
+        decoder.metadata.tags["title"] = "changed"
+        decoder.metadata.tags.clear()
+    assert get_container_metadata(everything).tags["title"] == "Lesson"
+
+
+def test_tags_that_are_no_unicode(everything: Path, tmp_path: Path) -> None:
+    path = tmp_path / "latin.mkv"
+    path.write_bytes(everything.read_bytes().replace(b"Lesson", b"L\xe9\xfeson").replace(b"Opening", b"Op\xffning"))
+    metadata = get_container_metadata(path)
+    assert metadata.tags["title"] == "L\ufffd\ufffdson"
+    assert metadata.chapters[0].title == "Op\ufffdning"
+
+
+def test_tags_that_python_could_not_print() -> None:
+    assert facts._tags({"a\udcff": "b\udc80c"}) == {"a?": "b?c"}
+
+
+def test_limits(everything: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "MAX_NUM_TAGS", 1)
+    monkeypatch.setattr(facts, "MAX_TAG_CHARACTERS", 3)
+    monkeypatch.setattr(facts, "MAX_NUM_CHAPTERS", 1)
+    metadata = get_container_metadata(everything)
+    assert [len(stream.tags) for stream in metadata.streams] == [1, 1, 1, 1]
+    assert max(len(text) for pair in metadata.tags.items() for text in pair) <= 3
+    assert len(metadata.chapters) == 1
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv", "m4a", "ogg", "flac", "mp3"])
+def test_tags_and_chapters_that_ffmpeg_wrote(container: str, ffmpeg_program: str, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text(
+        ";FFMETADATA1\ntitle=Grüße\nartist=Ada\n"
+        "[CHAPTER]\nTIMEBASE=1/1000\nSTART=0\nEND=1500\ntitle=Opening\n"
+        "[CHAPTER]\nTIMEBASE=1/1000\nSTART=1500\nEND=3000\ntitle=Part two\n",
+        encoding="utf-8",
+    )
+    path = tmp_path / f"sound.{container}"
+    subprocess.run(
+        [ffmpeg_program, "-v", "error", "-f", "lavfi", "-i", "sine=duration=3", "-i", str(texts), "-map_metadata", "1",
+         "-map_chapters", "1", str(path)],
+        check=True, timeout=120,
+    )  # fmt: skip
+    metadata = get_container_metadata(path)
+    tags = {name.lower(): value for name, value in metadata.tags.items()}
+    if container == "ogg":  # Vorbis has the tags in the stream
+        tags = {name.lower(): value for name, value in metadata.streams[0].tags.items()}
+    assert (tags["title"], tags["artist"]) == ("Grüße", "Ada")
+    if container in ("flac", "ogg"):  # the program writes no chapters there
+        assert metadata.chapters == ()
+    else:
+        found = [(chapter.start_seconds, chapter.end_seconds, chapter.title) for chapter in metadata.chapters]
+        assert [title for _, _, title in found] == ["Opening", "Part two"]
+        assert [start for start, _, _ in found] == pytest.approx([0.0, 1.5])
+        assert [end for _, end, _ in found] == pytest.approx([1.5, 3.0], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "name", ["rails__rotated_hdr_video.mov", "androidx-media__opus-5.1.mka", "metadata-extractor-images__100_0306.AVI"]
+)
+def test_real_tags_are_those_of_ffprobe(name: str, media_data: object) -> None:
+    program = shutil.which("ffprobe")
+    if program is None:
+        pytest.skip("needs the ffprobe program (on Debian: apt-get install ffmpeg)")
+    path = media_data(name)  # type: ignore[operator]
+    told = subprocess.run(
+        [program, "-v", "quiet", "-show_format", "-of", "json", str(path)], capture_output=True, check=True, timeout=60
+    ).stdout  # fmt: skip
+    assert get_container_metadata(path).tags == json.loads(told)["format"]["tags"]

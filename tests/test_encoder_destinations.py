@@ -1,0 +1,172 @@
+"""Where encoders write: files, links, devices, pipes, URLs, and file objects of all kinds."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoder_oracles import moving_pictures
+from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import Encoder, VideoEncoder
+from mediatensor.errors import EncodeError, WriteError
+
+FRAMES = moving_pictures(10, 64, 64)
+
+needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes and devices with paths")
+
+
+def test_a_file_appears_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "video.mp4"
+    path.write_bytes(b"before")
+    path.chmod(0o640)
+    encoder = Encoder()
+    video = encoder.add_video(height=64, width=64, frame_rate=25)
+    encoder.open_file(path)
+    video.add_frames(FRAMES)
+    assert path.read_bytes() == b"before"
+    encoder.close()
+    assert len(VideoDecoder(path)) == 10
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@needs_unix
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    ordinary = tmp_path / "ordinary"
+    ordinary.touch()
+    VideoEncoder(FRAMES, frame_rate=25).to_file(tmp_path / "video.mp4")
+    assert (tmp_path / "video.mp4").stat().st_mode == ordinary.stat().st_mode
+
+
+@needs_unix
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    real, link = tmp_path / "there" / "real.mp4", tmp_path / "link.mp4"
+    link.symlink_to(real)
+    VideoEncoder(FRAMES, frame_rate=25).to_file(link)
+    assert link.is_symlink()
+    assert len(VideoDecoder(real)) == 10
+
+
+def test_writes_that_take_a_part_or_return_nothing() -> None:
+    class Part(io.BytesIO):
+        def write(self, data: Any) -> int:
+            return super().write(data[:1000])
+
+    class Silent:
+        def __init__(self) -> None:
+            self.file = io.BytesIO()
+
+        def write(self, data: bytes) -> None:
+            self.file.write(data)
+
+        def seek(self, offset: int, whence: int = 0) -> None:
+            self.file.seek(offset, whence)
+
+    encoder = VideoEncoder(FRAMES, frame_rate=25)
+    expected = bytes(encoder.to_tensor("mp4", codec="mpeg4").numpy())
+    part, silent = Part(), Silent()
+    encoder.to_file_like(part, "mp4", codec="mpeg4")
+    encoder.to_file_like(silent, "mp4", codec="mpeg4")
+    assert part.getvalue() == silent.file.getvalue() == expected
+
+
+def test_a_file_object_keeps_what_it_holds() -> None:
+    encoder = VideoEncoder(FRAMES, frame_rate=25)
+    file = io.BytesIO()
+    file.write(b"before")
+    encoder.to_file_like(file, "mp4", codec="mpeg4")
+    assert file.getvalue() == b"before" + bytes(encoder.to_tensor("mp4", codec="mpeg4").numpy())
+
+
+def test_destinations_that_cannot_seek() -> None:
+    class Pipe:
+        def __init__(self) -> None:
+            self.data = b""
+
+        def write(self, data: bytes) -> int:
+            self.data += data
+            return len(data)
+
+    encoder, pipe = VideoEncoder(FRAMES, frame_rate=25), Pipe()
+    encoder.to_file_like(pipe, "mkv")
+    assert len(VideoDecoder(pipe.data)) == 10
+    with pytest.raises(EncodeError, match="cannot seek"):
+        encoder.to_file_like(Pipe(), "mp4")
+    fragmented = Pipe()
+    encoder.to_file_like(fragmented, "mp4", extra_options={"movflags": "frag_keyframe+empty_moov"})
+    assert len(VideoDecoder(fragmented.data)) == 10
+
+
+@needs_unix
+def test_a_named_pipe_is_written_directly(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.mkv"
+    os.mkfifo(path)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
+    reader.start()
+    VideoEncoder(FRAMES, frame_rate=25).to_file(path)
+    reader.join()
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert len(VideoDecoder(received[0])) == 10
+
+
+def test_standard_output() -> None:
+    program = """
+import sys, torch
+from mediatensor.encoders import VideoEncoder
+frames = torch.zeros(10, 3, 64, 64, dtype=torch.uint8)
+VideoEncoder(frames, frame_rate=25).to_file_like(sys.stdout.buffer, "mkv")
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=120)
+    assert len(VideoDecoder(run.stdout)) == 10
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_link_to_a_device_is_written_directly(tmp_path: Path) -> None:
+    link = tmp_path / "video.mkv"
+    link.symlink_to("/dev/full")
+    with pytest.raises(WriteError, match="No space left"):
+        VideoEncoder(FRAMES, frame_rate=25).to_file(link)
+    assert os.readlink(link) == "/dev/full"
+    assert list(tmp_path.iterdir()) == [link]
+
+
+def test_a_url_is_ffmpegs(tmp_path: Path) -> None:
+    received = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def receive() -> None:
+            connection, _ = server.accept()
+            with connection, connection.makefile("rb") as file:
+                received.append(file.read())
+
+        thread = threading.Thread(target=receive)
+        thread.start()
+        encoder = Encoder()
+        video = encoder.add_video(height=64, width=64, frame_rate=25)
+        with encoder.open_file(f"tcp://127.0.0.1:{server.getsockname()[1]}/video.mkv"):
+            video.add_frames(FRAMES)
+        del encoder, video
+        gc.collect()
+        thread.join()
+    assert len(VideoDecoder(received[0])) == 10
+    VideoEncoder(FRAMES, frame_rate=25).to_file(f"file:{tmp_path}/video.mkv")
+    assert len(VideoDecoder(tmp_path / "video.mkv")) == 10
+
+
+def test_nobody_listens_at_a_url() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(WriteError, match="header could not be written"):
+        VideoEncoder(FRAMES, frame_rate=25).to_file(f"tcp://127.0.0.1:{port}/video.mkv")

@@ -1,0 +1,26 @@
+"""The benchmark of images: it runs, and what it compares is the same picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from benchmarks import images as image_benchmark
+
+
+def test_a_quick_run_reports_identical_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image_benchmark.main(["--quick", "-o", str(tmp_path)])
+    rows = json.loads((tmp_path / "images.json").read_text())["rows"]
+    ours = [row for row in rows if row["library"].startswith("mediatensor")]
+    assert len(ours) == 5
+    assert all(row["identical"] == row["num_images"] and row["is_contiguous"] for row in ours)
+    assert {"Pillow, numpy", "Pillow, numpy, contiguous"} < {row["library"] for row in rows}
+    assert capsys.readouterr().out == (tmp_path / "images.md").read_text() + "\n"
+
+
+def test_differences_are_counted() -> None:
+    one, other = torch.zeros(2, 3, 4, 5, dtype=torch.uint8)
+    other[1, 2, 3] = 200
+    assert image_benchmark.compared([one, other], [one, one]) == (1, 200)

@@ -1,0 +1,281 @@
+"""`VideoEncoder`: what other programs find in the files that it writes."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import subprocess
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+
+from encoder_oracles import moving_pictures, probe, psnr, raw_rgb
+from mediatensor import FrameBatch
+from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import VideoEncoder
+from mediatensor.errors import EncodeError, InvalidArgumentError, SourceTypeError, WriteError
+
+# Where files are compared, the codec is MPEG-4: x264 reads uninitialised memory for pictures as small as these.
+NOISE = torch.randint(0, 256, (6, 3, 50, 70), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+LOSSLESS = {
+    "ffv1 bgr0 in mkv": ("mkv", {"codec": "ffv1", "pixel_format": "bgr0"}),
+    "libx264rgb in mkv": ("mkv", {"codec": "libx264rgb", "crf": 0}),
+    "libx264rgb in mp4": ("mp4", {"codec": "libx264rgb", "crf": 0, "preset": "ultrafast"}),
+    "png in mov": ("mov", {"codec": "png"}),
+    "huffyuv rgb24 in avi": ("avi", {"codec": "huffyuv", "pixel_format": "rgb24"}),
+    "utvideo gbrp in avi": ("avi", {"codec": "utvideo"}),
+    "apng": ("apng", {}),
+}
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_lossless_codecs_give_back_every_bit(name: str, tmp_path: Path, ffmpeg_program: str) -> None:
+    extension, options = LOSSLESS[name]
+    path = tmp_path / f"video.{extension}"
+    VideoEncoder(NOISE, frame_rate=25).to_file(path, **options)
+    assert np.array_equal(raw_rgb(ffmpeg_program, path, 50, 70), NOISE.numpy())
+    assert torch.equal(VideoDecoder(path)[:], NOISE)
+
+
+@pytest.mark.parametrize(
+    ("codec", "extension", "options"),
+    [
+        ("libx264", "mp4", {"crf": 23, "preset": "veryfast"}),
+        ("libx264", "mkv", {"crf": 30, "preset": "medium", "pixel_format": "yuv444p"}),
+        ("libvpx-vp9", "webm", {"crf": 30, "extra_options": {"b": 0, "cpu-used": 8, "deadline": "realtime"}}),
+        ("mpeg4", "avi", {"extra_options": {"b": "1M"}}),
+    ],
+)
+def test_lossy_codecs_are_as_good_as_the_ffmpeg_program(
+    codec: str, extension: str, options: dict[str, Any], tmp_path: Path, ffmpeg_program: str
+) -> None:
+    frames = moving_pictures(30, 120, 160)
+    path, reference = tmp_path / f"ours.{extension}", tmp_path / f"theirs.{extension}"
+    options = dict(options)
+    extra = options.pop("extra_options", {})
+    VideoEncoder(frames, frame_rate=25).to_file(path, codec=codec, **options, extra_options=extra)
+    command = [ffmpeg_program, "-v", "error", "-nostdin", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "160x120"]
+    command += ["-r", "25", "-i", "pipe:0", "-c:v", codec, "-pix_fmt", options.pop("pixel_format", "yuv420p")]
+    for key, value in {**options, **extra}.items():
+        command += [f"-{key}" if key != "b" else "-b:v", str(value)]
+    raw = frames.permute(0, 2, 3, 1).numpy().tobytes()
+    subprocess.run([*command, str(reference)], input=raw, check=True, timeout=120, stderr=subprocess.DEVNULL)
+    ours = psnr(raw_rgb(ffmpeg_program, path, 120, 160), frames.numpy())
+    theirs = psnr(raw_rgb(ffmpeg_program, reference, 120, 160), frames.numpy())
+    assert ours > 25
+    assert ours == pytest.approx(theirs, abs=0.5)
+    assert path.stat().st_size == pytest.approx(reference.stat().st_size, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("rate", "as_fraction"), [(25, "25/1"), (29.97, "2997/100"), (30000 / 1001, "30000/1001"), (Fraction(5, 2), "5/2")]
+)
+def test_frame_rate_and_times(rate: float | Fraction, as_fraction: str, tmp_path: Path) -> None:
+    path = tmp_path / "video.mp4"
+    VideoEncoder(moving_pictures(12, 64, 64), frame_rate=rate).to_file(path)
+    stream, packets = probe(path, packets=["duration_time"])
+    assert stream["avg_frame_rate"] == as_fraction
+    assert stream["nb_frames"] == "12"
+    assert [float(packet["pts_time"]) for packet in packets] == pytest.approx([k / rate for k in range(12)], abs=1e-5)
+    assert float(packets[-1]["duration_time"]) == pytest.approx(float(1 / rate), abs=1e-5)
+    assert float(stream["duration"]) == pytest.approx(float(12 / rate), abs=1e-3)
+
+
+@pytest.mark.parametrize(("extension", "tolerance"), [("mp4", 1e-5), ("mov", 1e-5), ("mkv", 6e-4)])
+def test_variable_times_are_kept(extension: str, tolerance: float, tmp_path: Path) -> None:
+    pts = torch.tensor([7.0, 7.1, 7.137, 7.5, 8.25, 8.26], dtype=torch.float64)
+    durations = torch.cat([pts.diff(), torch.tensor([0.4])])
+    path = tmp_path / f"video.{extension}"
+    VideoEncoder(FrameBatch(moving_pictures(6, 64, 64), pts, durations)).to_file(path)
+    _, packets = probe(path, packets=["duration_time"])
+    assert [float(packet["pts_time"]) for packet in packets] == pytest.approx((pts - 7).tolist(), abs=tolerance)
+    batch = VideoDecoder(path).get_all_frames()
+    assert torch.allclose(batch.pts_seconds, pts - 7, atol=tolerance)
+    if extension != "mkv":  # which keeps no duration of its own
+        assert batch.duration_seconds[-1].item() == pytest.approx(0.4, abs=tolerance)
+
+
+def test_even_times_of_a_batch_are_a_rate_and_a_rate_overrides_times(tmp_path: Path) -> None:
+    frames, path = moving_pictures(8, 64, 64), tmp_path / "video.mp4"
+    pts = 3 + torch.arange(8, dtype=torch.float64) * 1001 / 24000
+    batch = FrameBatch(frames, pts, torch.full((8,), 1001 / 24000))
+    VideoEncoder(batch).to_file(path)
+    assert probe(path)[0]["avg_frame_rate"] == "24000/1001"
+    VideoEncoder(batch, frame_rate=10).to_file(path)
+    assert probe(path)[0]["avg_frame_rate"] == "10/1"
+
+
+def test_memory_layout_does_not_change_the_file() -> None:
+    frames = moving_pictures(5, 64, 96)
+    padded = torch.zeros(5, 3, 70, 110, dtype=torch.uint8)
+    padded[:, :, :64, :96] = frames
+    layouts = [
+        frames,
+        frames.to(memory_format=torch.channels_last),
+        padded[:, :, :64, :96],
+        padded.to(memory_format=torch.channels_last)[:, :, :64, :96],
+        frames.flip(0).flip(0),
+        frames.transpose(2, 3).contiguous().transpose(2, 3),
+    ]
+    files = [VideoEncoder(layout, frame_rate=25).to_tensor("mp4", codec="mpeg4") for layout in layouts]
+    assert all(torch.equal(files[0], other) for other in files[1:])
+
+
+def test_one_picture_for_all_frames_is_encoded() -> None:
+    picture = moving_pictures(1, 48, 64)
+    repeated = VideoEncoder(picture.expand(4, -1, -1, -1), frame_rate=25).to_tensor("mkv", codec="ffv1")
+    copied = VideoEncoder(picture.repeat(4, 1, 1, 1), frame_rate=25).to_tensor("mkv", codec="ffv1")
+    assert torch.equal(VideoDecoder(repeated)[:], VideoDecoder(copied)[:])
+
+
+def test_file_tensor_and_file_object_hold_the_same(tmp_path: Path) -> None:
+    encoder = VideoEncoder(moving_pictures(5, 64, 64), frame_rate=25)
+    encoder.to_file(tmp_path / "video.mp4", codec="mpeg4")
+    file = io.BytesIO()
+    encoder.to_file_like(file, "mp4", codec="mpeg4")
+    tensor = encoder.to_tensor("mp4", codec="mpeg4")
+    assert tensor.dtype == torch.uint8
+    assert tensor.ndim == 1
+    assert (tmp_path / "video.mp4").read_bytes() == file.getvalue() == bytes(tensor.numpy())
+
+
+def test_faststart_moves_the_header_to_the_front(tmp_path: Path) -> None:
+    encoder = VideoEncoder(moving_pictures(5, 64, 64), frame_rate=25)
+    for name, options in (("plain", {}), ("fast", {"movflags": "faststart"})):
+        encoder.to_file(tmp_path / f"{name}.mp4", codec="mpeg4", extra_options=options)
+    plain, fast = ((tmp_path / f"{name}.mp4").read_bytes() for name in ("plain", "fast"))
+    assert plain.index(b"moov") > plain.index(b"mdat")
+    assert fast.index(b"moov") < fast.index(b"mdat")
+    assert torch.equal(VideoDecoder(fast)[:], VideoDecoder(plain)[:])
+    assert bytes(encoder.to_tensor("mp4", codec="mpeg4", extra_options={"movflags": "faststart"}).numpy()) == fast
+
+
+def test_options_reach_the_encoder() -> None:
+    options = {"g": 6, "bf": 0, "sc_threshold": 0}
+    video = VideoEncoder(moving_pictures(24, 64, 64), frame_rate=24).to_tensor("mp4", extra_options=options)
+    assert VideoDecoder(video).frame_index.key_frame_indices.tolist() == [0, 6, 12, 18]
+
+
+def test_x264_is_not_cut_into_slices() -> None:
+    video = VideoEncoder(moving_pictures(3, 640, 640), frame_rate=24).to_tensor("h264", preset="ultrafast")
+    data = bytes(video.numpy())
+    types = [data[at + 3] & 31 for at in range(len(data) - 3) if data[at : at + 3] == b"\0\0\1"]
+    assert sum(kind in (1, 5) for kind in types) == 3
+
+
+FRAMES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: VideoEncoder([1], frame_rate=25), "Expected frames to be a Tensor"),
+        (lambda: VideoEncoder(FRAMES[0], frame_rate=25), "Expected 4D frames"),
+        (lambda: VideoEncoder(FRAMES.float(), frame_rate=25), "Expected uint8 frames"),
+        (lambda: VideoEncoder(FRAMES[:, :1], frame_rate=25), "3 channels"),
+        (lambda: VideoEncoder(FRAMES[:0], frame_rate=25), "no frames"),
+        (lambda: VideoEncoder(FRAMES, frame_rate=0), "frame_rate = 0 must be > 0"),
+        (lambda: VideoEncoder(FRAMES, frame_rate=float("nan")), "frame_rate = nan must be"),
+        (lambda: VideoEncoder(FRAMES), "frame_rate is needed"),
+        (lambda: VideoEncoder(FrameBatch(FRAMES, torch.tensor([1.0, 1.0]), torch.ones(2))), "must increase"),
+        (lambda: VideoEncoder(FrameBatch(FRAMES, torch.tensor([1.0, np.inf]), torch.ones(2))), "finite"),
+        (lambda: VideoEncoder(FrameBatch(FRAMES, torch.tensor([1.0, 1e30]), torch.ones(2))), "finite"),
+        (lambda: VideoEncoder(FRAMES.to("meta"), frame_rate=25), r"\.cpu\(\)"),
+    ],
+)
+def test_wrong_frames_and_rates(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words) as caught:
+        make()
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"codec": "nosuch"}, "Video codec nosuch not found"),
+        ({"codec": "aac"}, "codec for audio"),
+        ({"pixel_format": "nosuch"}, "Unknown pixel format: nosuch"),
+        ({"pixel_format": "rgb24"}, "pixel format rgb24 is not supported by the libx264 encoder"),
+        ({"crf": -10}, "crf=-10 is out of valid range"),
+        ({"codec": "mpeg4", "crf": 10}, "no option crf"),
+        ({"codec": "libvpx-vp9", "crf": 64}, r"crf=64 is out of valid range \[-1, 63\]"),
+        ({"extra_options": {"qp": "many"}}, "Option qp expects a numeric value but got"),
+        ({"extra_options": {"nosuch": 1}}, "Unknown option in extra_options: nosuch"),
+        ({"extra_options": {"colorspace": "ycgco"}}, "colorspace=ycgco is not supported"),
+        ({"extra_options": {"color_trc": "nosuch"}}, "color_trc=nosuch is not known"),
+        ({"extra_options": ["g"]}, "extra_options must be a dict"),
+        ({"codec": "libvpx"}, "does not go with the container"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=words) as caught:
+        VideoEncoder(FRAMES, frame_rate=25).to_file(tmp_path / "video.mp4", **options)
+    assert isinstance(caught.value, RuntimeError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_preset_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(EncodeError, match=r"libx264 encoder could not be opened.*slowish"):
+        VideoEncoder(FRAMES, frame_rate=25).to_file(tmp_path / "video.mp4", preset="slowish")
+
+
+@pytest.mark.parametrize("size", [(31, 32), (32, 31), (31, 31)])
+def test_odd_sizes_name_a_pixel_format_that_takes_them(size: tuple[int, int], tmp_path: Path) -> None:
+    frames = NOISE[:, :, : size[0], : size[1]]
+    path = tmp_path / "video.mp4"
+    with pytest.raises(InvalidArgumentError, match=f"height {size[0]} and width {size[1]}") as caught:
+        VideoEncoder(frames, frame_rate=25).to_file(path)
+    advised = re.search(r"pixel_format='(\w+)'", str(caught.value))
+    assert advised is not None
+    VideoEncoder(frames, frame_rate=25).to_file(path, pixel_format=advised[1])
+    assert VideoDecoder(path)[:].shape == frames.shape
+
+
+@pytest.mark.parametrize(
+    ("destination", "error", "words"),
+    [
+        ("video.nosuch", InvalidArgumentError, "check the desired extension"),
+        ("video", InvalidArgumentError, "check the desired extension"),
+        ("picture.jpg", InvalidArgumentError, "JpegEncoder"),
+        ("stream.m3u8", InvalidArgumentError, "makes files of its own"),
+        ("no/such/folder/video.mp4", WriteError, "valid path"),
+        ("s3://bucket/video.mp4", InvalidArgumentError, "fsspec"),
+        (io.BytesIO(), SourceTypeError, "to_file_like"),
+    ],
+)
+def test_wrong_destinations(destination: Any, error: type[Exception], words: str, tmp_path: Path) -> None:
+    if isinstance(destination, str) and "://" not in destination:
+        destination = tmp_path / destination
+    with pytest.raises(error, match=words):
+        VideoEncoder(FRAMES, frame_rate=25).to_file(destination)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_formats_and_file_objects() -> None:
+    encoder = VideoEncoder(FRAMES, frame_rate=25)
+    for name in ("nosuch", "", "mp4:aac", None):
+        with pytest.raises(InvalidArgumentError, match="Got format="):
+            encoder.to_tensor(name)  # type: ignore[arg-type]
+    for file in (object(), io.StringIO(), "name"):
+        with pytest.raises(SourceTypeError, match="binary file object"):
+            encoder.to_file_like(file, "mp4")
+
+
+def test_no_pickle() -> None:
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(VideoEncoder(FRAMES, frame_rate=25))
+
+
+def test_encoders_of_other_libraries_are_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    frames = moving_pictures(3, 64, 64)
+    for codec in {"libx264", "libx265", "libsvtav1", "libvpx-vp9"} & av.codecs_available:
+        VideoEncoder(frames, frame_rate=25).to_tensor("mp4", codec=codec)
+    assert capfd.readouterr().err == ""
