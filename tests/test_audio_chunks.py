@@ -1,0 +1,152 @@
+"""`AudioDecoder.chunks`: a stream in pieces, as models of speech take it."""
+
+from __future__ import annotations
+
+import wave
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from mediatensor.decoders import AudioDecoder
+from mediatensor.errors import InvalidArgumentError
+
+RATE = 8000
+
+
+def write_wav(path: Path, samples: np.ndarray, rate: int = RATE) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes(samples.astype("<i2").tobytes())
+    return path
+
+
+def ramp(num_samples: int) -> np.ndarray:
+    """Sample k has the value k, up to what 16 bits hold."""
+    return np.arange(num_samples) % 32768
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Path:
+    return write_wav(tmp_path / "ramp.wav", ramp(20_500))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "overlap_seconds", "starts", "last_length"),
+    [
+        (1.0, 0.0, [0, 8000, 16000], 4500),
+        (1.0, 0.25, [0, 6000, 12000, 18000], 2500),
+        (1.0, 0.5, [0, 4000, 8000, 12000, 16000], 4500),  # one at 20000 would only repeat
+        (20_500 / RATE, 0.0, [0], 20_500),
+        (20_500 / RATE, 1.0, [0], 20_500),
+        (60.0, 0.0, [0], 20_500),
+        (0.33333, 0.0, [round(k * 2666.64) for k in range(8)], 20_500 - 18_666),
+    ],
+)
+def test_chunks_are_the_samples(
+    long: Path, seconds: float, overlap_seconds: float, starts: list[int], last_length: int
+) -> None:
+    with AudioDecoder(long) as decoder:
+        chunks = list(decoder.chunks(seconds, overlap_seconds, sample_rate=None, num_channels=None))
+    assert [round(chunk.data[0, 0].item() * 32768) for chunk in chunks] == starts
+    assert chunks[-1].data.shape == (1, last_length)
+    step = seconds - overlap_seconds
+    for number, (chunk, start) in enumerate(zip(chunks, starts, strict=True)):
+        expected = ramp(20_500)[start : start + chunk.data.shape[1]] / 32768
+        assert np.array_equal(chunk.data[0].numpy(), expected.astype(np.float32))
+        assert chunk.pts_seconds == pytest.approx(number * step)
+        assert chunk.duration_seconds == pytest.approx(chunk.data.shape[1] / RATE)
+
+
+def test_the_last_one_can_be_filled_up(long: Path) -> None:
+    with AudioDecoder(long) as decoder:
+        chunks = list(decoder.chunks(1.0, sample_rate=None, num_channels=None, pad_last=True))
+    assert [chunk.data.shape[1] for chunk in chunks] == [8000, 8000, 8000]
+    assert chunks[-1].data[0, 4500:].abs().max() == 0
+    assert chunks[-1].duration_seconds == 4500 / RATE
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.7001, 1.0])
+def test_resampled_chunks_make_up_the_whole(tmp_path: Path, seconds: float) -> None:
+    noise = np.random.default_rng(0).integers(-9000, 9000, 44_100 * 2)
+    path = write_wav(tmp_path / "noise.wav", noise, 44_100)
+    whole = AudioDecoder(path, sample_rate=16_000, num_channels=1).get_all_samples().data.numpy()
+    # The defaults are those of speech, whatever the decoder was made for.
+    chunks = list(AudioDecoder(path, sample_rate=48_000).chunks(seconds))
+    assert {chunk.sample_rate for chunk in chunks} == {16_000}
+    assert np.array_equal(np.concatenate([chunk.data.numpy() for chunk in chunks], axis=1), whole)
+
+
+def write_with_gap(path: Path) -> Path:
+    """Two seconds of a ramp; from sample 8000 on it is played three seconds later."""
+    with av.open(str(path), "w") as output:
+        stream = output.add_stream("pcm_s16le", rate=RATE, layout="mono")
+        for first in range(0, 16_000, 800):
+            frame = av.AudioFrame.from_ndarray(ramp(16_000)[None, first : first + 800].astype(np.int16), layout="mono")
+            frame.sample_rate, frame.time_base = RATE, Fraction(1, RATE)
+            frame.pts = first if first < 8000 else first + 3 * RATE
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    return path
+
+
+def test_a_gap_is_not_the_end(tmp_path: Path) -> None:
+    with AudioDecoder(write_with_gap(tmp_path / "gap.mkv")) as decoder:
+        chunks = list(decoder.chunks(0.75, sample_rate=None, num_channels=None))
+        assert decoder.get_samples_played_in_range(1.5, 3.5).data.shape == (1, 0)
+    samples = np.concatenate([chunk.data[0].numpy() for chunk in chunks])
+    assert np.array_equal(np.round(samples * 32768), ramp(16_000))
+    # 0, 0.75 (to the gap at 1), and from 4 s on.
+    assert [chunk.pts_seconds for chunk in chunks] == [0.0, 0.75, 3.75, 4.5]
+
+
+def test_decoding_from_the_beginning_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """Formats without seeking are not decoded from the beginning for every chunk: the bytes are read once."""
+    path = tmp_path / "sound.mpg"
+    with av.open(str(path), "w", format="mpeg") as output:
+        stream = output.add_stream("mp2", rate=48_000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1152 * 1000), np.int16), layout="mono")
+        frame.sample_rate, frame.pts = 48_000, 0
+        resampler = av.AudioResampler(format="s16", layout="mono", rate=48_000, frame_size=1152)
+        for piece in resampler.resample(frame):
+            output.mux(stream.encode(piece))
+        output.mux(stream.encode(None))
+
+    class Counting:
+        def __init__(self) -> None:
+            self.file = path.open("rb")
+            self.num_bytes = 0
+
+        def read(self, size: int) -> bytes:
+            data = self.file.read(size)
+            self.num_bytes += len(data)
+            return data
+
+        def seek(self, offset: int, whence: int = 0) -> int:
+            return self.file.seek(offset, whence)
+
+    source = Counting()
+    with AudioDecoder(source) as decoder:
+        decoder.metadata  # noqa: B018
+        opening = source.num_bytes
+        assert len(list(decoder.chunks(2.0, 0.5))) == 16
+    source.file.close()
+    # Once for the copy that the chunks are decoded with, and once while they are.
+    assert source.num_bytes - opening < 2 * path.stat().st_size + opening
+
+
+@pytest.mark.parametrize(
+    ("seconds", "overlap_seconds", "words"),
+    [
+        (0.0, 0.0, "greater than 0"),
+        (-1.0, 0.0, "greater than 0"),
+        (float("nan"), 0.0, "greater than 0"),
+        (1.0, 1.0, "less than seconds"),
+        (1.0, -0.1, "at least 0"),
+    ],
+)
+def test_impossible_lengths(long: Path, seconds: float, overlap_seconds: float, words: str) -> None:
+    with AudioDecoder(long) as decoder, pytest.raises(InvalidArgumentError, match=words):
+        decoder.chunks(seconds, overlap_seconds)
