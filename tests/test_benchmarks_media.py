@@ -106,4 +106,4 @@ def test_no_target_is_reached_with_wrong_samples() -> None:
     ranges, whole = audio_benchmark.RANDOM, audio_benchmark.WHOLE
     assert [is_met(ranges, *accuracy) for accuracy in (right, close, short, wrong)] == [True, True, False, False]
     assert [is_met(whole, *accuracy) for accuracy in (right, close, short, wrong)] == [True, False, False, False]
-    assert not is_met(ranges, *right, wall=1.5)
+    assert not is_met(ranges, *right, wall=1.25)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import Any
 
 import av
 
+from .._readers import MemoryReader, Reader
 from .._source import Source
 from ..errors import OpenError, SourceNotFoundError, StreamError
 from .facts import ContainerFacts, container_facts
@@ -14,6 +17,10 @@ __all__ = ["choose_stream", "close_container", "error_text", "open_container", "
 
 # How long FFmpeg's own protocols wait for a silent server.
 _TIMEOUT_MICROSECONDS = 30_000_000
+
+# FFmpeg looks through five megabytes of a WAV file for DTS in disguise, which takes longer than decoding a minute.
+_WAV_PROBE_BYTES = "65536"
+_NUM_BYTES_TO_TELL_WAV = 12
 
 _MAJOR_VERSION = int(av.__version__.split(".")[0])
 
@@ -41,6 +48,22 @@ def _deny_opening(url: str, *_: object) -> Any:
     raise PermissionError(f"the media refers to another resource ({url!r}), which is not opened")
 
 
+def _beginning(target: str | Reader) -> bytes:
+    """The first bytes of a file on this machine or in memory; nothing of what is fetched, or gives them only once."""
+    if isinstance(target, MemoryReader):
+        beginning = target.read_at(0, _NUM_BYTES_TO_TELL_WAV)
+        target.seek(0)
+        return beginning
+    if isinstance(target, str) and target.startswith("file:") and os.path.isfile(path := target[len("file:") :]):
+        with suppress(OSError), open(path, "rb", buffering=0) as file:
+            return file.read(_NUM_BYTES_TO_TELL_WAV)
+    return b""
+
+
+def _is_wav(beginning: bytes) -> bool:
+    return beginning[:4] in (b"RIFF", b"RF64", b"BW64") and beginning[8:] == b"WAVE"
+
+
 def open_container(source: Source) -> tuple[Any, Any]:
     """(container, reader): an open PyAV container and what must be closed after it (``None`` for a path or URL)."""
     target = source.open()
@@ -54,6 +77,8 @@ def open_container(source: Source) -> tuple[Any, Any]:
     reader = None if isinstance(target, str) else target
     if reader is not None:
         options["io_open"] = _deny_opening
+    if _is_wav(_beginning(target)):
+        options["options"]["probesize"] = _WAV_PROBE_BYTES
     try:
         return av.open(target, "r", **options), reader
     except av.FileNotFoundError as error:

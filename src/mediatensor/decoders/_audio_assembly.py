@@ -25,6 +25,12 @@ _MAX_CAPACITY_BYTES = 1 << 31
 # Samples that are converted at once: enough to do it in few calls, and few enough to be in the processor's cache.
 _QUEUE_LENGTH = 1 << 15
 
+# Frames from this length on are converted one by one.
+_LONG_FRAME = 2048
+
+# Leaps in time that are followed in one call: damage can make one of every frame.
+_MAX_LEAPS = 1000
+
 # Taps of FFmpeg's resampling filter, and where it cuts off, as a part of the lower of the two rates' band.
 _NUM_TAPS = 32
 _CUTOFF = 0.97
@@ -80,15 +86,19 @@ def joined(
 def _runs(
     pieces: Iterable[Piece], output: OutputForm, stream_rate: int, expected_length: int
 ) -> Iterator[_StoredRun | _ConvertedRun]:
-    """Samples in a row. After a leap in time or a change of form, what is resampled is resampled by itself."""
+    """Samples in a row. After a leap in time, what is resampled is resampled by itself."""
     run: _StoredRun | _ConvertedRun | None = None
+    num_leaps = 0
     for piece in pieces:
-        if run is not None and (not run.takes(piece.frame) or piece.position > run.end(stream_rate)):
-            yield run
-            expected_length -= run.length
-            run = None
+        frame, position, _, _ = piece
+        if run is not None:
+            is_leap = run.is_converted and num_leaps < _MAX_LEAPS and position > run.end(stream_rate)
+            if is_leap or not run.takes(frame):
+                yield run
+                # Of a stream in pieces nobody knows how long each is.
+                run, expected_length, num_leaps = None, 0, num_leaps + is_leap
         if run is None:
-            form = SampleForm.of_frame(piece.frame)
+            form = SampleForm.of_frame(frame)
             if output.is_that_of(form):
                 run = _StoredRun(piece, form, expected_length)
             else:
@@ -101,9 +111,9 @@ def _runs(
 class _Run(ABC):
     def __init__(self, first: Piece, form: SampleForm) -> None:
         self.form = form
-        self.position = first.position
+        self.position = first[1]
         self.length = 0
-        self._queue = SampleQueue(first.frame)
+        self._queue = SampleQueue(first[0])
         self.takes = self._queue.takes
 
     def end(self, stream_rate: int) -> int:
@@ -116,7 +126,7 @@ class _Run(ABC):
         length = last - first
         self.length += length
         queue = self._queue
-        if length == frame.samples:
+        if length < _LONG_FRAME and length == frame.samples:
             queue.append(frame)
             if queue.length >= _QUEUE_LENGTH:
                 self._empty_queue()
@@ -147,6 +157,8 @@ class _Run(ABC):
 
 class _StoredRun(_Run):
     """Samples that are the output as they are: the range they came from is the range of the output."""
+
+    is_converted = False
 
     def __init__(self, first: Piece, form: SampleForm, expected_length: int) -> None:
         super().__init__(first, form)
@@ -179,11 +191,13 @@ class _StoredRun(_Run):
 class _ConvertedRun(_Run):
     """Samples that go through the resampler on the way, put in phase by silence in front of them."""
 
+    is_converted = True
+
     def __init__(self, first: Piece, form: SampleForm, output: OutputForm, stream_rate: int) -> None:
         super().__init__(first, form)
         self._output_rate = output.sample_rate
         self._resampler = Resampler(form, output.sample_rate, output.num_channels)
-        self._begin = first.position * form.sample_rate // stream_rate
+        self._begin = self.position * form.sample_rate // stream_rate
         rate = form.sample_rate
         # Up to where a sample of the input and one of the output are played at the same time.
         self._lead = 0 if rate == output.sample_rate else self._begin % (rate // math.gcd(rate, output.sample_rate))

@@ -1,0 +1,143 @@
+"""How each library gets all samples of a file, or those of some seconds of it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import av
+import torch
+from torch import Tensor
+
+from mediatensor.decoders import AudioDecoder, WavDecoder
+
+from .sounds import SoundClip
+
+__all__ = ["OURS", "TORCHCODEC", "Way", "ways_to_get_all", "ways_to_get_seconds"]
+
+OURS = "mediatensor"
+TORCHCODEC = "torchcodec"
+
+#: Ranges for torchcodec, which decodes on from the last one, or from the beginning, for each. They are from every part
+#: of the file, as their cost grows with the time.
+NUM_SLOW_RANGES = 5
+
+
+@dataclass(frozen=True)
+class Way:
+    """A library in a scenario.
+
+    Attributes:
+        begin: Makes what a run works with; what it takes is not timed. Gives the run.
+        starts: Of the ranges that a run returns, in seconds; empty for the whole file.
+    """
+
+    begin: Callable[[], Callable[[], list[Tensor]]]
+    starts: Sequence[float] = ()
+
+
+def always(run: Callable[[], list[Tensor]]) -> Callable[[], Callable[[], list[Tensor]]]:
+    """For runs that begin with nothing."""
+    return lambda: run
+
+
+def whole_by_decoder(decoder_class: Any, path: str, **options: Any) -> list[Tensor]:
+    return [decoder_class(path, **options).get_all_samples().data]
+
+
+def whole_by_soundfile(soundfile: Any, path: str) -> list[Tensor]:
+    return [torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0]).T.contiguous()]
+
+
+def whole_thrown_away(path: str) -> list[Tensor]:
+    """Decodes, and takes nothing out of the frames."""
+    with av.open(path) as container:
+        for _ in container.decode(audio=0):
+            pass
+    return []
+
+
+def seconds_by_decoder(decoder: Any, starts: Sequence[float]) -> list[Tensor]:
+    return [decoder.get_samples_played_in_range(start, start + 1).data for start in starts]
+
+
+def seconds_in_one_call(decoder: Any, starts: Sequence[float]) -> list[Tensor]:
+    return [found.data for found in decoder.get_samples_played_in_ranges([(start, start + 1) for start in starts])]
+
+
+def seconds_by_soundfile(begin: float, file: Any, starts: Sequence[float]) -> list[Tensor]:
+    """It counts samples from the first one, and knows no times."""
+    found = []
+    for start in starts:
+        file.seek(round((start - begin) * file.samplerate))
+        samples = file.read(file.samplerate, dtype="float32", always_2d=True)
+        found.append(torch.from_numpy(samples).T.contiguous())
+    return found
+
+
+def ways_to_get_all(clip: SoundClip, path: str) -> dict[str, Way]:
+    """How to decode a file from the first sample to the last, opening included, by the name of the library."""
+    found = {
+        OURS: Way(always(partial(whole_by_decoder, AudioDecoder, path))),
+        f"{OURS}, 1 thread": Way(always(partial(whole_by_decoder, AudioDecoder, path, num_ffmpeg_threads=1))),
+    }
+    if clip.extension == "wav":
+        found[f"{OURS}, WavDecoder"] = Way(always(partial(whole_by_decoder, WavDecoder, path)))
+    if (torchcodec := imported("torchcodec.decoders")) is not None:
+        found[TORCHCODEC] = Way(always(partial(whole_by_decoder, torchcodec.AudioDecoder, path)))
+    if (soundfile := imported("soundfile")) is not None and can_read(soundfile, path):
+        found["soundfile"] = Way(always(partial(whole_by_soundfile, soundfile, path)))
+    found["PyAV, samples thrown away"] = Way(always(partial(whole_thrown_away, path)))
+    return found
+
+
+def ways_to_get_seconds(
+    clip: SoundClip, path: str, starts: Sequence[float], begin: float, *, is_open: bool
+) -> dict[str, Way]:
+    """How to get the seconds that begin at ``starts``, by the name of the library.
+
+    Args:
+        clip: What the file holds.
+        path: The file.
+        starts: Times in seconds.
+        begin: The time of the first sample.
+        is_open: Whether the decoder is open before, or opening is a part of the run.
+    """
+
+    def way(get: Any, make: Any, few: Sequence[float] = starts) -> Way:
+        if not is_open:
+            return Way(always(lambda: get(make(path), few)), few)
+        return Way(lambda: partial(get, make(path), few), few)
+
+    found = {OURS: way(seconds_by_decoder, AudioDecoder)}
+    if is_open:
+        found[f"{OURS}, ranges in one call"] = way(seconds_in_one_call, AudioDecoder)
+    if clip.extension == "wav":
+        found[f"{OURS}, WavDecoder"] = way(seconds_by_decoder, WavDecoder)
+    if (torchcodec := imported("torchcodec.decoders")) is not None:
+        share = max(1, len(starts) // NUM_SLOW_RANGES)
+        spread = sorted(starts)[share // 2 :: share]
+        # In the order in which the others get them: in the order of time it would decode the file once.
+        few = [start for start in starts if start in spread]
+        found[TORCHCODEC] = way(seconds_by_decoder, torchcodec.AudioDecoder, few)
+    if (soundfile := imported("soundfile")) is not None and can_read(soundfile, path):
+        found["soundfile"] = way(partial(seconds_by_soundfile, begin), soundfile.SoundFile)
+    return found
+
+
+def imported(name: str) -> Any:
+    """A module, or ``None``: not there, or its FFmpeg is not."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, RuntimeError, OSError):
+        return None
+
+
+def can_read(soundfile: Any, path: str) -> bool:
+    with contextlib.suppress(soundfile.LibsndfileError):
+        return bool(soundfile.info(path).frames)
+    return False
