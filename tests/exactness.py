@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from torch import Tensor
 
+import media
 from mediatensor.decoders import VideoDecoder
 from oracles import presentation_order, undetermined_frames, upright_frames
 
@@ -36,7 +37,7 @@ class Truth:
         checksums: CRC-32 of each frame's RGB pixels.
         pts_seconds: The times in seconds; ``None`` if the codec gives none.
         num_probes: How many frames a check may ask for one by one.
-        undetermined: Frames whose pixels depend on chance, so that only their times can be compared.
+        undetermined: Frames whose pixels depend on what was in memory, so that only their times can be compared.
     """
 
     path: Path
@@ -74,15 +75,15 @@ class Truth:
         return chosen
 
 
-def find_truth(path: Path, stream_index: int | None = None, *, is_damaged: bool = False) -> Truth:
-    """Decode the file from its first packet to its last; if it is damaged, find out which frames depend on chance."""
+def find_truth(path: Path, stream_index: int | None = None) -> Truth:
+    """Decode the file from its first packet to its last."""
     pts, shapes, checksums = [], [], []
     for time, rgb in upright_frames(path, stream_index):
         pts.append(time)
         shapes.append(rgb.shape)
         checksums.append(zlib.crc32(rgb))
     order = presentation_order(pts)
-    by_chance = undetermined_frames(path, stream_index) if is_damaged else set()
+    by_chance = undetermined_frames(path, stream_index) if path.stem in media.LEFT_TO_MEMORY else set()
     time_base, num_key_packets = _facts(path, stream_index)
     pixels_per_access = np.prod(shapes[0][:2]) * len(pts) / max(1, num_key_packets)
     return Truth(

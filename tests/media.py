@@ -12,10 +12,10 @@ from pathlib import Path
 
 from media_codecs import CODEC_CLIPS
 from media_containers import CONTAINER_CLIPS
-from media_damaged import DAMAGED_CLIPS
+from media_damaged import DAMAGED_CLIPS, LEFT_TO_MEMORY
 from media_writing import ClipSpec, write_clip
 
-__all__ = ["CLIPS", "DAMAGED_CLIPS", "VIDEO_CLIPS", "ClipSpec", "make"]
+__all__ = ["CLIPS", "DAMAGED_CLIPS", "LEFT_TO_MEMORY", "VIDEO_CLIPS", "ClipSpec", "make"]
 
 CLIPS: dict[str, ClipSpec] = {**CODEC_CLIPS, **CONTAINER_CLIPS, **DAMAGED_CLIPS}
 

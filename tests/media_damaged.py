@@ -30,6 +30,10 @@ def _damage_packet(packets: Packets) -> Packets:
     return _flip_bits(packets, 17)
 
 
+def _damage_two_packets(packets: Packets) -> Packets:
+    return _flip_bits(_flip_bits(packets, 14), 25)
+
+
 def _damage_after_key(packets: Packets) -> Packets:
     """In an open GOP, that is a picture shown before the key frame."""
     return _flip_bits(packets, _second_key(packets) + 1)
@@ -93,9 +97,17 @@ _LEFT_OUT = {
     *(f"{damage}_mp4_faststart" for damage in _DAMAGES if damage != "truncated"),
 }  # fmt: skip
 
+# FFV1 packets that are whole, but not those that the codec needs to have seen before: it fills slices in part, says
+# nothing, and the rest is what was in memory. No packet gives that away.
+LEFT_TO_MEMORY = frozenset({"lost_after_key_ffv1_gop", "lost_key_frame_ffv1_gop"})
+
 DAMAGED_CLIPS = {
     f"{damage}_{base}": _damaged(base, damage)
     for base in _BASES
     for damage in _DAMAGES
     if f"{damage}_{base}" not in _LEFT_OUT
+} | {
+    # Codecs that leave in a picture what was in its memory: of which picture, depends on all that came before.
+    f"damaged_twice_{base}": replace(_damaged(base, "damaged_packet"), rewrite=_damage_two_packets)
+    for base in ("ffv1_gop", "mjpeg_avi")
 }

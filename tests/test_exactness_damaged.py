@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import media
-from exactness import CHECKS, Truth, assert_same, find_truth
+from exactness import CHECKS, Truth, assert_all_same, assert_same, find_truth
 
 # Here the codec drops frames, and no packet says so: only decoding past the damage shows it. Until then a decoder that
 # jumps over it counts the lost frames, too.
@@ -19,6 +19,7 @@ ONLY_DECODING_SHOWS = frozenset(
         "damage_after_key_ffv1_gop",
         "damaged_packet_av1_low_delay",
         "damaged_packet_av1_obu",
+        "damaged_twice_ffv1_gop",
         "lost_after_key_av1_low_delay",
         "lost_after_key_hevc_open_gop_mkv",
         "lost_after_key_hevc_open_gop_ts",
@@ -48,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
     path = media.make(request.param, folder)
-    yield find_truth(path, is_damaged=True)
+    yield find_truth(path)
     path.unlink()
 
 
@@ -56,6 +57,36 @@ def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 def test_frames_are_those_of_a_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
     check(truth)
+
+
+@pytest.mark.parametrize("truth", list(media.DAMAGED_CLIPS), indirect=True)
+@pytest.mark.parametrize("num_threads", [1, 3, None])
+def test_batches_of_a_fresh_decoder(truth: Truth, num_threads: int | None) -> None:
+    """Calls that decode through the damage, then some that jump over it, all of pictures that can be kept."""
+    everything = range(len(truth))
+    for first in (everything[:32], everything, everything[::-1]):
+        with truth.open(num_threads) as decoder:
+            for indices in (first, everything[::3], everything[1::5]):
+                batch = decoder.get_frames_at(list(indices))
+                assert_all_same(truth, indices, batch.data, batch.pts_seconds)
+
+
+@pytest.mark.parametrize("truth", ["damaged_twice_ffv1_gop", "damaged_twice_mjpeg_avi"], indirect=True)
+def test_a_picture_of_a_call_does_not_show_in_later_ones(truth: Truth) -> None:
+    """It must not be held while pictures between those of the call are decoded: they would find other memory."""
+    every_other = range(0, len(truth), 2)
+    with truth.open() as decoder:
+        batch = decoder.get_frames_at(list(every_other))
+        assert_all_same(truth, every_other, batch.data, batch.pts_seconds)
+
+
+@pytest.mark.parametrize("truth", SHOWN_BY_PACKETS_OR_ON_CONTACT, indirect=True)
+def test_first_batches_that_jump(truth: Truth) -> None:
+    everything = range(len(truth))
+    for indices in (everything[::3], everything[2::5], everything[12:19:3], everything[17::-4]):
+        with truth.open() as decoder:
+            batch = decoder.get_frames_at(list(indices))
+            assert_all_same(truth, indices, batch.data, batch.pts_seconds)
 
 
 @pytest.mark.parametrize("truth", list(media.DAMAGED_CLIPS), indirect=True)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import media
 import mediatensor
 from exactness import Truth, assert_all_same, find_truth
-from mediatensor._pyav import reading
+from mediatensor._pyav import packets
 from mediatensor._source import Source
 from mediatensor.decoders import VideoDecoder, _call, _lanes
 from mediatensor.decoders._lanes import Crew, choose_crew, run_in_lanes
@@ -214,7 +214,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def truth_of(folder: Path) -> Callable[[str], Truth]:
-    return functools.cache(lambda name: find_truth(media.make(name, folder), is_damaged=name in media.DAMAGED_CLIPS))
+    return functools.cache(lambda name: find_truth(media.make(name, folder)))
 
 
 def spread(truth: Truth) -> list[int]:
@@ -369,7 +369,7 @@ def test_lanes_that_cannot_be_opened_are_done_without(
     with truth.open(num_ffmpeg_threads=None) as decoder:
         len(decoder)
         left = [num_openings - 1]
-        original = reading.open_container
+        original = packets.open_container
 
         def failing(source: Source) -> Any:
             if not left[0]:
@@ -377,7 +377,7 @@ def test_lanes_that_cannot_be_opened_are_done_without(
             left[0] -= 1
             return original(source)
 
-        monkeypatch.setattr(reading, "open_container", failing)
+        monkeypatch.setattr(packets, "open_container", failing)
         batch = decoder.get_frames_at(wanted)
         assert_all_same(truth, wanted, batch.data, batch.pts_seconds)
     assert crews == ([2] if num_openings == 2 else [])

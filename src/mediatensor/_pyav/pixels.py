@@ -23,6 +23,8 @@ _YCGCO, _BT2020_CONSTANT_LUMINANCE = 8, 10  # matrix coefficients of H.273
 # swscale refuses two matrices that it has no coefficients for; the program falls back in the same way.
 _UNSUPPORTED_MATRICES = {_YCGCO: "ITU601", _BT2020_CONSTANT_LUMINANCE: "BT2020"}
 
+_make_side_data: Any = SideDataContainer  # its type hints know no constructor
+
 
 @dataclass(frozen=True)
 class Orientation:
@@ -56,8 +58,9 @@ class Orientation:
     def of_frame(cls, frame: Any) -> Orientation:
         rotation = float(frame.rotation) or None
         try:
-            # ``frame.side_data`` makes a cycle: the picture then holds the codec's memory until garbage is collected.
-            matrix = SideDataContainer(frame).get("DISPLAYMATRIX")
+            # ``frame.side_data`` makes a cycle: the codec would not get the picture's memory back until garbage is
+            # collected. And where damage lets memory show through, it would show something else.
+            matrix = _make_side_data(frame).get("DISPLAYMATRIX")
         except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for
             return cls._from_rotation(rotation)
         return cls() if matrix is None else cls.from_display_matrix(bytes(matrix), rotation)

@@ -18,6 +18,7 @@ from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_fra
 from .._readers import SourceFaultError
 from ..errors import ReadError
 from ._disposable import disposable_parser
+from ._ffv1_slices import slices_are_sound
 from ._frame_index import NO_PTS, Disposable, FrameIndex
 from ._h264_continuity import FrameNumberCheck
 from ._plan import Segment, byte_range, make_plan
@@ -34,8 +35,8 @@ class IndexDoubtError(Exception):
     """What came out of the codec is not what the packets promised."""
 
 
-class LostPacketsError(IndexDoubtError):
-    """Packets say themselves that others between them are missing: no other way of reading them will do."""
+class TelltalePacketError(IndexDoubtError):
+    """Packets say themselves that they are damaged or others missing: no other way of reading them will do."""
 
 
 class MissingFrameError(Exception):
@@ -53,7 +54,7 @@ class FrameStream:
         self.reader = reader
         self._num_threads = num_threads
         codec = reader.facts().codec
-        self._is_h264 = codec == "h264"
+        self._is_h264, self._is_ffv1 = codec == "h264", codec == "ffv1"
         self._continuity: FrameNumberCheck | None = None
         self._disposable_of = disposable_parser(codec, reader.extradata)
         self._held_packet: Any = None
@@ -166,7 +167,7 @@ class FrameStream:
         try:
             yield from self._run_from(index, wanted, planned)
             return
-        except LostPacketsError:
+        except TelltalePacketError:
             raise
         except IndexDoubtError:
             if entry == 0 and not self._has_left_out:
@@ -176,7 +177,7 @@ class FrameStream:
             try:
                 yield from self._run_from(index, wanted, entry)
                 return
-            except LostPacketsError:
+            except TelltalePacketError:
                 raise
             except IndexDoubtError:
                 self._leaves_out = True
@@ -288,9 +289,7 @@ class FrameStream:
             self._at_end = True
         else:
             number, self._num_fed = self._num_fed, self._num_fed + 1
-            # The codec's own complaint can be missing where pictures are left out.
-            if self._continuity is not None and not self._continuity.follows(memoryview(packet)):
-                raise LostPacketsError("packets that were lost")
+            self._check_packet(index, packet)
             if self._is_leading(index, packet) or not self._is_needed(index, packet, number):
                 return
         try:
@@ -298,6 +297,14 @@ class FrameStream:
         except UndecodablePacketError:
             if not (index.settled or index.is_authoritative):
                 raise IndexDoubtError("packets that the codec cannot decode") from None
+
+    def _check_packet(self, index: FrameIndex, packet: Any) -> None:
+        """Notice what the codec does not complain of, or not where pictures are left out."""
+        if self._continuity is not None and not self._continuity.follows(memoryview(packet)):
+            raise TelltalePacketError("packets that were lost")
+        is_promised = not (index.settled or index.is_authoritative)
+        if is_promised and self._is_ffv1 and not slices_are_sound(memoryview(packet)):
+            raise TelltalePacketError("packets that differ from their checksums")
 
     def _is_done(self) -> bool:
         """Whether the codec has got all that it needs, and is to be left: draining it is the cheapest way on."""
