@@ -98,7 +98,7 @@ def upright_frames(path: Path, stream_index: int | None = None) -> Iterator[tupl
     """(pts, upright RGB picture (H, W, 3)) of every frame, in decoding order."""
     to_rgb = _RgbFilter()
     for frame in _plain_decode(path, stream_index):
-        yield frame.pts, _upright(to_rgb.convert(frame), frame)
+        yield frame.pts, _upright(to_rgb.convert(frame), _display_matrix(frame))
 
 
 def presentation_order(pts: Sequence[int | None]) -> list[int]:
@@ -164,16 +164,20 @@ class _RgbFilter:
         self._graph.configure()
 
 
-def _upright(rgb: Pixels, frame: Any) -> Pixels:
-    """Move every pixel to where the display matrix, rounded to quarter turns, sends it."""
+def _display_matrix(frame: Any) -> bytes | None:
     try:
         matrix = SideDataContainer(frame).get("DISPLAYMATRIX")  # ``frame.side_data`` makes a cycle: the frame lives on
     except ValueError:  # PyAV 18 cannot list side data of a type it does not know
         assert frame.rotation == 0
-        return rgb
+        return None
+    return None if matrix is None else bytes(matrix)
+
+
+def _upright(rgb: Pixels, matrix: bytes | None) -> Pixels:
+    """Move every pixel to where the display matrix, rounded to quarter turns, sends it."""
     if matrix is None:
         return rgb
-    a, b, _, c, d, *_ = struct.unpack("=9i", bytes(matrix)[:36])
+    a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
     largest = max(map(abs, (a, b, c, d)))
     a, b, c, d = (round(value / largest) for value in (a, b, c, d))
     y, x = np.mgrid[: rgb.shape[0], : rgb.shape[1]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,11 +30,6 @@ def test_bar_code_survives_encoding(folder: Path) -> None:
     assert (bits @ (1 << np.arange(9, -1, -1))).tolist() == list(range(40))
 
 
-class _Frame:
-    def __init__(self, *matrix: int) -> None:
-        self.side_data = {"DISPLAYMATRIX": struct.pack("=9i", *matrix)}
-
-
 @pytest.mark.parametrize(
     ("a", "b", "c", "d", "expected"),
     [
@@ -50,8 +44,8 @@ class _Frame:
 )
 def test_display_matrix(a: int, b: int, c: int, d: int, expected: list[list[int]]) -> None:
     picture = np.array([[1, 2, 3], [4, 5, 6]], np.uint8)[..., None].repeat(3, axis=2)
-    frame: Any = _Frame(*(value << 16 for value in (a, b, 0, c, d, 0, 0, 0)), 1 << 30)
-    assert oracles._upright(picture, frame)[..., 0].tolist() == expected
+    matrix = struct.pack("=9i", *(value << 16 for value in (a, b, 0, c, d, 0, 0, 0)), 1 << 30)
+    assert oracles._upright(picture, matrix)[..., 0].tolist() == expected
 
 
 def test_padding_is_no_part_of_the_checksum(folder: Path) -> None:

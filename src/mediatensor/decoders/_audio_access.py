@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-__all__ = ["Renewal", "is_exact_after_pre_roll", "pre_roll_length", "renewal", "seeks_exactly"]
+__all__ = ["Renewal", "adds_durations", "is_exact_after_pre_roll", "pre_roll_length", "renewal", "seeks_exactly"]
 
 #: What seeking does anyway, a codec made anew, or the whole source opened again.
 Renewal = Literal["flush", "codec", "reopen"]
@@ -19,6 +19,9 @@ _EXACT_FORMATS |= {"tta", "w64", "wav", "wv"}
 
 # These count in bytes, so that they only know where samples of a fixed size are.
 _PCM_FORMATS = frozenset(("wav", "w64", "aiff", "au", "caf"))
+
+# These have no clock but add up the durations of frames, rounded to their ticks.
+_FORMATS_WITHOUT_CLOCK = frozenset(("ac3", "eac3"))
 
 # Codecs of which every packet decodes by itself.
 _INDEPENDENT = frozenset(("flac", "alac", "wavpack", "tta", "adpcm_ima_wav", "adpcm_ima_qt", "adpcm_ms"))
@@ -61,6 +64,11 @@ def seeks_exactly(format_name: str, codec: str) -> bool:
         return False
     # Of FLAC in Ogg, FFmpeg counts from the wrong page.
     return bool(names & _EXACT_FORMATS) and not ("ogg" in names and codec == "flac")
+
+
+def adds_durations(format_name: str) -> bool:
+    """Whether the time stamps of a format are sums of rounded durations."""
+    return format_name in _FORMATS_WITHOUT_CLOCK
 
 
 def is_exact_after_pre_roll(codec: str) -> bool:

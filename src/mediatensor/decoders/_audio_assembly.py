@@ -54,7 +54,7 @@ def input_range(first: int, last: int | None, input_rate: int, output_rate: int)
     played at the same time, so that the resampler is in the same phase as when it starts at 0.
 
     >>> input_range(16_000, 32_000, 48_000, 48_000), input_range(16_000, 32_000, 44_100, 16_000)
-    ((16000, 32000), (43659, 88381))
+    ((16000, 32000), (43659, 88382))
     """
     if input_rate == output_rate:
         return first, last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._pyav import AudioReader, has_frame_threads
+from .._pyav import has_frame_threads
 from .._source import Source
 from .._threads import ThreadLease, lease_threads
 from ._audio_stream import AudioStream
@@ -55,8 +55,5 @@ class AudioHandleSpec:
 
     def open(self) -> AudioHandle:
         num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
-        reader = AudioReader(self.source, self.stream_index, num_threads)
-        if reader.format_name == "mp3":
-            reader.close()
-            reader = Mp3SeekingReader(self.source, self.stream_index, num_threads)
+        reader = Mp3SeekingReader(self.source, self.stream_index, num_threads)
         return AudioHandle(AudioStream(reader), chooses_threads=self.num_ffmpeg_threads is None)

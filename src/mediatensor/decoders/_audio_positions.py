@@ -92,13 +92,16 @@ def needs_fit(samples_per_tick: Fraction) -> bool:
     return samples_per_tick.numerator != 1
 
 
-def fit_positions(pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction) -> PositionRule:
+def fit_positions(
+    pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction, *, adds_durations: bool = False
+) -> PositionRule:
     """The rule that explains the first frames of a stream.
 
     Args:
         pts: Time stamps of the frames, in ticks; at least one.
         lengths: How many samples each frame has. The first may be cut by the encoder's delay.
         samples_per_tick: Sample rate times time base.
+        adds_durations: Whether time stamps are sums of rounded durations.
 
     Example:
         The first frame lost 312 samples of 960; the others begin at 648, 1608 ...
@@ -109,16 +112,16 @@ def fit_positions(pts: Sequence[int], lengths: Sequence[int], samples_per_tick: 
 
         A frame of 1536 samples is 3134.69 ticks long; the demuxer counts 3134:
 
-        >>> fit_positions(range(0, 31340, 3134), [1536] * 10, Fraction(44100, 90000)).position(3134_000)
+        >>> pts = range(0, 31340, 3134)
+        >>> fit_positions(pts, [1536] * 10, Fraction(44100, 90000), adds_durations=True).position(3134_000)
         1536000
     """
     exact = PositionRule(pts[0], samples_per_tick)
     if not needs_fit(samples_per_tick) or len(pts) < _MIN_FRAMES_TO_FIT:
         return exact
-    rule = _on_grid(pts, lengths, samples_per_tick)
-    if rule is None and len(steps := {b - a for a, b in pairwise(pts)}) == 1 and len(set(lengths)) == 1:
-        rule = _on_grid(pts, lengths, Fraction(lengths[0], steps.pop()))
-    return rule or exact
+    if adds_durations and len(steps := {b - a for a, b in pairwise(pts)}) == 1 and len(set(lengths)) == 1:
+        samples_per_tick = Fraction(lengths[0], max(1, steps.pop()))
+    return _on_grid(pts, lengths, samples_per_tick) or exact
 
 
 def _on_grid(pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction) -> PositionRule | None:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from .._pyav import AudioReader, SampleForm, UndecodablePacketError
 from ..errors import DecodeError, StreamError
-from ._audio_access import pre_roll_length, renewal, seeks_exactly
+from ._audio_access import adds_durations, pre_roll_length, renewal, seeks_exactly
 from ._audio_positions import NUM_FRAMES_TO_FIT, PositionRule, fit_positions, needs_fit
 
 __all__ = ["MAX_JITTER_SECONDS", "AudioStream", "Piece", "UnsteadyTimesError"]
@@ -322,7 +322,8 @@ class AudioStream:
         else:
             self._first_packet_pts = first_pts or 0
         has_times = first_pts is not None
-        self._known_rule = _rule_of(frames, samples_per_tick, first_pts if has_times else self._first_packet_pts)
+        begin_pts = first_pts if has_times else self._first_packet_pts
+        self._known_rule = _rule_of(frames, samples_per_tick, begin_pts, self.reader.format_name)
         # Where frames come without times, those that have one got it from some other packet.
         self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if has_times else math.inf
         self._seeks_exactly &= has_times and _are_counted_so(frames, self._known_rule)
@@ -344,8 +345,9 @@ def _are_counted_so(frames: list[Any], rule: PositionRule) -> bool:
     return all(rule.position(pts) == start for start, pts in stamped[1:])
 
 
-def _rule_of(frames: list[Any], samples_per_tick: Fraction, begin_pts: int) -> PositionRule:
+def _rule_of(frames: list[Any], samples_per_tick: Fraction, begin_pts: int, format_name: str) -> PositionRule:
     """The rule that explains the first frames; ``begin_pts`` counts where they have no time stamps."""
     if any(frame.pts is None for frame in frames):
         return PositionRule(begin_pts, samples_per_tick)
-    return fit_positions([frame.pts for frame in frames], [frame.samples for frame in frames], samples_per_tick)
+    pts, lengths = [frame.pts for frame in frames], [frame.samples for frame in frames]
+    return fit_positions(pts, lengths, samples_per_tick, adds_durations=adds_durations(format_name))
