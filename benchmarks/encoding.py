@@ -228,10 +228,11 @@ def table(results: list[Result]) -> str:
 def row(result: Result) -> Row:
     """For the chart."""
     first, median, third = quartiles(list(result.wall_seconds))
+    clip, _, scenario = result.case.partition(", ")
     return Row(
         suite="encoding",
-        clip=result.case,
-        scenario=result.case.rpartition(", ")[2],
+        clip=clip,
+        scenario=scenario,
         library=result.encoder,
         num_frames=0,
         wall_seconds=result.wall_seconds,
