@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from ._audio_handles import AudioHandle, AudioHandleSpec
 from ._audio_metadata import AudioStreamMetadata, audio_stream_metadata
 from ._audio_ranges import check_range, check_ranges, no_samples_error, sample_range
 from ._audio_stream import AudioStream, UnsteadyTimesError
+from ._closing import Closing
 from ._handle_pool import HandlePool
 
 __all__ = ["AudioDecoder"]
@@ -38,7 +38,7 @@ _MAX_SECONDS_DECODED_THROUGH = 0.25
 _MAX_EXPECTED_SAMPLES = 36_000 * 48_000
 
 
-class AudioDecoder:
+class AudioDecoder(Closing):
     """Decodes the samples of an audio stream, of an audio file or of a video, to float32 in [-1, 1].
 
     **A range of time gives the samples that a decode of the whole stream has there.** Sample k is played at the time of
@@ -311,14 +311,6 @@ class AudioDecoder:
                     yield chunk
                 if is_last:
                     return
-
-    def __enter__(self) -> AudioDecoder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"AudioDecoder({self._spec.source.describe()!r}, stream_index={self.stream_index})"

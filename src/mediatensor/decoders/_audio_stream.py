@@ -88,6 +88,7 @@ class AudioStream:
     def __init__(self, reader: AudioReader) -> None:
         self.reader = reader
         self.codec = reader.codec_name
+        self._time_base = reader.facts().time_base or Fraction(1)
         self._seeks_exactly = seeks_exactly(reader.format_name, self.codec)
         formats = reader.format_name.split(",")
         self._states_the_end = _STATES_THE_END in formats
@@ -128,14 +129,12 @@ class AudioStream:
     @property
     def begin_seconds(self) -> float:
         """Time of sample 0."""
-        time_base = self.reader.facts().time_base or Fraction(1)
-        return self.rule.begin_pts * time_base.numerator / time_base.denominator
+        return self.rule.begin_pts * self._time_base.numerator / self._time_base.denominator
 
     @property
     def delay_seconds(self) -> float:
         """How much earlier than sample 0 the first packet begins: what the encoder put in front of the sound."""
-        time_base = self.reader.facts().time_base or Fraction(1)
-        return float(max(0, self.rule.begin_pts - self._first_packet_pts) * time_base)
+        return float(max(0, self.rule.begin_pts - self._first_packet_pts) * self._time_base)
 
     def pieces(self, start: int | None, stop: int | None) -> Iterator[Piece]:
         """The samples [start, stop) of the stream, in order.
@@ -265,9 +264,8 @@ class AudioStream:
     def _seek(self, pts: int) -> Iterator[_Decoded] | None:
         """Decode from the last packet at or before a time stamp; ``None`` if the demuxer cannot go there."""
         self._beginning, self._after_beginning = [], None
-        time_base = self.reader.facts().time_base or Fraction(1)
         for seconds in _STEPS_BACK_SECONDS:
-            timestamp = pts - int(seconds / time_base)
+            timestamp = pts - int(seconds / self._time_base)
             if timestamp <= self.rule.begin_pts:
                 continue
             if self._reopens_to_seek:
@@ -306,7 +304,7 @@ class AudioStream:
             frames += item[1]
             if frames and self._form is None:
                 self._form = SampleForm.of_frame(frames[0])
-                samples_per_tick = self._form.sample_rate * (self.reader.facts().time_base or Fraction(1))
+                samples_per_tick = self._form.sample_rate * self._time_base
                 num_wanted = NUM_FRAMES_TO_FIT if needs_fit(samples_per_tick) else _NUM_FRAMES_TO_CHECK
             if len(frames) >= num_wanted:
                 break

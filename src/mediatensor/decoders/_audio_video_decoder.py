@@ -6,7 +6,6 @@ import copy
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from types import TracebackType
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
@@ -17,6 +16,7 @@ from ..frames import AudioSamples, AudioVideoClip
 from ._audio_decoder import AudioDecoder
 from ._audio_video_sound import SampleGrid, existing_samples, sample_grid, with_silence
 from ._call import ErrorPolicy
+from ._closing import Closing
 from ._frame_index import FrameIndex
 from ._pixel_writer import SizeChangePolicy
 from ._video_decoder import VideoDecoder
@@ -38,7 +38,7 @@ class _VideoOptions(TypedDict, total=False):
     on_size_change: SizeChangePolicy
 
 
-class AudioVideoDecoder:
+class AudioVideoDecoder(Closing):
     """Decodes the frames and the samples of the same range of time.
 
     It is a `VideoDecoder` and an `AudioDecoder` on one source, and what puts their answers side by side. The frames of
@@ -198,14 +198,6 @@ class AudioVideoDecoder:
     def __copy__(self) -> AudioVideoDecoder:
         """A decoder of the same source, with handles of its own."""
         return copy.deepcopy(self, {id(self._source): self._source})
-
-    def __enter__(self) -> AudioVideoDecoder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return (

@@ -12,6 +12,7 @@ from .._locks import ForkSafeLock
 from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
 from .._source import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
+from ._closing import Closing
 from ._metadata import SubtitleStreamHeaderMetadata, stream_header_metadata
 from ._subtitle_text import is_ascii_superset, words_of_packet
 
@@ -55,7 +56,7 @@ class Subtitle:
         return self.end_seconds - self.start_seconds
 
 
-class SubtitleDecoder(Sequence[Subtitle]):
+class SubtitleDecoder(Closing, Sequence[Subtitle]):
     """Subtitles of a file as text with times, in the order in which they appear.
 
     It is a sequence: ``len(decoder)``, ``decoder[0]``, ``decoder[-5:]`` and ``for subtitle in decoder`` work. The file
@@ -192,12 +193,6 @@ class SubtitleDecoder(Sequence[Subtitle]):
     def close(self) -> None:
         """Forget the subtitles; later calls raise `ClosedError`."""
         self._is_closed, self._subtitles = True, None
-
-    def __enter__(self) -> SubtitleDecoder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..transforms._decoder_transforms import resolve_transforms
 from . import _arguments as arguments
 from ._approximate import ApproximateFrames
 from ._call import ErrorPolicy
+from ._closing import Closing
 from ._cpu_fallback import CpuFallbackStatus
 from ._exact import ExactFrames
 from ._frame_index import FrameIndex
@@ -36,7 +36,7 @@ _BYTES_AT_A_TIME = 1 << 22
 _MAX_AT_A_TIME = 16
 
 
-class VideoDecoder:
+class VideoDecoder(Closing):
     """Decodes frames of a video by index or by time: exactly those, and as tensors.
 
     **Frame i is the i-th frame of a full linear decode, in the order of presentation times**; random access gives
@@ -382,14 +382,6 @@ class VideoDecoder:
         """A decoder of the same source, with handles of its own."""
         source = self._video.spec.source
         return copy.deepcopy(self, {id(source): source})
-
-    def __enter__(self) -> VideoDecoder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"VideoDecoder({self._video.name!r}, stream_index={self.stream_index})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from ..errors import StreamError
 from ..frames import AudioSamples
 from ._audio_metadata import AudioStreamMetadata
 from ._audio_ranges import check_range, check_ranges, no_samples_error, sample_range
+from ._closing import Closing
 from ._handle_pool import HandlePool
 from ._wav_bytes import WavFile, wav_source
 from ._wav_header import WavHeader, parse_wav_header
@@ -26,7 +26,7 @@ __all__ = ["WavDecoder"]
 _BLOCK_BYTES = 1 << 17
 
 
-class WavDecoder:
+class WavDecoder(Closing):
     """Samples of an uncompressed WAV file, as float32 in [-1, 1], without FFmpeg.
 
     A range reads its own bytes and no others, wherever it lies in the file. Reads PCM of 8 (unsigned), 16, 24 and 32
@@ -153,14 +153,6 @@ class WavDecoder:
     def close(self) -> None:
         """Release the source; what is known stays readable. Decoding after it raises `ClosedError`."""
         self._pool.close()
-
-    def __enter__(self) -> WavDecoder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "_pool"}
