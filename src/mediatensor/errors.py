@@ -19,11 +19,14 @@ __all__ = [
     "MissingDependencyError",
     "OpenError",
     "OutOfRangeError",
+    "PageError",
     "ReadError",
     "SizeChangeError",
     "SourceNotFoundError",
     "SourceTypeError",
     "StreamError",
+    "WeightsError",
+    "WeightsNotFoundError",
     "WriteError",
 ]
 
@@ -70,6 +73,18 @@ class EncodeError(MediaTensorError, RuntimeError):
 
 class WriteError(MediaTensorError, OSError, RuntimeError):
     """The encoded media could not be written: a path that cannot be opened, a full disk, a ``write`` that raised."""
+
+
+class PageError(MediaTensorError, ValueError, RuntimeError):
+    """One page of a document cannot be read or rendered; the message names it. Other pages are not concerned."""
+
+
+class WeightsError(MediaTensorError, ValueError, RuntimeError):
+    """A file of model weights is damaged, is not the one that was meant, or does not fit the model."""
+
+
+class WeightsNotFoundError(WeightsError, FileNotFoundError):
+    """No weights for a model on this machine; the message says what to install or where to put which file."""
 
 
 class SizeChangeError(DecodeError, ValueError):

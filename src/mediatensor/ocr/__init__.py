@@ -1,0 +1,10 @@
+"""Reading text: docTR's interface on tensors, with weights that need no network.
+
+Code written for docTR runs after changing ``doctr`` to ``mediatensor.ocr`` in its imports.
+"""
+
+from . import datasets, io, models, utils
+from .io import DocumentFile
+from .models import kie_predictor, ocr_predictor
+
+__all__ = ["DocumentFile", "datasets", "io", "kie_predictor", "models", "ocr_predictor", "utils"]

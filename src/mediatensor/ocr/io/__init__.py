@@ -1,0 +1,84 @@
+"""Documents in and out: readers of pages, the elements of a document that was read, exporters."""
+
+from __future__ import annotations
+
+from .elements import (
+    Artefact,
+    Block,
+    Character,
+    Document,
+    Element,
+    KIEDocument,
+    KIEPage,
+    LayoutElement,
+    Line,
+    Page,
+    Prediction,
+    Table,
+    TableCell,
+    Word,
+)
+from .exporters import (
+    AltoExporter,
+    AsciiDocExporter,
+    DocumentExportsMixin,
+    HTMLExporter,
+    KIEPageExportsMixin,
+    MarkdownExporter,
+    PageExportsMixin,
+    PDFExporter,
+    TextExporter,
+    TSVExporter,
+    XMLExporter,
+    page_reading_order,
+)
+from .html import read_html
+from .image import (
+    decode_img_as_tensor,
+    get_img_shape,
+    read_img_as_numpy,
+    read_img_as_tensor,
+    tensor_from_numpy,
+    tensor_from_pil,
+)
+from .pdf import read_pdf
+from .reader import DocumentFile, Pages
+
+__all__ = [
+    "AltoExporter",
+    "Artefact",
+    "AsciiDocExporter",
+    "Block",
+    "Character",
+    "Document",
+    "DocumentExportsMixin",
+    "DocumentFile",
+    "Element",
+    "HTMLExporter",
+    "KIEDocument",
+    "KIEPage",
+    "KIEPageExportsMixin",
+    "LayoutElement",
+    "Line",
+    "MarkdownExporter",
+    "PDFExporter",
+    "Page",
+    "PageExportsMixin",
+    "Pages",
+    "Prediction",
+    "TSVExporter",
+    "Table",
+    "TableCell",
+    "TextExporter",
+    "Word",
+    "XMLExporter",
+    "decode_img_as_tensor",
+    "get_img_shape",
+    "page_reading_order",
+    "read_html",
+    "read_img_as_numpy",
+    "read_img_as_tensor",
+    "read_pdf",
+    "tensor_from_numpy",
+    "tensor_from_pil",
+]

@@ -1,0 +1,192 @@
+"""What all document elements share: children, nested ``repr``, export to plain types, loading, default geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError
+
+__all__ = ["Element", "Geometry", "enclosing_geometry", "mean_score", "stored", "to_json_safe"]
+
+# Two corners ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading direction; relative to the page.
+Geometry: TypeAlias = Sequence[Sequence[float]] | NDArray[Any]
+
+_NO_EXTENT = ((0.0, 0.0), (0.0, 0.0))
+
+
+def to_json_safe(value: Any) -> Any:
+    """Turn numpy and torch values, nested in any containers, into plain Python ones that ``json`` can write.
+
+    Args:
+        value: Anything. Arrays and tensors become nested tuples, their scalars plain numbers, keys of dictionaries
+            strings, sets lists; everything else stays as it is.
+
+    Returns:
+        The plain value.
+
+    Example:
+        >>> to_json_safe({1: np.array([[0.5, 1.0]])})
+        {'1': ((0.5, 1.0),)}
+    """
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else tuple(to_json_safe(item) for item in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): to_json_safe(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(to_json_safe(item) for item in value)
+    if isinstance(value, list | set | frozenset):
+        return [to_json_safe(item) for item in value]
+    return value
+
+
+def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
+    """The value that an export has under a key.
+
+    Raises:
+        InvalidArgumentError: if the export is no dictionary or lacks the key.
+    """
+    if not isinstance(save_dict, Mapping):
+        raise InvalidArgumentError(
+            f"A stored {owner.__name__} is a dictionary such as export() gives; got {type(save_dict).__name__}."
+        )
+    if key not in save_dict:
+        raise InvalidArgumentError(
+            f"The stored {owner.__name__} has no {key!r}; it has {sorted(map(str, save_dict))}. "
+            f"Pass what {owner.__name__}.export() gave."
+        )
+    return save_dict[key]
+
+
+def _to_quad(geometry: Geometry) -> NDArray[np.float64]:
+    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
+    if len(points) == 4:
+        return points
+    (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
+    return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+
+
+def enclosing_geometry(geometries: Sequence[Geometry]) -> tuple[tuple[float, float], ...]:
+    """The geometry that encloses others: a box of boxes; of four-point geometries the rectangle of least area.
+
+    The first side of that rectangle runs the way that the first sides of the members run on average, so that a line
+    of upside-down words is an upside-down line.
+
+    Args:
+        geometries: Geometries of the members; with none of them the result is a box without extent at the origin.
+
+    Returns:
+        Two corners, or four points in reading direction.
+    """
+    if not geometries:
+        return _NO_EXTENT
+    if all(len(geometry) == 2 for geometry in geometries):
+        corners = np.asarray(geometries, dtype=np.float64).reshape(-1, 2)
+        (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+        return (left, top), (right, bottom)
+
+    from ..utils.geometry import resolve_enclosing_rbbox
+
+    quads = np.stack([_to_quad(geometry) for geometry in geometries])
+    rectangle = np.asarray(resolve_enclosing_rbbox(list(quads)), dtype=np.float64)
+    reading = (quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]).sum(axis=0)
+    sides = np.roll(rectangle, -1, axis=0) - rectangle
+    lengths = np.maximum(np.linalg.norm(sides, axis=1), np.finfo(np.float64).tiny)
+    rectangle = np.roll(rectangle, -int(np.argmax(sides @ reading / lengths)), axis=0)
+    return tuple((float(x), float(y)) for x, y in rectangle)
+
+
+def mean_score(scores: Iterable[float]) -> float:
+    """The mean of scores; 0.0 where there are none."""
+    values = list(scores)
+    return float(np.mean(values)) if values else 0.0
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+class Element:
+    """A node of the document tree.
+
+    Subclasses name their children in ``_children_names`` and what ``export`` takes of the node in ``_exported_keys``.
+
+    Args:
+        **kwargs: Children by name.
+
+    Raises:
+        KeyError: if the class has no children of that name.
+    """
+
+    _children_names: ClassVar[list[str]] = []
+    _exported_keys: ClassVar[list[str]] = []
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name, children in kwargs.items():
+            if name not in self._children_names:
+                raise KeyError(f"{type(self).__name__} has no children named {name!r}; it has {self._children_names}.")
+            setattr(self, name, children)
+
+    def extra_repr(self) -> str:
+        """What ``repr`` says of the element besides its children."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = self.extra_repr().splitlines()
+        if len(lines) == 1 and not self._children_names:
+            return f"{type(self).__name__}({lines[0]})"
+        lines += [f"({name}): {_indented(_children_repr(getattr(self, name)))}" for name in self._children_names]
+        if not lines:
+            return f"{type(self).__name__}()"
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """Export the element and all below it into nested dictionaries of plain types.
+
+        Args:
+            characters: Whether words list their characters, where these are known, under ``"characters"``.
+
+        Returns:
+            A dictionary that ``json.dumps`` accepts and ``from_dict`` reads.
+        """
+        exported: dict[str, Any] = {key: to_json_safe(getattr(self, key)) for key in self._exported_keys}
+        for name in self._children_names:
+            children = getattr(self, name)
+            if isinstance(children, Mapping):
+                exported[name] = {
+                    str(key): [child.export(characters=characters) for child in group]
+                    for key, group in children.items()
+                }
+            else:
+                exported[name] = [child.export(characters=characters) for child in children]
+        return exported
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore an element from what `export` gave.
+
+        Args:
+            save_dict: The exported dictionary, from this library or from docTR.
+            **kwargs: What an element needs besides (the image of a page).
+        """
+        raise NotImplementedError
+
+    def render(self) -> str:
+        """The text of the element."""
+        raise NotImplementedError
+
+
+def _children_repr(children: Any) -> str:
+    if not isinstance(children, list) or not children:
+        return repr(children)
+    if len(children) == 1:
+        return f"[{children[0]!r}]"
+    return "[" + _indented("\n" + ",\n".join(map(repr, children)) + ",") + "\n]"

@@ -1,0 +1,129 @@
+"""What pages of text and pages of predictions have in common: the image, its size, how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError, MissingDependencyError
+from ._element_base import Element, stored
+from ._leaf_elements import LayoutElement
+
+__all__ = ["PageBase", "PageImage", "page_pixels"]
+
+# uint8: (H, W, 3) as an array, (3, H, W) or (H, W, 3) as a tensor on any device.
+PageImage: TypeAlias = NDArray[Any] | torch.Tensor
+
+_SHOW_OPTIONS = ("words_only", "display_artefacts", "display_layout")
+
+
+def page_pixels(image: PageImage) -> NDArray[np.uint8]:
+    """The image of a page as a contiguous uint8 array.
+
+    Args:
+        image: uint8; array (H, W, 3) or tensor (3, H, W) or (H, W, 3). Neither height nor width may be 0.
+
+    Returns:
+        Shape (H, W, 3), RGB.
+
+    Raises:
+        InvalidArgumentError: if the page has no image, as after ``from_dict`` without one, or one of another kind.
+    """
+    if isinstance(image, torch.Tensor):
+        if image.ndim == 3 and image.shape[0] == 3 and image.shape[2] != 3:
+            image = image.permute(1, 2, 0)
+        image = image.detach().cpu().numpy()
+    if not isinstance(image, np.ndarray) or image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        kind = f"{image.dtype} {tuple(image.shape)}" if hasattr(image, "shape") else type(image).__name__
+        raise InvalidArgumentError(f"The image of a page is uint8 (H, W, 3), or a tensor (3, H, W); got {kind}.")
+    if image.size == 0:
+        raise InvalidArgumentError(
+            "The page has no image, as after from_dict without one. Pass it: "
+            "Page.from_dict(export, page=image), Document.from_dict(export, pages=images)."
+        )
+    return np.ascontiguousarray(image)
+
+
+class PageBase(Element):
+    """A page: its image, its size, its turn, its language, and why it could not be read, if so."""
+
+    _exported_keys: ClassVar[list[str]] = ["page_idx", "dimensions", "orientation", "language"]
+    layout: list[LayoutElement]
+
+    def __init__(
+        self,
+        page: PageImage | Callable[[], PageImage],
+        page_idx: int,
+        dimensions: tuple[int, int],
+        orientation: dict[str, Any] | None,
+        language: dict[str, Any] | None,
+        error: str | None,
+        **children: Any,
+    ) -> None:
+        super().__init__(**children)
+        self._page = page
+        self.page_idx = page_idx
+        self.dimensions = dimensions
+        self.orientation = orientation if isinstance(orientation, dict) else {"value": None, "confidence": None}
+        self.language = language if isinstance(language, dict) else {"value": None, "confidence": None}
+        self.error = error
+
+    @property
+    def page(self) -> PageImage:
+        """The image. That of a page of a file is read again each time, so that long documents fit into memory."""
+        return self._page() if callable(self._page) else self._page
+
+    @page.setter
+    def page(self, page: PageImage) -> None:
+        self._page = page
+
+    def extra_repr(self) -> str:
+        """The size, and the error if there is one."""
+        return f"dimensions={self.dimensions}" + (f"\nerror={self.error!r}" if self.error is not None else "")
+
+    def _export_stored(self, characters: bool) -> dict[str, Any]:
+        """Export what the page holds, in the order in which it holds it."""
+        exported = Element.export(self, characters=characters)
+        if self.error is not None:
+            exported["error"] = self.error
+        return exported
+
+    def show(self, interactive: bool = True, preserve_aspect_ratio: bool = False, **kwargs: Any) -> None:
+        """Show the page with what was read drawn over it.
+
+        Args:
+            interactive: Whether the text of a word appears when the mouse is over it.
+            preserve_aspect_ratio: Taken for compatibility with docTR.
+            **kwargs: ``words_only``, ``display_artefacts`` and ``display_layout`` select what is drawn; all others
+                go to ``matplotlib.pyplot.show``.
+
+        Raises:
+            InvalidArgumentError: if the page has no image.
+            MissingDependencyError: if matplotlib is not installed.
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise MissingDependencyError(
+                'Showing a page needs matplotlib: pip install "mediatensor[plot]" (page.synthesize() does without).'
+            ) from error
+
+        options = {name: kwargs.pop(name) for name in _SHOW_OPTIONS if name in kwargs}
+        self._visualize(interactive=interactive, preserve_aspect_ratio=preserve_aspect_ratio, **options)
+        plt.show(**kwargs)
+
+    def _visualize(self, **options: Any) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
+        """The arguments of the constructor that all pages have, from an export."""
+        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        values["layout"] = [LayoutElement.from_dict(region) for region in save_dict.get("layout", ())]
+        values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
+        values["error"] = save_dict.get("error")
+        return values

@@ -1,0 +1,304 @@
+"""The export methods of pages and documents; the work is done by the exporter classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any
+from xml.etree.ElementTree import ElementTree
+
+from ...errors import InvalidArgumentError
+from ._alto import AltoExporter
+from ._block_elements import Block
+from ._element_base import Element
+from ._hocr import DEFAULT_TITLE, XMLExporter
+from ._html_format import HTMLExporter
+from ._leaf_elements import Prediction, Table
+from ._page_base import PageBase
+from ._reading import page_reading_order, predictions_in_reading_order
+from ._searchable_pdf import PDFExporter
+from ._text_formats import AsciiDocExporter, MarkdownExporter, TextExporter
+from ._tsv import TSVExporter
+
+__all__ = ["DocumentExportsMixin", "KIEPageExportsMixin", "PageExportsMixin"]
+
+_METHODS = {
+    "adoc": "export_as_asciidoc",
+    "alto": "export_as_alto",
+    "asciidoc": "export_as_asciidoc",
+    "dict": "export",
+    "hocr": "export_as_xml",
+    "html": "export_as_html",
+    "json": "export",
+    "markdown": "export_as_markdown",
+    "md": "export_as_markdown",
+    "pdf": "export_as_pdf",
+    "text": "render",
+    "tsv": "export_as_tsv",
+    "txt": "render",
+    "xml": "export_as_xml",
+}
+
+
+class _Exports(Element):
+    """What is the same for pages, pages of predictions and documents."""
+
+    def export_as(self, format: str, **kwargs: Any) -> Any:
+        """Export in the format of that name.
+
+        Args:
+            format: 'json' or 'dict' (nested dictionaries), 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc',
+                'html', 'xml' or 'hocr', 'alto', 'tsv', 'pdf'; upper case is accepted.
+            **kwargs: Arguments of the method that exports to this format.
+
+        Returns:
+            What that method returns.
+
+        Raises:
+            InvalidArgumentError: if the format is none of those.
+        """
+        method = _METHODS.get(str(format).strip().lower())
+        if method is None:
+            raise InvalidArgumentError(f"There is no export format {format!r}; there are {', '.join(_METHODS)}.")
+        export: Callable[..., Any] = getattr(self, method)
+        return export(**kwargs)
+
+    def export_as_alto(
+        self, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree]:
+        """Export as ALTO 4 XML, the format of digital libraries; a document is one file with all its pages.
+
+        Args:
+            file_name: Name of the image or document, for the description in the file.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            reading_order: Whether the content is put into the order in which it is read; else as stored.
+
+        Returns:
+            The file in UTF-8 and its tree.
+        """
+        return AltoExporter().export(self, file_name=file_name, direction=direction, reading_order=reading_order)
+
+    def export_as_tsv(self, direction: str = "auto", reading_order: bool = True) -> str:
+        """Export as a table of 12 columns separated by tabs, the same that ``tesseract image out tsv`` writes.
+
+        Args:
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            reading_order: Whether the content is put into the order in which it is read; else as stored.
+
+        Returns:
+            The table, a line of column names first.
+        """
+        return TSVExporter().export(self, direction=direction, reading_order=reading_order)
+
+    def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
+        """Export as a searchable PDF: the image of each page with the text, invisible, over it.
+
+        Args:
+            path: Where to write it as well; ``None`` writes nothing.
+            **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``.
+
+        Returns:
+            The file.
+
+        Raises:
+            InvalidArgumentError: if a page has no image.
+            MissingDependencyError: if pypdfium2 is not installed.
+        """
+        data = PDFExporter(**kwargs).export(self)
+        if path is not None:
+            with open(path, "wb") as file:
+                file.write(data)
+        return data
+
+    def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
+        """Write a searchable PDF; arguments as for `export_as_pdf`."""
+        self.export_as_pdf(path, **kwargs)
+
+
+class PageExportsMixin(_Exports, PageBase):
+    """The exports of a page of blocks."""
+
+    blocks: list[Block]
+    tables: list[Table]
+
+    def render(self, block_break: str = "\n\n", direction: str = "auto", include_furniture: bool = True) -> str:
+        """The text of the page in the order in which it is read.
+
+        Args:
+            block_break: What stands between two blocks.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            include_furniture: Whether page headers, page footers and footnotes are part of it.
+        """
+        return TextExporter().export_page(
+            self, direction=direction, include_furniture=include_furniture, block_break=block_break
+        )
+
+    def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
+        """Export the page into nested dictionaries of plain types; the image is not part of it.
+
+        Args:
+            reading_order: Whether blocks are paragraphs in the order in which they are read, as in all other
+                formats; else they are those of ``page.blocks``.
+            characters: Whether words list their characters, where these are known.
+
+        Returns:
+            A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads.
+        """
+        exported = self._export_stored(characters)
+        if reading_order:
+            blocks = [item for item in page_reading_order(self)[0] if isinstance(item, Block)]
+            if blocks:
+                exported["blocks"] = [block.export(characters=characters) for block in blocks]
+        return exported
+
+    def items_in_reading_order(self, direction: str = "auto") -> list[Block | Table]:
+        """Blocks and tables of the page in the order in which they are read.
+
+        Args:
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+        """
+        return page_reading_order(self, direction)[0]
+
+    def export_as_xml(
+        self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree]:
+        """Export the page as hOCR 1.2, straight or rotated.
+
+        Args:
+            file_title: Title of the file.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            reading_order: Whether the content is put into the order in which it is read; else as stored.
+
+        Returns:
+            The file in UTF-8 and its tree.
+        """
+        return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
+
+    def export_as_markdown(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
+        """Export the page as Markdown, in the order in which it is read.
+
+        Args:
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            escape: Whether characters that mean something in Markdown are escaped.
+            include_furniture: Whether page headers, page footers and footnotes are part of it.
+        """
+        return MarkdownExporter().export_page(
+            self, direction=direction, escape=escape, include_furniture=include_furniture
+        )
+
+    def export_as_asciidoc(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
+        """Export the page as AsciiDoc, in the order in which it is read; arguments as for Markdown."""
+        return AsciiDocExporter().export_page(
+            self, direction=direction, escape=escape, include_furniture=include_furniture
+        )
+
+    def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
+        """Export the page as a fragment of HTML, in the order in which it is read; arguments as for Markdown."""
+        return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
+
+
+class KIEPageExportsMixin(_Exports, PageBase):
+    """The exports of a page of predictions."""
+
+    predictions: dict[str, list[Prediction]]
+
+    def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
+        """The predictions as ``class: text``, each class in the order in which it is read.
+
+        Args:
+            prediction_break: What stands between two predictions.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+        """
+        return prediction_break.join(
+            f"{class_name}: {prediction.render()}"
+            for class_name, predictions in self.predictions.items()
+            for prediction in predictions_in_reading_order(self, predictions, direction)
+        )
+
+    def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
+        """Export the page into nested dictionaries of plain types; the image is not part of it.
+
+        Args:
+            reading_order: Whether the predictions of a class are put into the order in which they are read.
+            characters: Whether predictions list their characters, where these are known.
+
+        Returns:
+            A dictionary that ``json.dumps`` accepts and ``KIEPage.from_dict`` reads.
+        """
+        exported = self._export_stored(characters)
+        if reading_order:
+            exported["predictions"] = {
+                str(class_name): [
+                    prediction.export(characters=characters)
+                    for prediction in predictions_in_reading_order(self, predictions)
+                ]
+                for class_name, predictions in self.predictions.items()
+            }
+        return exported
+
+    def export_as_xml(
+        self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree]:
+        """Export the page as hOCR 1.2; arguments and result as for `Page`."""
+        return XMLExporter().export_kie_page(
+            self, file_title=file_title, direction=direction, reading_order=reading_order
+        )
+
+    def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
+        """Export the page as Markdown, one list a class; arguments as for `Page`."""
+        return MarkdownExporter().export_kie_page(self, direction=direction, escape=escape)
+
+    def export_as_asciidoc(self, direction: str = "auto", escape: bool = True) -> str:
+        """Export the page as AsciiDoc, one list a class; arguments as for `Page`."""
+        return AsciiDocExporter().export_kie_page(self, direction=direction, escape=escape)
+
+    def export_as_html(self, direction: str = "auto") -> str:
+        """Export the page as a fragment of HTML, one list a class; arguments as for `Page`."""
+        return HTMLExporter().export_kie_page(self, direction=direction)
+
+
+class DocumentExportsMixin(_Exports):
+    """The exports of a document: those of its pages, put together."""
+
+    pages: list[Any]
+
+    def render(self, page_break: str = "\n\n\n\n", **kwargs: Any) -> str:
+        """The text of all pages.
+
+        Args:
+            page_break: What stands between two pages.
+            **kwargs: Arguments of ``render`` of the pages.
+        """
+        return page_break.join(page.render(**kwargs) for page in self.pages)
+
+    def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
+        """Export the document into nested dictionaries of plain types; arguments as for `Page`."""
+        return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
+
+    def export_as_xml(self, **kwargs: Any) -> list[tuple[bytes, ElementTree]]:
+        """Export as hOCR 1.2, one file a page.
+
+        Args:
+            **kwargs: Arguments of ``export_as_xml`` of the pages.
+
+        Returns:
+            For each page the file in UTF-8 and its tree.
+        """
+        return XMLExporter().export_document(self, **kwargs)
+
+    def export_as_markdown(self, page_break: str = "\n\n---\n\n", **kwargs: Any) -> str:
+        """Export as Markdown.
+
+        Args:
+            page_break: What stands between two pages.
+            **kwargs: Arguments of ``export_as_markdown`` of the pages.
+        """
+        return page_break.join(page.export_as_markdown(**kwargs) for page in self.pages)
+
+    def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
+        """Export as AsciiDoc; arguments as for Markdown."""
+        return page_break.join(page.export_as_asciidoc(**kwargs) for page in self.pages)
+
+    def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
+        """Export as a fragment of HTML; arguments as for Markdown."""
+        return page_break.join(page.export_as_html(**kwargs) for page in self.pages)

@@ -1,0 +1,237 @@
+"""Plain text, Markdown and AsciiDoc."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ._leaf_elements import Table
+from ._plain_text import one_line
+from ._reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
+
+if TYPE_CHECKING:
+    from ._page_exports import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
+
+__all__ = ["AsciiDocExporter", "MarkdownExporter", "TextExporter", "TextFormat"]
+
+_FURNITURE = ("header", "footer", "footnote")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+_ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):))")
+
+
+@dataclass
+class _Part:
+    """One block of the page: its kind ('text', 'table', or a type of layout region) and what it holds."""
+
+    kind: str
+    lines: list[str] = field(default_factory=list)
+    table: Table | None = None
+
+
+def _page_parts(page: PageExportsMixin, direction: str, include_furniture: bool) -> Iterator[_Part]:
+    """What stands on the page in the order in which it is read, without blocks that have no text."""
+    from ..models.reading_order import layout_label_role, normalize_layout_label
+
+    auto = direction == "auto"
+    items, labels, direction = page_reading_order(page, direction)
+    for item, label in zip(items, labels, strict=True):
+        if not include_furniture and layout_label_role(label) in _FURNITURE:
+            continue
+        if isinstance(item, Table):
+            yield _Part("table", table=item)
+            continue
+        lines = [
+            " ".join(word.render() for word in ordered_line_words(line, line_direction(line, direction, auto)))
+            for line in item.lines
+        ]
+        if any(line.strip() for line in lines):
+            yield _Part(normalize_layout_label(label), [line for line in lines if line.strip()])
+
+
+class TextFormat:
+    """A format of text: how its headings, lists, tables and breaks look."""
+
+    headings: ClassVar[dict[str, str]] = {}
+    bullet: ClassVar[str] = ""
+    block_break: ClassVar[str] = "\n\n"
+    page_break: ClassVar[str] = "\n\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text, with what means something in the format made to stand for itself."""
+        return text
+
+    def finalize_line(self, line: str) -> str:
+        """The escaped line, with what means something at the start of a line made to stand for itself."""
+        return line
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The header of a class of predictions."""
+        raise NotImplementedError
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table in the format; empty if it has no places."""
+        raise NotImplementedError
+
+    def render_heading(self, kind: str, text: str) -> str:
+        """A heading of a kind that `headings` has."""
+        return self.headings[kind] + text
+
+    def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
+        """A list of escaped texts."""
+        return "\n".join(self.bullet + (self.finalize_line(text) if escape else text) for text in texts)
+
+    def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
+        """A paragraph of escaped lines."""
+        return "\n".join(self.finalize_line(line) if escape else line for line in lines)
+
+    def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
+        """Render parts of one kind that follow each other."""
+        if kind == "table":
+            return [self.render_table(part.table, escape) for part in parts if part.table is not None]
+        texts = [[self.escape_text(line) if escape else line for line in part.lines] for part in parts]
+        if kind in self.headings:
+            return [self.render_heading(kind, " ".join(lines)) for lines in texts]
+        if kind == "list_item":
+            return [self.render_list([" ".join(lines) for lines in texts], escape)]
+        return [self.render_paragraph(lines, escape) for lines in texts]
+
+    def export_page(
+        self,
+        page: PageExportsMixin,
+        direction: str = "auto",
+        escape: bool = True,
+        include_furniture: bool = True,
+        block_break: str | None = None,
+    ) -> str:
+        """Export a page, in the order in which it is read.
+
+        Args:
+            page: The `Page`.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            escape: Whether what means something in the format is made to stand for itself.
+            include_furniture: Whether page headers, page footers and footnotes are part of it.
+            block_break: What stands between two blocks; by default what the format has there.
+
+        Returns:
+            The text.
+        """
+        parts = groupby(_page_parts(page, direction, include_furniture), key=lambda part: part.kind)
+        rendered = [text for kind, group in parts for text in self._render_parts(kind, list(group), escape)]
+        return (self.block_break if block_break is None else block_break).join(filter(None, rendered))
+
+    def export_kie_page(self, page: KIEPageExportsMixin, direction: str = "auto", escape: bool = True) -> str:
+        """Export a page of predictions, one list a class; arguments as for `export_page`."""
+        sections = []
+        for class_name, predictions in page.predictions.items():
+            if predictions:
+                ordered = predictions_in_reading_order(page, predictions, direction)
+                values = [self.escape_text(item.value) if escape else item.value for item in ordered]
+                sections.append(self.render_class(class_name, values, escape))
+        return self.block_break.join(sections)
+
+    def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
+        """A class of predictions: its header and the list of its escaped values."""
+        return f"{self.class_header(class_name, escape)}\n\n{self.render_list(values, escape)}"
+
+    def export_document(self, document: DocumentExportsMixin, page_break: str | None = None, **kwargs: Any) -> str:
+        """Export a document.
+
+        Args:
+            document: A `Document` or `KIEDocument`.
+            page_break: What stands between two pages; by default what the format has there.
+            **kwargs: Arguments of `export_page` or `export_kie_page`.
+        """
+        return (self.page_break if page_break is None else page_break).join(
+            self.export_kie_page(page, **kwargs) if hasattr(page, "predictions") else self.export_page(page, **kwargs)
+            for page in document.pages
+        )
+
+
+class TextExporter(TextFormat):
+    """Export to plain text.
+
+    Example:
+        >>> from mediatensor.ocr.io import Page, TextExporter
+        >>> TextExporter().export_page(Page(None, [], 0, (10, 10)))
+        ''
+    """
+
+    page_break: ClassVar[str] = "\n\n\n\n"
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table with a tab between columns, one row a line."""
+        return table.render()
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The name and a colon."""
+        return f"{class_name}:"
+
+
+class MarkdownExporter(TextFormat):
+    """Export to Markdown (CommonMark, tables of GitHub)."""
+
+    headings: ClassVar[dict[str, str]] = {"title": "# ", "section_header": "## "}
+    bullet: ClassVar[str] = "- "
+    page_break: ClassVar[str] = "\n\n---\n\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text with a backslash before each character that means something in Markdown."""
+        text = re.sub(r"[\\`*_\[\]|#<>]", r"\\\g<0>", one_line(text))
+        return _ENTITY.sub(r"\\&", text).replace("~~", r"\~\~")
+
+    def finalize_line(self, line: str) -> str:
+        """The line with a backslash before what would start a list, a quotation or a heading."""
+        line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
+        return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table as GitHub has it, the first row its header."""
+        rows = [[self._cell(value, escape) for value in row] for row in table.to_grid()]
+        if not rows or not rows[0]:
+            return ""
+        return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]])
+
+    def _cell(self, value: str, escape: bool) -> str:
+        return (self.escape_text(value) if escape else one_line(value).replace("|", r"\|")).strip()
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The name in bold."""
+        return f"**{self.escape_text(class_name) if escape else class_name}**"
+
+
+class AsciiDocExporter(TextFormat):
+    """Export to AsciiDoc.
+
+    What means something in AsciiDoc becomes a character reference: a backslash is shown, not taken as an escape, where
+    the character after it would not have meant anything.
+    """
+
+    headings: ClassVar[dict[str, str]] = {"title": "== ", "section_header": "=== "}
+    bullet: ClassVar[str] = "* "
+    page_break: ClassVar[str] = "\n\n<<<\n\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text with a character reference in place of each character that means something in AsciiDoc."""
+        text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
+        return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
+
+    def finalize_line(self, line: str) -> str:
+        """The line with an empty attribute before what would start a list, a block or a comment."""
+        return _ASCIIDOC_MARKER.sub("{empty}", line)
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table, the first row its header."""
+        rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in table.to_grid()]
+        if not rows or not rows[0]:
+            return ""
+        return "\n".join(["|===", rows[0], "", *rows[1:], "|==="])
+
+    def _cell(self, value: str, escape: bool) -> str:
+        return (self.escape_text(value) if escape else one_line(value).replace("|", "&#124;")).strip()
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The name in bold."""
+        return f"*{self.escape_text(class_name) if escape else class_name}*"

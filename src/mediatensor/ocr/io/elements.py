@@ -1,0 +1,246 @@
+"""The tree of a document that was read: document, pages, blocks, lines, words; and pages of predictions.
+
+Names, arguments and exported dictionaries are those of docTR, so that code written for it and exports stored by it
+keep working. Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in
+reading direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError
+from ._block_elements import Block, Line
+from ._element_base import Element, stored
+from ._leaf_elements import Artefact, Character, LayoutElement, Prediction, Table, TableCell, Word
+from ._page_base import PageBase, PageImage, page_pixels
+from ._page_exports import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
+
+__all__ = [
+    "Artefact",
+    "Block",
+    "Character",
+    "Document",
+    "Element",
+    "KIEDocument",
+    "KIEPage",
+    "LayoutElement",
+    "Line",
+    "Page",
+    "Prediction",
+    "Table",
+    "TableCell",
+    "Word",
+]
+
+
+class Page(PageExportsMixin):
+    """One page: its image and the blocks of text on it.
+
+    Args:
+        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. No part of `export`.
+        blocks: The blocks.
+        page_idx: Index of the page in its document, from 0.
+        dimensions: Height and width in pixels.
+        orientation: By how many degrees the page was turned: ``{"value": 90, "confidence": None}``.
+        language: Its language: ``{"value": "en", "confidence": 0.9}``.
+        layout: Regions of its layout.
+        tables: Its tables; their words are no part of the blocks.
+        error: Why the page could not be read; such a page is empty. Exported only when set.
+
+    Example:
+        >>> page = Page(np.zeros((20, 30, 3), np.uint8), [], 0, (20, 30))
+        >>> page.export()["dimensions"], page.render()
+        ((20, 30), '')
+    """
+
+    _children_names: ClassVar[list[str]] = ["blocks", "layout", "tables"]
+
+    def __init__(
+        self,
+        page: PageImage,
+        blocks: list[Block],
+        page_idx: int,
+        dimensions: tuple[int, int],
+        orientation: dict[str, Any] | None = None,
+        language: dict[str, Any] | None = None,
+        layout: list[LayoutElement] | None = None,
+        tables: list[Table] | None = None,
+        *,
+        error: str | None = None,
+    ) -> None:
+        super().__init__(
+            page,
+            page_idx,
+            dimensions,
+            orientation,
+            language,
+            error,
+            blocks=blocks,
+            layout=[] if layout is None else layout,
+            tables=[] if tables is None else tables,
+        )
+
+    def _visualize(self, **options: Any) -> None:
+        from ..utils.visualization import visualize_page
+
+        visualize_page(self.export(), page_pixels(self.page), **options)
+
+    def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
+        """Paint the page anew from what was read.
+
+        Args:
+            **kwargs: Arguments of ``synthesize_page``: ``draw_proba``, ``font_family``, sizes and colours.
+
+        Returns:
+            uint8 (H, W, 3).
+        """
+        from ..utils.reconstitution import synthesize_page
+
+        return synthesize_page(self.export(), **kwargs)
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
+        """Restore a page from what `export` gave, here or in docTR.
+
+        Args:
+            save_dict: The export; "layout" and "tables" may be missing, as in exports of docTR before 1.1.
+            page: The image, which exports do not hold; without it the page cannot be shown nor written as PDF.
+            **kwargs: Ignored.
+
+        Raises:
+            InvalidArgumentError: if something else is missing; the message names it.
+        """
+        return cls(
+            blocks=[Block.from_dict(block) for block in stored(save_dict, "blocks", cls)],
+            tables=[Table.from_dict(table) for table in save_dict.get("tables", ())],
+            **cls._stored_page(save_dict, page),
+        )
+
+
+class KIEPage(KIEPageExportsMixin):
+    """One page: its image and the predictions on it by class (key information extraction).
+
+    Args:
+        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. No part of `export`.
+        predictions: For each class its predictions.
+        page_idx: Index of the page in its document, from 0.
+        dimensions: Height and width in pixels.
+        orientation: By how many degrees the page was turned: ``{"value": 90, "confidence": None}``.
+        language: Its language: ``{"value": "en", "confidence": 0.9}``.
+        layout: Regions of its layout.
+        error: Why the page could not be read; such a page is empty. Exported only when set.
+    """
+
+    _children_names: ClassVar[list[str]] = ["predictions", "layout"]
+
+    def __init__(
+        self,
+        page: PageImage,
+        predictions: dict[str, list[Prediction]],
+        page_idx: int,
+        dimensions: tuple[int, int],
+        orientation: dict[str, Any] | None = None,
+        language: dict[str, Any] | None = None,
+        layout: list[LayoutElement] | None = None,
+        *,
+        error: str | None = None,
+    ) -> None:
+        super().__init__(
+            page,
+            page_idx,
+            dimensions,
+            orientation,
+            language,
+            error,
+            predictions=predictions,
+            layout=[] if layout is None else layout,
+        )
+
+    def _visualize(self, **options: Any) -> None:
+        from ..utils.visualization import visualize_kie_page
+
+        visualize_kie_page(self.export(), page_pixels(self.page), **options)
+
+    def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
+        """Paint the page anew from what was read; arguments of ``synthesize_kie_page``, result as for `Page`."""
+        from ..utils.reconstitution import synthesize_kie_page
+
+        return synthesize_kie_page(self.export(), **kwargs)
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
+        """Restore a page from what `export` gave, here or in docTR; arguments as for `Page`."""
+        predictions = {
+            class_name: [Prediction.from_dict(prediction) for prediction in group]
+            for class_name, group in stored(save_dict, "predictions", cls).items()
+        }
+        return cls(predictions=predictions, **cls._stored_page(save_dict, page))
+
+
+class Document(DocumentExportsMixin):
+    """A document: its pages.
+
+    Args:
+        pages: The pages.
+
+    Example:
+        >>> Document.from_dict(Document([]).export())
+        Document(
+          (pages): []
+        )
+    """
+
+    _children_names: ClassVar[list[str]] = ["pages"]
+    _page_cls: ClassVar[type[PageBase]] = Page
+    pages: list[Any]
+
+    def __init__(self, pages: Sequence[PageBase]) -> None:
+        super().__init__(pages=list(pages))
+
+    def show(self, **kwargs: Any) -> None:
+        """Show one page after the other; arguments as for `Page.show`."""
+        for page in self.pages:
+            page.show(**kwargs)
+
+    def synthesize(self, **kwargs: Any) -> list[NDArray[np.uint8]]:
+        """Paint all pages anew; arguments as for `Page.synthesize`."""
+        return [page.synthesize(**kwargs) for page in self.pages]
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], pages: Sequence[PageImage] | None = None, **kwargs: Any) -> Self:
+        """Restore a document from what `export` gave, here or in docTR.
+
+        Args:
+            save_dict: The export.
+            pages: The images of the pages, one each, which exports do not hold.
+            **kwargs: Ignored.
+
+        Raises:
+            InvalidArgumentError: if something is missing, or there are not as many images as pages.
+        """
+        exports = stored(save_dict, "pages", cls)
+        if pages is not None and len(pages) != len(exports):
+            raise InvalidArgumentError(
+                f"The stored document has {len(exports)} pages, but {len(pages)} images were passed."
+            )
+        return cls(
+            [
+                cls._page_cls.from_dict(export, page=None if pages is None else pages[index])
+                for index, export in enumerate(exports)
+            ]
+        )
+
+
+class KIEDocument(Document):
+    """A document of predictions: its pages.
+
+    Args:
+        pages: The pages, each a `KIEPage`.
+    """
+
+    _page_cls: ClassVar[type[PageBase]] = KIEPage

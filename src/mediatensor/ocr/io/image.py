@@ -1,0 +1,188 @@
+"""Image files as arrays and tensors, with docTR's functions."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from ...decoders._image_decoding import MAX_PIXELS
+from ...errors import InvalidArgumentError, SourceTypeError
+from ._arguments import check_max_pixels, check_output_size
+from ._image_document import ImageDocument, ImageOptions
+
+__all__ = [
+    "decode_img_as_tensor",
+    "get_img_shape",
+    "read_img_as_numpy",
+    "read_img_as_tensor",
+    "tensor_from_numpy",
+    "tensor_from_pil",
+]
+
+_DTYPES = (torch.uint8, torch.float16, torch.float32)
+
+
+def read_img_as_numpy(
+    file: Any,
+    output_size: tuple[int, int] | None = None,
+    rgb_output: bool = True,
+    *,
+    max_pixels: int | None = MAX_PIXELS,
+) -> NDArray[np.uint8]:
+    """Read an image file; of one with several pictures, the first.
+
+    Whatever the file holds becomes uint8 RGB: turned upright as EXIF says, palettes looked up, transparent parts laid
+    over white, samples of 16 bits rounded to 8, inks (CMYK) turned to light. Colour profiles are not applied.
+
+    Args:
+        file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, read from its beginning.
+            JPEG, PNG, WebP, GIF, AVIF, HEIC (with the extra ``heic``), BMP or TIFF.
+        output_size: (height, width) in pixels to resize to, linearly, averaging where the picture gets smaller;
+            ``None`` for the size of the file.
+        rgb_output: Whether red comes first; else blue.
+        max_pixels: Pictures with more pixels are refused before they are decoded; ``None`` for no limit.
+
+    Returns:
+        (H, W, 3) uint8, contiguous.
+
+    Raises:
+        SourceTypeError: (a TypeError) for a source of another type.
+        SourceNotFoundError: (a FileNotFoundError) if there is no such file.
+        OpenError: (a ValueError) if the file is empty or no image.
+        PageError: (a ValueError) if the image is damaged, incomplete, or beyond the limit.
+        InvalidArgumentError: if another argument has a value that is not accepted.
+        MissingDependencyError: if a package for the format is missing.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> Image.new("L", (6, 4), 255).save(file, "PNG")
+        >>> read_img_as_numpy(file.getvalue()).shape
+        (4, 6, 3)
+    """
+    limit = check_max_pixels(max_pixels)
+    options = ImageOptions(check_output_size(output_size, limit), bool(rgb_output), limit)
+    return ImageDocument(file, options).read(0)
+
+
+def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Read an image file as a tensor; of one with several pictures, the first.
+
+    Args:
+        img_path: A path, or any source that `read_img_as_numpy` takes.
+        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32`` with values divided by 255.
+
+    Returns:
+        (3, H, W), RGB, of that dtype.
+
+    Raises:
+        InvalidArgumentError: (a ValueError) for another dtype; else as `read_img_as_numpy`.
+    """
+    _check_dtype(dtype)
+    return tensor_from_numpy(read_img_as_numpy(img_path), dtype)
+
+
+def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Decode the bytes of an image file to a tensor; of one with several pictures, the first.
+
+    Args:
+        img_content: The whole file.
+        dtype: As `read_img_as_tensor`.
+
+    Returns:
+        (3, H, W), RGB, of that dtype.
+
+    Raises:
+        SourceTypeError: if ``img_content`` is a path; else as `read_img_as_tensor`.
+    """
+    if isinstance(img_content, (str, os.PathLike)):
+        raise SourceTypeError(
+            f"img_content should be the bytes of an image file (got {type(img_content).__name__}); "
+            "use read_img_as_tensor for a path."
+        )
+    return read_img_as_tensor(img_content, dtype)
+
+
+def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A Pillow image as a tensor, its channels kept; palettes are looked up.
+
+    Args:
+        pil_img: The image, of a mode with 8 bits a sample or fewer, or 16 bits gray.
+        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32`` with values divided by 255.
+
+    Returns:
+        (C, H, W) of that dtype.
+
+    Raises:
+        SourceTypeError: if ``pil_img`` is no Pillow image.
+        InvalidArgumentError: for another mode or dtype.
+
+    Example:
+        >>> tensor_from_pil(Image.new("RGB", (6, 4), (255, 0, 51)))[:, 0, 0].tolist()
+        [1.0, 0.0, 0.20000000298023224]
+    """
+    if not isinstance(pil_img, Image.Image):
+        raise SourceTypeError(f"pil_img should be a PIL.Image.Image (got {type(pil_img).__name__}).")
+    if pil_img.mode.startswith("I;16"):
+        return tensor_from_numpy(((np.asarray(pil_img).astype(np.uint32) + 128) // 257).astype(np.uint8), dtype)
+    if pil_img.mode in ("I", "F"):
+        raise InvalidArgumentError(
+            f"pil_img has mode {pil_img.mode!r}, whose range of values is not known; convert it to 'L' first."
+        )
+    if pil_img.mode in ("P", "PA"):
+        is_opaque = pil_img.mode == "P" and "transparency" not in pil_img.info
+        pil_img = pil_img.convert("RGB" if is_opaque else "RGBA")
+    return tensor_from_numpy(np.array(pil_img.convert("L") if pil_img.mode == "1" else pil_img), dtype)
+
+
+def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32) -> Tensor:
+    """An array as a tensor with the channels first.
+
+    Args:
+        npy_img: (H, W, C) or (H, W), uint8; or floating point, whose values are taken as they are.
+        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32`` with values of uint8 divided by 255.
+
+    Returns:
+        (C, H, W) of that dtype, contiguous; no view of the array.
+
+    Raises:
+        SourceTypeError: if ``npy_img`` is no array.
+        InvalidArgumentError: for an array of another dtype or shape, or another dtype of the result.
+
+    Example:
+        >>> tensor_from_numpy(np.zeros((4, 6, 3), np.uint8), torch.float16).shape
+        torch.Size([3, 4, 6])
+    """
+    _check_dtype(dtype)
+    if not isinstance(npy_img, np.ndarray):
+        raise SourceTypeError(f"npy_img should be a numpy array (got {type(npy_img).__name__}).")
+    is_bytes = npy_img.dtype == np.uint8
+    if npy_img.ndim not in (2, 3) or not (is_bytes or (npy_img.dtype.kind == "f" and dtype != torch.uint8)):
+        raise InvalidArgumentError(
+            f"npy_img should be (H, W, C) or (H, W) of uint8, or of floating point for a result of floating point "
+            f"(got {npy_img.dtype} of shape {npy_img.shape}, for {dtype})."
+        )
+    planes = npy_img[None] if npy_img.ndim == 2 else npy_img.transpose(2, 0, 1)
+    tensor = torch.from_numpy(planes.copy(order="C")).to(dtype)
+    return tensor.div_(255) if is_bytes and dtype != torch.uint8 else tensor
+
+
+def get_img_shape(img: Tensor) -> tuple[int, int]:
+    """Height and width of an image whose channels come first.
+
+    >>> get_img_shape(torch.zeros(3, 4, 6))
+    (4, 6)
+    """
+    height, width = img.shape[-2:]
+    return int(height), int(width)
+
+
+def _check_dtype(dtype: object) -> None:
+    if dtype not in _DTYPES:
+        raise InvalidArgumentError(f"dtype = {dtype} should be torch.uint8, torch.float16 or torch.float32.")

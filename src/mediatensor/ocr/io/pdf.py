@@ -1,0 +1,110 @@
+"""PDF files as pages, with docTR's function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...decoders._image_decoding import MAX_PIXELS
+from ...errors import InvalidArgumentError
+from ._arguments import PageNumbers, check_max_pixels
+from ._pdf_document import PdfDocument, PdfOptions
+
+if TYPE_CHECKING:
+    from .reader import Pages
+
+__all__ = ["read_pdf"]
+
+_POINTS_PER_INCH = 72
+
+# Of ``PdfPage.render``, but what decides on the scale and the order of channels here.
+_RENDER_ARGUMENTS = frozenset((
+    "bitmap_maker", "color_scheme", "crop", "draw_annots", "extra_flags", "fill_color", "fill_to_stroke",
+    "force_bitmap_format", "force_halftone", "grayscale", "limit_image_cache", "may_draw_forms", "maybe_alpha",
+    "no_smoothimage", "no_smoothpath", "no_smoothtext", "optimize_mode", "prefer_bgrx", "rotation",
+))  # fmt: skip
+
+
+def read_pdf(
+    file: Any,
+    scale: float = 2,
+    rgb_mode: bool = True,
+    password: str | None = None,
+    *,
+    pages: PageNumbers = None,
+    dpi: float | None = None,
+    max_pixels: int | None = MAX_PIXELS,
+    **kwargs: Any,
+) -> Pages:
+    """Open a PDF file; its pages are rendered one by one, when they are asked for. Needs the extra ``ocr``.
+
+    Annotations and what was filled into forms are drawn. PDFium renders, in this process and by one thread at a time;
+    size of a page and number of its objects are limited, but a hostile file can still cost much time and memory: read
+    files of unknown origin in a process of their own.
+
+    Args:
+        file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read as a whole.
+        scale: Pixels for each point (1/72 inch): 2 makes 144 dpi.
+        rgb_mode: Whether red comes first; else blue.
+        password: Opens an encrypted file.
+        pages: Which pages, by number from 0 (negative from the end): a number, a range, a slice or a sequence;
+            ``None`` for all.
+        dpi: Pixels per inch; takes the place of ``scale``.
+        max_pixels: A page that would have more pixels raises `PageError`; ``None`` for no limit.
+        **kwargs: Further arguments of pypdfium2's ``PdfPage.render``: ``rotation``, ``crop``, ``grayscale``,
+            ``draw_annots``, ``fill_color`` ...
+
+    Returns:
+        The pages, (H, W, 3) uint8 each.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
+        OpenError: if it is no PDF file, is damaged, has no pages, or the password is missing or wrong.
+        OutOfRangeError: if there is no page of a number in ``pages``.
+        InvalidArgumentError: if another argument has a value that is not accepted.
+        MissingDependencyError: if pypdfium2 is not installed.
+
+    Example:
+        >>> pages = read_pdf("report.pdf", dpi=200, pages=range(10))  # doctest: +SKIP
+        >>> pages[0].shape, pages.text_layer(0)[0].value  # doctest: +SKIP
+        ((2200, 1700, 3), 'Annual')
+    """
+    from .reader import Pages
+
+    _check_render_arguments(kwargs)
+    if password is not None and not isinstance(password, str):
+        raise InvalidArgumentError(f"password should be a str, or None (got {type(password).__name__}).")
+    options = PdfOptions(_check_scale(scale, dpi), bool(rgb_mode), check_max_pixels(max_pixels), dict(kwargs))
+    return Pages([PdfDocument(file, password, options)]).select(pages)
+
+
+def _check_scale(scale: Any, dpi: Any) -> float:
+    name, value = ("scale", scale) if dpi is None else ("dpi", dpi)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, (bool, str)) or not 0 < number < math.inf:
+        raise InvalidArgumentError(f"{name} = {value!r} should be a positive number.")
+    return number if dpi is None else number / _POINTS_PER_INCH
+
+
+def _check_render_arguments(arguments: Mapping[str, Any]) -> None:
+    for name in arguments:
+        if name not in _RENDER_ARGUMENTS:
+            raise TypeError(
+                f"read_pdf() got an unexpected keyword argument {name!r}; beside its own it takes "
+                f"{', '.join(sorted(_RENDER_ARGUMENTS))}."
+            )
+    if arguments.get("rotation", 0) not in (0, 90, 180, 270):
+        raise InvalidArgumentError(f"rotation = {arguments['rotation']!r} should be 0, 90, 180 or 270.")
+    crop = arguments.get("crop", (0, 0, 0, 0))
+    try:
+        is_crop = len(crop) == 4 and all(0 <= float(side) < math.inf for side in crop)
+    except (TypeError, ValueError):
+        is_crop = False
+    if not is_crop:
+        raise InvalidArgumentError(
+            f"crop = {crop!r} should be what to cut off at the left, bottom, right and top, in points of at least 0."
+        )

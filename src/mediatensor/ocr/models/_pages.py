@@ -1,0 +1,100 @@
+"""Whatever a predictor is given, as page tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ...errors import InvalidArgumentError
+from ...frames import Frame, FrameBatch
+
+__all__ = ["Image", "as_image", "as_images", "single_images"]
+
+Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame"
+"""A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), or a decoded frame."""
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def single_images(images: Any) -> Iterator[Image]:
+    """The images of a list, a batch or a :class:`FrameBatch`, one after the other; documents read them as they come.
+
+    Args:
+        images: Images, or one array or tensor with a further dimension in front, or a batch of frames.
+
+    Yields:
+        One image.
+
+    Raises:
+        InvalidArgumentError: ``images`` is a single image, or nothing that holds images.
+    """
+    if isinstance(images, FrameBatch):
+        images = images.data
+    if isinstance(images, Frame) or (isinstance(images, Tensor | np.ndarray) and images.ndim == 3):
+        raise InvalidArgumentError("one image was given where several belong: put it into a list, as in [page].")
+    if isinstance(images, Tensor | np.ndarray) and images.ndim != 4:
+        raise InvalidArgumentError(
+            f"incorrect input shape: {tuple(images.shape)}; a batch of images is (N, H, W, 3) or (N, 3, H, W)."
+        )
+    if isinstance(images, (str, bytes)) or not hasattr(images, "__iter__"):
+        raise InvalidArgumentError(
+            f"images of type {type(images).__name__}: give a list of arrays or tensors, a FrameBatch, or what "
+            "DocumentFile.from_pdf and DocumentFile.from_images return."
+        )
+    yield from images
+
+
+def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
+    """All of them as tensors, see :func:`single_images` and :func:`as_image`."""
+    return [as_image(image) for image in single_images(images)]
+
+
+def as_image(image: Image) -> Tensor:
+    """One image as a tensor (3, H, W) on the device where it is, without a copy where possible.
+
+    Args:
+        image: uint8, or floating with values in [0, 1]: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a frame.
+            Arrays of shape (3, H, W) are taken too, if the last dimension is not 3.
+
+    Returns:
+        (3, H, W), uint8 or floating.
+
+    Raises:
+        InvalidArgumentError: Another shape, another type, or no pixels.
+    """
+    if isinstance(image, Frame):
+        image = image.data
+    if isinstance(image, np.ndarray):
+        if image.dtype not in (np.uint8, np.float16, np.float32):
+            raise _wrong_type(image.dtype)
+        # An array that cannot be written to, such as one from Pillow, would make torch warn.
+        tensor = torch.from_numpy(image if image.flags.writeable and _forward(image) else image.copy())
+        channels_last = tensor.ndim == 3 and tensor.shape[2] == 3
+    elif isinstance(image, Tensor):
+        tensor = image.detach()
+        channels_last = tensor.ndim == 3 and tensor.shape[0] != 3
+    else:
+        raise InvalidArgumentError(f"an image of type {type(image).__name__}: give an array (H, W, 3) or a tensor.")
+    if tensor.dtype != torch.uint8 and tensor.dtype not in _FLOATS:
+        raise _wrong_type(tensor.dtype)
+    if tensor.ndim != 3 or tensor.shape[2 if channels_last else 0] != 3:
+        raise InvalidArgumentError(
+            f"incorrect input shape: {tuple(tensor.shape)}; an image is (H, W, 3), or (3, H, W) as a tensor."
+        )
+    if 0 in tensor.shape:
+        raise InvalidArgumentError(f"incorrect input shape: {tuple(tensor.shape)} has no pixels.")
+    return tensor.permute(2, 0, 1) if channels_last else tensor
+
+
+def _forward(image: npt.NDArray[Any]) -> bool:
+    """Whether torch can view the array: it knows no negative strides."""
+    return all(stride >= 0 for stride in image.strides)
+
+
+def _wrong_type(dtype: Any) -> InvalidArgumentError:
+    return InvalidArgumentError(f"an image of {dtype}: give uint8 in [0, 255], or float16 or float32 in [0, 1].")

@@ -1,0 +1,131 @@
+"""Which models there are, and where each comes from."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import InvalidArgumentError
+
+__all__ = ["ModelCard", "list_models", "model_card"]
+
+_MODULES: dict[str, str] = {
+    "crnn_mobilenet_v3_large": "recognition.crnn",
+    "crnn_mobilenet_v3_small": "recognition.crnn",
+    "crnn_vgg16_bn": "recognition.crnn",
+    "db_mobilenet_v3_large": "detection.differentiable_binarization",
+    "db_resnet34": "detection.differentiable_binarization",
+    "db_resnet50": "detection.differentiable_binarization",
+    "fast_base": "detection.fast",
+    "fast_small": "detection.fast",
+    "fast_tiny": "detection.fast",
+    "linknet_resnet18": "detection.linknet",
+    "linknet_resnet34": "detection.linknet",
+    "linknet_resnet50": "detection.linknet",
+    "mobilenet_v3_small_crop_orientation": "classification.mobilenet",
+    "mobilenet_v3_small_page_orientation": "classification.mobilenet",
+    "parseq": "recognition.parseq",
+    "ppocr_mobile_v2_line_orientation": "classification.ppocr",
+    "ppocr_v6_small_det": "detection.ppocr",
+    "ppocr_v6_small_reco": "recognition.ppocr",
+    "vitstr_base": "recognition.vitstr",
+    "vitstr_small": "recognition.vitstr",
+}
+"""The module of each architecture, whose ``default_cfgs`` describes it."""
+
+_PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls"}
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What is known of an architecture and of the weights that are published for it.
+
+    Attributes:
+        name: Of the architecture, as predictors take it.
+        task: ``"detection"``, ``"recognition"`` or ``"classification"``.
+        input_shape: Channels, height and width that the model was made for; some take other sizes.
+        vocab: What a recogniser reads, where the architecture fixes it; else empty.
+        license: Of the weights.
+        source: Where their makers publish them.
+        sha256: Of the file that packages bring, or the beginning of it as in the file's name.
+        file_names: How the file may be called in the folder that ``MEDIATENSOR_MODELS`` names.
+        package_files: Packages that bring the file, and its path inside each.
+        accuracy: What was measured, or what its makers publish, by the name of the measure.
+    """
+
+    name: str
+    task: str
+    input_shape: tuple[int, int, int]
+    vocab: str = ""
+    license: str = ""
+    source: str = ""
+    sha256: str = ""
+    file_names: tuple[str, ...] = ()
+    package_files: tuple[tuple[str, str], ...] = ()
+    accuracy: Mapping[str, float] = field(default_factory=dict)
+
+
+def list_models(pattern: str = "*") -> list[str]:
+    """Names of the architectures, sorted.
+
+    Args:
+        pattern: Of the shell, such as ``"db_*"``. A name matches with or without its task before it: ``"det_*"`` lists
+            detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers.
+
+    Returns:
+        The names, as the ``arch`` arguments of predictors take them.
+
+    Example:
+        >>> list_models("fast_*")
+        ['fast_base', 'fast_small', 'fast_tiny']
+        >>> "db_resnet50" in list_models("det_*")
+        True
+    """
+    return sorted(
+        name
+        for name, module in _MODULES.items()
+        if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(f"{_PREFIXES[_task(module)]}_{name}", pattern)
+    )
+
+
+def model_card(name: str) -> ModelCard:
+    """Provenance of an architecture and its published weights.
+
+    Args:
+        name: Of :func:`list_models`.
+
+    Returns:
+        Its card.
+
+    Raises:
+        InvalidArgumentError: There is no such architecture.
+
+    Example:
+        >>> model_card("ppocr_v6_small_det").license
+        'Apache-2.0'
+    """
+    module = _MODULES.get(name)
+    if module is None:
+        raise InvalidArgumentError(f"unknown architecture {name!r}: choose one of {', '.join(list_models())}.")
+    cfg: dict[str, Any] = importlib.import_module(f"mediatensor.ocr.models.{module}").default_cfgs[name]
+    source = cfg.get("url") or ""
+    published = source.rsplit("/", 1)[-1]
+    return ModelCard(
+        name=name,
+        task=_task(module),
+        input_shape=cfg["input_shape"],
+        vocab=cfg.get("vocab", ""),
+        license=cfg.get("license", "Apache-2.0"),
+        source=source,
+        sha256=cfg.get("sha256", published.removesuffix(".pt").rpartition("-")[2]),
+        file_names=(*cfg.get("file_names", (published,)), f"{name}.pt", f"{name}.pth"),
+        package_files=cfg.get("package_files", ()),
+        accuracy=cfg.get("accuracy", {}),
+    )
+
+
+def _task(module: str) -> str:
+    return module.partition(".")[0]

@@ -1,0 +1,77 @@
+"""Lines that may lie on their side or on their head: what the line classifier says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ._crops import cut_lines
+from ._orientation import lines_are_tall
+
+if TYPE_CHECKING:
+    from .classification.ppocr import LineOrientationClassifier
+
+__all__ = ["longest", "page_quads", "turned", "upside_down_probabilities"]
+
+LINES_IN_VOTE = 16
+"""So many of a page's lines, the longest, say which way up it is."""
+
+
+def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.float64]:
+    """The rotated boxes of all classes without their scores, (N, 4, 2)."""
+    return np.concatenate([np.asarray(found, dtype=np.float64)[:, :4] for found in boxes.values()])
+
+
+def longest(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Positions of the longest lines, (at most :data:`LINES_IN_VOTE`,)."""
+    points = quads * (page_shape[1], page_shape[0])
+    lengths = np.linalg.norm(points - np.roll(points, 1, axis=1), axis=2).max(axis=1, initial=0.0)
+    chosen: npt.NDArray[np.int64] = np.sort(np.argsort(-lengths, kind="stable")[:LINES_IN_VOTE])
+    return chosen
+
+
+def turned(quads: npt.NDArray[np.float64], turns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Corners from where the reading begins.
+
+    Args:
+        quads: (N, 4, 2), clockwise as they lie on the page.
+        turns: (N,) by how many degrees each is turned clockwise: multiples of 90.
+
+    Returns:
+        (N, 4, 2): a line that is turned by 90 begins at its top right.
+    """
+    places = (np.arange(4)[None] + (turns // 90)[:, None]) % 4
+    return np.take_along_axis(quads, places[..., None], axis=1)
+
+
+def upside_down_probabilities(
+    classifier: LineOrientationClassifier, page: Tensor, quads: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """How likely each line is upside down; tall lines are looked at as if they were turned by 90 degrees.
+
+    Args:
+        classifier: The network.
+        page: (3, H, W), uint8 or floats in [0, 1].
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+
+    Returns:
+        (N,), in [0, 1].
+    """
+    height, width = page.shape[1:]
+    tall = lines_are_tall(quads, (height, width))
+    corners = turned(quads, np.where(tall, 90, 0)) * (width, height)
+    rows, columns = classifier.cfg["input_shape"][1:]
+    parameter = next(classifier.parameters())
+    mean, std = (torch.tensor(classifier.cfg[name], device=page.device).view(1, 3, 1, 1) for name in ("mean", "std"))
+    result = np.zeros(len(quads))
+    for batch in cut_lines(page, corners, rows, columns):
+        data = ((batch.data.flip(1) - mean) / std).nan_to_num_(0.0)[..., :columns]
+        data = F.pad(data, (0, columns - data.shape[3])).to(parameter)
+        result[batch.indices] = classifier(data).float().softmax(1)[:, 1].cpu().numpy()
+    return result

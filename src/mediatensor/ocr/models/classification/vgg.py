@@ -1,0 +1,81 @@
+"""VGG-16 with batch normalization and pools that keep the width: a backbone for reading text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ._classifier import Classifier, build_classifier, classifier_cfg
+
+__all__ = ["VGG", "vgg16_bn_r"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "vgg16_bn_r": classifier_cfg("v0.4.1/vgg16_bn_r-d108c19c.pt"),
+}
+
+_STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+"""Channels and convolutions of each stage; a pool follows each stage."""
+_SQUARE_POOLS = 2
+"""The first pools halve height and width; the others the height alone, so that narrow letters stay apart."""
+
+
+class VGG(Classifier):
+    """VGG-16 (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2014).
+
+    Args:
+        num_classes: how many classes the head tells apart.
+
+    Example:
+        >>> VGG(num_classes=10).features(torch.zeros(1, 3, 32, 128)).shape
+        torch.Size([1, 512, 1, 32])
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.features = nn.Sequential(*_convolutions())
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.classifier = nn.Linear(_STAGES[-1][0], num_classes)
+        for module in self.features:
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The (N, classes) scores of (N, 3, H, W) images."""
+        scores: torch.Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
+        return scores
+
+
+def _convolutions() -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    channels_in = 3
+    for stage, (channels, repeats) in enumerate(_STAGES):
+        for _ in range(repeats):
+            layers += [
+                nn.Conv2d(channels_in, channels, 3, padding=1),
+                nn.BatchNorm2d(channels),
+                nn.ReLU(inplace=True),
+            ]
+            channels_in = channels
+        layers.append(nn.MaxPool2d(2 if stage < _SQUARE_POOLS else (2, 1)))
+    return layers
+
+
+def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
+    """VGG-16 with batch normalization, rectangular pools and a linear head, as docTR builds it.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine.
+        **kwargs: ``num_classes``, and ``classes``: their names, for ``cfg``.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    arch = "vgg16_bn_r"
+    return build_classifier(arch, default_cfgs[arch], VGG, "classifier", pretrained, kwargs)

@@ -1,0 +1,193 @@
+"""VIP, a light network that mixes locally, then both ways, then globally: the backbone of VIPTR."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from ._classifier import Classifier, build_classifier, classifier_cfg
+from ._vip_layers import (
+    CrossShapedWindowAttention,
+    MultiHeadSelfAttention,
+    OSRABlock,
+    PatchEmbed,
+    PatchMerging,
+)
+
+__all__ = ["VIPNet", "vip_base", "vip_tiny"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "vip_tiny": classifier_cfg("v0.11.0/vip_tiny-033ed51c.pt"),
+    "vip_base": classifier_cfg("v0.11.0/vip_base-f6ea2ff5.pt"),
+}
+
+_SPLIT_SIZES = (1, 2)
+"""Thickness of the stripes in the local and in the mixed stage."""
+_REDUCTION = 2
+"""How much coarser the picture is that the mixed stage looks at as a whole."""
+_LAST_DROP_PATH = 0.1
+"""Branches are dropped the more often the deeper they are, up to this probability."""
+
+
+class VIPBlock(nn.Module):
+    """A stage: local layers; or local and global ones side by side, each on half of the channels; or global ones.
+
+    Args:
+        local_unit: the layers, of all channels or of the first half.
+        global_unit: the layers of the other half, as many.
+        proj: mixes the halves.
+        downsample: what comes last.
+    """
+
+    def __init__(
+        self,
+        local_unit: nn.ModuleList,
+        global_unit: nn.ModuleList | None = None,
+        proj: nn.Module | None = None,
+        downsample: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.local_unit = local_unit
+        self.global_unit = global_unit
+        self.proj = proj
+        self.downsample = downsample
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Mix (N, H, W, C) features."""
+        if self.global_unit is None or self.proj is None:
+            for layer in self.local_unit:
+                x = layer(x)
+        else:
+            for local_layer, global_layer in zip(self.local_unit, self.global_unit, strict=True):
+                first, second = x.chunk(2, dim=-1)
+                both = torch.cat([local_layer(first), global_layer(second)], dim=-1).permute(0, 3, 1, 2)
+                x = (self.proj(both) + both).permute(0, 2, 3, 1)
+        return x if self.downsample is None else self.downsample(x)
+
+
+class _MeanOverHeight(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(dim=1)
+
+
+class ClassifierHead(nn.Module):
+    """Scores from the mean over all steps.
+
+    Args:
+        in_features: the width of the features.
+        out_features: how many classes.
+    """
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.fc = nn.Linear(in_features, out_features)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The (N, classes) scores of (N, L, D) features."""
+        scores: torch.Tensor = self.fc(x.mean(dim=1))
+        return scores
+
+
+class VIPNet(nn.Sequential, Classifier):
+    """VIP (Cheng et al., "VIPTR: A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
+
+    Args:
+        out_dim: the width of the features that come out, one vector for each 4 pixels of width.
+        embed_dims: channels of the three stages.
+        depths: layers of each stage.
+        num_heads: heads of each stage.
+        mlp_ratios: how many times wider the feed-forward parts of each stage are inside.
+        input_shape: channels, height and width of the images; others work.
+        num_classes: how many classes the head tells apart.
+        include_top: with the head; without, the features come out.
+    """
+
+    def __init__(
+        self,
+        out_dim: int,
+        embed_dims: tuple[int, int, int],
+        depths: tuple[int, int, int],
+        num_heads: tuple[int, int, int],
+        mlp_ratios: tuple[int, int, int],
+        input_shape: tuple[int, int, int] = (3, 32, 32),
+        num_classes: int = 1000,
+        include_top: bool = True,
+    ) -> None:
+        drops = torch.linspace(0, _LAST_DROP_PATH, sum(depths)).tolist()
+        stages = [drops[: depths[0]], drops[depths[0] : -depths[2]], drops[-depths[2] :]]
+        options = [{"num_heads": heads, "mlp_ratio": ratio} for heads, ratio in zip(num_heads, mlp_ratios, strict=True)]
+        layers: list[nn.Module] = [
+            PatchEmbed(input_shape[0], embed_dims[0]),
+            _local_stage(embed_dims[0], embed_dims[1], stages[0], **options[0]),
+            _mixed_stage(embed_dims[1], embed_dims[2], stages[1], **options[1]),
+            VIPBlock(
+                nn.ModuleList(MultiHeadSelfAttention(embed_dims[2], drop_path=drop, **options[2]) for drop in stages[2])
+            ),
+            nn.Sequential(nn.LayerNorm(embed_dims[2], eps=1e-6), _MeanOverHeight()),
+            nn.Sequential(nn.Linear(embed_dims[2], out_dim, bias=False), nn.Hardswish(), nn.Dropout(0.1)),
+        ]
+        if include_top:
+            layers.append(ClassifierHead(out_dim, num_classes))
+        super().__init__(*layers)
+        self.apply(_initialize)
+
+
+def _local_stage(dim: int, out_dim: int, drops: list[float], num_heads: int, mlp_ratio: int) -> VIPBlock:
+    layers = [CrossShapedWindowAttention(dim, num_heads, _SPLIT_SIZES[0], mlp_ratio, drop) for drop in drops]
+    return VIPBlock(nn.ModuleList(layers), downsample=PatchMerging(dim, out_dim))
+
+
+def _mixed_stage(dim: int, out_dim: int, drops: list[float], num_heads: int, mlp_ratio: int) -> VIPBlock:
+    half, inner = dim // 2, max(16, dim // 8)
+    local = [CrossShapedWindowAttention(half, num_heads, _SPLIT_SIZES[1], mlp_ratio, drop) for drop in drops]
+    whole = [OSRABlock(half, _REDUCTION, num_heads // 2, mlp_ratio, drop) for drop in drops]
+    proj = nn.Sequential(
+        nn.Conv2d(dim, dim, 3, padding=1, groups=dim),
+        nn.GELU(),
+        nn.BatchNorm2d(dim),
+        nn.Conv2d(dim, inner, 1),
+        nn.GELU(),
+        nn.BatchNorm2d(inner),
+        nn.Conv2d(inner, dim, 1),
+        nn.BatchNorm2d(dim),
+    )
+    return VIPBlock(nn.ModuleList(local), nn.ModuleList(whole), proj, PatchMerging(dim, out_dim))
+
+
+def _initialize(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.trunc_normal_(module.weight, std=0.02)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Conv2d):
+        nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+
+def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str, Any]) -> VIPNet:
+    cfg = {**default_cfgs[arch], "input_shape": kwargs.get("input_shape", default_cfgs[arch]["input_shape"])}
+    return build_classifier(arch, cfg, network, "6.fc", pretrained, kwargs)
+
+
+def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
+    """The tiny VIP network.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine.
+        **kwargs: of :class:`VIPNet`; ``classes`` gives the names of the classes for ``cfg``.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
+
+
+def vip_base(pretrained: bool = False, **kwargs: Any) -> VIPNet:
+    """The base VIP network; arguments as :func:`vip_tiny`."""
+    network = partial(VIPNet, 256, (128, 256, 384), (3, 6, 9), (4, 8, 12), (4, 4, 4))
+    return _vip("vip_base", network, pretrained, kwargs)

@@ -1,0 +1,162 @@
+"""Vision transformers of the sizes that text recognition uses."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from mediatensor.errors import InvalidArgumentError
+
+from ._classifier import Classifier, build_classifier, classifier_cfg
+from ._transformer import EncoderBlock
+
+__all__ = ["VisionTransformer", "vit_b", "vit_s"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "vit_s": classifier_cfg("v0.6.0/vit_s-5d05442d.pt"),
+    "vit_b": classifier_cfg("v0.6.0/vit_b-0fbef167.pt"),
+}
+
+
+class PatchEmbedding(nn.Module):
+    """Cut an image into patches, and give each a vector that tells what is in it and where it lies.
+
+    Args:
+        input_shape: channels, height and width of the images that the positions are learnt for.
+        embed_dim: the width of the vectors.
+        patch_size: height and width of a patch.
+    """
+
+    def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
+        super().__init__()
+        channels, height, width = input_shape
+        self.patch_size = patch_size
+        self.grid_size = (height // patch_size[0], width // patch_size[1])
+        self.cls_token = nn.Parameter(torch.randn(1, 1, embed_dim))
+        self.positions = nn.Parameter(torch.randn(1, self.grid_size[0] * self.grid_size[1] + 1, embed_dim))
+        self.projection = nn.Conv2d(channels, embed_dim, kernel_size=patch_size, stride=patch_size)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Embed (N, C, H, W) images as (N, 1 + patches, D): the class token, then the patches row by row.
+
+        Raises:
+            InvalidArgumentError: the patches do not fill the images.
+        """
+        height, width = x.shape[-2:]
+        if height % self.patch_size[0] or width % self.patch_size[1]:
+            raise InvalidArgumentError(
+                f"images of height {height} and width {width}; expected multiples of {self.patch_size[0]} "
+                f"and {self.patch_size[1]}"
+            )
+        patches = self.projection(x)
+        positions = self._positions_for((patches.shape[2], patches.shape[3]))
+        tokens = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), patches.flatten(2).transpose(1, 2)], dim=1)
+        return tokens + positions
+
+    def _positions_for(self, grid: tuple[int, int]) -> torch.Tensor:
+        """The learnt positions, interpolated for images of another size (Dosovitskiy et al., 2020, section 3.2)."""
+        if grid == self.grid_size:
+            return self.positions
+        of_patches = self.positions[:, 1:].transpose(1, 2).reshape(1, -1, *self.grid_size)
+        resized = F.interpolate(of_patches, size=grid, mode="bilinear", align_corners=False)
+        return torch.cat([self.positions[:, :1], resized.flatten(2).transpose(1, 2)], dim=1)
+
+
+class ClassifierHead(nn.Module):
+    """Scores from the class token.
+
+    Args:
+        in_channels: the width of the features.
+        num_classes: how many classes.
+    """
+
+    def __init__(self, in_channels: int, num_classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(in_channels, num_classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The (N, classes) scores of (N, L, D) features."""
+        scores: torch.Tensor = self.head(x[:, 0])
+        return scores
+
+
+class VisionTransformer(nn.Sequential, Classifier):
+    """A vision transformer (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020): patches, encoder, head.
+
+    Args:
+        d_model: the width of the features.
+        num_layers: layers of the encoder.
+        num_heads: heads of the attention.
+        ffd_ratio: how many times wider the feed-forward part is inside.
+        patch_size: height and width of a patch.
+        input_shape: channels, height and width of the images it is made for; others work, with interpolated positions.
+        dropout: the probability of a feature to be dropped, in training.
+        num_classes: how many classes the head tells apart.
+        include_top: with the head; without, the features of all patches come out.
+
+    Example:
+        >>> vit_s(num_classes=10).eval()(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        ffd_ratio: int,
+        patch_size: tuple[int, int] = (4, 4),
+        input_shape: tuple[int, int, int] = (3, 32, 32),
+        dropout: float = 0.0,
+        num_classes: int = 1000,
+        include_top: bool = True,
+    ) -> None:
+        layers: list[nn.Module] = [
+            PatchEmbedding(input_shape, d_model, patch_size),
+            EncoderBlock(num_layers, num_heads, d_model, d_model * ffd_ratio, dropout, nn.GELU()),
+        ]
+        if include_top:
+            layers.append(ClassifierHead(d_model, num_classes))
+        super().__init__(*layers)
+
+
+def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict[str, Any]) -> VisionTransformer:
+    network = partial(VisionTransformer, d_model, num_layers=12, num_heads=num_heads, ffd_ratio=4)
+    cfg = {**default_cfgs[arch], "input_shape": kwargs.get("input_shape", default_cfgs[arch]["input_shape"])}
+    return build_classifier(arch, cfg, network, "2.head", pretrained, kwargs)
+
+
+def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
+    """The small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine.
+        **kwargs: of :class:`VisionTransformer`; ``classes`` gives the names of the classes for ``cfg``.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    return _vit("vit_s", pretrained, 384, 6, kwargs)
+
+
+def vit_b(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
+    """The base vision transformer: 12 layers, 12 heads, width 768.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine.
+        **kwargs: of :class:`VisionTransformer`; ``classes`` gives the names of the classes for ``cfg``.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    return _vit("vit_b", pretrained, 768, 12, kwargs)

@@ -1,0 +1,107 @@
+"""Orientation predictors by the name of their architecture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ....errors import InvalidArgumentError
+from .._registry import list_models
+from ..preprocessor import PreProcessor
+from .predictor import LinePageOrientation, OrientationPredictor
+
+__all__ = ["ARCHS", "crop_orientation_predictor", "page_orientation_predictor"]
+
+ARCHS: list[str] = list_models("cls_*")
+"""The architectures that the predictors know."""
+
+LINE_ARCH = "ppocr_mobile_v2_line_orientation"
+
+
+def crop_orientation_predictor(
+    arch: str | nn.Module = LINE_ARCH, pretrained: bool = False, batch_size: int = 128, **kwargs: Any
+) -> OrientationPredictor:
+    """A predictor of the direction of crops of words or lines.
+
+    Args:
+        arch: A name of :data:`ARCHS`, or a model. The default takes a crop for a line, which lies if it is taller than
+            wide, and tells upside down from upright; docTR's tells all four directions of a word.
+        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
+        batch_size: Crops that go through the network together.
+        **kwargs: ``disabled``: find everything upright, and load nothing.
+
+    Returns:
+        The predictor.
+
+    Raises:
+        InvalidArgumentError: The architecture is unknown.
+        WeightsNotFoundError: There are no weights for it on this machine.
+
+    Example:
+        >>> crop_orientation_predictor(disabled=True)([np.zeros((20, 60, 3), np.uint8)])
+        [[0], [0], [1.0]]
+    """
+    return _predictor(arch, pretrained, batch_size, kwargs)
+
+
+def page_orientation_predictor(
+    arch: str | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
+) -> OrientationPredictor | LinePageOrientation:
+    """A predictor of the direction of pages.
+
+    Args:
+        arch: A name of :data:`ARCHS`, or a model. None, the default, finds the lines of a page and lets them vote:
+            no package brings the weights of a network that classifies pages.
+        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
+        batch_size: Pages that go through the network together.
+        **kwargs: ``disabled``: find everything upright, and load nothing.
+
+    Returns:
+        The predictor.
+
+    Raises:
+        InvalidArgumentError: The architecture is unknown.
+        WeightsNotFoundError: There are no weights for it on this machine.
+
+    Example:
+        >>> page_orientation_predictor(disabled=True)([np.zeros((200, 100, 3), np.uint8)])
+        [[0], [0], [1.0]]
+    """
+    if arch is not None or kwargs.get("disabled"):
+        return _predictor(LINE_ARCH if arch is None else arch, pretrained, batch_size, kwargs)
+    kwargs.pop("disabled", None)
+    from ..detection.zoo import detection_predictor, refuse_unknown
+    from .ppocr import ppocr_mobile_v2_line_orientation
+
+    refuse_unknown(kwargs)
+    detector = detection_predictor(pretrained=pretrained, assume_straight_pages=False, batch_size=batch_size)
+    return LinePageOrientation(detector, ppocr_mobile_v2_line_orientation(pretrained=pretrained))
+
+
+def _predictor(
+    arch: str | nn.Module, pretrained: bool, batch_size: int, kwargs: dict[str, Any]
+) -> OrientationPredictor:
+    from ..detection.zoo import refuse_unknown
+
+    if kwargs.pop("disabled", False):
+        return OrientationPredictor(None, None)
+    mean, std = kwargs.pop("mean", None), kwargs.pop("std", None)
+    refuse_unknown(kwargs)
+    model: Any = arch
+    if isinstance(arch, str):
+        if arch not in ARCHS:
+            raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
+        from .. import classification
+
+        model = getattr(classification, arch)(pretrained=pretrained)
+    cfg = model.cfg
+    pre_processor = PreProcessor(
+        cfg["input_shape"][1:],
+        batch_size,
+        cfg["mean"] if mean is None else mean,
+        cfg["std"] if std is None else std,
+        preserve_aspect_ratio=True,
+        symmetric_pad=True,
+    )
+    return OrientationPredictor(pre_processor, model)

@@ -1,0 +1,253 @@
+"""DBNet: a probability map and, for training, a threshold map that together make a sharp text map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.file_utils import CLASS_NAME
+
+from ..classification._classifier import Classifier
+from ..classification.mobilenet import mobilenet_v3_large
+from ..classification.resnet import resnet34, resnet50
+from ._features import FeatureExtractor
+from ._losses import dice_loss, focal_loss, masked_l1_loss
+from ._segmentation import SegmentationDetector, Targets, class_names_of, detector_cfg, load_detector_weights
+from ._targets import draw_targets
+from .core import DetectionPostProcessor
+
+__all__ = ["DBNet", "DBPostProcessor", "db_mobilenet_v3_large", "db_resnet34", "db_resnet50"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "db_resnet50": detector_cfg("v0.7.0/db_resnet50-79bd7d70.pt"),
+    "db_resnet34": detector_cfg("v0.7.0/db_resnet34-cb6aed9e.pt"),
+    "db_mobilenet_v3_large": detector_cfg("v0.8.1/db_mobilenet_v3_large-21748dd0.pt"),
+}
+
+_HEAD = ("prob_head.6.weight", "prob_head.6.bias", "thresh_head.6.weight", "thresh_head.6.bias")
+_FOCAL_WEIGHT = 10.0
+_SHARPNESS = 50.0
+
+
+class DBPostProcessor(DetectionPostProcessor):
+    """Boxes from the probability maps of a :class:`DBNet`.
+
+    Args:
+        box_thresh: Boxes with a lower score are left out.
+        bin_thresh: Pixels of at least this probability are text.
+        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
+    """
+
+    def __init__(self, box_thresh: float = 0.1, bin_thresh: float = 0.3, assume_straight_pages: bool = True) -> None:
+        super().__init__(box_thresh, bin_thresh, assume_straight_pages)
+
+
+class FeaturePyramidNetwork(nn.Module):
+    """Features of four resolutions, each enriched by the coarser ones, at the finest resolution.
+
+    Args:
+        in_channels: Channels of the features, from fine to coarse, each of half the resolution of the one before.
+        out_channels: Channels of the result.
+    """
+
+    def __init__(self, in_channels: Sequence[int], out_channels: int) -> None:
+        super().__init__()
+        self.in_branches = nn.ModuleList(_conv_norm(channels, out_channels, 1) for channels in in_channels)
+        self.upsample = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+        self.out_branches = nn.ModuleList(
+            _conv_norm(out_channels, out_channels // len(in_channels), 3).append(
+                nn.Upsample(scale_factor=2**level, mode="bilinear", align_corners=True)
+            )
+            for level in range(len(in_channels))
+        )
+
+    def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Features (N, C, H / 2 ** level, W / 2 ** level) to (N, out_channels, H, W)."""
+        levels = [branch(feature) for branch, feature in zip(self.in_branches, features, strict=True)]
+        for level in reversed(range(len(levels) - 1)):
+            levels[level] = levels[level] + self.upsample(levels[level + 1])
+        return torch.cat([branch(level) for branch, level in zip(self.out_branches, levels, strict=True)], dim=1)
+
+
+class DBNet(SegmentationDetector):
+    """DBNet (Liao et al., "Real-time Scene Text Detection with Differentiable Binarization", 2019,
+    https://arxiv.org/abs/1911.08947).
+
+    Args:
+        feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
+        head_chans: Channels of the feature pyramid.
+        deform_conv: Only False: deformable convolutions are not available.
+        bin_thresh: Pixels of at least this probability are text.
+        box_thresh: Boxes with a lower score are left out.
+        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
+        exportable: Return the logits and nothing else, as exporters need.
+        cfg: What the model was made for.
+        class_names: What to tell apart.
+    """
+
+    shrink_ratio = 0.4
+    thresh_min = 0.3
+    thresh_max = 0.7
+
+    def __init__(
+        self,
+        feat_extractor: FeatureExtractor,
+        head_chans: int = 256,
+        deform_conv: bool = False,
+        bin_thresh: float = 0.3,
+        box_thresh: float = 0.1,
+        assume_straight_pages: bool = True,
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+        class_names: Sequence[str] = (CLASS_NAME,),
+    ) -> None:
+        if deform_conv:
+            raise InvalidArgumentError("deform_conv=True is not available: use ordinary convolutions (False).")
+        super().__init__(DBPostProcessor(box_thresh, bin_thresh, assume_straight_pages), exportable, cfg, class_names)
+        self.feat_extractor = feat_extractor
+        self.fpn = FeaturePyramidNetwork([shape[0] for shape in feat_extractor.shapes()], head_chans)
+        self.prob_head = _head(head_chans, len(self.class_names))
+        self.thresh_head = _head(head_chans, len(self.class_names))
+        self._initialize_all_but_backbone()
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        """The feature pyramid, (N, head_chans, H / 4, W / 4), of images (N, 3, H, W)."""
+        pyramid: torch.Tensor = self.fpn(self.feat_extractor(x))
+        return pyramid
+
+    def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+        """Scores before the sigmoid, (N, classes, H, W)."""
+        scores: torch.Tensor = self.prob_head(features)
+        return scores
+
+    def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
+        """See :meth:`compute_loss`."""
+        return self.compute_loss(logits, self.thresh_head(features), target)
+
+    def build_target(
+        self, target: Targets, output_shape: tuple[int, int, int]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float32], NDArray[np.bool_]]:
+        """Draw what to learn.
+
+        Args:
+            target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
+            output_shape: Classes, height and width of the maps.
+
+        Returns:
+            Shrunken text (float32, 0 or 1), where it counts (bool), thresholds (float32), where they count (bool);
+            each (N, classes, H, W).
+        """
+        maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
+        thresholds = self.thresh_min + (self.thresh_max - self.thresh_min) * maps.border
+        return maps.kernel.astype(np.float32), maps.known, thresholds.astype(np.float32), maps.border_known
+
+    def compute_loss(
+        self,
+        out_map: torch.Tensor,
+        thresh_map: torch.Tensor,
+        target: Targets,
+        gamma: float = 2.0,
+        alpha: float = 0.5,
+    ) -> torch.Tensor:
+        """Ten times the focal loss of the text map, the dice loss of the sharpened one, and the mean error of the
+        threshold map.
+
+        Args:
+            out_map: Scores of text before the sigmoid, (N, classes, H, W).
+            thresh_map: Scores of thresholds before the sigmoid, of the same shape.
+            target: Per image the relative boxes of each class.
+            gamma: How strongly sure pixels are played down, at least 0.
+            alpha: Weight of text against background, in [0, 1].
+
+        Returns:
+            A number; 0 where there is nothing to learn.
+        """
+        if gamma < 0:
+            raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
+        shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
+        text, text_mask, thresholds, thresholds_mask = (
+            torch.from_numpy(drawn).to(out_map.device) for drawn in self.build_target(target, shape)
+        )
+        scores, border = out_map.float(), torch.sigmoid(thresh_map.float())
+        if len(self.class_names) > 1:
+            sharp = torch.softmax(scores, dim=1)
+        else:
+            sharp = torch.sigmoid(_SHARPNESS * (torch.sigmoid(scores) - border))
+        return (
+            _FOCAL_WEIGHT * focal_loss(scores, text, text_mask, gamma, alpha)
+            + dice_loss(sharp, text, text_mask)
+            + masked_l1_loss(border, thresholds, thresholds_mask)
+        )
+
+
+def _conv_norm(in_channels: int, out_channels: int, kernel: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(in_channels, out_channels, kernel, padding=kernel // 2, bias=False),
+        nn.BatchNorm2d(out_channels),
+        nn.ReLU(inplace=True),
+    )
+
+
+def _head(channels: int, num_classes: int) -> nn.Sequential:
+    """From the feature pyramid to scores of four times its resolution."""
+    reduced = channels // 4
+    return nn.Sequential(
+        *_conv_norm(channels, reduced, 3),
+        nn.ConvTranspose2d(reduced, reduced, 2, 2, bias=False),
+        nn.BatchNorm2d(reduced),
+        nn.ReLU(inplace=True),
+        nn.ConvTranspose2d(reduced, num_classes, 2, 2),
+    )
+
+
+def _dbnet(arch: str, pretrained: bool, backbone: nn.Module, layers: Sequence[str], kwargs: dict[str, Any]) -> DBNet:
+    class_names = class_names_of(kwargs)
+    model = DBNet(FeatureExtractor(backbone, layers), cfg=default_cfgs[arch], class_names=class_names, **kwargs)
+    if pretrained:
+        load_detector_weights(model, arch, _HEAD)
+    return model
+
+
+def _resnet_dbnet(arch: str, pretrained: bool, backbone: Classifier, kwargs: dict[str, Any]) -> DBNet:
+    return _dbnet(arch, pretrained, backbone, ("layer1", "layer2", "layer3", "layer4"), kwargs)
+
+
+def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
+    """DBNet with a ResNet-34 backbone.
+
+    Args:
+        pretrained: Load docTR's weights, if their file is on this machine.
+        pretrained_backbone: Load those of the backbone alone.
+        **kwargs: Of :class:`DBNet`; ``class_names`` are sorted.
+
+    Returns:
+        The detector, in training mode.
+
+    Raises:
+        WeightsNotFoundError: If weights are asked for and not there.
+    """
+    backbone = resnet34(pretrained_backbone and not pretrained)
+    return _resnet_dbnet("db_resnet34", pretrained, backbone, kwargs)
+
+
+def db_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
+    """DBNet with a ResNet-50 backbone; arguments as those of :func:`db_resnet34`.
+
+    >>> model = db_resnet50(assume_straight_pages=False, class_names=["total", "date"])
+    >>> model.class_names
+    ['date', 'total']
+    """
+    backbone = resnet50(pretrained_backbone and not pretrained)
+    return _resnet_dbnet("db_resnet50", pretrained, backbone, kwargs)
+
+
+def db_mobilenet_v3_large(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
+    """DBNet with a MobileNetV3-Large backbone; arguments as those of :func:`db_resnet34`."""
+    backbone = mobilenet_v3_large(pretrained_backbone and not pretrained)
+    return _dbnet("db_mobilenet_v3_large", pretrained, backbone.features, ("3", "6", "12", "16"), kwargs)

@@ -1,0 +1,234 @@
+"""FAST: text kernels from a small network that folds into plain convolutions for inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from mediatensor.ocr.file_utils import CLASS_NAME
+
+from ..classification._fast_layer import FASTConvLayer, fuse_conv_norm
+from ..classification.textnet import TextNet, textnet_base, textnet_small, textnet_tiny
+from ._features import FeatureExtractor
+from ._losses import dice_loss, hard_negative_mask
+from ._segmentation import SegmentationDetector, Targets, class_names_of, detector_cfg, load_detector_weights
+from ._targets import draw_targets
+from .core import DetectionPostProcessor
+
+__all__ = ["FAST", "FASTPostProcessor", "fast_base", "fast_small", "fast_tiny", "reparameterize"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "fast_tiny": detector_cfg("v0.8.1/fast_tiny-1acac421.pt"),
+    "fast_small": detector_cfg("v0.8.1/fast_small-10952cc1.pt"),
+    "fast_base": detector_cfg("v0.8.1/fast_base-688a8b34.pt"),
+}
+
+_HEAD = ("prob_head.2.weight",)
+_TEXT_WEIGHT = 0.5
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+
+class FASTPostProcessor(DetectionPostProcessor):
+    """Boxes from the probability maps of a :class:`FAST`, whose maps are grown by pooling already.
+
+    Args:
+        bin_thresh: Pixels of at least this probability are text.
+        box_thresh: Boxes with a lower score are left out.
+        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
+    """
+
+    unclip_ratio = 1.0
+
+    def __init__(self, bin_thresh: float = 0.1, box_thresh: float = 0.1, assume_straight_pages: bool = True) -> None:
+        super().__init__(box_thresh, bin_thresh, assume_straight_pages)
+
+
+class FastNeck(nn.Module):
+    """Four resolutions reduced to the same width and put side by side at the finest.
+
+    Args:
+        in_channels: Channels of the finest features; each next one has twice as many.
+        out_channels: Channels of each in the result.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int = 128) -> None:
+        super().__init__()
+        self.reduction = nn.ModuleList(FASTConvLayer(in_channels * scale, out_channels) for scale in (1, 2, 4, 8))
+
+    def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Features from fine to coarse to (N, 4 * out_channels, H, W) of the finest."""
+        size = features[0].shape[-2:]
+        reduced = [reduce(feature) for reduce, feature in zip(self.reduction, features, strict=True)]
+        return torch.cat([reduced[0], *(F.interpolate(x, size=size, mode="bilinear") for x in reduced[1:])], dim=1)
+
+
+class FAST(SegmentationDetector):
+    """FAST (Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
+    https://arxiv.org/abs/2111.02394).
+
+    Args:
+        feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
+        bin_thresh: Pixels of at least this probability are text.
+        box_thresh: Boxes with a lower score are left out.
+        dropout_prob: Share of the head's features that training drops.
+        pooling_size: How far text reaches beyond its kernel, in pixels; even.
+        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
+        exportable: Return the logits and nothing else, as exporters need.
+        cfg: What the model was made for.
+        class_names: What to tell apart.
+    """
+
+    shrink_ratio = 0.4
+
+    def __init__(
+        self,
+        feat_extractor: FeatureExtractor,
+        bin_thresh: float = 0.1,
+        box_thresh: float = 0.1,
+        dropout_prob: float = 0.1,
+        pooling_size: int = 4,
+        assume_straight_pages: bool = True,
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+        class_names: Sequence[str] = (CLASS_NAME,),
+    ) -> None:
+        super().__init__(FASTPostProcessor(bin_thresh, box_thresh, assume_straight_pages), exportable, cfg, class_names)
+        self.feat_extractor = feat_extractor
+        channels = [shape[0] for shape in feat_extractor.shapes()]
+        width = channels[1]
+        self.neck = FastNeck(channels[0], width)
+        self.prob_head = nn.Sequential(
+            FASTConvLayer(4 * width, width),
+            nn.Dropout(dropout_prob),
+            nn.Conv2d(width, len(self.class_names), 1, bias=False),
+        )
+        self.pooling = nn.MaxPool2d(pooling_size // 2 + 1, 1, padding=pooling_size // 4)
+        self._initialize_all_but_backbone()
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        """Features of all resolutions side by side, a quarter of the size of the images (N, 3, H, W)."""
+        joined: torch.Tensor = self.neck(self.feat_extractor(x))
+        return joined
+
+    def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+        """Scores of kernels before the sigmoid, (N, classes, H, W)."""
+        return F.interpolate(self.prob_head(features), size=size, mode="bilinear")
+
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """Probabilities of text, grown from its kernels, (N, classes, H, W)."""
+        return super().probabilities(self.pooling(logits))
+
+    def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
+        """See :meth:`compute_loss`."""
+        return self.compute_loss(logits, target)
+
+    def build_target(
+        self, target: Targets, output_shape: tuple[int, int, int]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.uint8]]:
+        """Draw what to learn.
+
+        Args:
+            target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
+            output_shape: Classes, height and width of the maps.
+
+        Returns:
+            Text (uint8, 0 or 1), where it counts (bool), and shrunken text (uint8), each (N, classes, H, W).
+        """
+        maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
+        return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
+
+    def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
+        """Dice loss of the kernels within text, and half that of the text among its hardest background.
+
+        Args:
+            out_map: Scores of kernels before the sigmoid, (N, classes, H, W).
+            target: Per image the relative boxes of each class.
+
+        Returns:
+            A number; 0 where there is nothing to learn.
+        """
+        shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
+        text, mask, kernels = (
+            torch.from_numpy(drawn).to(out_map.device).bool() for drawn in self.build_target(target, shape)
+        )
+        scores = out_map.float()
+        if len(self.class_names) > 1:
+            kernel_map, text_map = torch.softmax(scores, dim=1), torch.softmax(self.pooling(scores), dim=1)
+        else:
+            kernel_map, text_map = torch.sigmoid(scores), torch.sigmoid(self.pooling(scores))
+        text_loss = dice_loss(text_map, text.float(), hard_negative_mask(text_map, text, mask))
+        return _TEXT_WEIGHT * text_loss + dice_loss(kernel_map, kernels.float(), text & mask)
+
+
+@torch.no_grad()
+def reparameterize(model: ModuleT) -> ModuleT:
+    """Fold the branches and normalizations of a trained model into plain convolutions: same results, less to compute.
+
+    Args:
+        model: Changed in place; for inference only from then on.
+
+    Returns:
+        The same model.
+
+    >>> model = fast_tiny().eval()
+    >>> before = sum(parameter.numel() for parameter in model.parameters())
+    >>> round(sum(parameter.numel() for parameter in reparameterize(model).parameters()) / before, 2)
+    0.63
+    """
+    for module in list(model.modules()):
+        if isinstance(module, FASTConvLayer):
+            module.reparameterize_layer()
+    for parent in list(model.modules()):
+        convolution: nn.Conv2d | None = None
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.BatchNorm2d) and convolution is not None:
+                weight, bias = fuse_conv_norm(convolution.weight, convolution.bias, child)
+                convolution.weight, convolution.bias = nn.Parameter(weight), nn.Parameter(bias)
+                setattr(parent, name, nn.Identity())
+            convolution = child if isinstance(child, nn.Conv2d) else None
+    return model
+
+
+def _fast(
+    arch: str, pretrained: bool, backbone: Callable[[bool], TextNet], pretrained_backbone: bool, kwargs: dict[str, Any]
+) -> FAST:
+    class_names = class_names_of(kwargs)
+    extractor = FeatureExtractor(backbone(pretrained_backbone and not pretrained), ("3", "4", "5", "6"))
+    model = FAST(extractor, cfg=default_cfgs[arch], class_names=class_names, **kwargs)
+    if pretrained:
+        load_detector_weights(model, arch, _HEAD)
+    return model
+
+
+def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
+    """FAST with a TextNet-Tiny backbone.
+
+    Args:
+        pretrained: Load docTR's weights, if their file is on this machine.
+        pretrained_backbone: Load those of the backbone alone.
+        **kwargs: Of :class:`FAST`; ``class_names`` are sorted.
+
+    Returns:
+        The detector, in training mode.
+
+    Raises:
+        WeightsNotFoundError: If weights are asked for and not there.
+    """
+    return _fast("fast_tiny", pretrained, textnet_tiny, pretrained_backbone, kwargs)
+
+
+def fast_small(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
+    """FAST with a TextNet-Small backbone; arguments as those of :func:`fast_tiny`."""
+    return _fast("fast_small", pretrained, textnet_small, pretrained_backbone, kwargs)
+
+
+def fast_base(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
+    """FAST with a TextNet-Base backbone; arguments as those of :func:`fast_tiny`."""
+    return _fast("fast_base", pretrained, textnet_base, pretrained_backbone, kwargs)

@@ -1,0 +1,223 @@
+"""LinkNet: a residual network whose decoder adds the encoder's features back in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.file_utils import CLASS_NAME
+
+from ..classification.resnet import ResNet, resnet18, resnet34, resnet50
+from ._features import FeatureExtractor
+from ._losses import dice_loss, focal_loss
+from ._segmentation import SegmentationDetector, Targets, class_names_of, detector_cfg, load_detector_weights
+from ._targets import draw_targets
+from .core import DetectionPostProcessor
+
+__all__ = ["LinkNet", "LinkNetPostProcessor", "linknet_resnet18", "linknet_resnet34", "linknet_resnet50"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "linknet_resnet18": detector_cfg("v0.7.0/linknet_resnet18-e47a14dc.pt"),
+    "linknet_resnet34": detector_cfg("v0.7.0/linknet_resnet34-9ca2df3e.pt"),
+    "linknet_resnet50": detector_cfg("v0.7.0/linknet_resnet50-6cf565c1.pt"),
+}
+
+_HEAD = ("classifier.6.weight", "classifier.6.bias")
+
+
+class LinkNetPostProcessor(DetectionPostProcessor):
+    """Boxes from the probability maps of a :class:`LinkNet`.
+
+    Args:
+        bin_thresh: Pixels of at least this probability are text.
+        box_thresh: Boxes with a lower score are left out.
+        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
+    """
+
+    def __init__(self, bin_thresh: float = 0.1, box_thresh: float = 0.1, assume_straight_pages: bool = True) -> None:
+        super().__init__(box_thresh, bin_thresh, assume_straight_pages)
+
+
+class LinkNetFPN(nn.Module):
+    """The decoder: from the coarsest features to the finest, adding the encoder's on the way.
+
+    Args:
+        channels: Channels of the encoder's features from fine to coarse, each of half the resolution of the one before.
+    """
+
+    def __init__(self, channels: Sequence[int]) -> None:
+        super().__init__()
+        outputs = [channels[0], *channels[:-1]]
+        self.decoders = nn.ModuleList(
+            _decoder(width, output, stride=1 if level == 0 else 2)
+            for level, (width, output) in enumerate(zip(channels, outputs, strict=True))
+        )
+
+    def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Features from fine to coarse to a result as fine, and with as many channels, as the first of them."""
+        x = features[-1]
+        for level in range(len(features) - 1, 0, -1):
+            x = self.decoders[level](x) + features[level - 1]
+        finest: torch.Tensor = self.decoders[0](x)
+        return finest
+
+
+class LinkNet(SegmentationDetector):
+    """LinkNet (Chaurasia and Culurciello, "LinkNet: Exploiting Encoder Representations for Efficient Semantic
+    Segmentation", 2017, https://arxiv.org/abs/1707.03718).
+
+    Args:
+        feat_extractor: The backbone: features at a quarter of the resolution, an eighth, and so on.
+        bin_thresh: Pixels of at least this probability are text.
+        box_thresh: Boxes with a lower score are left out.
+        head_chans: Channels of the layers before the last.
+        assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
+        exportable: Return the logits and nothing else, as exporters need.
+        cfg: What the model was made for.
+        class_names: What to tell apart.
+    """
+
+    shrink_ratio = 0.5
+
+    def __init__(
+        self,
+        feat_extractor: FeatureExtractor,
+        bin_thresh: float = 0.1,
+        box_thresh: float = 0.1,
+        head_chans: int = 32,
+        assume_straight_pages: bool = True,
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+        class_names: Sequence[str] = (CLASS_NAME,),
+    ) -> None:
+        postprocessor = LinkNetPostProcessor(bin_thresh, box_thresh, assume_straight_pages)
+        super().__init__(postprocessor, exportable, cfg, class_names)
+        self.feat_extractor = feat_extractor
+        channels = [shape[0] for shape in feat_extractor.shapes()]
+        self.fpn = LinkNetFPN(channels)
+        self.classifier = nn.Sequential(
+            nn.ConvTranspose2d(channels[0], head_chans, 3, 2, padding=1, output_padding=1, bias=False),
+            nn.BatchNorm2d(head_chans),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(head_chans, head_chans, 3, padding=1, bias=False),
+            nn.BatchNorm2d(head_chans),
+            nn.ReLU(inplace=True),
+            nn.ConvTranspose2d(head_chans, len(self.class_names), 2, 2),
+        )
+        self._initialize_all_but_backbone()
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        """The decoder's result, a quarter of the resolution of the images (N, 3, H, W)."""
+        decoded: torch.Tensor = self.fpn(self.feat_extractor(x))
+        return decoded
+
+    def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+        """Scores before the sigmoid, (N, classes, H, W)."""
+        scores: torch.Tensor = self.classifier(features)
+        return scores
+
+    def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
+        """See :meth:`compute_loss`."""
+        return self.compute_loss(logits, target)
+
+    def build_target(
+        self, target: Targets, output_shape: tuple[int, int, int]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Draw what to learn.
+
+        Args:
+            target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2).
+            output_shape: Classes, height and width of the maps.
+
+        Returns:
+            Shrunken text (uint8, 0 or 1) and where it counts (bool), each (N, classes, H, W).
+        """
+        maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
+        return maps.kernel.astype(np.uint8), maps.known
+
+    def compute_loss(
+        self, out_map: torch.Tensor, target: Targets, gamma: float = 2.0, alpha: float = 0.5
+    ) -> torch.Tensor:
+        """Focal loss and dice loss of the text map.
+
+        Args:
+            out_map: Scores before the sigmoid, (N, classes, H, W).
+            target: Per image the relative boxes of each class.
+            gamma: How strongly sure pixels are played down, at least 0.
+            alpha: Weight of text against background, in [0, 1].
+
+        Returns:
+            A number; 0 where there is nothing to learn.
+        """
+        if gamma < 0:
+            raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
+        shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
+        drawn, known = self.build_target(target, shape)
+        scores = out_map.float()
+        text, mask = torch.from_numpy(drawn).to(scores), torch.from_numpy(known).to(scores.device)
+        overlapping = torch.softmax(scores, dim=1) if len(self.class_names) > 1 else torch.sigmoid(scores)
+        return focal_loss(scores, text, mask, gamma, alpha) + dice_loss(overlapping, text, mask)
+
+
+def _decoder(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
+    reduced = in_channels // 4
+    return nn.Sequential(
+        nn.Conv2d(in_channels, reduced, 1, bias=False),
+        nn.BatchNorm2d(reduced),
+        nn.ReLU(inplace=True),
+        nn.ConvTranspose2d(reduced, reduced, 3, stride, padding=1, output_padding=stride - 1, bias=False),
+        nn.BatchNorm2d(reduced),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(reduced, out_channels, 1, bias=False),
+        nn.BatchNorm2d(out_channels),
+        nn.ReLU(inplace=True),
+    )
+
+
+def _linknet(
+    arch: str, pretrained: bool, backbone: Callable[[bool], ResNet], pretrained_backbone: bool, kwargs: dict[str, Any]
+) -> LinkNet:
+    class_names = class_names_of(kwargs)
+    extractor = FeatureExtractor(
+        backbone(pretrained_backbone and not pretrained), ("layer1", "layer2", "layer3", "layer4")
+    )
+    model = LinkNet(extractor, cfg=default_cfgs[arch], class_names=class_names, **kwargs)
+    if pretrained:
+        load_detector_weights(model, arch, _HEAD)
+    return model
+
+
+def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
+    """LinkNet with a ResNet-18 backbone.
+
+    Args:
+        pretrained: Load docTR's weights, if their file is on this machine.
+        pretrained_backbone: Load those of the backbone alone.
+        **kwargs: Of :class:`LinkNet`; ``class_names`` are sorted.
+
+    Returns:
+        The detector, in training mode.
+
+    Raises:
+        WeightsNotFoundError: If weights are asked for and not there.
+
+    >>> linknet_resnet18(exportable=True).eval()(torch.zeros(1, 3, 64, 64))["logits"].shape
+    torch.Size([1, 1, 64, 64])
+    """
+    return _linknet("linknet_resnet18", pretrained, resnet18, pretrained_backbone, kwargs)
+
+
+def linknet_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
+    """LinkNet with a ResNet-34 backbone; arguments as those of :func:`linknet_resnet18`."""
+    return _linknet("linknet_resnet34", pretrained, resnet34, pretrained_backbone, kwargs)
+
+
+def linknet_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
+    """LinkNet with a ResNet-50 backbone; arguments as those of :func:`linknet_resnet18`."""
+    return _linknet("linknet_resnet50", pretrained, resnet50, pretrained_backbone, kwargs)

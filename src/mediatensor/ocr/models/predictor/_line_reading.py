@@ -1,0 +1,227 @@
+"""The words of a page by a recogniser of lines: which way each line goes, reading it, and placing its words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from .._crops import line_sizes
+from .._orientation import decide_line_turns, line_evidence, lines_are_tall, signed_turn, vote_page_turn
+from .._turned_lines import longest, turned, upside_down_probabilities
+from ..classification.ppocr import LineOrientationClassifier
+from ..recognition._line_reader import LineReading, read_lines
+from ..recognition.ppocr import PPOCRRecognizer
+from ._page_words import ClassWords, characters_of, straight_boxes
+
+__all__ = ["page_turn", "read_page_lines", "turns_on_straight_page", "turns_on_turned_page"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+SURE_OF_TURN = 0.95
+"""Where the vote of the classifier is less sure of a page's turn than this, lines are read both ways too."""
+LINES_READ_TWICE = 6
+WEAK_READING = 0.6
+"""A line of a turned page that reads worse than this is tried upside down."""
+CLEARLY_BETTER = 0.1
+LONG_LINE = 3.0
+"""So many times as long as wide, a tall box on an upright page is a line on its side, not a character."""
+
+
+def turns_on_straight_page(
+    model: PPOCRRecognizer, page: Tensor, quads: FloatArray
+) -> tuple[IntArray, dict[int, LineReading]]:
+    """By how much the lines of an upright page are turned: none, but for text that runs along a margin.
+
+    A box taller than wide is such a line, or a single character such as a 1. It is read as it is and from both sides.
+
+    Args:
+        model: The recogniser.
+        page: (3, H, W).
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+
+    Returns:
+        Degrees (N,), clockwise, and the readings of the lines that were read for it.
+    """
+    shape = (page.shape[1], page.shape[2])
+    turns = np.zeros(len(quads), dtype=np.int64)
+    tall = np.flatnonzero(lines_are_tall(quads, shape))
+    if not len(tall):
+        return turns, {}
+    candidates = np.repeat(tall, 3)
+    tried = np.tile([0, 90, 270], len(tall))
+    readings = read_lines(model, page, _in_pixels(turned(quads[candidates], tried), shape))
+    widths, heights = line_sizes(_in_pixels(quads[tall], shape))
+    chosen: dict[int, LineReading] = {}
+    for place, index in enumerate(tall.tolist()):
+        best = _best_of_tall(readings[3 * place : 3 * place + 3], float(heights[place] / max(widths[place], 1e-6)))
+        turns[index] = tried[best]
+        chosen[index] = readings[3 * place + best]
+    return turns, chosen
+
+
+def _best_of_tall(readings: Sequence[LineReading], aspect: float) -> int:
+    """Which of the readings at 0, 90 and 270 degrees to believe."""
+    sideways = 1 if readings[1].confidence >= readings[2].confidence else 2
+    length = sum(len(word.value) for word in readings[sideways].words)
+    is_line = aspect >= LONG_LINE or length >= 3
+    return sideways if is_line and readings[sideways].confidence >= readings[0].confidence else 0
+
+
+def page_turn(
+    model: PPOCRRecognizer | None, classifier: LineOrientationClassifier, page: Tensor, quads: FloatArray
+) -> tuple[int, float]:
+    """By how much a page is turned, by a vote of its longest lines.
+
+    Args:
+        model: The recogniser, which is asked where the classifier is in doubt; None leaves it at that.
+        classifier: Tells upside down from upright.
+        page: (3, H, W).
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+
+    Returns:
+        Degrees, clockwise, and the probability of it; (0, 0.0) for a page without lines.
+    """
+    shape = (page.shape[1], page.shape[2])
+    sample = quads[longest(quads, shape)]
+    flipped = upside_down_probabilities(classifier, page, sample)
+    turn, confidence = vote_page_turn(line_evidence(sample, shape, flipped))
+    if model is None or confidence >= SURE_OF_TURN or not len(sample):
+        return turn, confidence
+    few = sample[:LINES_READ_TWICE]
+    ways = (90, 270) if lines_are_tall(few, shape).mean() > 0.5 else (0, 180)
+    readings = [read_lines(model, page, _in_pixels(turned(few, np.full(len(few), way)), shape)) for way in ways]
+    confidences = [
+        {way: reading[index].confidence for way, reading in zip(ways, readings, strict=True)}
+        for index in range(len(few))
+    ]
+    return vote_page_turn(line_evidence(few, shape, flipped[: len(few)], confidences))
+
+
+def turns_on_turned_page(classifier: LineOrientationClassifier, page: Tensor, quads: FloatArray, turn: int) -> IntArray:
+    """By how much each line is turned, knowing by how much its page is: the lines across the page are classified.
+
+    Args:
+        classifier: Tells upside down from upright.
+        page: (3, H, W).
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+        turn: Of the page.
+
+    Returns:
+        Degrees (N,), clockwise.
+    """
+    shape = (page.shape[1], page.shape[2])
+    across = np.flatnonzero(lines_are_tall(quads, shape) != bool(turn % 180))
+    known: list[float | None] = [None] * len(quads)
+    for index, probability in zip(across, upside_down_probabilities(classifier, page, quads[across]), strict=True):
+        known[index] = float(probability)
+    return np.array(decide_line_turns(line_evidence(quads, shape, known), turn), dtype=np.int64).reshape(-1)
+
+
+def read_page_lines(
+    model: PPOCRRecognizer,
+    page: Tensor,
+    quads: FloatArray,
+    scores: npt.NDArray[np.floating],
+    turns: IntArray,
+    *,
+    readings: dict[int, LineReading] | None = None,
+    straight: bool,
+    second_chance: bool,
+    min_confidence: float,
+) -> ClassWords:
+    """Read lines, and cut them into words.
+
+    Args:
+        model: The recogniser.
+        page: (3, H, W).
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+        scores: Of the detector, (N,).
+        turns: Of each line, degrees.
+        readings: Of lines that are read already.
+        straight: Give enclosing boxes rather than quads.
+        second_chance: Try lines that read badly upside down.
+        min_confidence: Lines that read worse are left out.
+
+    Returns:
+        The words.
+    """
+    shape = (page.shape[1], page.shape[2])
+    known = dict(readings or {})
+    open_lines = np.array([index for index in range(len(quads)) if index not in known], dtype=np.int64)
+    lines = turned(quads, turns)
+    for index, reading in zip(open_lines, read_lines(model, page, _in_pixels(lines[open_lines], shape)), strict=True):
+        known[int(index)] = reading
+    if second_chance:
+        turns = _turn_bad_ones(model, page, quads, turns, known)
+        lines = turned(quads, turns)
+    kept = [index for index in range(len(quads)) if known[index].words and known[index].confidence >= min_confidence]
+    return _words_of(lines, scores, turns, known, kept, straight)
+
+
+def _turn_bad_ones(
+    model: PPOCRRecognizer, page: Tensor, quads: FloatArray, turns: IntArray, known: dict[int, LineReading]
+) -> IntArray:
+    weak = np.array([index for index, reading in known.items() if reading.confidence < WEAK_READING], dtype=np.int64)
+    shape = (page.shape[1], page.shape[2])
+    result = turns.copy()
+    other = turned(quads[weak], turns[weak] + 180)
+    for index, reading in zip(weak.tolist(), read_lines(model, page, _in_pixels(other, shape)), strict=True):
+        if reading.confidence > known[index].confidence + CLEARLY_BETTER:
+            known[index] = reading
+            result[index] = (result[index] + 180) % 360
+    return result
+
+
+def _words_of(
+    lines: FloatArray,
+    scores: npt.NDArray[np.floating],
+    turns: IntArray,
+    readings: dict[int, LineReading],
+    kept: Sequence[int],
+    straight: bool,
+) -> ClassWords:
+    quads, word_scores, texts, orientations, line_ids, characters = [], [], [], [], [], []
+    for index in kept:
+        for word in readings[index].words:
+            quads.append(place_boxes(lines[index], np.array([word.box]))[0])
+            word_scores.append(float(scores[index]))
+            texts.append((word.value, min(word.confidences)))
+            orientations.append({"value": signed_turn(int(turns[index])), "confidence": None})
+            line_ids.append(index)
+            characters.append(
+                characters_of(word.value, word.confidences, place_boxes(lines[index], np.array(word.boxes)), straight)
+            )
+    corners = np.array(quads).reshape(-1, 4, 2)
+    return ClassWords(
+        straight_boxes(corners) if straight else corners,
+        np.array(word_scores),
+        texts,
+        orientations,
+        np.array(line_ids, dtype=np.int64),
+        list(characters),
+    )
+
+
+def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
+    """Boxes (N, 4), as fractions of a line, as quads (N, 4, 2) on its page, clockwise from where the reading begins.
+
+    Args:
+        line: Relative corners (4, 2).
+        boxes: Left, top, right, bottom.
+
+    Returns:
+        Relative, within [0, 1].
+    """
+    along, down = line[1] - line[0], line[3] - line[0]
+    x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
+    placed: FloatArray = line[0] + x[..., None] * along + y[..., None] * down
+    return placed.clip(0, 1)
+
+
+def _in_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    scaled: FloatArray = quads * np.array([shape[1], shape[0]], dtype=np.float64)
+    return scaled

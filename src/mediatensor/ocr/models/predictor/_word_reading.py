@@ -1,0 +1,95 @@
+"""The words of a page by a recogniser of words: crops of the boxes that were found."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .._crops import line_sizes, to_float
+from .._orientation import signed_turn
+from .._turned_lines import turned
+from ..recognition.predictor import RecognitionPredictor
+from ._page_words import ClassWords
+
+__all__ = ["box_quads", "cut_words", "read_page_words"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+def box_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Straight boxes (N, 4) as quads (N, 4, 2), clockwise from the top left."""
+    corners: npt.NDArray[np.float64] = boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]].astype(np.float64)
+    return corners
+
+
+def read_page_words(
+    predictor: RecognitionPredictor,
+    page: Tensor,
+    boxes: npt.NDArray[np.floating],
+    scores: npt.NDArray[np.floating],
+    turns: IntArray,
+) -> ClassWords:
+    """Read the words in boxes.
+
+    Args:
+        predictor: Reads crops of words.
+        page: (3, H, W), uint8 or floats in [0, 1].
+        boxes: Relative: straight (N, 4), or (N, 4, 2), clockwise as they lie on the page.
+        scores: Of the detector, (N,).
+        turns: By how much each is turned, degrees clockwise; all 0 for straight boxes.
+
+    Returns:
+        The words whose box has pixels. Scores stay with their words.
+    """
+    straight = boxes.ndim == 2
+    places = boxes if straight else turned(boxes.astype(np.float64), turns)
+    crops = cut_words(page, places)
+    kept = [index for index, crop in enumerate(crops) if crop is not None]
+    texts = predictor([crop for crop in crops if crop is not None])
+    orientations = [{"value": signed_turn(int(turns[index])), "confidence": None} for index in kept]
+    return ClassWords(places[kept], scores[kept], texts, orientations)
+
+
+def cut_words(page: Tensor, boxes: npt.NDArray[np.floating]) -> list[Tensor | None]:
+    """Crops of a page at its own resolution, on its device.
+
+    Args:
+        page: (3, H, W), uint8 or floats in [0, 1].
+        boxes: Relative: straight (N, 4), which include their last row and column, or (N, 4, 2) from where the
+            reading begins.
+
+    Returns:
+        Tensors (3, h, w) of the page's type; None where a box holds no pixel.
+    """
+    height, width = page.shape[1:]
+    if boxes.ndim == 3:
+        return [_cut_quad(page, quad) for quad in boxes * (width, height)]
+    pixels = np.round(boxes[:, :4] * (width, height, width, height)).astype(np.int64)
+    pixels = (pixels + np.array([0, 0, 1, 1])).clip(0, (width, height, width, height))
+    return [
+        page[:, top:bottom, left:right] if bottom > top and right > left else None
+        for left, top, right, bottom in pixels.tolist()
+    ]
+
+
+def _cut_quad(page: Tensor, quad: npt.NDArray[np.floating]) -> Tensor | None:
+    """The parallelogram on the first, second and last corner, as large as its sides are long."""
+    widths, heights = line_sizes(quad[None])
+    columns, rows = int(widths[0]), int(heights[0])
+    if columns < 1 or rows < 1:
+        return None
+    first = np.clip(np.floor(quad.min(0)).astype(int) - 1, 0, [page.shape[2] - 1, page.shape[1] - 1])
+    last = np.maximum(np.ceil(quad.max(0)).astype(int) + 2, first + 1)
+    part = to_float(page[:, first[1] : last[1], first[0] : last[0]])
+    corners = torch.from_numpy(quad - first).to(device=page.device, dtype=torch.float32)
+    along = (torch.arange(columns, device=page.device) + 0.5) / columns
+    down = (torch.arange(rows, device=page.device) + 0.5) / rows
+    origin, right, below = corners[0], corners[1] - corners[0], corners[3] - corners[0]
+    grid = origin + along[None, :, None] * right + down[:, None, None] * below
+    size = torch.tensor([part.shape[2], part.shape[1]], device=page.device)
+    # What lies beyond the page is black, as in docTR.
+    crop = F.grid_sample(part[None], (grid * 2 / size - 1)[None], padding_mode="zeros", align_corners=False)[0]
+    return (crop * 255).round_().to(torch.uint8) if page.dtype == torch.uint8 else crop.to(page.dtype)

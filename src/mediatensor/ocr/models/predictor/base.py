@@ -1,0 +1,374 @@
+"""What the predictors of text and of key information do alike: pages in, words with their places out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ....errors import InvalidArgumentError, PageError
+from ....frames import Frame
+from ...io.reader import Pages
+from .._crops import cut_lines
+from .._line_words import boxes_between_gaps, ink_map
+from .._orientation import estimate_page_skew, signed_turn
+from .._pages import Image, as_image, single_images
+from .._straightening import map_boxes, plan_straightening, straighten
+from .._turned_lines import page_quads
+from .._utils import get_language
+from ..classification.ppocr import LineOrientationClassifier
+from ..classification.predictor import LinePageOrientation, OrientationPredictor
+from ..detection.predictor import DetectionPredictor, Located
+from ..recognition.predictor import RecognitionPredictor
+from . import _line_reading as lines
+from ._page_words import ClassWords, PageWords, straight_boxes
+from ._word_reading import box_quads, read_page_words
+
+__all__ = ["TextPredictor"]
+
+Hook = Callable[[Any], Any]
+IgnoredRegion = Sequence[float]
+
+SMALLEST_SKEW = 0.5
+"""In degrees: pages that are turned by less are not straightened."""
+CUT_HEIGHT, CUT_WIDTH = 48, 4096
+"""The size at which lines are looked at to cut them into words."""
+
+
+class TextPredictor(nn.Module):
+    """Detection, then recognition, page by page.
+
+    Args:
+        det_predictor: Finds text.
+        reco_predictor: Reads it.
+        line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
+        assume_straight_pages: Straight boxes; else rotated ones, in the direction of reading.
+        straighten_pages: Turn pages upright before they are read.
+        detect_orientation: Report by how much each page was turned.
+        detect_language: Report the language of each page.
+        preserve_original_coords: Give boxes relative to the page as it came even where it was straightened.
+        disable_page_orientation: Take pages for upright; only small angles count.
+        disable_crop_orientation: Take every line to go as its page does.
+        ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, in which text is not looked for, on any page.
+        min_confidence: Lines that read with less, on average over their characters, are left out.
+        on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
+            ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
+    """
+
+    def __init__(
+        self,
+        det_predictor: DetectionPredictor,
+        reco_predictor: RecognitionPredictor,
+        *,
+        line_classifier: LineOrientationClassifier | None = None,
+        assume_straight_pages: bool = True,
+        straighten_pages: bool = False,
+        detect_orientation: bool = False,
+        detect_language: bool = False,
+        preserve_original_coords: bool = False,
+        disable_page_orientation: bool = False,
+        disable_crop_orientation: bool = False,
+        ignore_regions: Sequence[IgnoredRegion] | None = None,
+        min_confidence: float = 0.5,
+        on_error: Literal["report", "raise"] = "report",
+    ) -> None:
+        super().__init__()
+        if on_error not in ("report", "raise"):
+            raise InvalidArgumentError(f'on_error={on_error!r}: give "report" or "raise".')
+        self.det_predictor = det_predictor.eval()
+        self.reco_predictor = reco_predictor.eval()
+        self.line_classifier = line_classifier
+        self.page_orientation_predictor: OrientationPredictor | LinePageOrientation | None = None
+        """Set one, and it decides by how much pages are turned, in place of the vote of their lines."""
+        self.crop_orientation_predictor: OrientationPredictor | None = None
+        """Set one, and it decides by how much each word or line is turned."""
+        self.assume_straight_pages = assume_straight_pages
+        self.straighten_pages = straighten_pages
+        self.detect_orientation = detect_orientation
+        self.detect_language = detect_language
+        self.preserve_original_coords = preserve_original_coords
+        self.disable_page_orientation = disable_page_orientation
+        self.disable_crop_orientation = disable_crop_orientation
+        self.ignore_regions = _checked_regions(ignore_regions)
+        self.min_confidence = min_confidence
+        self.on_error = on_error
+        self.hooks: list[Hook] = []
+
+    def add_hook(self, hook: Hook) -> None:
+        """Have boxes looked at, and changed, between detection and recognition.
+
+        Args:
+            hook: Called once for each document with the relative boxes of all pages, without scores: for a predictor
+                of text a list of arrays, (N, 4) or (N, 4, 2); for key information a list of dicts of them by class.
+                Returns the same. Boxes may be left out, moved or added.
+        """
+        self.hooks.append(hook)
+
+    def _read(self, pages: Iterable[Image] | Any, single_class: bool) -> Iterator[PageWords]:
+        """The words of each page, in order; no more than a few pages are held at once."""
+        sources = pages if isinstance(pages, Pages) else list(single_images(pages))
+        if self.hooks:
+            yield from self._read_with_hooks(sources, single_class)
+            return
+        at_once = self.det_predictor.pre_processor.batch_size
+        for start in range(0, len(sources), at_once):
+            loaded = [self._load(sources, index) for index in range(start, min(start + at_once, len(sources)))]
+            images = [image for image in loaded if not isinstance(image, str)]
+            located = self._locate(images)
+            for index, image in enumerate(loaded, start):
+                if isinstance(image, str):
+                    yield self._unreadable(image)
+                else:
+                    yield self._read_page(_original(sources, index), image, next(located))
+
+    def _read_with_hooks(self, sources: Any, single_class: bool) -> Iterator[PageWords]:
+        """As hooks see all pages at once, all are searched before any is read."""
+        found: list[Located | str] = []
+        for index in range(len(sources)):
+            image = self._load(sources, index)
+            found.append(image if isinstance(image, str) else next(self._locate([image])))
+        pages = [page for page in found if not isinstance(page, str)]
+        scores = [{name: _scores(boxes) for name, boxes in page.boxes.items()} for page in pages]
+        places = [{name: self._offered(boxes) for name, boxes in page.boxes.items()} for page in pages]
+        changed: Any = [next(iter(page.values())) for page in places] if single_class else places
+        for hook in self.hooks:
+            changed = hook(changed)
+        if single_class:
+            names = [next(iter(page)) for page in places]
+            changed = [{name: boxes} for name, boxes in zip(names, changed, strict=True)]
+        revised = iter(
+            Located(
+                {
+                    name: _revised(np.asarray(boxes), places[k][name], pages[k].boxes[name], scores[k][name])
+                    for name, boxes in page.items()
+                },
+                None,
+            )
+            for k, page in enumerate(changed)
+        )
+        for index, page in enumerate(found):
+            image = page if isinstance(page, str) else self._load(sources, index)
+            if isinstance(image, str):
+                yield self._unreadable(image)
+            else:
+                yield self._read_page(_original(sources, index), image, next(revised))
+
+    def _load(self, sources: Any, index: int) -> Tensor | str:
+        """One page, or why it cannot be read."""
+        try:
+            return self._without_regions(as_image(sources[index]))
+        except PageError as error:
+            if self.on_error == "raise":
+                raise
+            warnings.warn(f"page {index} is left empty: {error}", stacklevel=4)
+            return str(error)
+
+    def _without_regions(self, image: Tensor) -> Tensor:
+        if not len(self.ignore_regions):
+            return image
+        image = image.clone()
+        height, width = image.shape[1:]
+        for left, top, right, bottom in (self.ignore_regions * (width, height, width, height)).round().astype(int):
+            image[:, top:bottom, left:right] = 255 if image.dtype == torch.uint8 else 1
+        return image
+
+    def _unreadable(self, reason: str) -> PageWords:
+        image = np.zeros((0, 0, 3), np.uint8)
+        return PageWords(image, (0, 0), {name: _no_words() for name in self._class_names}, error=reason)
+
+    @property
+    def _class_names(self) -> list[str]:
+        return list(getattr(self.det_predictor.model, "_orig_mod", self.det_predictor.model).class_names)
+
+    def _locate(self, images: Sequence[Tensor]) -> Iterator[Located]:
+        return self.det_predictor.locate(images, rotated=True)
+
+    def _offered(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        """Boxes as a hook is to see them."""
+        if boxes.ndim == 2:
+            return boxes[:, :4]
+        return straight_boxes(boxes[:, :4]).clip(0, 1) if self.assume_straight_pages else boxes[:, :4]
+
+    def _read_page(self, original: Image, image: Tensor, located: Located) -> PageWords:
+        shape = (image.shape[1], image.shape[2])
+        turn, confidence = self._turn(image, located)
+        angle = float(turn)
+        if self.straighten_pages or self.detect_orientation:
+            angle += estimate_page_skew(_quads_of(located), shape)
+        orientation = {"value": _signed_degrees(angle), "confidence": confidence} if self.detect_orientation else None
+        if self.straighten_pages and abs(_signed_degrees(angle, 2)) >= SMALLEST_SKEW:
+            return self._read_straightened(original, image, angle, orientation)
+        words = self._words(image, located, turn)
+        return PageWords(original, shape, words, orientation, self._language(words))
+
+    def _read_straightened(
+        self, original: Image, image: Tensor, angle: float, orientation: dict[str, Any] | None
+    ) -> PageWords:
+        plan = plan_straightening((image.shape[1], image.shape[2]), angle)
+        upright = straighten(image, plan)
+        words = self._words(upright, next(self._locate([upright])), 0)
+        language = self._language(words)
+        if not self.preserve_original_coords:
+            shown: Any = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
+            return PageWords(shown, (upright.shape[1], upright.shape[2]), words, orientation, language)
+        for found in words.values():
+            found.boxes = map_boxes(np.asarray(found.boxes, dtype=np.float64), plan.back)
+            found.characters = None
+        return PageWords(original, (image.shape[1], image.shape[2]), words, orientation, language)
+
+    def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
+        """By how much the page is turned, in steps of 90 degrees, and how sure that is."""
+        wanted = not self.assume_straight_pages or self.detect_orientation or self.straighten_pages
+        if not wanted or self.disable_page_orientation:
+            return 0, None
+        if self.page_orientation_predictor is not None:
+            _, degrees, confidences = self.page_orientation_predictor([image])
+            return int(degrees[0]) % 360, float(confidences[0])
+        if self.line_classifier is None:
+            return 0, None
+        model = self.reco_predictor.model if self.reco_predictor.reads_lines else None
+        return lines.page_turn(model, self.line_classifier, image, _quads_of(located))
+
+    def _words(self, image: Tensor, located: Located, turn: int) -> dict[str, ClassWords]:
+        return {
+            name: self._class_words(image, boxes, turn) if len(boxes) else _no_words(boxes.ndim == 2)
+            for name, boxes in located.boxes.items()
+        }
+
+    def _class_words(self, image: Tensor, boxes: npt.NDArray[np.floating], turn: int) -> ClassWords:
+        scores = _scores(boxes)
+        if self.reco_predictor.reads_lines:
+            return self._line_words(image, _as_quads(boxes), scores, turn)
+        places = boxes[:, :4]
+        if self.det_predictor.finds_lines:
+            places, scores = _cut_into_words(image, _as_quads(boxes), scores)
+            if self.assume_straight_pages:
+                places = straight_boxes(places).clip(0, 1)
+        turns = np.zeros(len(places), dtype=np.int64)
+        if places.ndim == 3:
+            turns = self._turns(image, places.astype(np.float64), turn)
+        return read_page_words(self.reco_predictor, image, places, scores, turns)
+
+    def _line_words(
+        self, image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating], turn: int
+    ) -> ClassWords:
+        model = self.reco_predictor.model
+        readings: dict[int, Any] = {}
+        if self.assume_straight_pages and not turn:
+            turns, readings = lines.turns_on_straight_page(model, image, quads)
+        else:
+            turns = self._turns(image, quads, turn)
+        return lines.read_page_lines(
+            model,
+            image,
+            quads,
+            scores,
+            turns,
+            readings=readings,
+            straight=self.assume_straight_pages,
+            second_chance=not (self.assume_straight_pages or self.disable_crop_orientation),
+            min_confidence=self.min_confidence,
+        )
+
+    def _turns(self, image: Tensor, quads: npt.NDArray[np.float64], turn: int) -> npt.NDArray[np.int64]:
+        if self.crop_orientation_predictor is not None:
+            from ._word_reading import cut_words
+
+            crops = [image[:, :1, :1] if crop is None else crop for crop in cut_words(image, quads)]
+            return np.array(self.crop_orientation_predictor(crops)[1], dtype=np.int64) % 360
+        if self.disable_crop_orientation or self.line_classifier is None:
+            return np.full(len(quads), turn, dtype=np.int64)
+        return lines.turns_on_turned_page(self.line_classifier, image, quads, turn)
+
+    def _language(self, words: dict[str, ClassWords]) -> dict[str, Any] | None:
+        if not self.detect_language:
+            return None
+        value, confidence = get_language(" ".join(text for found in words.values() for text, _ in found.texts))
+        return {"value": value, "confidence": confidence}
+
+
+def _original(sources: Any, index: int) -> Any:
+    """The image that the result shows: of a file only where it is, as the images of long documents fill the memory."""
+    return partial(sources.__getitem__, index) if isinstance(sources, Pages) else _shown(sources[index])
+
+
+def _shown(source: Image) -> Any:
+    return source.data if isinstance(source, Frame) else source
+
+
+def _checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
+    try:
+        boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(
+            f"ignore_regions={regions!r}: give boxes (xmin, ymin, xmax, ymax) relative to the page. Names of layout "
+            "classes need a layout model, which is not available."
+        ) from None
+    if not ((boxes >= 0) & (boxes <= 1)).all():
+        raise InvalidArgumentError(f"ignore_regions={regions!r}: coordinates are relative, in [0, 1].")
+    return boxes
+
+
+def _no_words(straight: bool = True) -> ClassWords:
+    return ClassWords(np.zeros((0, 4) if straight else (0, 4, 2)), np.zeros(0), [], [])
+
+
+def _scores(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    return boxes[:, 4] if boxes.ndim == 2 else boxes[:, 4, 1]
+
+
+def _as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    return box_quads(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4].astype(np.float64)
+
+
+def _quads_of(located: Located) -> npt.NDArray[np.float64]:
+    return page_quads({name: _as_quads(boxes) for name, boxes in located.boxes.items()})
+
+
+def _signed_degrees(angle: float, decimals: int = 0) -> Any:
+    """In (-180, 180]; whole degrees unless decimals are asked for."""
+    signed = signed_turn(round(angle) % 360) if not decimals else (angle + 180) % 360 - 180
+    return signed if not decimals else round(signed, decimals)
+
+
+def _revised(
+    changed: npt.NDArray[np.floating],
+    offered: npt.NDArray[np.floating],
+    boxes: npt.NDArray[np.floating],
+    scores: npt.NDArray[np.floating],
+) -> npt.NDArray[np.floating]:
+    """What a hook made of boxes, with scores: a box that it left as it was stays the rotated one that it stands for."""
+    known = {offered[index].tobytes(): index for index in range(len(offered))}
+    rotated = boxes.ndim == 3
+    rows = []
+    for place in changed.astype(offered.dtype):
+        index = known.get(place.tobytes())
+        if index is not None:
+            rows.append(boxes[index])
+        elif rotated:
+            quad = place if place.ndim == 2 else box_quads(place[None])[0]
+            rows.append(np.concatenate([quad, [[0.0, 1.0]]]))
+        else:
+            rows.append(np.concatenate([place, [1.0]]))
+    return np.array(rows).reshape(-1, 5, 2) if rotated else np.array(rows).reshape(-1, 5)
+
+
+def _cut_into_words(
+    image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
+    """Lines cut at gaps in their ink, for recognisers that read words."""
+    height, width = image.shape[1:]
+    parts: dict[int, npt.NDArray[np.float64]] = {}
+    for batch in cut_lines(image, quads * (width, height), CUT_HEIGHT, CUT_WIDTH):
+        grays = batch.data.mean(1).cpu().numpy()
+        for position, (index, own) in enumerate(zip(batch.indices, batch.widths, strict=True)):
+            boxes = np.array(boxes_between_gaps(ink_map(grays[position, :, :own])))
+            parts[index] = lines.place_boxes(quads[index], boxes)
+    ordered = [parts[index] for index in range(len(quads))]
+    return np.concatenate(ordered), np.repeat(scores, [len(part) for part in ordered])

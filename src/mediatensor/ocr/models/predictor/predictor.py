@@ -1,0 +1,82 @@
+"""The predictor of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ...io.elements import Document
+from ..builder import DocumentBuilder
+from ..classification.ppocr import LineOrientationClassifier
+from ..detection.predictor import DetectionPredictor
+from ..recognition.predictor import RecognitionPredictor
+from ._page_words import UNKNOWN, ClassWords
+from .base import TextPredictor
+
+__all__ = ["OCRPredictor"]
+
+BUILDER_OPTIONS = (
+    "resolve_lines",
+    "resolve_blocks",
+    "paragraph_break",
+    "line_break",
+    "export_as_straight_boxes",
+    "keep_reading_order",
+)
+"""Arguments of predictors that are for the builder of documents."""
+
+
+class OCRPredictor(TextPredictor):
+    """Finds and reads the text of pages; made by :func:`~mediatensor.ocr.models.ocr_predictor`.
+
+    Args:
+        det_predictor: Finds text.
+        reco_predictor: Reads it.
+        line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
+        **kwargs: Of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
+    """
+
+    def __init__(
+        self,
+        det_predictor: DetectionPredictor,
+        reco_predictor: RecognitionPredictor,
+        line_classifier: LineOrientationClassifier | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = {name: kwargs.pop(name) for name in BUILDER_OPTIONS if name in kwargs}
+        super().__init__(det_predictor, reco_predictor, line_classifier=line_classifier, **kwargs)
+        self.doc_builder = DocumentBuilder(**options)
+
+    @torch.inference_mode()
+    def forward(self, pages: Any) -> Document:
+        """Read pages.
+
+        Args:
+            pages: A list of arrays (H, W, 3) or tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1], on any
+                device; a batch of them; a :class:`~mediatensor.FrameBatch`; or a document from
+                :class:`~mediatensor.ocr.io.DocumentFile`, whose pages are read one after the other.
+
+        Returns:
+            The document, one page for each.
+
+        Raises:
+            InvalidArgumentError: Something is no page.
+            PageError: A page cannot be read, and ``on_error="raise"``.
+        """
+        read = list(self._read(pages, single_class=True))
+        words: Sequence[ClassWords] = [next(iter(page.words.values())) for page in read]
+        return self.doc_builder(
+            [page.image for page in read],
+            [found.boxes for found in words],
+            [found.scores for found in words],
+            [found.texts for found in words],
+            [page.shape for page in read],
+            [found.orientations for found in words],
+            [page.orientation or dict(UNKNOWN) for page in read] if self.detect_orientation else None,
+            [page.language or dict(UNKNOWN) for page in read] if self.detect_language else None,
+            line_ids=[found.line_ids for found in words],
+            characters=[found.characters for found in words],
+            errors=[page.error for page in read],
+        )

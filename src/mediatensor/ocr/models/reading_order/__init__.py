@@ -1,0 +1,24 @@
+"""Reading order: in which order the lines, tables and figures of a page are read.
+
+No network is needed: the order follows from where things lie, from the direction of the script and, where a layout
+is known, from its labels.
+"""
+
+from __future__ import annotations
+
+from ._directions import detect_text_direction
+from ._geometry import deskew_reading_geometries
+from ._labels import assign_layout_labels, layout_label_role, normalize_layout_label
+from ._ordering import resolve_reading_segments, sort_reading_order
+from ._predictor import ReadingOrderPredictor
+
+__all__ = [
+    "ReadingOrderPredictor",
+    "assign_layout_labels",
+    "deskew_reading_geometries",
+    "detect_text_direction",
+    "layout_label_role",
+    "normalize_layout_label",
+    "resolve_reading_segments",
+    "sort_reading_order",
+]

@@ -1,0 +1,182 @@
+"""Geometries as arrays, and the upright frame in which an order is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import InvalidArgumentError
+
+__all__ = ["deskew_reading_geometries", "quads_in_order", "reading_angle", "rotation_matrix", "to_boxes"]
+
+# Beyond it, corners that were put in order by their position no longer tell which side of a text is its top.
+_MAX_UNORIENTED_DEGREES = 45.0
+
+_DECIMALS = 9
+
+
+def reading_angle(quads: np.ndarray) -> float:
+    """The angle of a page's text, from quads whose corners are in reading direction.
+
+    The words vote, by their length, for the quarter of the circle in which they read; the angle is the median of their
+    slopes around it. So words of a page that lies on its side or on its head count as what they are, and a few words
+    that were taken for upside down do not matter.
+
+    >>> quad = np.array([[[0.0, 0.0], [0.0, 8.0], [-2.0, 8.0], [-2.0, 0.0]]])  # reads downwards
+    >>> reading_angle(quad)
+    -90.0
+
+    Args:
+        quads: ``(N, 4, 2)``, TL, TR, BR, BL in reading direction, in pixels (or any unit that x and y share).
+
+    Returns:
+        Degrees in (-180, 180], counter-clockwise as seen; 0.0 where no quad has a direction.
+    """
+    ends = quads[:, 1] + quads[:, 2] - quads[:, 0] - quads[:, 3]
+    lengths = np.hypot(ends[:, 0], ends[:, 1])
+    kept = np.isfinite(lengths) & (lengths > 0)
+    if not kept.any():
+        return 0.0
+    degrees = np.degrees(np.arctan2(-ends[kept, 1], ends[kept, 0]))
+    quarters = np.round(degrees / 90).astype(np.int64) % 4
+    quarter = 90.0 * float(np.argmax(np.bincount(quarters, weights=lengths[kept], minlength=4)))
+    # A quad that is upside down within its quarter has the same slope as one that is not.
+    slopes = (degrees - quarter + 90) % 180 - 90
+    angle = (quarter + float(np.median(slopes))) % 360
+    return angle - 360 if angle > 180 else angle
+
+
+def quads_in_order(quads: np.ndarray) -> np.ndarray:
+    """Sort the corners of each quad to TL, TR, BR, BL as they lie.
+
+    Args:
+        quads: ``(N, 4, 2)``, corners in any order.
+
+    Returns:
+        ``(N, 4, 2)``; the first corner is the one with the least ``x + y``.
+    """
+    around = quads - quads.mean(axis=1, keepdims=True)
+    clockwise = np.argsort(np.arctan2(around[..., 1], around[..., 0]), axis=1, kind="stable")
+    quads = np.take_along_axis(quads, clockwise[..., None], axis=1)
+    first = quads.sum(axis=2).argmin(axis=1)
+    return np.take_along_axis(quads, ((first[:, None] + np.arange(4)) % 4)[..., None], axis=1)
+
+
+def rotation_matrix(degrees: float) -> np.ndarray:
+    """The 2x2 matrix that turns column vectors (x right, y down) clockwise as seen.
+
+    Args:
+        degrees: The angle.
+
+    Returns:
+        float64 ``(2, 2)``.
+    """
+    cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    # Rounded, so that quarter turns are exact.
+    return np.round(np.array([[cosine, -sine], [sine, cosine]]), 15)
+
+
+def to_boxes(geometries: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """The enclosing straight boxes of geometries in any of their forms.
+
+    Args:
+        geometries: Boxes ``((xmin, ymin), (xmax, ymax))``, polygons of points, or arrays ``(N, >= 4)`` of
+            ``xmin, ymin, xmax, ymax, ...`` and ``(N, P, 2)``.
+
+    Returns:
+        float64 ``(N, 4)``.
+
+    Raises:
+        InvalidArgumentError: if a coordinate is not finite.
+    """
+    if len(geometries) == 0:
+        return np.zeros((0, 4))
+    if isinstance(geometries, np.ndarray) and geometries.ndim == 2:
+        boxes = geometries[:, :4].astype(np.float64)
+    else:
+        points = _points(geometries)
+        if isinstance(points, np.ndarray):
+            boxes = np.concatenate((points.min(axis=1), points.max(axis=1)), axis=1)
+        else:
+            boxes = np.stack([np.concatenate((one.min(axis=0), one.max(axis=0))) for one in points])
+    if not np.isfinite(boxes).all():
+        worst = int(np.flatnonzero(~np.isfinite(boxes).all(axis=1))[0])
+        raise InvalidArgumentError(f"geometry {worst} has a coordinate that is not finite: {boxes[worst].tolist()}")
+    # What a rotation leaves of rounding noise must not decide which of two level boxes is the higher one.
+    return np.round(boxes, _DECIMALS)
+
+
+def deskew_reading_geometries(
+    geoms: Sequence[Any] | np.ndarray,
+    region_geoms: Sequence[Any] | np.ndarray | None = None,
+    page_shape: tuple[int, int] | None = None,
+    angle_geoms: Sequence[Any] | np.ndarray | None = None,
+    min_angle: float = 1.0,
+) -> tuple[list[Any], list[Any]]:
+    """Turn the geometries of a skewed page upright, so that an order can be read off them.
+
+    Straight geometries have no angle and come back as they are. Polygons whose corners were sorted by position tell
+    an angle of up to 45 degrees; with ``angle_geoms``, whose corners are in reading direction, pages that lie on their
+    side or on their head are turned upright too.
+
+    >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees
+    >>> turned, _ = deskew_reading_geometries(quads, angle_geoms=quads)
+    >>> bool(abs(turned[0][0][1] - turned[0][1][1]) < 1e-9)  # both ends at one height
+    True
+
+    Args:
+        geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points, or an array ``(N, 4)`` or
+            ``(N, 4, 2)``.
+        region_geoms: Regions of a layout, turned together with the elements.
+        page_shape: ``(height, width)``; without it, relative coordinates are taken for those of a square page.
+        angle_geoms: Quads in reading direction to take the angle from, such as those of the page's words.
+        min_angle: The least angle, in degrees, that is worth a turn.
+
+    Returns:
+        The elements and the regions: as given, or float64 arrays ``(4, 2)``.
+    """
+    regions = [] if region_geoms is None else list(region_geoms)
+    quads = _quads(geoms)
+    if quads is None:
+        return list(geoms), regions
+    height, width = (1, 1) if page_shape is None else page_shape
+    scale = np.array([width, height], dtype=np.float64)
+    oriented = None if angle_geoms is None else _quads(angle_geoms)
+    angle = reading_angle(quads_in_order(quads * scale) if oriented is None else oriented * scale)
+    if abs(angle) < min_angle or (oriented is None and abs(angle) >= _MAX_UNORIENTED_DEGREES):
+        return list(geoms), regions
+
+    center = (quads * scale).reshape(-1, 2).mean(axis=0)
+    turn = rotation_matrix(angle).T
+
+    def upright(points: np.ndarray) -> np.ndarray:
+        return np.asarray(((points * scale - center) @ turn + center) / scale)
+
+    return list(upright(quads)), [upright(_corners(region)) for region in regions]
+
+
+def _points(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | list[np.ndarray]:
+    """``(N, P, 2)`` where all geometries have as many points, or one array ``(P, 2)`` for each."""
+    if isinstance(geometries, np.ndarray):
+        return geometries.astype(np.float64).reshape(len(geometries), -1, 2)
+    points = [np.asarray(geometry, dtype=np.float64).reshape(-1, 2) for geometry in geometries]
+    return np.stack(points) if len({len(one) for one in points}) == 1 else points
+
+
+def _quads(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | None:
+    """``(N, 4, 2)`` if all geometries are polygons of four points, or None."""
+    if len(geometries) == 0:
+        return None
+    points = _points(geometries)
+    return points if isinstance(points, np.ndarray) and points.shape[1:] == (4, 2) else None
+
+
+def _corners(region: Any) -> np.ndarray:
+    """The four corners of a region: of its box, unless it is a quad; turning a diagonal alone would make it smaller."""
+    points = np.asarray(region, dtype=np.float64).reshape(-1, 2)
+    if len(points) == 4:
+        return points
+    (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
+    return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])

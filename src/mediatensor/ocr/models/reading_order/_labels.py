@@ -1,0 +1,112 @@
+"""Labels of a page's layout: what they mean for the order, and which of them an element has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import InvalidArgumentError
+from ._geometry import deskew_reading_geometries, to_boxes
+
+__all__ = ["assign_layout_labels", "layout_label_role", "normalize_layout_label"]
+
+_ROLES = {
+    **dict.fromkeys(("page_header", "header", "running_header"), "header"),
+    **dict.fromkeys(("page_footer", "footer", "running_footer"), "footer"),
+    **dict.fromkeys(("table", "picture", "figure", "image", "chart", "graphic"), "float"),
+    "footnote": "footnote",
+    "caption": "caption",
+}
+
+# Elements are compared with all regions in slices of about this many pairs, which bounds the memory.
+_PAIRS_AT_ONCE = 1 << 20
+
+
+def normalize_layout_label(label: str | None) -> str:
+    """Write a label of a layout in one way: lower case, underscores.
+
+    >>> normalize_layout_label("Page-header")
+    'page_header'
+
+    Args:
+        label: The label, or None.
+
+    Returns:
+        The label so written; an empty string for None.
+    """
+    if label is None:
+        return ""
+    return "".join(character if character.isalnum() else "_" for character in label.strip().lower())
+
+
+def layout_label_role(label: str | None) -> str:
+    """The part that a label plays in the order of reading.
+
+    >>> layout_label_role("Picture"), layout_label_role("Text")
+    ('float', 'body')
+
+    Args:
+        label: A label, such as a class of DocLayNet; None and labels that are not known belong to the body.
+
+    Returns:
+        ``"header"``, ``"footer"``, ``"footnote"``, ``"caption"``, ``"float"`` or ``"body"``.
+    """
+    return _ROLES.get(normalize_layout_label(label), "body")
+
+
+def assign_layout_labels(
+    geoms: Sequence[Any] | np.ndarray,
+    layout_geoms: Sequence[Any] | np.ndarray,
+    layout_labels: Sequence[str],
+    min_coverage: float = 0.5,
+    page_shape: tuple[int, int] | None = None,
+    angle_geoms: Sequence[Any] | np.ndarray | None = None,
+) -> list[str | None]:
+    """Give each element the label of the region that covers most of it.
+
+    >>> assign_layout_labels([((0.1, 0.1), (0.3, 0.2))], [((0.0, 0.0), (0.5, 0.5))], ["Title"])
+    ['Title']
+
+    Args:
+        geoms: The elements, in any form that ``sort_reading_order`` takes.
+        layout_geoms: The regions, likewise.
+        layout_labels: One label for each region.
+        min_coverage: The least share of an element's area that its region must cover.
+        page_shape: ``(height, width)``, for pages that are skewed; see ``deskew_reading_geometries``.
+        angle_geoms: Quads in reading direction to take the angle from; see ``deskew_reading_geometries``.
+
+    Returns:
+        One label for each element, None where no region covers enough of it.
+
+    Raises:
+        InvalidArgumentError: if there are not as many labels as regions, or a coordinate is not finite.
+    """
+    geoms, layout_geoms = deskew_reading_geometries(geoms, layout_geoms, page_shape=page_shape, angle_geoms=angle_geoms)
+    boxes, regions = to_boxes(geoms), to_boxes(layout_geoms)
+    if len(layout_labels) != len(regions):
+        raise InvalidArgumentError(f"{len(layout_labels)} labels were given for {len(regions)} regions: give one each")
+    if len(boxes) == 0 or len(regions) == 0:
+        return [None] * len(boxes)
+    labels: list[str | None] = []
+    step = max(1, _PAIRS_AT_ONCE // len(regions))
+    for start in range(0, len(boxes), step):
+        coverage = _coverage(boxes[start : start + step], regions)
+        best = coverage.argmax(axis=1)
+        enough = coverage[np.arange(len(best)), best] >= min_coverage
+        labels.extend(
+            str(layout_labels[region]) if kept else None
+            for region, kept in zip(best.tolist(), enough.tolist(), strict=True)
+        )
+    return labels
+
+
+def _coverage(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
+    """``(N, R)``: the share of each box's area that lies in each region."""
+    boxes = boxes[:, None]
+    overlap = np.minimum(boxes[..., 2:], regions[:, 2:]) - np.maximum(boxes[..., :2], regions[:, :2])
+    shared: np.ndarray = overlap.clip(0).prod(axis=2)
+    areas: np.ndarray = (boxes[..., 2:] - boxes[..., :2]).prod(axis=2).clip(1e-9)
+    coverage: np.ndarray = shared / areas
+    return coverage

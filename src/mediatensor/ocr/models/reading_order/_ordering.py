@@ -1,0 +1,243 @@
+"""The order in which boxes are read, and where one paragraph ends and the next begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ....errors import InvalidArgumentError
+from ._columns import has_text_columns
+from ._directions import check_direction, to_left_to_right
+from ._geometry import deskew_reading_geometries, to_boxes
+from ._labels import layout_label_role, normalize_layout_label
+from ._relations import Relations
+
+__all__ = ["resolve_reading_segments", "sort_reading_order"]
+
+# A page of print has some hundreds of lines. The order costs the square of their number, so beyond this one, which no
+# page has but a hostile file may, they are read row by row.
+_MAX_RELATED = 4_000
+
+
+def sort_reading_order(
+    geoms: Sequence[Any] | np.ndarray,
+    direction: str = "ltr",
+    labels: Sequence[str | None] | None = None,
+    x_overlap_threshold: float = 0.2,
+    y_overlap_threshold: float = 0.5,
+    caption_max_distance: float = 0.1,
+    page_shape: tuple[int, int] | None = None,
+    angle_geoms: Sequence[Any] | np.ndarray | None = None,
+) -> list[int]:
+    """Order the elements of a page as they are read.
+
+    An element follows those above it that it shares a column with, and those beside it that come earlier in its row;
+    among the elements that are free to be read next, the one that continues the column or row comes first. Where
+    labels of a layout are known, headers lead, footnotes and footers end, and captions go with their figure.
+
+    >>> right, title, left = ((0.55, 0.2), (0.9, 0.8)), ((0.1, 0.05), (0.9, 0.15)), ((0.1, 0.2), (0.45, 0.8))
+    >>> sort_reading_order([right, title, left])
+    [1, 2, 0]
+    >>> sort_reading_order([right, title, left], direction="rtl")
+    [1, 0, 2]
+
+    Args:
+        geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points, or an array ``(N, 4)`` or
+            ``(N, 4, 2)``; relative or absolute.
+        direction: ``"ltr"`` (Latin, Cyrillic, horizontal Chinese), ``"rtl"`` (Arabic, Hebrew), ``"ttb-rtl"`` (vertical
+            lines, the first one at the right) or ``"ttb-ltr"`` (vertical lines, the first one at the left).
+        labels: One label of the layout for each element, such as a class of DocLayNet; None belongs to the body.
+        x_overlap_threshold: The share of the narrower of two elements that must overlap for them to be stacked.
+        y_overlap_threshold: The share of the lower of two elements that must overlap for them to be on one row.
+        caption_max_distance: How far a caption may be from the figure or table that it goes with.
+        page_shape: ``(height, width)``, for pages that are skewed; see ``deskew_reading_geometries``.
+        angle_geoms: Quads in reading direction to take the angle from; see ``deskew_reading_geometries``.
+
+    Returns:
+        The indices of the elements, in reading order.
+
+    Raises:
+        InvalidArgumentError: if the direction is not known, there are not as many labels as elements, or a coordinate
+            is not finite.
+    """
+    check_direction(direction)
+    upright, _ = deskew_reading_geometries(geoms, page_shape=page_shape, angle_geoms=angle_geoms)
+    boxes = to_left_to_right(to_boxes(upright), direction)
+    return _order_labelled(boxes, direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance)
+
+
+def resolve_reading_segments(
+    geoms: Sequence[Any] | np.ndarray,
+    direction: str = "ltr",
+    labels: Sequence[str | None] | None = None,
+    x_overlap_threshold: float = 0.2,
+    y_overlap_threshold: float = 0.5,
+    caption_max_distance: float = 0.1,
+    paragraph_gap: float = 0.8,
+    page_shape: tuple[int, int] | None = None,
+    angle_geoms: Sequence[Any] | np.ndarray | None = None,
+) -> list[list[int]]:
+    """Order lines as they are read, and cut the order into paragraphs.
+
+    Two lines that follow each other stay in one segment if they have the same label, share a column and lie close
+    enough. Tables and figures are segments of their own.
+
+    >>> lines = [((0.1, 0.10), (0.9, 0.12)), ((0.1, 0.13), (0.9, 0.15)), ((0.1, 0.30), (0.9, 0.32))]
+    >>> resolve_reading_segments(lines)
+    [[0, 1], [2]]
+
+    Args:
+        geoms: The lines, in any form that ``sort_reading_order`` takes.
+        direction: See ``sort_reading_order``.
+        labels: See ``sort_reading_order``.
+        x_overlap_threshold: See ``sort_reading_order``.
+        y_overlap_threshold: See ``sort_reading_order``.
+        caption_max_distance: See ``sort_reading_order``.
+        paragraph_gap: The greatest vertical gap within a segment, in median heights of the lines.
+        page_shape: ``(height, width)``, for pages that are skewed; see ``deskew_reading_geometries``.
+        angle_geoms: Quads in reading direction to take the angle from; see ``deskew_reading_geometries``.
+
+    Returns:
+        The indices of the lines, one list for each segment, segments and lines in reading order.
+
+    Raises:
+        InvalidArgumentError: as ``sort_reading_order``.
+    """
+    check_direction(direction)
+    upright, _ = deskew_reading_geometries(geoms, page_shape=page_shape, angle_geoms=angle_geoms)
+    boxes = to_left_to_right(to_boxes(upright), direction)
+    order = _order_labelled(boxes, direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance)
+    if not order:
+        return []
+    first, second = boxes[order[:-1]], boxes[order[1:]]
+    common = np.minimum(first[:, 2], second[:, 2]) - np.maximum(first[:, 0], second[:, 0])
+    narrower = np.minimum(first[:, 2] - first[:, 0], second[:, 2] - second[:, 0]).clip(1e-9)
+    median_height = float(np.median(boxes[:, 3] - boxes[:, 1]))
+    joined = common / narrower > x_overlap_threshold
+    joined &= second[:, 1] - first[:, 3] <= paragraph_gap * median_height
+    if labels is not None:
+        names = [normalize_layout_label(labels[index]) for index in order]
+        joined &= np.array([one == other for one, other in pairwise(names)], dtype=bool)
+        joined &= np.array([layout_label_role(name) != "float" for name in names[1:]], dtype=bool)
+    return [part.tolist() for part in np.split(np.array(order), np.flatnonzero(~joined) + 1)]
+
+
+def _order_labelled(
+    boxes: np.ndarray,
+    direction: str,
+    labels: Sequence[str | None] | None,
+    x_overlap_threshold: float,
+    y_overlap_threshold: float,
+    caption_max_distance: float,
+) -> list[int]:
+    """Order boxes that are read from left to right: the parts of a layout one after another."""
+    if labels is not None and len(labels) != len(boxes):
+        raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
+
+    horizontal = not direction.startswith("ttb")
+
+    def order(indices: list[int]) -> list[int]:
+        within = _order(boxes[indices], horizontal, x_overlap_threshold, y_overlap_threshold)
+        return [indices[index] for index in within]
+
+    if labels is None:
+        return order(list(range(len(boxes))))
+    roles = [layout_label_role(label) for label in labels]
+    parts = {
+        role: order([index for index, own in enumerate(roles) if own in members])
+        for role, members in {
+            "header": ("header",),
+            "body": ("body", "float"),
+            "caption": ("caption",),
+            "footnote": ("footnote",),
+            "footer": ("footer",),
+        }.items()
+    }
+    floats = [index for index in parts["body"] if roles[index] == "float"]
+    body = _attach_captions(parts["body"], parts["caption"], floats, boxes, caption_max_distance)
+    return parts["header"] + body + parts["footnote"] + parts["footer"]
+
+
+def _attach_captions(
+    body: list[int], captions: list[int], floats: list[int], boxes: np.ndarray, max_distance: float
+) -> list[int]:
+    """Put each caption next to the figure or table that it is nearest to, or else where it lies."""
+    order = list(body)
+    targets = boxes[floats]
+    for caption in captions:
+        left, top, right, bottom = boxes[caption]
+        if floats:
+            x_gaps = np.maximum(np.maximum(targets[:, 0] - right, left - targets[:, 2]), 0)
+            y_gaps = np.maximum(np.maximum(targets[:, 1] - bottom, top - targets[:, 3]), 0)
+            # A caption is looked for above or below its figure: beside it counts as twice as far.
+            distances = y_gaps + 2 * x_gaps
+            nearest = int(distances.argmin())
+            if distances[nearest] <= max_distance:
+                above = (top + bottom) / 2 <= (targets[nearest, 1] + targets[nearest, 3]) / 2
+                order.insert(order.index(floats[nearest]) + (0 if above else 1), caption)
+                continue
+        below = np.flatnonzero(boxes[order, 1] >= top)
+        order.insert(int(below[0]) if len(below) else len(order), caption)
+    return order
+
+
+def _order(boxes: np.ndarray, horizontal: bool, x_overlap_threshold: float, y_overlap_threshold: float) -> list[int]:
+    """Order boxes that are read from left to right: topologically, following columns of text where there are any."""
+    number = len(boxes)
+    if number <= 1:
+        return list(range(number))
+    left, top = boxes[:, 0], boxes[:, 1]
+    if number > _MAX_RELATED:
+        height = float(np.median(boxes[:, 3] - top)) or 1.0
+        rows = np.floor((top + boxes[:, 3]) / 2 / height)
+        return [int(index) for index in np.lexsort((left, rows))]
+    relations = Relations(boxes, x_overlap_threshold, y_overlap_threshold)
+    width = float(boxes[:, 2].max() - left.min()) or 1.0
+    spanning = boxes[:, 2] - left > 0.5 * width
+    columns = relations.columns(spanning)
+    follow_column = has_text_columns(boxes, width, horizontal)
+    waiting = relations.predecessors()
+    pending = np.ones(number, dtype=bool)
+    order: list[int] = []
+    for _ in range(number):
+        ready = np.flatnonzero(pending & (waiting == 0))
+        if len(ready) == 0:
+            # Boxes that overlap in odd ways can wait for each other in a circle: the topmost breaks it.
+            candidates = np.flatnonzero(pending)
+        elif order:
+            candidates = _next_candidates(order[-1], ready, boxes, relations, columns, spanning, follow_column)
+        else:
+            candidates = ready
+        chosen = int(candidates[np.lexsort((left[candidates], top[candidates]))[0]])
+        order.append(chosen)
+        pending[chosen] = False
+        waiting -= relations.precedes(np.array([chosen]))[0]
+    return order
+
+
+def _next_candidates(
+    last: int,
+    ready: np.ndarray,
+    boxes: np.ndarray,
+    relations: Relations,
+    columns: np.ndarray,
+    spanning: np.ndarray,
+    follow_column: bool,
+) -> np.ndarray:
+    """Those boxes that are ready which continue best where ``last`` was read: below it, beside it, in its column."""
+    here = np.array([last])
+    if follow_column:
+        below: np.ndarray = ready[relations.stacked(here, ready)[0] & (boxes[ready, 1] >= boxes[last, 1])]
+        if len(below):
+            return below
+    beside: np.ndarray = ready[relations.level(here, ready)[0]]
+    if len(beside):
+        return beside
+    if not spanning[last]:
+        column: np.ndarray = ready[columns[ready] == columns[last]]
+        if len(column):
+            return column
+    return ready

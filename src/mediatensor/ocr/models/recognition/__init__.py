@@ -1,0 +1,39 @@
+"""Networks that read images of words, as docTR names them."""
+
+from __future__ import annotations
+
+from .crnn import CRNN, CTCPostProcessor, crnn_mobilenet_v3_large, crnn_mobilenet_v3_small, crnn_vgg16_bn
+from .master import MASTER, MASTERPostProcessor, master
+from .parseq import PARSeq, PARSeqPostProcessor, parseq
+from .ppocr import PPOCRRecognizer, ppocr_v6_small_reco
+from .sar import SAR, SARPostProcessor, sar_resnet31
+from .viptr import VIPTR, VIPTRPostProcessor, viptr_tiny
+from .vitstr import ViTSTR, ViTSTRPostProcessor, vitstr_base, vitstr_small
+from .zoo import recognition_predictor
+
+__all__ = [
+    "CRNN",
+    "MASTER",
+    "SAR",
+    "VIPTR",
+    "CTCPostProcessor",
+    "MASTERPostProcessor",
+    "PARSeq",
+    "PARSeqPostProcessor",
+    "PPOCRRecognizer",
+    "SARPostProcessor",
+    "VIPTRPostProcessor",
+    "ViTSTR",
+    "ViTSTRPostProcessor",
+    "crnn_mobilenet_v3_large",
+    "crnn_mobilenet_v3_small",
+    "crnn_vgg16_bn",
+    "master",
+    "parseq",
+    "ppocr_v6_small_reco",
+    "recognition_predictor",
+    "sar_resnet31",
+    "viptr_tiny",
+    "vitstr_base",
+    "vitstr_small",
+]

@@ -1,0 +1,98 @@
+"""Reading text lines where they are on a page: cut out, recognised in batches of one width, split into words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from .._crops import LineBatch, cut_lines
+from .._line_words import LineCharacters, LineWord, ink_map, split_line
+from ._ctc import CtcCharacters
+from .ppocr import PPOCRRecognizer
+
+__all__ = ["MAX_LINE_WIDTH", "LineReading", "network_input", "read_batch", "read_lines"]
+
+MAX_LINE_WIDTH = 4096
+"""In pixels at the height of the recogniser: some 200 characters. Longer lines are squeezed."""
+
+
+@dataclass(frozen=True)
+class LineReading:
+    """What was read in one line.
+
+    Attributes:
+        words: With boxes as fractions of the line.
+        confidence: Mean of the characters', 0 without any.
+    """
+
+    words: list[LineWord]
+    confidence: float
+
+
+def read_lines(model: PPOCRRecognizer, page: Tensor, quads: npt.NDArray[np.floating]) -> list[LineReading]:
+    """Read the lines of a page.
+
+    Args:
+        model: The recogniser; lines go to its device.
+        page: (3, H, W), uint8 or floats in [0, 1].
+        quads: (N, 4, 2) corners in pixels, top left first, in the direction of reading.
+
+    Returns:
+        One reading for each line.
+    """
+    readings: list[LineReading] = [LineReading([], 0.0)] * len(quads)
+    for batch in cut_lines(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH):
+        for index, reading in zip(batch.indices, read_batch(model, batch), strict=True):
+            readings[index] = reading
+    return readings
+
+
+def network_input(lines: Tensor, mean: tuple[float, ...], std: tuple[float, ...], like: Tensor) -> Tensor:
+    """Lines in RGB as the network takes them: BGR, normalised, 0 where there is no picture, channels last.
+
+    Args:
+        lines: (N, 3, H, W) in [0, 1], NaN where there is no picture.
+        mean: Of each channel.
+        std: Of each channel.
+        like: A parameter of the network, for device and type.
+
+    Returns:
+        (N, 3, H, W).
+    """
+    shape = (1, 3, 1, 1)
+    device = lines.device
+    normalised = (lines.flip(1) - torch.tensor(mean, device=device).view(shape)) / torch.tensor(
+        std, device=device
+    ).view(shape)
+    filled = normalised.nan_to_num_(0.0).to(device=like.device, dtype=like.dtype)
+    return filled.contiguous(memory_format=torch.channels_last)
+
+
+def read_batch(model: PPOCRRecognizer, batch: LineBatch) -> Iterator[LineReading]:
+    """Read lines of one padded width."""
+    parameter = model.head.weight
+    inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
+    characters = model.decode(model.features(inputs))
+    grays = batch.data.mean(1).cpu().numpy()
+    for position, width in enumerate(batch.widths):
+        yield _to_reading(model, characters.sequence(position), grays[position, :, :width], width)
+
+
+def _to_reading(
+    model: PPOCRRecognizer, found: CtcCharacters, gray: npt.NDArray[np.floating], width: int
+) -> LineReading:
+    if not len(found.labels):
+        return LineReading([], 0.0)
+    step = model.step_pixels / width
+    characters = LineCharacters(
+        [model.characters[label - 1] for label in found.labels],
+        np.minimum(found.start_steps * step, 1.0),
+        np.minimum(found.stop_steps * step, 1.0),
+        found.confidences.astype(np.float64),
+    )
+    return LineReading(split_line(characters, ink_map(gray)), float(found.confidences.mean()))

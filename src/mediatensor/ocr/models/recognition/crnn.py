@@ -1,0 +1,155 @@
+"""CRNN: a convolutional backbone, two bidirectional LSTM layers along the width, and CTC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import nn
+
+from mediatensor.errors import InvalidArgumentError
+
+from .._weights import load_weights
+from ..classification.mobilenet import mobilenet_v3_large_r, mobilenet_v3_small_r
+from ..classification.vgg import vgg16_bn_r
+from ._ctc_model import CTCModel, CTCPostProcessor
+from .core import recognition_cfg
+
+__all__ = ["CRNN", "CTCPostProcessor", "crnn_mobilenet_v3_large", "crnn_mobilenet_v3_small", "crnn_vgg16_bn"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "crnn_vgg16_bn": recognition_cfg("v0.12.0/crnn_vgg16_bn-0417f351.pt", {"FUNSD": 88.21, "CORD": 95.47}),
+    "crnn_mobilenet_v3_small": recognition_cfg(
+        "v0.3.1/crnn_mobilenet_v3_small_pt-3b919a02.pt", {"FUNSD": 87.25, "CORD": 93.91}
+    ),
+    "crnn_mobilenet_v3_large": recognition_cfg(
+        "v0.3.1/crnn_mobilenet_v3_large_pt-f5259ec2.pt", {"FUNSD": 87.38, "CORD": 94.46}
+    ),
+}
+
+_HEAD = ("linear.weight", "linear.bias")
+
+
+class CRNN(CTCModel):
+    """CRNN (Shi et al., "An End-to-End Trainable Neural Network for Image-based Sequence Recognition", 2015).
+
+    Images may have any width; each time step stands for 4 pixels with docTR's backbones.
+
+    Args:
+        feature_extractor: maps (N, 3, H, W) images to (N, C, H', T) features.
+        vocab: the characters, in the order of the classes.
+        rnn_units: units of each direction of the LSTM.
+        input_shape: channels, height and width of the images; the height is fixed from then on.
+        exportable: return ``{"logits"}`` and nothing else.
+        cfg: what the model was made for; kept as ``cfg``.
+
+    Example:
+        >>> model = crnn_mobilenet_v3_small(vocab="abc").eval()
+        >>> out = model(torch.zeros(2, 3, 32, 128), return_model_output=True)
+        >>> sorted(out), out["out_map"].shape
+        (['out_map', 'preds'], torch.Size([2, 32, 4]))
+    """
+
+    def __init__(
+        self,
+        feature_extractor: nn.Module,
+        vocab: str,
+        rnn_units: int = 128,
+        input_shape: tuple[int, int, int] = (3, 32, 128),
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(vocab, exportable, cfg)
+        self.feat_extractor = feature_extractor
+        features = _features_per_step(feature_extractor, input_shape)
+        self.decoder = nn.LSTM(features, rnn_units, num_layers=2, batch_first=True, bidirectional=True)
+        self.linear = nn.Linear(2 * rnn_units, len(vocab) + 1)
+
+    def score_layer(self) -> tuple[nn.Linear, int]:
+        """The layer that scores the classes, and the class of ``vocab[0]``."""
+        return self.linear, 0
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        target: Sequence[str] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Read words.
+
+        Args:
+            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
+            target: the word of each image, for the loss; needed in training mode.
+            return_model_output: also return the scores.
+            return_preds: also return the words when there is a target.
+
+        Returns:
+            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+
+        Raises:
+            InvalidArgumentError: the height is not the one the model was built for, or ``target`` does not fit.
+        """
+        self._check_target(target, x)
+        features = self.feat_extractor(x)
+        if features.shape[1] * features.shape[2] != self.decoder.input_size:
+            raise InvalidArgumentError(
+                f"images of height {x.shape[2]} give {features.shape[1] * features.shape[2]} features per step, but "
+                f"this model was built for {self.decoder.input_size}; resize them, or build it with their input_shape"
+            )
+        sequence, _ = self.decoder(features.flatten(1, 2).transpose(1, 2))
+        logits = self.linear(sequence)
+        loss = None if target is None or self.exportable else self.compute_loss(logits, target)
+        return self._results(logits, loss, return_model_output, return_preds)
+
+
+def _features_per_step(feature_extractor: nn.Module, input_shape: tuple[int, int, int]) -> int:
+    """How many numbers the backbone gives for one column."""
+    training = feature_extractor.training
+    # In training mode the probe would move the running statistics of the normalizations.
+    feature_extractor.eval()
+    with torch.inference_mode():
+        _, channels, height, _ = feature_extractor(torch.zeros(1, *input_shape)).shape
+    feature_extractor.train(training)
+    return int(channels * height)
+
+
+def _crnn(arch: str, pretrained: bool, backbone: Callable[..., nn.Module], kwargs: dict[str, Any]) -> CRNN:
+    cfg = deepcopy(default_cfgs[arch])
+    pretrained_backbone = kwargs.pop("pretrained_backbone", False) and not pretrained
+    for name in ("vocab", "input_shape"):
+        cfg[name] = kwargs.setdefault(name, cfg[name])
+    features = backbone(pretrained=pretrained_backbone).get_submodule("features")
+    model = CRNN(features, cfg=cfg, **kwargs)
+    if pretrained:
+        load_weights(model, arch, ignore_keys=() if cfg["vocab"] == default_cfgs[arch]["vocab"] else _HEAD)
+    return model
+
+
+def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
+    """CRNN on VGG-16, docTR's default recogniser.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the last
+            layer stays as it is.
+        **kwargs: of :class:`CRNN`; ``pretrained_backbone=True`` fills the backbone alone.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    return _crnn("crnn_vgg16_bn", pretrained, vgg16_bn_r, kwargs)
+
+
+def crnn_mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> CRNN:
+    """CRNN on the small MobileNetV3: the smallest and quickest; arguments as :func:`crnn_vgg16_bn`."""
+    return _crnn("crnn_mobilenet_v3_small", pretrained, mobilenet_v3_small_r, kwargs)
+
+
+def crnn_mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> CRNN:
+    """CRNN on the large MobileNetV3; arguments as :func:`crnn_vgg16_bn`."""
+    return _crnn("crnn_mobilenet_v3_large", pretrained, mobilenet_v3_large_r, kwargs)

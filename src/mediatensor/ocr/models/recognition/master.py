@@ -1,0 +1,276 @@
+"""MASTER: a convolutional backbone with global attention, and a transformer that writes character by character."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from .._weights import load_weights
+from ..classification._transformer import MultiHeadAttention, PositionwiseFeedForward
+from ..classification.magc_resnet import magc_resnet31
+from ._resnet_features import build_features
+from .core import (
+    LeastCertainPostProcessor,
+    RecognitionModel,
+    encode_with_marks,
+    masked_cross_entropy,
+    recognition_cfg,
+)
+
+__all__ = ["MASTER", "MASTERPostProcessor", "master"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "master": recognition_cfg("v0.7.0/master-fde31e4a.pt", {"FUNSD": 88.57, "CORD": 95.73}),
+}
+
+_HEAD = ("decoder.embed.weight", "linear.weight", "linear.bias")
+
+
+class MASTERPostProcessor(LeastCertainPostProcessor):
+    """Reads words off the scores of :class:`MASTER`."""
+
+
+class PositionalEncoding(nn.Module):
+    """Sines and cosines that tell the places of a sequence apart (Vaswani et al., 2017, section 3.5).
+
+    Args:
+        d_model: the width of the features.
+        dropout: the probability of a feature to be dropped, in training.
+        max_len: the most places.
+    """
+
+    pe: torch.Tensor
+
+    def __init__(self, d_model: int, dropout: float, max_len: int) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        rates = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        angles = torch.arange(max_len)[:, None] * rates
+        self.register_buffer("pe", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[None])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Add the places to (N, L, D) features."""
+        placed: torch.Tensor = self.dropout(x + self.pe[:, : x.shape[1]])
+        return placed
+
+
+class Decoder(nn.Module):
+    """A stack of transformer decoder layers that normalize first and share their normalizations.
+
+    Args:
+        num_layers: how many layers.
+        num_heads: heads of each attention.
+        d_model: the width of the features.
+        vocab_size: characters and marks.
+        dropout: the probability of a feature to be dropped, in training.
+        dff: the width inside the feed-forward part.
+        maximum_position_encoding: the most characters and marks of a word.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        num_heads: int,
+        d_model: int,
+        vocab_size: int,
+        dropout: float,
+        dff: int,
+        maximum_position_encoding: int,
+    ) -> None:
+        super().__init__()
+        self.layer_norm_input = nn.LayerNorm(d_model)
+        self.layer_norm_masked_attention = nn.LayerNorm(d_model)
+        self.layer_norm_attention = nn.LayerNorm(d_model)
+        self.layer_norm_output = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.embed = nn.Embedding(vocab_size, d_model)
+        self.positional_encoding = PositionalEncoding(d_model, dropout, maximum_position_encoding)
+        self.attention = nn.ModuleList(MultiHeadAttention(num_heads, d_model) for _ in range(num_layers))
+        self.source_attention = nn.ModuleList(MultiHeadAttention(num_heads, d_model) for _ in range(num_layers))
+        self.position_feed_forward = nn.ModuleList(
+            PositionwiseFeedForward(d_model, dff, dropout, nn.ReLU()) for _ in range(num_layers)
+        )
+
+    def forward(self, target: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Decode.
+
+        Args:
+            target: (N, L) int64, characters and marks.
+            memory: (N, P, D) features of the image.
+            mask: bool, broadcasts to (N, heads, L, L): True where a place may look at another.
+
+        Returns:
+            (N, L, D) features.
+        """
+        x = self.positional_encoding(self.embed(target) * math.sqrt(self.embed.embedding_dim))
+        layers = zip(self.attention, self.source_attention, self.position_feed_forward, strict=True)
+        for attention, source_attention, feed_forward in layers:
+            normed = self.layer_norm_input(x)
+            x = x + self.dropout(attention(normed, normed, normed, mask))
+            x = x + self.dropout(source_attention(self.layer_norm_masked_attention(x), memory, memory))
+            x = x + self.dropout(feed_forward(self.layer_norm_attention(x)))
+        decoded: torch.Tensor = self.layer_norm_output(x)
+        return decoded
+
+
+class MASTER(RecognitionModel):
+    """MASTER (Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019).
+
+    The confidence of a word also depends on the other words of its batch, through the steps after its end; the word
+    does not.
+
+    Args:
+        feature_extractor: maps images to ``{"features": (N, d_model, H', W')}``.
+        vocab: the characters, in the order of the classes.
+        d_model: the width of the features.
+        dff: the width inside the feed-forward parts.
+        num_heads: heads of each attention.
+        num_layers: layers of the decoder.
+        max_length: the most characters of a word and its two marks.
+        dropout: the probability of a feature of the decoder to be dropped, in training.
+        input_shape: channels, height and width of the images; others work.
+        exportable: return ``{"logits"}`` and nothing else.
+        cfg: what the model was made for; kept as ``cfg``.
+    """
+
+    def __init__(
+        self,
+        feature_extractor: nn.Module,
+        vocab: str,
+        d_model: int = 512,
+        dff: int = 2048,
+        num_heads: int = 8,
+        num_layers: int = 3,
+        max_length: int = 50,
+        dropout: float = 0.2,
+        input_shape: tuple[int, int, int] = (3, 32, 128),
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(vocab, MASTERPostProcessor(vocab), exportable, cfg)
+        self.max_length = max_length
+        self.input_shape = input_shape
+        self.end, self.start, self.pad = range(len(vocab), len(vocab) + 3)
+        self.feat_extractor = feature_extractor
+        self.positional_encoding = PositionalEncoding(d_model, dropout, input_shape[1] * input_shape[2])
+        self.decoder = Decoder(num_layers, num_heads, d_model, len(vocab) + 3, dropout, dff, max_length)
+        self.linear = nn.Linear(d_model, len(vocab) + 3)
+
+    def score_layer(self) -> tuple[nn.Linear, int]:
+        """The layer that scores the classes, and the class of ``vocab[0]``."""
+        return self.linear, 0
+
+    def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
+        """Encode words as rows of start mark, classes, end mark and fill; see the base class."""
+        return encode_with_marks(gts, self.vocab, self.max_length - 2, pad=self.pad)
+
+    @staticmethod
+    def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy over each word and its end mark.
+
+        Args:
+            model_output: (N, T, C) scores.
+            gt: (N, T) int64, the classes after a start mark.
+            seq_len: (N,) int64, the length of each word.
+
+        Returns:
+            The loss, a scalar.
+        """
+        return masked_cross_entropy(model_output[:, :-1], gt[:, 1:], seq_len + 1)
+
+    def decode(self, known: torch.Tensor, encoded: torch.Tensor) -> torch.Tensor:
+        """Score the characters that follow others.
+
+        Args:
+            known: (N, L) int64, characters and marks.
+            encoded: (N, P, D) features of the image.
+
+        Returns:
+            (N, L, C) scores: at each place of the next character.
+        """
+        causal = torch.ones(known.shape[1], known.shape[1], dtype=torch.bool, device=known.device).tril()
+        mask = causal & (known != self.pad)[:, None, None]
+        scores: torch.Tensor = self.linear(self.decoder(known, encoded, mask))
+        return scores
+
+    def decode_autoregressive(self, encoded: torch.Tensor) -> torch.Tensor:
+        """Read from left to right until all words of the batch have ended.
+
+        Args:
+            encoded: (N, P, D) features of the image.
+
+        Returns:
+            (N, max_length, C) scores.
+        """
+        count = encoded.shape[0]
+        known = torch.full((count, self.max_length), self.pad, dtype=torch.int64, device=encoded.device)
+        known[:, 0] = self.start
+        ended = torch.zeros(count, dtype=torch.bool, device=encoded.device)
+        for step in range(self.max_length - 1):
+            # Places do not look ahead, so what follows need not be computed.
+            character = self.decode(known[:, : step + 1], encoded)[:, -1].argmax(dim=-1)
+            ended = ended | (character == self.end)
+            if step == self.max_length - 2 or (not self.exportable and bool(ended.all())):
+                break
+            known[:, step + 1] = character
+        return self.decode(known, encoded)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        target: Sequence[str] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Read words; with a target, the characters of the target are fed to the network, not those it reads.
+
+        Args:
+            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
+            target: the word of each image, for the loss; needed in training mode.
+            return_model_output: also return the scores.
+            return_preds: also return the words when there is a target.
+
+        Returns:
+            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+
+        Raises:
+            InvalidArgumentError: ``target`` does not fit.
+        """
+        self._check_target(target, x)
+        features = self.feat_extractor(x)["features"]
+        encoded = self.positional_encoding(features.flatten(2).transpose(1, 2))
+        if target is None:
+            return self._results(self.decode_autoregressive(encoded), None, return_model_output, return_preds)
+        rows, lengths = self.build_target(target)
+        classes = torch.from_numpy(rows).long().to(x.device)
+        logits = self.decode(classes, encoded)
+        loss = self.compute_loss(logits, classes, torch.tensor(lengths, device=x.device))
+        return self._results(logits, loss, return_model_output, return_preds)
+
+
+def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
+    """MASTER on ResNet-31 with global context attention.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the
+            embedding and the last layer stay as they are.
+        **kwargs: of :class:`MASTER`; ``pretrained_backbone=True`` fills the backbone alone.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    arch = "master"
+    features, cfg = build_features(magc_resnet31, default_cfgs[arch], pretrained, kwargs)
+    model = MASTER(features, cfg=cfg, **kwargs)
+    if pretrained:
+        load_weights(model, arch, ignore_keys=() if cfg["vocab"] == default_cfgs[arch]["vocab"] else _HEAD)
+    return model

@@ -1,0 +1,321 @@
+"""PARSeq: a vision transformer and a decoder that can read a word in any order of its characters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .._weights import load_weights
+from ..classification._transformer import MultiHeadAttention, PositionwiseFeedForward
+from ..classification.vit import vit_s
+from ._permutations import draw_permutations, visible_positions
+from ._vit_features import PatchFeatures, take_backbone_arguments
+from .core import RecognitionModel, SequencePostProcessor, encode_with_marks, recognition_cfg
+
+__all__ = ["PARSeq", "PARSeqPostProcessor", "parseq"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "parseq": recognition_cfg("v0.7.0/parseq-56125471.pt", {"FUNSD": 88.53, "CORD": 95.56}),
+}
+
+_HEAD = ("embed.embedding.weight", "head.weight", "head.bias")
+# Checkpoints from before docTR 0.11.1 have two normalizations that the network never used.
+_UNUSED = tuple(
+    f"decoder.{name}.{part}" for name in ("attention_norm", "cross_attention_norm") for part in ("weight", "bias")
+)
+
+
+class PARSeqPostProcessor(SequencePostProcessor):
+    """Reads words off the scores of :class:`PARSeq`."""
+
+
+class CharEmbedding(nn.Module):
+    """Vectors of the characters and marks, scaled by the square root of their width.
+
+    Args:
+        vocab_size: how many there are.
+        d_model: the width.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.scale = math.sqrt(d_model)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The (..., D) vectors of (...) classes."""
+        vectors: torch.Tensor = self.embedding(x)
+        return self.scale * vectors
+
+
+class PARSeqDecoder(nn.Module):
+    """One decoder layer in which positions ask, first the characters known so far and then the image.
+
+    Args:
+        d_model: the width of the features.
+        num_heads: heads of each attention.
+        ffd: a unit of the width inside the feed-forward part.
+        ffd_ratio: how many of these units there are.
+        dropout: the probability of a feature to be dropped, in training.
+    """
+
+    def __init__(
+        self, d_model: int, num_heads: int = 12, ffd: int = 2048, ffd_ratio: int = 4, dropout: float = 0.1
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(num_heads, d_model)
+        self.cross_attention = MultiHeadAttention(num_heads, d_model)
+        self.position_feed_forward = PositionwiseFeedForward(d_model, ffd * ffd_ratio, dropout, nn.GELU())
+        self.query_norm = nn.LayerNorm(d_model)
+        self.content_norm = nn.LayerNorm(d_model)
+        self.feed_forward_norm = nn.LayerNorm(d_model)
+        self.output_norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, target: torch.Tensor, content: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Decode.
+
+        Args:
+            target: (N, Q, D), the positions that ask.
+            content: (N, K, D), the characters known so far.
+            memory: (N, L, D), the features of the image.
+            mask: bool, broadcasts to (N, heads, Q, K): True where a position may look at a character.
+
+        Returns:
+            (N, Q, D) features.
+        """
+        known = self.content_norm(content)
+        target = target + self.dropout(self.attention(self.query_norm(target), known, known, mask))
+        target = target + self.dropout(self.cross_attention(self.query_norm(target), memory, memory))
+        target = target + self.dropout(self.position_feed_forward(self.feed_forward_norm(target)))
+        decoded: torch.Tensor = self.output_norm(target)
+        return decoded
+
+
+class PARSeq(RecognitionModel):
+    """PARSeq (Bautista and Atienza, 2022): reads from left to right, then once more with all of the word in view.
+
+    Args:
+        feature_extractor: maps images to ``{"features": (N, 1 + patches, D)}``.
+        vocab: the characters, in the order of the classes.
+        embedding_units: the width D of the features.
+        max_length: the most characters that a word may have.
+        dropout_prob: the probability of a feature of the decoder to be dropped, in training.
+        dec_num_heads: heads of each attention of the decoder.
+        dec_ff_dim: a unit of the width inside the feed-forward part.
+        dec_ffd_ratio: how many of these units there are.
+        input_shape: channels, height and width of the images.
+        exportable: return ``{"logits"}`` and nothing else.
+        cfg: what the model was made for; kept as ``cfg``.
+
+    Example:
+        >>> model = parseq(vocab="abc", max_length=8).eval()
+        >>> model(torch.zeros(1, 3, 32, 128), return_model_output=True)["out_map"].shape
+        torch.Size([1, 9, 4])
+    """
+
+    def __init__(
+        self,
+        feature_extractor: nn.Module,
+        vocab: str,
+        embedding_units: int,
+        max_length: int = 32,
+        dropout_prob: float = 0.1,
+        dec_num_heads: int = 12,
+        dec_ff_dim: int = 384,
+        dec_ffd_ratio: int = 4,
+        input_shape: tuple[int, int, int] = (3, 32, 128),
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(vocab, PARSeqPostProcessor(vocab), exportable, cfg)
+        self.max_length = max_length
+        self.input_shape = input_shape
+        self.end, self.start, self.pad = range(len(vocab), len(vocab) + 3)
+        self.feat_extractor = feature_extractor
+        self.decoder = PARSeqDecoder(embedding_units, dec_num_heads, dec_ff_dim, dec_ffd_ratio, dropout_prob)
+        self.head = nn.Linear(embedding_units, len(vocab) + 1)
+        self.embed = CharEmbedding(len(vocab) + 3, embedding_units)
+        self.pos_queries = nn.Parameter(torch.empty(1, max_length + 1, embedding_units))
+        self.dropout = nn.Dropout(dropout_prob)
+        self._initialize()
+
+    def _initialize(self) -> None:
+        """The starting values of the paper; those of the backbone are its own."""
+        nn.init.trunc_normal_(self.pos_queries, std=0.02)
+        for part in (self.decoder, self.head, self.embed):
+            for module in part.modules():
+                if isinstance(module, nn.Linear | nn.Embedding):
+                    nn.init.trunc_normal_(module.weight, std=0.02)
+                if isinstance(module, nn.Linear):
+                    nn.init.zeros_(module.bias)
+
+    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
+        """Load a checkpoint from a file; those from before docTR 0.11.1 load too. See the base class."""
+        kwargs["ignore_keys"] = (*(kwargs.get("ignore_keys") or ()), *_UNUSED)
+        super().from_pretrained(path_or_url, **kwargs)
+
+    def score_layer(self) -> tuple[nn.Linear, int]:
+        """The layer that scores the classes, and the class of ``vocab[0]``."""
+        return self.head, 0
+
+    def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
+        """Encode words as rows of start mark, classes, end mark and fill; see the base class."""
+        return encode_with_marks(gts, self.vocab, self.max_length, pad=self.pad)
+
+    def decode(
+        self, known: torch.Tensor, features: torch.Tensor, mask: torch.Tensor, queries: torch.Tensor
+    ) -> torch.Tensor:
+        """Score the characters at some positions, given other characters.
+
+        Args:
+            known: (N, K) int64, the start mark and the characters after it.
+            features: (N, L, D) features of the image.
+            mask: bool, broadcasts to (N, heads, Q, K): True where a position may look at a known character.
+            queries: (N, Q, D), the positions to score.
+
+        Returns:
+            (N, Q, C) scores.
+        """
+        start = self.embed(known[:, :1])
+        characters = self.pos_queries[:, : known.shape[1] - 1] + self.embed(known[:, 1:])
+        content = self.dropout(torch.cat([start, characters], dim=1))
+        scores: torch.Tensor = self.head(self.decoder(self.dropout(queries), content, features, mask))
+        return scores
+
+    def decode_autoregressive(self, features: torch.Tensor, max_len: int | None = None) -> torch.Tensor:
+        """Read from left to right, then once more with all other characters in view.
+
+        Args:
+            features: (N, L, D) features of the image.
+            max_len: the most characters; by default as many as the model has.
+
+        Returns:
+            (N, characters + 1, C) scores.
+        """
+        steps = min(self.max_length if max_len is None else max_len, self.max_length) + 1
+        queries = self.pos_queries[:, :steps].expand(features.shape[0], -1, -1)
+        start = torch.full((features.shape[0], 1), self.start, dtype=torch.int64, device=features.device)
+        known, ended = start, torch.zeros_like(start, dtype=torch.bool)
+        everything = torch.ones(1, steps, dtype=torch.bool, device=features.device)
+        for step in range(steps):
+            scores = self.decode(known, features, everything[:, : step + 1], queries[:, step : step + 1])
+            character = scores.argmax(dim=-1)
+            if step + 1 < steps:
+                known = torch.cat([known, character], dim=1)
+            ended = ended | (character == self.end)
+            # An exported graph has one length and cannot stop early.
+            if not self.exportable and max_len is None and bool(ended.all()):
+                break
+        known = known[:, : step + 1]
+        columns = torch.arange(known.shape[1], device=features.device)
+        rows = torch.arange(steps, device=features.device)[:, None]
+        # Column j holds character j - 1: all but the one that is asked for.
+        mask = (columns != rows + 1) & self._before_end(known)
+        return self.decode(known, features, mask, queries)
+
+    def _before_end(self, known: torch.Tensor) -> torch.Tensor:
+        """(N, 1, 1, K) bool: True before the first end mark or fill."""
+        # ONNX cannot add up booleans.
+        after = ((known == self.end) | (known == self.pad)).long().cumsum(dim=-1) > 0
+        return ~after[:, None, None]
+
+    def permutation_loss(
+        self, features: torch.Tensor, classes: torch.Tensor, permutations: torch.Tensor
+    ) -> torch.Tensor:
+        """Cross-entropy of reading the words in several orders (section 3.2 of the paper).
+
+        Args:
+            features: (N, L, D) features of the images.
+            classes: (N, W) int64: start mark, classes, end mark and fill.
+            permutations: (K, W) orders, as :func:`draw_permutations` gives them.
+
+        Returns:
+            The mean over all characters of all orders, a scalar.
+        """
+        known, wanted = classes[:, :-1], classes[:, 1:]
+        before_end = self._before_end(known)
+        queries = self.pos_queries[:, : known.shape[1]].expand(known.shape[0], -1, -1)
+        total, count = features.new_zeros(()), wanted.new_zeros(())
+        for index, permutation in enumerate(permutations):
+            # The end of a word is learnt from the first two orders, forward and backward.
+            if index == 2:
+                wanted = wanted.masked_fill(wanted == self.end, self.pad)
+            logits = self.decode(known, features, visible_positions(permutation) & before_end, queries).flatten(0, 1)
+            total = total + F.cross_entropy(logits, wanted.flatten(), ignore_index=self.pad, reduction="sum")
+            count = count + (wanted != self.pad).sum()
+        return total / count
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        target: Sequence[str] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Read words.
+
+        In training mode with a target, words and scores are not computed unless asked for.
+
+        Args:
+            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
+            target: the word of each image, for the loss; needed in training mode.
+            return_model_output: also return the scores.
+            return_preds: also return the words when there is a target.
+
+        Returns:
+            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+
+        Raises:
+            InvalidArgumentError: the patches do not fill the images, or ``target`` does not fit.
+        """
+        self._check_target(target, x)
+        # The class token comes first and is not read.
+        features = self.feat_extractor(x)["features"][:, 1:]
+        if target is None:
+            return self._results(self.decode_autoregressive(features), None, return_model_output, return_preds)
+        encoded, lengths = self.build_target(target)
+        longest = max(lengths, default=0)
+        classes = torch.from_numpy(encoded[:, : longest + 2]).long().to(x.device)
+        if self.training:
+            loss = self.permutation_loss(features, classes, draw_permutations(longest, x.device))
+            if not (return_model_output or return_preds):
+                return {"loss": loss}
+            logits = self.decode_autoregressive(features, longest)
+        else:
+            logits = self.decode_autoregressive(features, longest)
+            loss = F.cross_entropy(logits.flatten(0, 1), classes[:, 1:].flatten(), ignore_index=self.pad)
+        return self._results(logits, loss, return_model_output, return_preds)
+
+
+def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
+    """PARSeq on the small vision transformer.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the
+            embedding and the last layer stay as they are.
+        **kwargs: of :class:`PARSeq`; ``patch_size`` is that of the backbone, 4 by 8 pixels.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    arch = "parseq"
+    cfg, backbone_arguments = take_backbone_arguments(default_cfgs[arch], kwargs)
+    model = PARSeq(PatchFeatures(vit_s(False, **backbone_arguments)), embedding_units=384, cfg=cfg, **kwargs)
+    if pretrained:
+        load_weights(
+            model, arch, ignore_keys=_UNUSED if cfg["vocab"] == default_cfgs[arch]["vocab"] else _UNUSED + _HEAD
+        )
+    return model

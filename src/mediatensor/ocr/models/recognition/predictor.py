@@ -1,0 +1,102 @@
+"""The text of word or line crops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .._crops import LineBatch, padded_width, to_float
+from .._pages import Image, as_images
+from ..preprocessor import PreProcessor, resized
+from ._line_reader import MAX_LINE_WIDTH, read_batch
+from ._wide_crops import remap_preds, split_crops
+from .ppocr import PPOCRRecognizer
+
+__all__ = ["RecognitionPredictor"]
+
+
+class RecognitionPredictor(nn.Module):
+    """Recognition of crops of any size.
+
+    Args:
+        pre_processor: Makes the batches of models that read words at one size; None for one that reads lines.
+        model: The network.
+        split_wide_crops: Read crops much wider than the network's input in overlapping parts.
+        batch_size: Crops that go through a model of lines together, at most.
+    """
+
+    critical_ar = 8
+    """From this aspect ratio on a crop is split..."""
+    target_ar = 6
+    """...into parts of this one..."""
+    overlap_ratio = 0.5
+    """...that overlap by this part of themselves."""
+
+    def __init__(
+        self,
+        pre_processor: PreProcessor | None,
+        model: nn.Module,
+        split_wide_crops: bool = True,
+        batch_size: int = 128,
+    ) -> None:
+        super().__init__()
+        self.pre_processor = pre_processor
+        self.model: Any = model.eval()
+        self.split_wide_crops = split_wide_crops
+        self.batch_size = batch_size
+
+    @property
+    def reads_lines(self) -> bool:
+        """Whether the model reads whole lines, spaces included."""
+        return isinstance(getattr(self.model, "_orig_mod", self.model), PPOCRRecognizer)
+
+    @torch.inference_mode()
+    def forward(self, crops: Iterable[Image], **kwargs: Any) -> list[tuple[str, float]]:
+        """Read crops.
+
+        Args:
+            crops: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list or a batch.
+            **kwargs: For the model.
+
+        Returns:
+            Per crop its text and a confidence in [0, 1].
+
+        Raises:
+            InvalidArgumentError: Something is no image.
+        """
+        images = as_images(crops)
+        return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
+
+    def _read_words(self, images: Sequence[Tensor], kwargs: dict[str, Any]) -> list[tuple[str, float]]:
+        if not images or self.pre_processor is None:
+            return []
+        parts, pieces = list(images), None
+        if self.split_wide_crops:
+            parts, pieces = split_crops(images, self.critical_ar, self.target_ar, self.overlap_ratio)
+        parameter = next(self.model.parameters())
+        read: list[tuple[str, float]] = []
+        for batch in self.pre_processor.batches(parts, parameter.device, parameter.dtype):
+            read += self.model(batch.data, return_preds=True, **kwargs)["preds"]
+        return read if pieces is None else remap_preds(read, pieces, self.overlap_ratio)
+
+    def _read_lines(self, images: Sequence[Tensor]) -> list[tuple[str, float]]:
+        height = self.model.cfg["input_shape"][1]
+        groups: dict[int, list[int]] = {}
+        widths = [min(max(round(height * image.shape[2] / image.shape[1]), 8), MAX_LINE_WIDTH) for image in images]
+        for index, width in enumerate(widths):
+            groups.setdefault(padded_width(width), []).append(index)
+        texts: list[tuple[str, float]] = [("", 0.0)] * len(images)
+        device = next(self.model.parameters()).device
+        for padded, members in sorted(groups.items()):
+            for start in range(0, len(members), self.batch_size):
+                chosen = members[start : start + self.batch_size]
+                rows = [to_float(resized(images[index].to(device), (height, widths[index]))) for index in chosen]
+                data = torch.stack([F.pad(row, (0, padded - row.shape[2]), value=torch.nan) for row in rows])
+                batch = LineBatch(data, chosen, [widths[index] for index in chosen])
+                for index, reading in zip(chosen, read_batch(self.model, batch), strict=True):
+                    texts[index] = (" ".join(word.value for word in reading.words), reading.confidence)
+        return texts

@@ -1,0 +1,276 @@
+"""SAR: a convolutional backbone and an LSTM that looks at one place of the image after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.datasets import encode_sequences
+
+from .._weights import load_weights
+from ..classification.magc_resnet import resnet31
+from ._resnet_features import build_features
+from .core import LeastCertainPostProcessor, RecognitionModel, masked_cross_entropy, recognition_cfg
+
+__all__ = ["SAR", "SARPostProcessor", "sar_resnet31"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "sar_resnet31": recognition_cfg("v0.7.0/sar_resnet31-9a1deedf.pt", {"FUNSD": 88.10, "CORD": 94.83}),
+}
+
+_HEAD = (
+    "decoder.embed.weight",
+    "decoder.embed_tgt.weight",
+    "decoder.output_dense.weight",
+    "decoder.output_dense.bias",
+)
+
+
+class SARPostProcessor(LeastCertainPostProcessor):
+    """Reads words off the scores of :class:`SAR`."""
+
+
+class SAREncoder(nn.Module):
+    """Two LSTM layers from left to right; the last step stands for the whole word.
+
+    Args:
+        in_feats: the width of the features.
+        rnn_units: units of the LSTM.
+        dropout_prob: the probability of a feature to be dropped between the layers, in training.
+    """
+
+    def __init__(self, in_feats: int, rnn_units: int, dropout_prob: float = 0.0) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(in_feats, rnn_units, 2, batch_first=True, dropout=dropout_prob)
+        self.linear = nn.Linear(rnn_units, rnn_units)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Sum up (N, L, C) features as (N, units)."""
+        steps, _ = self.rnn(x)
+        encoded: torch.Tensor = self.linear(steps[:, -1])
+        return encoded
+
+
+class AttentionModule(nn.Module):
+    """Looks at the places of the image that matter for the next character.
+
+    Args:
+        feat_chans: channels of the features.
+        state_chans: units of the LSTM.
+        attention_units: width in which both are compared.
+    """
+
+    def __init__(self, feat_chans: int, state_chans: int, attention_units: int) -> None:
+        super().__init__()
+        self.feat_conv = nn.Conv2d(feat_chans, attention_units, 3, padding=1)
+        self.state_conv = nn.Conv2d(state_chans, attention_units, 1, bias=False)
+        self.attention_projector = nn.Conv2d(attention_units, 1, 1, bias=False)
+
+    def forward(self, features: torch.Tensor, projected: torch.Tensor, hidden_state: torch.Tensor) -> torch.Tensor:
+        """Gather from the image.
+
+        Args:
+            features: (N, C, H, W).
+            projected: (N, A, H, W), ``feat_conv`` of the features: the same for all characters.
+            hidden_state: (N, units) of the LSTM.
+
+        Returns:
+            (N, C) features.
+        """
+        compared = torch.tanh(projected + self.state_conv(hidden_state[:, :, None, None]))
+        weights = self.attention_projector(compared).flatten(2).softmax(dim=-1)
+        gathered: torch.Tensor = (features.flatten(2) * weights).sum(dim=-1)
+        return gathered
+
+
+class SARDecoder(nn.Module):
+    """Writes one character after the other.
+
+    Args:
+        rnn_units: units of the LSTM.
+        max_length: the most steps, the end mark included.
+        vocab_size: characters of the vocabulary.
+        embedding_units: width of the embedding.
+        attention_units: width of the attention.
+        feat_chans: channels of the features.
+        dropout_prob: the probability of a feature to be dropped before the scores, in training.
+    """
+
+    def __init__(
+        self,
+        rnn_units: int,
+        max_length: int,
+        vocab_size: int,
+        embedding_units: int,
+        attention_units: int,
+        feat_chans: int = 512,
+        dropout_prob: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.max_length = max_length
+        self.embed = nn.Linear(vocab_size + 1, embedding_units)
+        # Its sides are swapped in the published weights: as many vectors as the embedding is wide.
+        self.embed_tgt = nn.Embedding(embedding_units, vocab_size + 1)
+        self.attention_module = AttentionModule(feat_chans, rnn_units, attention_units)
+        self.lstm_cell = nn.LSTMCell(rnn_units, rnn_units)
+        self.output_dense = nn.Linear(2 * rnn_units, vocab_size + 1)
+        self.dropout = nn.Dropout(dropout_prob)
+
+    def forward(self, features: torch.Tensor, holistic: torch.Tensor, gt: torch.Tensor | None = None) -> torch.Tensor:
+        """Score each step.
+
+        Args:
+            features: (N, C, H, W).
+            holistic: (N, units) of the encoder, what the LSTM sees first.
+            gt: (N, max_length) int64: feed these characters back and not those that were read.
+
+        Returns:
+            (N, max_length, C) scores.
+        """
+        projected = self.attention_module.feat_conv(features)
+        first = second = (torch.zeros_like(holistic), torch.zeros_like(holistic))
+        symbol = holistic
+        scores: list[torch.Tensor] = []
+        for step in range(self.max_length + 1):
+            # One cell serves as both layers.
+            first = self.lstm_cell(symbol, first)
+            second = self.lstm_cell(first[0], second)
+            if step == 0:
+                symbol = self.embed(features.new_zeros(features.shape[0], self.vocab_size + 1))
+                continue
+            glimpse = self.attention_module(features, projected, second[0])
+            scores.append(self.output_dense(self.dropout(torch.cat([second[0], glimpse], dim=1))))
+            character = scores[-1].argmax(dim=-1) if gt is None else gt[:, step - 1]
+            symbol = self.embed(self.embed_tgt(character))
+        return torch.stack(scores, dim=1)
+
+
+class SAR(RecognitionModel):
+    """SAR (Li et al., "Show, Attend and Read: A Simple and Strong Baseline for Irregular Text Recognition", 2018).
+
+    Args:
+        feature_extractor: maps images to ``{"features": (N, C, H', W')}``.
+        vocab: the characters, in the order of the classes.
+        rnn_units: units of all LSTMs; equal to the channels of the features and the width of the embedding.
+        embedding_units: width of the embedding.
+        attention_units: width of the attention.
+        max_length: the most characters that a word may have.
+        dropout_prob: the probability of a feature to be dropped, in training.
+        input_shape: channels, height and width of the images; others work.
+        exportable: return ``{"logits"}`` and nothing else.
+        cfg: what the model was made for; kept as ``cfg``.
+
+    Raises:
+        InvalidArgumentError: the vocabulary is empty, or not smaller than ``embedding_units``.
+    """
+
+    def __init__(
+        self,
+        feature_extractor: nn.Module,
+        vocab: str,
+        rnn_units: int = 512,
+        embedding_units: int = 512,
+        attention_units: int = 512,
+        max_length: int = 30,
+        dropout_prob: float = 0.0,
+        input_shape: tuple[int, int, int] = (3, 32, 128),
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(vocab, SARPostProcessor(vocab), exportable, cfg)
+        if len(vocab) >= embedding_units:
+            raise InvalidArgumentError(
+                f"a vocabulary of {len(vocab)} characters; this network has room for {embedding_units - 1}"
+            )
+        # One more for the end mark.
+        self.max_length = max_length + 1
+        self.input_shape = input_shape
+        self.feat_extractor = feature_extractor
+        self.encoder = SAREncoder(rnn_units, rnn_units, dropout_prob)
+        self.decoder = SARDecoder(
+            rnn_units, self.max_length, len(vocab), embedding_units, attention_units, rnn_units, dropout_prob
+        )
+
+    def score_layer(self) -> tuple[nn.Linear, int]:
+        """The layer that scores the classes, and the class of ``vocab[0]``."""
+        return self.decoder.output_dense, 0
+
+    def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
+        """Encode words as rows of classes and end marks; longer words are cut. See the base class."""
+        encoded = encode_sequences(list(gts), self.vocab, target_size=self.max_length, eos=len(self.vocab))
+        return encoded, [min(len(word), self.max_length) for word in gts]
+
+    @staticmethod
+    def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy over each word and its end mark.
+
+        Args:
+            model_output: (N, T, C) scores.
+            gt: (N, T) int64, the classes.
+            seq_len: (N,) int64, the length of each word.
+
+        Returns:
+            The loss, a scalar.
+        """
+        return masked_cross_entropy(model_output, gt, (seq_len + 1).clamp(max=model_output.shape[1]))
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        target: Sequence[str] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Read words.
+
+        Args:
+            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
+            target: the word of each image, for the loss; needed in training mode, where it is also fed back.
+            return_model_output: also return the scores.
+            return_preds: also return the words when there is a target.
+
+        Returns:
+            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+
+        Raises:
+            InvalidArgumentError: ``target`` does not fit.
+        """
+        self._check_target(target, x)
+        features = self.feat_extractor(x)["features"]
+        holistic = self.encoder(features.amax(dim=2).transpose(1, 2))
+        if target is None:
+            return self._results(self.decoder(features, holistic), None, return_model_output, return_preds)
+        encoded, lengths = self.build_target(target)
+        classes = torch.from_numpy(encoded).long().to(x.device)
+        logits = self.decoder(features, holistic, classes if self.training else None)
+        loss = self.compute_loss(logits, classes, torch.tensor(lengths, device=x.device))
+        return self._results(logits, loss, return_model_output, return_preds)
+
+
+def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
+    """SAR on ResNet-31.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the
+            embedding and the last layer stay as they are.
+        **kwargs: of :class:`SAR`; ``pretrained_backbone=True`` fills the backbone alone.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    arch = "sar_resnet31"
+    features, cfg = build_features(resnet31, default_cfgs[arch], pretrained, kwargs)
+    model = SAR(features, cfg=cfg, **kwargs)
+    if pretrained:
+        load_weights(model, arch, ignore_keys=() if cfg["vocab"] == default_cfgs[arch]["vocab"] else _HEAD)
+    return model

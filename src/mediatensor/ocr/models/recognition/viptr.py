@@ -1,0 +1,131 @@
+"""VIPTR: the VIP network along the width, and CTC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._weights import load_weights
+from ..classification.vip import VIPNet, vip_tiny
+from ._ctc_model import CTCModel, CTCPostProcessor
+from .core import recognition_cfg
+
+__all__ = ["VIPTR", "VIPTRPostProcessor", "viptr_tiny"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "viptr_tiny": recognition_cfg("v0.11.0/viptr_tiny-1cb2515e.pt", {"FUNSD": 86.03, "CORD": 93.08}),
+}
+
+VIPTRPostProcessor = CTCPostProcessor
+"""Reads words off the scores of :class:`VIPTR`."""
+
+
+class VIPFeatures(nn.ModuleDict):
+    """The layers of a VIP network under the names they have in it.
+
+    Args:
+        network: the network; its head is left out.
+    """
+
+    def __init__(self, network: VIPNet) -> None:
+        super().__init__({str(index): network[index] for index in range(6)})
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Map (N, 3, H, W) images to ``{"features": (N, W / 4, D)}``."""
+        for layer in self.values():
+            x = layer(x)
+        return {"features": x}
+
+
+class VIPTR(CTCModel):
+    """VIPTR (Cheng et al., "A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
+
+    Args:
+        feature_extractor: maps images to ``{"features": (N, T, D)}``.
+        vocab: the characters, in the order of the classes.
+        embedding_units: the width D of the features.
+        input_shape: channels, height and width of the images; others work.
+        exportable: return ``{"logits"}`` and nothing else.
+        cfg: what the model was made for; kept as ``cfg``.
+
+    Example:
+        >>> viptr_tiny(vocab="abc").eval()(torch.zeros(1, 3, 32, 128), return_model_output=True)["out_map"].shape
+        torch.Size([1, 32, 4])
+    """
+
+    def __init__(
+        self,
+        feature_extractor: nn.Module,
+        vocab: str,
+        embedding_units: int = 192,
+        input_shape: tuple[int, int, int] = (3, 32, 128),
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(vocab, exportable, cfg)
+        self.input_shape = input_shape
+        self.feat_extractor = feature_extractor
+        self.head = nn.Linear(embedding_units, len(vocab) + 1)
+        nn.init.trunc_normal_(self.head.weight, std=0.02)
+        nn.init.zeros_(self.head.bias)
+
+    def score_layer(self) -> tuple[nn.Linear, int]:
+        """The layer that scores the classes, and the class of ``vocab[0]``."""
+        return self.head, 0
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        target: Sequence[str] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Read words.
+
+        Args:
+            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std; H a multiple of 16, W one of 8.
+            target: the word of each image, for the loss; needed in training mode.
+            return_model_output: also return the scores.
+            return_preds: also return the words when there is a target.
+
+        Returns:
+            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+
+        Raises:
+            InvalidArgumentError: the images are of another size, or ``target`` does not fit.
+        """
+        self._check_target(target, x)
+        logits = self.head(self.feat_extractor(x)["features"])
+        loss = None if target is None or self.exportable else self.compute_loss(logits, target)
+        return self._results(logits, loss, return_model_output, return_preds)
+
+
+def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
+    """VIPTR on the tiny VIP network.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the last
+            layer stays as it is.
+        **kwargs: of :class:`VIPTR`; ``pretrained_backbone=True`` fills the backbone alone.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    arch = "viptr_tiny"
+    cfg = deepcopy(default_cfgs[arch])
+    for name in ("vocab", "input_shape"):
+        cfg[name] = kwargs.setdefault(name, cfg[name])
+    pretrained_backbone = kwargs.pop("pretrained_backbone", False) and not pretrained
+    features = VIPFeatures(vip_tiny(pretrained_backbone, input_shape=cfg["input_shape"]))
+    model = VIPTR(features, cfg=cfg, **kwargs)
+    if pretrained:
+        other_vocabulary = cfg["vocab"] != default_cfgs[arch]["vocab"]
+        load_weights(model, arch, ignore_keys=("head.weight", "head.bias") if other_vocabulary else ())
+    return model

@@ -1,0 +1,159 @@
+"""ViTSTR: a vision transformer whose first patches, in order, become the characters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from .._weights import load_weights
+from ..classification.vit import VisionTransformer, vit_b, vit_s
+from ._vit_features import PatchFeatures, take_backbone_arguments
+from .core import (
+    RecognitionModel,
+    SequencePostProcessor,
+    encode_with_marks,
+    masked_cross_entropy,
+    recognition_cfg,
+)
+
+__all__ = ["ViTSTR", "ViTSTRPostProcessor", "vitstr_base", "vitstr_small"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "vitstr_small": recognition_cfg("v0.7.0/vitstr_small-fcd12655.pt", {"FUNSD": 88.00, "CORD": 95.40}),
+    "vitstr_base": recognition_cfg("v0.7.0/vitstr_base-50b21df2.pt", {"FUNSD": 88.33, "CORD": 95.32}),
+}
+
+_HEAD = ("head.weight", "head.bias")
+
+
+class ViTSTRPostProcessor(SequencePostProcessor):
+    """Reads words off the scores of :class:`ViTSTR`."""
+
+
+class ViTSTR(RecognitionModel):
+    """ViTSTR (Atienza, "Vision Transformer for Fast and Efficient Scene Text Recognition", 2021).
+
+    Args:
+        feature_extractor: maps images to ``{"features": (N, 1 + patches, D)}``.
+        vocab: the characters, in the order of the classes.
+        embedding_units: the width D of the features.
+        max_length: the most characters that a word may have.
+        input_shape: channels, height and width of the images.
+        exportable: return ``{"logits"}`` and nothing else.
+        cfg: what the model was made for; kept as ``cfg``.
+
+    Example:
+        >>> model = vitstr_small(vocab="abc").eval()
+        >>> model(torch.zeros(1, 3, 32, 128), return_model_output=True)["out_map"].shape
+        torch.Size([1, 33, 4])
+    """
+
+    def __init__(
+        self,
+        feature_extractor: nn.Module,
+        vocab: str,
+        embedding_units: int,
+        max_length: int = 32,
+        input_shape: tuple[int, int, int] = (3, 32, 128),
+        exportable: bool = False,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(vocab, ViTSTRPostProcessor(vocab), exportable, cfg)
+        # Two more than characters, for the start and the end mark.
+        self.max_length = max_length + 2
+        self.input_shape = input_shape
+        self.feat_extractor = feature_extractor
+        self.head = nn.Linear(embedding_units, len(vocab) + 1)
+
+    def score_layer(self) -> tuple[nn.Linear, int]:
+        """The layer that scores the classes, and the class of ``vocab[0]``."""
+        return self.head, 0
+
+    def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
+        """Encode words as rows of start mark, classes and end marks; see the base class."""
+        return encode_with_marks(gts, self.vocab, self.max_length - 2)
+
+    @staticmethod
+    def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy over each word and its end mark.
+
+        Args:
+            model_output: (N, T, C) scores.
+            gt: (N, width) int64, the classes after a start mark.
+            seq_len: (N,) int64, the length of each word.
+
+        Returns:
+            The loss, a scalar.
+        """
+        steps = min(model_output.shape[1], gt.shape[1] - 1)
+        return masked_cross_entropy(model_output[:, :steps], gt[:, 1 : steps + 1], (seq_len + 1).clamp(max=steps))
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        target: Sequence[str] | None = None,
+        return_model_output: bool = False,
+        return_preds: bool = False,
+    ) -> dict[str, Any]:
+        """Read words.
+
+        Args:
+            x: (N, 3, H, W) images, normalized with ``cfg``'s mean and std.
+            target: the word of each image, for the loss; needed in training mode.
+            return_model_output: also return the scores.
+            return_preds: also return the words when there is a target.
+
+        Returns:
+            ``preds``: N pairs of word and confidence; ``out_map``: (N, T, classes) scores; ``loss``: a scalar.
+
+        Raises:
+            InvalidArgumentError: the patches do not fill the images, or ``target`` does not fit.
+        """
+        self._check_target(target, x)
+        features = self.feat_extractor(x)["features"]
+        # The class token comes first and is not read.
+        logits = self.head(features[:, 1 : self.max_length])
+        loss = None
+        if target is not None and not self.exportable:
+            encoded, lengths = self.build_target(target)
+            classes = torch.from_numpy(encoded).long().to(x.device)
+            loss = self.compute_loss(logits, classes, torch.tensor(lengths, device=x.device))
+        return self._results(logits, loss, return_model_output, return_preds)
+
+
+def _vitstr(
+    arch: str, pretrained: bool, backbone: Callable[..., VisionTransformer], units: int, kwargs: dict[str, Any]
+) -> ViTSTR:
+    cfg, backbone_arguments = take_backbone_arguments(default_cfgs[arch], kwargs)
+    features = PatchFeatures(backbone(False, **backbone_arguments))
+    model = ViTSTR(features, embedding_units=units, cfg=cfg, **kwargs)
+    if pretrained:
+        load_weights(model, arch, ignore_keys=() if cfg["vocab"] == default_cfgs[arch]["vocab"] else _HEAD)
+    return model
+
+
+def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
+    """ViTSTR on the small vision transformer.
+
+    Args:
+        pretrained: fill it with docTR's weights, if their file is on this machine. With another vocabulary the last
+            layer stays as it is.
+        **kwargs: of :class:`ViTSTR`; ``patch_size`` is that of the backbone, 4 by 8 pixels.
+
+    Returns:
+        The network.
+
+    Raises:
+        WeightsNotFoundError: the weights are asked for and not there; the message says where to put them.
+    """
+    return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
+
+
+def vitstr_base(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
+    """ViTSTR on the base vision transformer; arguments as :func:`vitstr_small`."""
+    return _vitstr("vitstr_base", pretrained, vit_b, 768, kwargs)

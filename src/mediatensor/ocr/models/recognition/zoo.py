@@ -1,0 +1,79 @@
+"""Recognition predictors by the name of their architecture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ....errors import InvalidArgumentError
+from .._registry import list_models
+from ..preprocessor import PreProcessor, positive
+from .predictor import RecognitionPredictor
+
+__all__ = ["ARCHS", "recognition_predictor"]
+
+ARCHS: list[str] = list_models("reco_*")
+"""The architectures that :func:`recognition_predictor` knows."""
+
+
+def recognition_predictor(
+    arch: str | nn.Module = "ppocr_v6_small_reco",
+    pretrained: bool = False,
+    symmetric_pad: bool = False,
+    batch_size: int = 128,
+    **kwargs: Any,
+) -> RecognitionPredictor:
+    """A predictor that reads crops.
+
+    Args:
+        arch: A name of :data:`ARCHS`, or a model. The default reads whole lines of any width; docTR's read words.
+        pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
+        symmetric_pad: Pad on all sides; else on the right and below. Without meaning for the default architecture.
+        batch_size: Crops that go through the network together, at most.
+        **kwargs: ``mean``, ``std``, ``split_wide_crops``, ``pretrained_backbone``, and ``vocab`` for a name.
+
+    Returns:
+        The predictor.
+
+    Raises:
+        InvalidArgumentError: The architecture is unknown.
+        WeightsNotFoundError: There are no weights for it on this machine.
+
+    Example:
+        >>> predictor = recognition_predictor("crnn_mobilenet_v3_small")
+        >>> len(predictor([np.zeros((32, 100, 3), np.uint8)] * 3))
+        3
+    """
+    split_wide_crops = kwargs.pop("split_wide_crops", True)
+    mean, std = kwargs.pop("mean", None), kwargs.pop("std", None)
+    model = _model(arch, pretrained, kwargs)
+    cfg = model.cfg
+    if getattr(getattr(model, "_orig_mod", model), "text_unit", "word") == "line":
+        return RecognitionPredictor(None, model, split_wide_crops, positive("batch_size", batch_size))
+    pre_processor = PreProcessor(
+        cfg["input_shape"][1:],
+        batch_size,
+        cfg["mean"] if mean is None else mean,
+        cfg["std"] if std is None else std,
+        preserve_aspect_ratio=True,
+        symmetric_pad=symmetric_pad,
+    )
+    return RecognitionPredictor(pre_processor, model, split_wide_crops)
+
+
+def _model(arch: str | nn.Module, pretrained: bool, kwargs: dict[str, Any]) -> Any:
+    if isinstance(arch, nn.Module):
+        plain = getattr(arch, "_orig_mod", arch)
+        if not hasattr(plain, "vocab"):
+            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no recognition model.")
+        if kwargs:
+            raise InvalidArgumentError(f"{', '.join(sorted(kwargs))}: the model is made already.")
+        return arch
+    if arch not in ARCHS:
+        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
+    from .. import recognition
+
+    if arch.startswith("ppocr"):
+        kwargs.pop("pretrained_backbone", None)
+    return getattr(recognition, arch)(pretrained=pretrained, **kwargs)

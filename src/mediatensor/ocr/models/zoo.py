@@ -1,0 +1,238 @@
+"""Predictors of text and of key information, by the names of their architectures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ...errors import InvalidArgumentError
+from .classification.ppocr import LineOrientationClassifier, ppocr_mobile_v2_line_orientation
+from .detection.zoo import detection_predictor
+from .kie_predictor import KIEPredictor
+from .predictor import OCRPredictor
+from .recognition.zoo import recognition_predictor
+
+__all__ = ["kie_predictor", "ocr_predictor"]
+
+
+def ocr_predictor(
+    det_arch: str | nn.Module = "ppocr_v6_small_det",
+    reco_arch: str | nn.Module = "ppocr_v6_small_reco",
+    pretrained: bool = False,
+    pretrained_backbone: bool = False,
+    assume_straight_pages: bool = True,
+    preserve_aspect_ratio: bool = True,
+    symmetric_pad: bool = True,
+    export_as_straight_boxes: bool = False,
+    detect_orientation: bool = False,
+    straighten_pages: bool = False,
+    detect_language: bool = False,
+    detect_layout: bool = False,
+    layout_arch: str | None = None,
+    ignore_regions: Any = None,
+    detect_tables: bool = False,
+    **kwargs: Any,
+) -> OCRPredictor:
+    """A predictor that reads the text of pages.
+
+    Args:
+        det_arch: The detector: a name of ``list_models("det_*")``, or a model.
+        reco_arch: The recogniser: a name of ``list_models("reco_*")``, or a model.
+        pretrained: Load the weights, from this machine: those of the default come with ``mediatensor[ocr]``.
+        pretrained_backbone: Load those of the backbones, where ``pretrained`` is false.
+        assume_straight_pages: Pages are upright and text goes from left to right: boxes are straight. Else they are
+            quads in the direction of reading, and pages may be turned in any way.
+        preserve_aspect_ratio: Scale both sides of a page alike for the detector.
+        symmetric_pad: Pad on all sides, where the detector needs padding.
+        export_as_straight_boxes: Give straight boxes in the document even of rotated text.
+        detect_orientation: Report in ``page.orientation`` by how many degrees each page is turned, clockwise.
+        straighten_pages: Turn pages upright first. Boxes are relative to the upright page.
+        detect_language: Report the language in ``page.language``; needs ``langdetect``.
+        detect_layout: Not available.
+        layout_arch: Not available.
+        ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, that are not read on any page.
+        detect_tables: Not available.
+        **kwargs: ``det_bs`` (2) and ``reco_bs`` (128), batch sizes; ``vocab``, the characters that may be read, for a
+            recogniser that is given by name; ``preserve_original_coords``, boxes relative to the page as it came even
+            where it was straightened; ``disable_page_orientation`` and ``disable_crop_orientation``;
+            ``min_confidence`` (0.5) and ``on_error`` of :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
+            ``resolve_lines``, ``resolve_blocks``, ``paragraph_break``, ``line_break`` and ``keep_reading_order`` of
+            :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
+
+    Returns:
+        The predictor, a module: ``predictor.to("cuda")`` moves it. One serves any number of threads.
+
+    Raises:
+        InvalidArgumentError: An architecture is unknown, or something is asked for that is not available.
+        WeightsNotFoundError: There are no weights on this machine; the message says what to install.
+
+    Example:
+        >>> import numpy as np
+        >>> page = np.full((200, 400, 3), 255, np.uint8)
+        >>> ocr_predictor(pretrained=True)([page]).render()
+        ''
+    """
+    _refuse_layout(detect_layout, layout_arch, detect_tables)
+    options = dict(kwargs)
+    parts = _parts(
+        det_arch,
+        reco_arch,
+        pretrained,
+        pretrained_backbone,
+        assume_straight_pages,
+        preserve_aspect_ratio,
+        symmetric_pad,
+        needs_turns=not assume_straight_pages or detect_orientation or straighten_pages,
+        options=options,
+    )
+    return OCRPredictor(
+        *parts,
+        assume_straight_pages=assume_straight_pages,
+        straighten_pages=straighten_pages,
+        detect_orientation=detect_orientation,
+        detect_language=detect_language,
+        ignore_regions=ignore_regions,
+        export_as_straight_boxes=export_as_straight_boxes,
+        **_known(OCRPredictor, options),
+    )
+
+
+def kie_predictor(
+    det_arch: str | nn.Module = "ppocr_v6_small_det",
+    reco_arch: str | nn.Module = "ppocr_v6_small_reco",
+    pretrained: bool = False,
+    pretrained_backbone: bool = False,
+    assume_straight_pages: bool = True,
+    preserve_aspect_ratio: bool = True,
+    symmetric_pad: bool = True,
+    export_as_straight_boxes: bool = False,
+    detect_orientation: bool = False,
+    straighten_pages: bool = False,
+    detect_language: bool = False,
+    detect_layout: bool = False,
+    layout_arch: str | None = None,
+    ignore_regions: Any = None,
+    **kwargs: Any,
+) -> KIEPredictor:
+    """A predictor that reads text by class; the classes are those of the detector, one for the default.
+
+    Args:
+        det_arch: See :func:`ocr_predictor`, as all arguments.
+        reco_arch: The recogniser.
+        pretrained: Load the weights, from this machine.
+        pretrained_backbone: Load those of the backbones.
+        assume_straight_pages: Pages are upright.
+        preserve_aspect_ratio: Scale both sides of a page alike.
+        symmetric_pad: Pad on all sides.
+        export_as_straight_boxes: Give straight boxes even of rotated text.
+        detect_orientation: Report by how much each page is turned.
+        straighten_pages: Turn pages upright first.
+        detect_language: Report the language.
+        detect_layout: Not available.
+        layout_arch: Not available.
+        ignore_regions: Boxes that are not read.
+        **kwargs: Further ones.
+
+    Returns:
+        The predictor.
+
+    Raises:
+        InvalidArgumentError: An architecture is unknown, or something is asked for that is not available.
+        WeightsNotFoundError: There are no weights on this machine.
+
+    Example:
+        >>> import numpy as np
+        >>> document = kie_predictor(pretrained=True)([np.full((200, 400, 3), 255, np.uint8)])
+        >>> document.pages[0].predictions
+        {'words': []}
+    """
+    _refuse_layout(detect_layout, layout_arch, False)
+    options = dict(kwargs)
+    parts = _parts(
+        det_arch,
+        reco_arch,
+        pretrained,
+        pretrained_backbone,
+        assume_straight_pages,
+        preserve_aspect_ratio,
+        symmetric_pad,
+        needs_turns=not assume_straight_pages or detect_orientation or straighten_pages,
+        options=options,
+    )
+    return KIEPredictor(
+        *parts,
+        assume_straight_pages=assume_straight_pages,
+        straighten_pages=straighten_pages,
+        detect_orientation=detect_orientation,
+        detect_language=detect_language,
+        ignore_regions=ignore_regions,
+        export_as_straight_boxes=export_as_straight_boxes,
+        **_known(KIEPredictor, options),
+    )
+
+
+def _refuse_layout(detect_layout: bool, layout_arch: str | None, detect_tables: bool) -> None:
+    for name, value in (
+        ("detect_layout", detect_layout),
+        ("layout_arch", layout_arch),
+        ("detect_tables", detect_tables),
+    ):
+        if value:
+            raise InvalidArgumentError(
+                f"{name}={value!r}: models of layout and tables are not available; leave it out."
+            )
+
+
+def _parts(
+    det_arch: str | nn.Module,
+    reco_arch: str | nn.Module,
+    pretrained: bool,
+    pretrained_backbone: bool,
+    assume_straight_pages: bool,
+    preserve_aspect_ratio: bool,
+    symmetric_pad: bool,
+    *,
+    needs_turns: bool,
+    options: dict[str, Any],
+) -> tuple[Any, Any, LineOrientationClassifier | None]:
+    """Detector, recogniser and line classifier; takes from ``options`` what is for them."""
+    sides = {name: options.pop(name) for name in ("shorter_side", "longer_side") if name in options}
+    detector = detection_predictor(
+        det_arch,
+        pretrained=pretrained,
+        assume_straight_pages=assume_straight_pages,
+        preserve_aspect_ratio=preserve_aspect_ratio,
+        symmetric_pad=symmetric_pad,
+        batch_size=options.pop("det_bs", 2),
+        pretrained_backbone=pretrained_backbone,
+        **sides,
+    )
+    vocab = {"vocab": options.pop("vocab")} if "vocab" in options else {}
+    backbone = {"pretrained_backbone": pretrained_backbone} if isinstance(reco_arch, str) else {}
+    recogniser = recognition_predictor(
+        reco_arch, pretrained=pretrained, batch_size=options.pop("reco_bs", 128), **backbone, **vocab
+    )
+    # docTR's orientation models are always pretrained; so is this one, which costs 0.6 MB.
+    classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None
+    return detector, recogniser, classifier
+
+
+def _known(predictor: type, options: dict[str, Any]) -> dict[str, Any]:
+    """The rest of the arguments, if the predictor has all of them."""
+    known = {
+        "preserve_original_coords",
+        "disable_page_orientation",
+        "disable_crop_orientation",
+        "min_confidence",
+        "on_error",
+        "resolve_lines",
+        "resolve_blocks",
+        "paragraph_break",
+        "line_break",
+        "keep_reading_order",
+    }
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise InvalidArgumentError(f"{predictor.__name__} has no arguments {', '.join(unknown)}.")
+    return options

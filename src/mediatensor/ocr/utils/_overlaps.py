@@ -1,0 +1,196 @@
+"""How much boxes overlap: intersection over union, for all pairs or only for those that touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError
+
+__all__ = ["Overlaps", "box_iou", "overlaps", "polygon_iou"]
+
+# Comparisons of one box with another made at a time: their intermediate results fit in the cache.
+_CHUNK = 1 << 20
+# Pairs of polygons clipped at a time: a pair takes about a kilobyte.
+_POLYGON_CHUNK = 1 << 14
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class Overlaps(NamedTuple):
+    """The pairs of boxes that overlap.
+
+    Attributes:
+        first: Index of the box in the first set, (P,).
+        second: Index of the box in the second set, (P,).
+        iou: Their intersection over union, (P,), in (0, 1].
+    """
+
+    first: Indices
+    second: Indices
+    iou: Floats
+
+
+def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
+    """Intersection over union of all pairs of straight boxes.
+
+    Args:
+        boxes_1: (N, 4) as (xmin, ymin, xmax, ymax).
+        boxes_2: (M, 4).
+
+    Returns:
+        (N, M) float32, float64 if the boxes are; 0 where both boxes have no area.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape.
+
+    >>> box_iou(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 1.0], [5.0, 5.0, 6.0, 6.0]])).tolist()
+    [[0.5, 0.0]]
+    """
+    matrix = np.zeros((len(boxes_1), len(boxes_2)), dtype=np.result_type(boxes_1.dtype, boxes_2.dtype, np.float32))
+    return _fill(matrix, overlaps(boxes_1, boxes_2))
+
+
+def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.float32]:
+    """Intersection over union of all pairs of polygons, exact for any that do not cross themselves.
+
+    Args:
+        polys_1: (N, 4, 2), or any other number of corners, in either direction of turn.
+        polys_2: (M, 4, 2), likewise.
+
+    Returns:
+        (N, M) float32; 0 where both polygons have no area.
+
+    Raises:
+        InvalidArgumentError: if the polygons have another shape.
+
+    >>> square = np.array([[[0, 0], [2, 0], [2, 2], [0, 2]]])
+    >>> polygon_iou(square, square[:, ::-1] + [1, 0]).round(3).tolist()
+    [[0.3330000042915344]]
+    """
+    matrix: NDArray[np.float32] = np.zeros((len(polys_1), len(polys_2)), dtype=np.float32)
+    return _fill(matrix, overlaps(polys_1, polys_2, use_polygons=True))
+
+
+def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
+    matrix[pairs.first, pairs.second] = pairs.iou
+    return matrix
+
+
+def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
+    """The pairs of boxes that share some area.
+
+    Args:
+        boxes_1: Straight boxes (N, 4), or with `use_polygons` polygons (N, K, 2).
+        boxes_2: Boxes of the same kind.
+        use_polygons: Which kind.
+
+    Returns:
+        The pairs, in the order of the first set.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape.
+    """
+    for boxes in (boxes_1, boxes_2):
+        right = (
+            boxes.ndim == 3 and boxes.shape[1] > 2 and boxes.shape[2] == 2
+            if use_polygons
+            else (boxes.ndim == 2 and boxes.shape[1] == 4)
+        )
+        if len(boxes) and not right:
+            raise InvalidArgumentError(
+                f"boxes must be {'polygons (N, 4, 2)' if use_polygons else '(N, 4)'}, got shape {boxes.shape}"
+            )
+    nothing = np.zeros(0, dtype=np.intp)
+    if len(boxes_1) == 0 or len(boxes_2) == 0:
+        return Overlaps(nothing, nothing, np.zeros(0))
+    ones, others = boxes_1.astype(np.float64), boxes_2.astype(np.float64)
+    extents = (ones, others) if not use_polygons else (_extents(ones), _extents(others))
+    first, second = _touching(*extents)
+    if use_polygons:
+        shared = np.concatenate([np.zeros(0), *_shared_areas(ones, others, first, second)])
+        areas = np.abs(_signed_areas(ones))[first] + np.abs(_signed_areas(others))[second]
+    else:
+        low = np.maximum(ones[first, :2], others[second, :2])
+        high = np.minimum(ones[first, 2:], others[second, 2:])
+        shared = (high - low).prod(axis=1)
+        areas = (ones[:, 2:] - ones[:, :2]).prod(axis=1)[first] + (others[:, 2:] - others[:, :2]).prod(axis=1)[second]
+    union = areas - shared
+    iou = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0).clip(0, 1)
+    kept = iou > 0
+    return Overlaps(first[kept], second[kept], iou[kept])
+
+
+def _extents(polygons: Floats) -> Floats:
+    return np.concatenate([polygons.min(axis=1), polygons.max(axis=1)], axis=1)
+
+
+def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
+    """Pairs of straight boxes that share some area, in chunks of rows: no matrix of all pairs is kept."""
+    step = max(_CHUNK // len(others), 1)
+    left, top, right, bottom = others.T
+    firsts, seconds = [], []
+    for start in range(0, len(ones), step):
+        rows = ones[start : start + step, :, None]
+        meet = (rows[:, 0] < right) & (rows[:, 2] > left) & (rows[:, 1] < bottom) & (rows[:, 3] > top)
+        first, second = np.nonzero(meet)
+        firsts.append(first + start)
+        seconds.append(second)
+    return np.concatenate(firsts), np.concatenate(seconds)
+
+
+def _signed_areas(polygons: Floats) -> Floats:
+    """Areas by the shoelace formula, of either sign, from corners (..., K, 2)."""
+    corners = polygons - polygons[..., :1, :]
+    x, y = corners[..., 0], corners[..., 1]
+    area: Floats = (x * np.roll(y, -1, axis=-1) - y * np.roll(x, -1, axis=-1)).sum(axis=-1) / 2
+    return area
+
+
+def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices) -> Iterator[Floats]:
+    """Areas of intersection of pairs of polygons, chunk by chunk.
+
+    The second polygon is a sum of signed triangles (a fan), so that it need not be convex; the first is clipped by
+    each of them.
+    """
+    for start in range(0, len(first), _POLYGON_CHUNK):
+        subject = ones[first[start : start + _POLYGON_CHUNK]]
+        window = others[second[start : start + _POLYGON_CHUNK]]
+        # Near the origin, so that nothing is lost where the coordinates are large.
+        origin = subject[:, :1].copy()
+        subject, window = subject - origin, window - origin
+        total = np.zeros(len(subject))
+        for corner in range(1, window.shape[1] - 1):
+            triangles = window[:, [0, corner, corner + 1]]
+            signs = np.sign(_signed_areas(triangles))
+            triangles = np.where(signs[:, None, None] < 0, triangles[:, ::-1], triangles)
+            path = subject
+            for edge in range(3):
+                path = _clip(path, triangles[:, edge], triangles[:, (edge + 1) % 3])
+            total += signs * _signed_areas(path)
+        yield np.abs(total)
+
+
+def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
+    """Clip closed paths (P, V, 2) to the left of the line from `start` to `end`, both (P, 2).
+
+    Sutherland and Hodgman ("Reentrant polygon clipping", 1974), but for one thing: a corner outside is not left out,
+    it moves to the nearest point of the line. What a path does on the line adds no area, and so every path has the
+    same number of corners, (P, 2 V, 2).
+    """
+    direction = (end - start)[:, None]
+    normal = np.stack([-direction[..., 1], direction[..., 0]], axis=-1)
+    length = (direction**2).sum(axis=-1)
+    distance = ((path - start[:, None]) * normal).sum(axis=-1)
+    # A triangle without area counts for nothing, whatever comes out here.
+    scaled = distance / np.where(length > 0, length, 1.0)
+    inside = np.where(distance[..., None] >= 0, path, path - scaled[..., None] * normal)
+    after, distance_after = np.roll(path, -1, axis=1), np.roll(distance, -1, axis=1)
+    crosses = distance * distance_after < 0
+    share = distance / np.where(crosses, distance - distance_after, 1.0)
+    crossing = np.where(crosses[..., None], path + share[..., None] * (after - path), inside)
+    return np.stack([inside, crossing], axis=2).reshape(len(path), -1, 2)

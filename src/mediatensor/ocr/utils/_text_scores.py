@@ -1,0 +1,216 @@
+"""Scores of read text against the true text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+
+from ...errors import InvalidArgumentError, MissingDependencyError
+
+__all__ = ["MATCHES", "CharacterErrorRate", "TextMatch", "WordErrorRate", "edit_distance", "string_match"]
+
+# In the order of `string_match`.
+MATCHES = ("raw", "caseless", "anyascii", "unicase")
+
+
+def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
+    """Compare two strings with four degrees of tolerance.
+
+    Args:
+        word1: A string.
+        word2: Another one.
+
+    Returns:
+        Whether they are equal as they are; in lower case; in ASCII ("é" is "e", "€" is "EUR"); in lower-case ASCII.
+
+    Raises:
+        MissingDependencyError: if they differ, one is not ASCII, and anyascii is not installed.
+
+    >>> string_match("Total", "TOTAL")
+    (False, True, False, True)
+    """
+    if word1 == word2:
+        return True, True, True, True
+    plain1, plain2 = _to_ascii(word1), _to_ascii(word2)
+    return False, word1.lower() == word2.lower(), plain1 == plain2, plain1.lower() == plain2.lower()
+
+
+def _to_ascii(text: str) -> str:
+    if text.isascii():
+        return text
+    try:
+        from anyascii import anyascii
+    except ImportError:
+        raise MissingDependencyError(
+            f'Comparing {text!r} in ASCII needs anyascii: pip install "mediatensor[ocr]".'
+        ) from None
+    plain: str = anyascii(text)
+    return plain
+
+
+def _check_pairs(gt: Sequence[str], pred: Sequence[str]) -> None:
+    for name, texts in (("gt", gt), ("pred", pred)):
+        if isinstance(texts, str):
+            raise InvalidArgumentError(f"{name} must be a list of strings, got the string {texts[:20]!r}: [{name}]?")
+    if len(gt) != len(pred):
+        raise InvalidArgumentError(f"gt and pred must be of one length, got {len(gt)} and {len(pred)} strings")
+
+
+class TextMatch:
+    """The share of words that are read exactly.
+
+    >>> metric = TextMatch()
+    >>> metric.update(["Hello", "world"], ["hello", "world"])
+    >>> metric.summary()
+    {'raw': 0.5, 'caseless': 1.0, 'anyascii': 0.5, 'unicase': 1.0}
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def update(self, gt: Sequence[str], pred: Sequence[str]) -> None:
+        """Count more words.
+
+        Args:
+            gt: True words.
+            pred: What was read for each.
+
+        Raises:
+            InvalidArgumentError: if the lengths differ, or one is a string.
+            MissingDependencyError: as `string_match`.
+        """
+        _check_pairs(gt, pred)
+        for true, read in zip(gt, pred, strict=True):
+            raw, caseless, anyascii, unicase = string_match(true, read)
+            self.raw += raw
+            self.caseless += caseless
+            self.anyascii += anyascii
+            self.unicase += unicase
+        self.total += len(gt)
+
+    def summary(self) -> dict[str, float]:
+        """The shares of words that match, in [0, 1].
+
+        Returns:
+            Under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``; see `string_match`.
+
+        Raises:
+            InvalidArgumentError: if no word was counted.
+        """
+        if self.total == 0:
+            raise InvalidArgumentError("TextMatch has no words to summarise: call update() with at least one")
+        return {
+            "raw": self.raw / self.total,
+            "caseless": self.caseless / self.total,
+            "anyascii": self.anyascii / self.total,
+            "unicase": self.unicase / self.total,
+        }
+
+    def reset(self) -> None:
+        """Forget all words."""
+        self.raw = 0
+        self.caseless = 0
+        self.anyascii = 0
+        self.unicase = 0
+        self.total = 0
+
+
+def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """The least number of insertions, deletions and replacements between two sequences (Levenshtein).
+
+    Rows of the table are bits of Python integers (Myers, "A fast bit-vector algorithm for approximate string
+    matching", 1999; Hyyrö, "Explaining and extending the bit-parallel approximate string matching algorithm of
+    Myers", 2001), so that the text of a page takes milliseconds.
+
+    Args:
+        one: A string, or a list of words.
+        other: Another one.
+
+    >>> edit_distance("kitten", "sitting")
+    3
+    """
+    wide, short = (one, other) if len(one) >= len(other) else (other, one)
+    if not short:
+        return len(wide)
+    places: defaultdict[Hashable, int] = defaultdict(int)
+    for index, item in enumerate(wide):
+        places[item] |= 1 << index
+    everywhere, last = (1 << len(wide)) - 1, 1 << (len(wide) - 1)
+    # Where the table grows, or falls, by one from a row to the next.
+    grows, falls, distance = everywhere, 0, len(wide)
+    for item in short:
+        equal = places.get(item, 0)
+        steady = equal | falls
+        across = (((equal & grows) + grows) ^ grows) | equal
+        right_grows, right_falls = falls | (everywhere & ~(across | grows)), grows & across
+        distance += bool(right_grows & last) - bool(right_falls & last)
+        right_grows, right_falls = (right_grows << 1) | 1, right_falls << 1
+        grows = (right_falls | ~(steady | right_grows)) & everywhere
+        falls = right_grows & steady
+    return distance
+
+
+class _ErrorRate:
+    """Edits over the length of the true text, summed over all texts."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def _units(self, text: str) -> Sequence[str]:
+        raise NotImplementedError
+
+    def update(self, gt: Sequence[str], pred: Sequence[str]) -> None:
+        """Count more texts: words, lines or pages.
+
+        Args:
+            gt: True texts.
+            pred: What was read for each.
+
+        Raises:
+            InvalidArgumentError: if the lengths differ, or one is a string.
+        """
+        _check_pairs(gt, pred)
+        for true, read in zip(gt, pred, strict=True):
+            units = self._units(true)
+            self.edits += edit_distance(units, self._units(read))
+            self.total += len(units)
+
+    def summary(self) -> float | None:
+        """The error rate: 0 is perfect, more than 1 is possible; ``None`` if there was no true text."""
+        return self.edits / self.total if self.total else None
+
+    def reset(self) -> None:
+        """Forget all texts."""
+        self.edits = 0
+        self.total = 0
+
+
+class CharacterErrorRate(_ErrorRate):
+    """Insertions, deletions and replacements of characters, per character of the true text (CER).
+
+    A character is a Unicode code point, spaces included; texts are compared as they are. Errors and characters are
+    summed over all texts before they are divided, so that long texts count for more.
+
+    >>> metric = CharacterErrorRate()
+    >>> metric.update(["TOTAL 12.50", "CASH"], ["T0TAL 12.50", "CASH"])
+    >>> metric.summary() == 1 / 15
+    True
+    """
+
+    def _units(self, text: str) -> Sequence[str]:
+        return text
+
+
+class WordErrorRate(_ErrorRate):
+    """Insertions, deletions and replacements of words, per word of the true text (WER).
+
+    Words are what white space separates.
+
+    >>> metric = WordErrorRate()
+    >>> metric.update(["the quick brown fox"], ["the quick fox"])
+    >>> metric.summary()
+    0.25
+    """
+
+    def _units(self, text: str) -> Sequence[str]:
+        return text.split()

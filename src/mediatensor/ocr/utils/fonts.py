@@ -1,0 +1,40 @@
+"""The fonts that text is drawn with."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from PIL import ImageFont
+
+from ...errors import InvalidArgumentError
+
+__all__ = ["Font", "get_font"]
+
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
+@lru_cache(maxsize=512)
+def get_font(font_family: str | None = None, font_size: int = 13) -> Font:
+    """A font to draw with.
+
+    Args:
+        font_family: Path of a font file, or the name of an installed one ("DejaVuSans.ttf"). ``None`` takes the font
+            that comes with Pillow, the same on every machine: Latin letters only.
+        font_size: Pixels per em, at least 1.
+
+    Returns:
+        The Pillow font.
+
+    Raises:
+        InvalidArgumentError: if there is no such font, or the size is not positive.
+    """
+    if font_size < 1:
+        raise InvalidArgumentError(f"font_size must be at least 1, got {font_size}")
+    if font_family is None:
+        return ImageFont.load_default(size=font_size)
+    try:
+        return ImageFont.truetype(font_family, font_size)
+    except OSError:
+        raise InvalidArgumentError(
+            f"no font {font_family!r}: font_family must be the path of a font file or the name of an installed one"
+        ) from None

@@ -1,0 +1,318 @@
+"""Boxes, polygons and pages: conversions, rotations and crops, with docTR's names and conventions.
+
+A straight box is ``((xmin, ymin), (xmax, ymax))`` or a row of an array (N, 4); a rotated one is four points, in an
+array (N, 4, 2). Coordinates are (x, y), y points down. Relative coordinates lie in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError
+from ._page_images import (
+    compute_expanded_shape,
+    extract_crops,
+    extract_rcrops,
+    remove_image_padding,
+    rotate_image,
+    straighten_page,
+)
+from ._rectangles import MinAreaRect, min_area_rect
+
+__all__ = [
+    "BoundingBox",
+    "MinAreaRect",
+    "Point2D",
+    "Polygon4P",
+    "bbox_to_polygon",
+    "boxes_to_polygons",
+    "compute_expanded_shape",
+    "convert_to_relative_coords",
+    "detach_scores",
+    "estimate_page_angle",
+    "extract_crops",
+    "extract_rcrops",
+    "min_area_rect",
+    "order_points",
+    "polygon_to_bbox",
+    "remap_boxes",
+    "remove_image_padding",
+    "resolve_enclosing_bbox",
+    "resolve_enclosing_rbbox",
+    "rotate_abs_geoms",
+    "rotate_abs_points",
+    "rotate_boxes",
+    "rotate_image",
+    "straighten_page",
+]
+
+Point2D: TypeAlias = tuple[float, float]
+BoundingBox: TypeAlias = tuple[Point2D, Point2D]
+Polygon4P: TypeAlias = tuple[Point2D, Point2D, Point2D, Point2D]
+Array: TypeAlias = NDArray[Any]
+
+
+def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
+    """The corners of a straight box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
+
+    `order_points` brings them into the order of a rotated geometry.
+
+    >>> bbox_to_polygon(((0.1, 0.2), (0.5, 0.4)))
+    ((0.1, 0.2), (0.5, 0.2), (0.1, 0.4), (0.5, 0.4))
+    """
+    (left, top), (right, bottom) = bbox
+    return (left, top), (right, top), (left, bottom), (right, bottom)
+
+
+def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
+    """The straight box around a polygon of any number of points.
+
+    >>> polygon_to_bbox(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5)))
+    ((0.1, 0.1), (0.5, 0.5))
+    """
+    columns, rows = zip(*polygon, strict=True)
+    return (min(columns), min(rows)), (max(columns), max(rows))
+
+
+def boxes_to_polygons(boxes: Array) -> Array:
+    """The corners of straight boxes (N, 4), clockwise from the top left: (N, 4, 2) of the same dtype."""
+    return np.stack([boxes[:, [0, 1]], boxes[:, [2, 1]], boxes[:, [2, 3]], boxes[:, [0, 3]]], axis=1)
+
+
+def order_points(pts: Array) -> Array:
+    """Bring corners into the order top left, top right, bottom right, bottom left.
+
+    The first is the one with the least x + y, the others follow clockwise.
+
+    Args:
+        pts: A quadrangle (4, 2), a straight box (4,), or many quadrangles (N, 4, 2).
+
+    Returns:
+        The points of one quadrangle (4, 2), or of many (N, 4, 2), of the input's dtype.
+
+    Raises:
+        InvalidArgumentError: if the shape is another.
+
+    >>> order_points(np.array([[4, 3], [1, 1], [1, 3], [4, 1]])).tolist()
+    [[1, 1], [4, 1], [4, 3], [1, 3]]
+    """
+    points = np.asarray(pts)
+    if points.shape == (4,):
+        corners: Array = boxes_to_polygons(points[None])[0]
+        return corners
+    if points.shape[-2:] != (4, 2) or points.ndim > 3:
+        raise InvalidArgumentError(f"points must be of shape (4,), (4, 2) or (N, 4, 2), got {points.shape}")
+    quads = points.reshape(-1, 4, 2)
+    offsets = quads - quads.mean(axis=1, keepdims=True)
+    # y points down, so growing angles run clockwise.
+    turn = np.argsort(np.arctan2(offsets[..., 1], offsets[..., 0]), axis=1, kind="stable")
+    quads = np.take_along_axis(quads, turn[..., None], axis=1)
+    first = np.argmin(quads.sum(axis=2), axis=1)
+    order = (first[:, None] + np.arange(4)) % 4
+    return np.take_along_axis(quads, order[..., None], axis=1).reshape(points.shape)
+
+
+def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Separate the scores from the boxes of a detector, page by page.
+
+    Args:
+        boxes: For each page, straight boxes (N, 5), the score last, or rotated ones (N, 5, 2), the fifth point being
+            (0, score).
+
+    Returns:
+        For each page the boxes, (N, 4) or (N, 4, 2), and for each page the scores, (N,).
+
+    >>> locations, scores = detach_scores([np.array([[0.1, 0.1, 0.2, 0.2, 0.9]])])
+    >>> locations[0].shape, scores[0].tolist()
+    ((1, 4), [0.9])
+    """
+    locations = [page[:, :-1] for page in boxes]
+    scores = [page[:, -1] if page.ndim == 2 else page[:, -1, -1] for page in boxes]
+    return locations, scores
+
+
+def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox | Array:
+    """The straight box around straight boxes.
+
+    Args:
+        bboxes: At least one box: an array (N, 4), or a sequence of ``((xmin, ymin), (xmax, ymax))``.
+
+    Returns:
+        An array (4,) for an array, else a box.
+
+    >>> resolve_enclosing_bbox([((0.1, 0.1), (0.2, 0.2)), ((0.15, 0.0), (0.3, 0.1))])
+    ((0.1, 0.0), (0.3, 0.2))
+    """
+    if isinstance(bboxes, np.ndarray):
+        return np.concatenate([bboxes[:, :2].min(axis=0), bboxes[:, 2:].max(axis=0)])
+    return polygon_to_bbox([point for box in bboxes for point in box])
+
+
+def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int = 1024) -> NDArray[np.float64]:
+    """The smallest rectangle at any angle around rotated boxes.
+
+    Relative coordinates are taken for those of a square page, as docTR does.
+
+    Args:
+        rbboxes: Rotated boxes, each (4, 2).
+        intermed_size: Side of the square that docTR computes in. The result does not depend on it here.
+
+    Returns:
+        The corners (4, 2), ordered as by `order_points`.
+
+    Raises:
+        InvalidArgumentError: if there is no box, or `intermed_size` is not positive.
+        MissingDependencyError: if SciPy is not installed.
+
+    >>> resolve_enclosing_rbbox([np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) / 2]).tolist()
+    [[0.0, 0.0], [0.5, 0.0], [0.5, 0.5], [0.0, 0.5]]
+    """
+    if len(rbboxes) == 0 or intermed_size <= 0:
+        raise InvalidArgumentError(
+            f"needs at least one box and a positive intermed_size, got {len(rbboxes)} boxes and {intermed_size}"
+        )
+    corners = min_area_rect(np.concatenate(list(rbboxes), axis=0)).corners()
+    return order_points(corners)
+
+
+def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
+    """Turn points about the origin, counter-clockwise where y points up.
+
+    Args:
+        points: Coordinates (N, 2).
+        angle: Degrees.
+
+    Returns:
+        The turned points (N, 2), floats of at least the input's precision.
+    """
+    radians = np.deg2rad(angle)
+    cosine, sine = np.cos(radians), np.sin(radians)
+    turned: Array = points @ np.array([[cosine, sine], [-sine, cosine]])
+    return turned.astype(np.result_type(points.dtype, np.float32))
+
+
+def rotate_abs_geoms(
+    geoms: Array, angle: float, img_shape: tuple[int, int], expand: bool = True
+) -> NDArray[np.float32]:
+    """Turn boxes in pixels about the middle of their image.
+
+    Args:
+        geoms: Boxes in pixels, (N, 4) or (N, 4, 2).
+        angle: Degrees, counter-clockwise on screen.
+        img_shape: Height and width of the image.
+        expand: Whether the image grows so that nothing of it is lost, as by ``rotate_image(expand=True)``.
+
+    Returns:
+        Polygons (N, 4, 2) float32, in pixels of the turned image, clipped to it.
+    """
+    polygons = (boxes_to_polygons(geoms) if geoms.ndim == 2 else geoms).astype(np.float64)
+    height, width = img_shape
+    upward = np.stack([polygons[..., 0] - width / 2, height / 2 - polygons[..., 1]], axis=-1)
+    turned = rotate_abs_points(upward.reshape(-1, 2), angle).reshape(polygons.shape)
+    tall, wide = compute_expanded_shape(img_shape, angle) if expand else img_shape
+    placed = np.stack([turned[..., 0] + wide / 2, tall / 2 - turned[..., 1]], axis=-1)
+    return placed.clip(0, [wide, tall]).astype(np.float32)
+
+
+def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple[int, int]) -> Array:
+    """Express relative boxes of an image in another one that has the same middle and scale.
+
+    Args:
+        loc_preds: Relative polygons (N, 4, 2).
+        orig_shape: Height and width of the image they belong to.
+        dest_shape: Height and width of the other, which is the first one padded or cropped evenly on all sides.
+
+    Returns:
+        Relative polygons (N, 4, 2).
+
+    Raises:
+        InvalidArgumentError: if a shape is not (height, width).
+    """
+    for name, shape in (("orig_shape", orig_shape), ("dest_shape", dest_shape)):
+        if len(shape) != 2:
+            raise InvalidArgumentError(f"{name} must be (height, width), got {shape}")
+    old = np.array(orig_shape[::-1])
+    new = np.array(dest_shape[::-1])
+    remapped: Array = (loc_preds * old + (new - old) / 2) / new
+    return remapped.astype(np.result_type(loc_preds.dtype, np.float32))
+
+
+def rotate_boxes(
+    loc_preds: Array,
+    angle: float,
+    orig_shape: tuple[int, int],
+    min_angle: float = 1.0,
+    target_shape: tuple[int, int] | None = None,
+) -> Array:
+    """Turn relative boxes about the middle of their page, counter-clockwise on screen.
+
+    Args:
+        loc_preds: Relative boxes (N, 4) or (N, 4, 2).
+        angle: Degrees, between -90 and 90.
+        orig_shape: Height and width of the page.
+        min_angle: Boxes stay as they are if the angle is below it, or within it of 90 degrees.
+        target_shape: Height and width of the page to express the turned boxes in, e.g. without the padding that
+            ``rotate_image(expand=True)`` added. Not used when the boxes stay as they are.
+
+    Returns:
+        Relative polygons (N, 4, 2), not clipped.
+    """
+    polygons = boxes_to_polygons(loc_preds) if loc_preds.ndim == 2 else loc_preds.copy()
+    if abs(angle) < min_angle or abs(angle) > 90 - min_angle:
+        return polygons
+    size = np.array(orig_shape[::-1])
+    offsets = polygons * size - size / 2
+    # Counter-clockwise on screen is clockwise in coordinates whose y points down.
+    turned = rotate_abs_points(offsets.reshape(-1, 2), -angle).reshape(polygons.shape)
+    relative = (turned + size / 2) / size
+    result = remap_boxes(relative, orig_shape, target_shape) if target_shape is not None else relative
+    return result.astype(np.result_type(loc_preds.dtype, np.float32))
+
+
+def estimate_page_angle(polys: Array) -> float:
+    """The angle of a page: the median over its lines or words.
+
+    Args:
+        polys: Polygons (N, 4, 2) in reading order (top left first), in units that are equal in x and y.
+
+    Returns:
+        Degrees in [-90, 90], counter-clockwise on screen; 0.0 if no polygon has a direction.
+
+    >>> estimate_page_angle(np.array([[[0, 1], [1, 0], [2, 1], [1, 2]]]))
+    45.0
+    """
+    rightward = polys[:, 1] + polys[:, 2] - polys[:, 0] - polys[:, 3]
+    has_direction = np.isfinite(rightward).all(axis=1) & (rightward != 0).any(axis=1)
+    if not has_direction.any():
+        return 0.0
+    across, down = rightward[has_direction].astype(np.float64).T
+    with np.errstate(divide="ignore"):
+        return float(np.median(np.rad2deg(np.arctan(-down / across))))
+
+
+def convert_to_relative_coords(geoms: Array, img_shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Divide coordinates in pixels by the size of their image.
+
+    Args:
+        geoms: Boxes in pixels, (N, 4) or (N, 4, 2).
+        img_shape: Height and width of the image.
+
+    Returns:
+        Boxes of the same shape, float32, clipped to [0, 1].
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape.
+
+    >>> convert_to_relative_coords(np.array([[10, 10, 20, 50]]), (100, 50)).tolist()
+    [[0.20000000298023224, 0.10000000149011612, 0.4000000059604645, 0.5]]
+    """
+    if geoms.shape[1:] not in ((4,), (4, 2)):
+        raise InvalidArgumentError(f"geoms must be of shape (N, 4) or (N, 4, 2), got {geoms.shape}")
+    height, width = img_shape
+    size = np.array([width, height]) if geoms.ndim == 3 else np.array([width, height, width, height])
+    relative: Array = geoms / size
+    return relative.clip(0, 1).astype(np.float32)

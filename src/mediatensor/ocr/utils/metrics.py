@@ -1,0 +1,290 @@
+"""Scores of detection, recognition and both together, with docTR's names, and error rates.
+
+Every metric collects with ``update``, answers with ``summary`` and starts again with ``reset``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError
+from ._assignment import check_threshold, match_boxes
+from ._overlaps import box_iou, polygon_iou
+from ._text_scores import MATCHES, CharacterErrorRate, TextMatch, WordErrorRate, edit_distance, string_match
+
+__all__ = [
+    "CharacterErrorRate",
+    "DetectionMetric",
+    "LocalizationConfusion",
+    "OCRMetric",
+    "TextMatch",
+    "WordErrorRate",
+    "box_iou",
+    "edit_distance",
+    "hmean",
+    "nms",
+    "polygon_iou",
+    "string_match",
+]
+
+
+def hmean(recall: float | None, precision: float | None) -> float | None:
+    """The harmonic mean of recall and precision (F1).
+
+    Args:
+        recall: In [0, 1], or ``None`` where it is undefined.
+        precision: Likewise.
+
+    Returns:
+        In [0, 1]; 0.0 if both are 0, ``None`` if one is undefined.
+
+    >>> hmean(0.5, 1.0), hmean(0.0, 0.0), hmean(None, 1.0)
+    (0.6666666666666666, 0.0, None)
+    """
+    if recall is None or precision is None:
+        return None
+    return 2 * recall * precision / (recall + precision) if recall + precision > 0 else 0.0
+
+
+def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
+    """Drop boxes that overlap a box of a better score (non-maximum suppression).
+
+    Args:
+        boxes: (N, 5) as (xmin, ymin, xmax, ymax, score).
+        thresh: The largest IoU with a kept box.
+
+    Returns:
+        Indices of the kept boxes, the best score first; of equal scores, the first box first.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape.
+
+    >>> nms(np.array([[0, 0, 10, 10, 0.5], [1, 0, 10, 10, 0.9], [20, 0, 30, 10, 0.1]]))
+    [1, 2]
+    """
+    if boxes.ndim != 2 or boxes.shape[1] != 5:
+        raise InvalidArgumentError(f"boxes must be (N, 5) as (xmin, ymin, xmax, ymax, score), got {boxes.shape}")
+    order = np.argsort(-boxes[:, 4], kind="stable")
+    kept = []
+    while order.size:
+        best, order = order[:1], order[1:]
+        kept.append(int(best[0]))
+        order = order[box_iou(boxes[best, :4], boxes[order, :4])[0] <= thresh]
+    return kept
+
+
+class _BoxMetric:
+    """What the metrics of boxes share: pairs of true and predicted boxes, and rates over their numbers."""
+
+    def __init__(self, iou_thresh: float = 0.5, use_polygons: bool = False) -> None:
+        self.iou_thresh = check_threshold(iou_thresh)
+        self.use_polygons = use_polygons
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all pages."""
+        self.num_gts = 0
+        self.num_preds = 0
+        self.tot_iou = 0.0
+
+    def _pair(self, gts: NDArray[Any], preds: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Count the boxes; indices of the true and the predicted box of every pair."""
+        matches = match_boxes(gts, preds, self.iou_thresh, self.use_polygons)
+        self.tot_iou += matches.total_iou
+        self.num_gts += len(gts)
+        self.num_preds += len(preds)
+        return matches.truth, matches.prediction
+
+    def _recall(self, matches: int) -> float | None:
+        return matches / self.num_gts if self.num_gts else None
+
+    def _precision(self, matches: int) -> float | None:
+        return matches / self.num_preds if self.num_preds else None
+
+    def _mean_iou(self) -> float | None:
+        return round(self.tot_iou / self.num_preds, 2) if self.num_preds else None
+
+
+class LocalizationConfusion(_BoxMetric):
+    """Recall and precision of boxes, and how well they fit.
+
+    True and predicted boxes are paired one to one so that the sum of their IoU is the largest; a pair is a match if
+    its IoU reaches the threshold.
+
+    Args:
+        iou_thresh: The least IoU of a match, in (0, 1].
+        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+
+    Raises:
+        InvalidArgumentError: if `iou_thresh` is out of range.
+
+    >>> metric = LocalizationConfusion(iou_thresh=0.45)
+    >>> metric.update(np.array([[0, 0, 100, 100]]), np.array([[0, 0, 70, 70], [110, 95, 200, 150]]))
+    >>> metric.summary()
+    (1.0, 0.5, 0.24)
+    """
+
+    def update(self, gts: NDArray[Any], preds: NDArray[Any]) -> None:
+        """Count one page.
+
+        Args:
+            gts: True boxes, (N, 4) or (N, 4, 2).
+            preds: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+
+        Raises:
+            InvalidArgumentError: if the boxes have another shape.
+            MissingDependencyError: if SciPy is needed and not installed.
+        """
+        self.matches += len(self._pair(gts, preds)[0])
+
+    def summary(self) -> tuple[float | None, float | None, float | None]:
+        """The scores so far, each ``None`` where it is undefined.
+
+        Returns:
+            Recall (matches per true box), precision (matches per predicted box), and the mean over the predicted
+            boxes of the largest IoU with a true one, rounded to two digits.
+        """
+        return self._recall(self.matches), self._precision(self.matches), self._mean_iou()
+
+    def reset(self) -> None:
+        """Forget all pages."""
+        super().reset()
+        self.matches = 0
+
+
+class OCRMetric(_BoxMetric):
+    """Recall and precision of words, found and read.
+
+    Boxes are paired as by `LocalizationConfusion`; a match also needs the same text, compared as by `string_match`.
+
+    Args:
+        iou_thresh: The least IoU of a match, in (0, 1].
+        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+
+    Raises:
+        InvalidArgumentError: if `iou_thresh` is out of range.
+
+    >>> metric = OCRMetric(iou_thresh=0.45)
+    >>> boxes = np.array([[0, 0, 70, 70], [110, 95, 200, 150]])
+    >>> metric.update(np.array([[0, 0, 100, 100]]), boxes, ["hello"], ["hello", "world"])
+    >>> recall, precision, mean_iou = metric.summary()
+    >>> recall["raw"], precision["raw"], mean_iou
+    (1.0, 0.5, 0.24)
+    """
+
+    def update(
+        self,
+        gt_boxes: NDArray[Any],
+        pred_boxes: NDArray[Any],
+        gt_labels: Sequence[str],
+        pred_labels: Sequence[str],
+    ) -> None:
+        """Count one page.
+
+        Args:
+            gt_boxes: True boxes, (N, 4) or (N, 4, 2).
+            pred_boxes: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+            gt_labels: N true words.
+            pred_labels: M words as read.
+
+        Raises:
+            InvalidArgumentError: if the numbers differ, or the boxes have another shape.
+            MissingDependencyError: if SciPy or anyascii is needed and not installed.
+        """
+        _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
+        truth, prediction = self._pair(gt_boxes, pred_boxes)
+        for true, read in zip(truth.tolist(), prediction.tolist(), strict=True):
+            raw, caseless, anyascii, unicase = string_match(gt_labels[true], pred_labels[read])
+            self.raw_matches += raw
+            self.caseless_matches += caseless
+            self.anyascii_matches += anyascii
+            self.unicase_matches += unicase
+
+    def summary(self) -> tuple[dict[str, float | None], dict[str, float | None], float | None]:
+        """The scores so far, each ``None`` where it is undefined.
+
+        Returns:
+            Recall and precision, each under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``, and the mean
+            IoU as by `LocalizationConfusion`.
+        """
+        counts = (self.raw_matches, self.caseless_matches, self.anyascii_matches, self.unicase_matches)
+        recall = {name: self._recall(count) for name, count in zip(MATCHES, counts, strict=True)}
+        precision = {name: self._precision(count) for name, count in zip(MATCHES, counts, strict=True)}
+        return recall, precision, self._mean_iou()
+
+    def reset(self) -> None:
+        """Forget all pages."""
+        super().reset()
+        self.raw_matches = 0
+        self.caseless_matches = 0
+        self.anyascii_matches = 0
+        self.unicase_matches = 0
+
+
+class DetectionMetric(_BoxMetric):
+    """Recall and precision of boxes that have a class.
+
+    Boxes are paired as by `LocalizationConfusion`; a match also needs the same class.
+
+    Args:
+        iou_thresh: The least IoU of a match, in (0, 1].
+        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+
+    Raises:
+        InvalidArgumentError: if `iou_thresh` is out of range.
+
+    >>> metric = DetectionMetric(iou_thresh=0.45)
+    >>> boxes = np.array([[0, 0, 70, 70], [110, 95, 200, 150]])
+    >>> metric.update(np.array([[0, 0, 100, 100]]), boxes, np.array([1]), np.array([1, 0]))
+    >>> metric.summary()
+    (1.0, 0.5, 0.24)
+    """
+
+    def update(
+        self,
+        gt_boxes: NDArray[Any],
+        pred_boxes: NDArray[Any],
+        gt_labels: NDArray[Any],
+        pred_labels: NDArray[Any],
+    ) -> None:
+        """Count one page.
+
+        Args:
+            gt_boxes: True boxes, (N, 4) or (N, 4, 2).
+            pred_boxes: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+            gt_labels: The N true classes.
+            pred_labels: The M predicted classes.
+
+        Raises:
+            InvalidArgumentError: if the numbers differ, or the boxes have another shape.
+            MissingDependencyError: if SciPy is needed and not installed.
+        """
+        _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
+        truth, prediction = self._pair(gt_boxes, pred_boxes)
+        self.num_matches += int((np.asarray(gt_labels)[truth] == np.asarray(pred_labels)[prediction]).sum())
+
+    def summary(self) -> tuple[float | None, float | None, float | None]:
+        """Recall, precision and mean IoU as by `LocalizationConfusion`, each ``None`` where it is undefined."""
+        return self._recall(self.num_matches), self._precision(self.num_matches), self._mean_iou()
+
+    def reset(self) -> None:
+        """Forget all pages."""
+        super().reset()
+        self.num_matches = 0
+
+
+def _check_labels(
+    gt_boxes: NDArray[Any],
+    pred_boxes: NDArray[Any],
+    gt_labels: Sequence[str] | NDArray[Any],
+    pred_labels: Sequence[str] | NDArray[Any],
+) -> None:
+    for name, boxes, labels in (("true", gt_boxes, gt_labels), ("predicted", pred_boxes, pred_labels)):
+        if len(boxes) != len(labels):
+            raise InvalidArgumentError(
+                f"every {name} box needs one label, got {len(boxes)} boxes, {len(labels)} labels"
+            )

@@ -1,0 +1,159 @@
+"""Small PDF files, written without a library, and what poppler's programs make of them."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+import subprocess
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+__all__ = [
+    "PdftotextWord",
+    "assembled",
+    "document",
+    "encrypted",
+    "form",
+    "pdftoppm",
+    "pdftotext",
+    "stream",
+    "text_page",
+]
+
+_PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
+
+
+def assembled(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
+    """A file of numbered objects, the first of which is its catalogue."""
+    file, offsets = bytearray(b"%PDF-1.7\n"), []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(file))
+        file += b"%d 0 obj\n%b\nendobj\n" % (number, content)
+    start = len(file)
+    file += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    file += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    file += b"trailer<</Size %d/Root 1 0 R%b>>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, trailer, start)
+    return bytes(file)
+
+
+def stream(data: bytes, entries: bytes = b"") -> bytes:
+    """A compressed stream."""
+    packed = zlib.compress(data)
+    return b"<</Length %d/Filter/FlateDecode%b>>stream\n%b\nendstream" % (len(packed), entries, packed)
+
+
+def document(contents: Sequence[bytes], *, box: str = "0 0 612 792", entries: str = "", resources: str = "") -> bytes:
+    """A file with a page for each of the contents; font /F is Helvetica."""
+    kids = b" ".join(b"%d 0 R" % (4 + 2 * number) for number in range(len(contents)))
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[%b]/Count %d>>" % (kids, len(contents)),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+    ]
+    for number, content in enumerate(contents):
+        objects.append(
+            f"<</Type/Page/Parent 2 0 R/MediaBox[{box}]{entries}/Contents {5 + 2 * number} 0 R"
+            f"/Resources<</Font<</F 3 0 R>>{resources}>>>>".encode()
+        )
+        objects.append(stream(content))
+    return assembled(objects)
+
+
+def text_page(*lines: tuple[int, int, str], size: int = 24) -> bytes:
+    """Content that shows lines of text, each from a point (x, y) on."""
+    shown = [f"BT /F {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, text in lines]
+    return "\n".join(shown).encode("cp1252")
+
+
+def form(value: str) -> bytes:
+    """A page with a field of a form that was filled in."""
+    look = stream(f"BT /F 40 Tf 10 15 Td ({value}) Tj ET".encode(), b"/Type/XObject/Subtype/Form/BBox[0 0 400 60]"
+                  b"/Resources<</Font<</F 4 0 R>>>>")  # fmt: skip
+    return assembled([
+        b"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[5 0 R]/DR<</Font<</F 4 0 R>>>>/DA(/F 40 Tf)>>>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Annots[5 0 R]>>",
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        b"<</Type/Annot/Subtype/Widget/FT/Tx/T(name)/V(%b)/Rect[100 600 500 660]/P 3 0 R/F 4"
+        b"/DA(/F 40 Tf)/AP<</N 6 0 R>>>>" % value.encode(),
+        look,
+    ])  # fmt: skip
+
+
+def encrypted(content: bytes, password: bytes) -> bytes:
+    """A page that opens with a password only: the standard handler's revision 2 (RC4, 40 bits)."""
+    identity = b"0123456789abcdef"
+    padded = (password + _PADDING)[:32]
+    owner = _rc4(hashlib.md5(padded).digest()[:5], padded)
+    permissions = -4
+    key = hashlib.md5(padded + owner + permissions.to_bytes(4, "little", signed=True) + identity).digest()[:5]
+    content_key = hashlib.md5(key + (4).to_bytes(3, "little") + bytes(2)).digest()[:10]
+    sealed = _rc4(content_key, content)
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>",
+        b"<</Length %d>>stream\n%b\nendstream" % (len(sealed), sealed),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        b"<</Filter/Standard/V 1/R 2/P %d/O<%b>/U<%b>>>"
+        % (permissions, owner.hex().encode(), _rc4(key, _PADDING).hex().encode()),
+    ]
+    return assembled(objects, b"/Encrypt 6 0 R/ID[<%b><%b>]" % ((identity.hex().encode(),) * 2))
+
+
+def _rc4(key: bytes, data: bytes) -> bytes:
+    state, j = list(range(256)), 0
+    for i in range(256):
+        j = (j + state[i] + key[i % len(key)]) % 256
+        state[i], state[j] = state[j], state[i]
+    out, i, j = bytearray(), 0, 0
+    for byte in data:
+        i = (i + 1) % 256
+        j = (j + state[i]) % 256
+        state[i], state[j] = state[j], state[i]
+        out.append(byte ^ state[(state[i] + state[j]) % 256])
+    return bytes(out)
+
+
+def pdftoppm(program: str, path: Path, dpi: int, number: int = 0, *options: str) -> NDArray[np.uint8]:
+    """A page as poppler renders it, (H, W, 3) uint8."""
+    prefix = path.with_name(f"{path.stem}-{number}-{dpi}")
+    page = str(number + 1)
+    command = [program, "-r", str(dpi), "-cropbox", "-f", page, "-l", page, "-singlefile", *options, path, prefix]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    with Image.open(f"{prefix}.ppm") as image:
+        return np.array(image)
+
+
+class PdftotextWord(NamedTuple):
+    """A word and its box, relative to the page."""
+
+    value: str
+    xmin: float
+    ymin: float
+    xmax: float
+    ymax: float
+
+
+def pdftotext(program: str, path: Path, number: int = 0) -> list[PdftotextWord]:
+    """The words of a page as poppler finds them."""
+    page = str(number + 1)
+    command = [program, "-bbox", "-cropbox", "-f", page, "-l", page, path, "-"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    found = re.search(r'<page width="([\d.]+)" height="([\d.]+)"', text)
+    assert found
+    width, height = map(float, found.groups())
+    words = re.findall(r'<word xMin="(\S+)" yMin="(\S+)" xMax="(\S+)" yMax="(\S+)">(.*?)</word>', text)
+    return [
+        PdftotextWord(
+            html.unescape(value), float(x0) / width, float(y0) / height, float(x1) / width, float(y1) / height
+        )
+        for x0, y0, x1, y1, value in words
+    ]

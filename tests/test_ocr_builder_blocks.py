@@ -1,0 +1,112 @@
+"""Lines that a recogniser found, and blocks of lines, on pages laid out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mediatensor.ocr.models.builder import DocumentBuilder
+from ocr_layout_cases import arguments_of
+from ocr_word_pages import HEIGHT, TEXT, WIDTH, WordPage, form, one_column, receipt, two_columns, written
+
+
+def lines_of(words: WordPage, ids: np.ndarray | None = None, **settings: Any) -> list[str]:
+    document = DocumentBuilder(**settings)(**arguments_of(words.boxes, words.texts), line_ids=[ids])
+    return [line.render() for block in document.pages[0].blocks for line in block.lines]
+
+
+def blocks_of(words: WordPage, boxes: np.ndarray | None = None, **settings: Any) -> list[list[str]]:
+    places = words.boxes if boxes is None else boxes
+    document = DocumentBuilder(resolve_blocks=True, **settings)(**arguments_of(places, words.texts))
+    return [[line.render() for line in block.lines] for block in document.pages[0].blocks]
+
+
+def test_words_of_a_detected_line_stay_together_over_gaps_of_justified_text() -> None:
+    # Gaps of about one height of the line, on a page of which most gaps are small.
+    lines = [(80.0, 100.0 + 24 * row, 16.0, text) for row, text in enumerate(TEXT)]
+    words = written([*lines, (80, 300, 40, "VERY  WIDE  TITLE")])
+    assert lines_of(words)[-3:] == ["VERY", "WIDE", "TITLE"]
+    assert lines_of(words, words.lines)[-1:] == ["VERY WIDE TITLE"]
+
+
+def test_fields_of_a_form_part_even_if_they_were_detected_as_one_line() -> None:
+    words = form()
+    rows = np.unique((words.boxes[:, 1] * HEIGHT / 50).round(), return_inverse=True)[1]
+    assert lines_of(words, rows) == lines_of(words)
+    assert "Date of birth:" in lines_of(words, rows)
+
+
+def test_a_detected_line_that_slopes_is_one_line() -> None:
+    words = written([(40, 100, 20, "one two three four five six seven eight nine ten eleven twelve")])
+    boxes = words.boxes.copy()
+    boxes[:, 1::2] += np.linspace(0, 1.2 * 20 / HEIGHT, len(boxes))[:, None]
+    sloping = WordPage(words.texts, boxes, words.lines)
+    assert len(lines_of(sloping)) > 1
+    assert lines_of(sloping, words.lines) == [" ".join(words.texts)]
+
+
+def test_words_that_no_line_is_known_of_are_arranged_as_ever() -> None:
+    words = receipt()
+    assert lines_of(words, np.full(len(words.texts), -1)) == lines_of(words)
+    # Ids are names, not numbers: any will do, and those of single words change nothing.
+    assert lines_of(words, np.arange(len(words.texts)) * 10**9) == lines_of(words)
+
+
+def test_a_gap_is_measured_from_the_end_of_all_words_before_it() -> None:
+    boxes = np.array([[0.1, 0.1, 0.5, 0.12], [0.2, 0.1, 0.22, 0.12], [0.51, 0.1, 0.6, 0.12]])
+    words = WordPage(["long", "within", "next"], boxes, np.zeros(3, dtype=int))
+    assert lines_of(words) == ["long within next"]
+
+
+def test_paragraphs_are_blocks() -> None:
+    title, first, second = blocks_of(one_column())
+    assert title == ["A Title Of The Page"]
+    assert (first, second) == (list(TEXT), list(TEXT[:2]))
+
+
+@pytest.mark.parametrize("angle", [None, 5, 90])
+def test_columns_are_blocks(angle: float | None) -> None:
+    words = two_columns()
+    shape = (WIDTH, HEIGHT) if angle == 90 else (HEIGHT, WIDTH)
+    places = words.boxes if angle is None else words.quads(angle)
+    document = DocumentBuilder(resolve_blocks=True)(**arguments_of(places, words.texts, shape))
+    rows = [TEXT[row % 4] for row in range(12)]
+    assert [[line.render() for line in block.lines] for block in document.pages[0].blocks] == [
+        ["A title over both of the columns"],
+        rows,
+        rows,
+    ]
+
+
+def test_fields_of_a_form_are_blocks_of_their_own() -> None:
+    assert blocks_of(form()) == [[line] for line in lines_of(form())]
+
+
+def test_items_and_prices_of_a_receipt_are_two_columns() -> None:
+    head, items, prices = blocks_of(receipt())
+    assert head == ["THE SHOP", "12 Market Street", "Tel 555 0199"]
+    assert items == ["MILK 1L", "BREAD", "BUTTER", "TOTAL"]
+    assert prices == ["1.20", "2.49", "3.10", "6.79"]
+
+
+def test_line_break_is_the_widest_gap_within_a_block() -> None:
+    # Lines 16 high with gaps of 8 between them: half a height.
+    lines = [(80.0, 100.0 + 24 * row, 16.0, text) for row, text in enumerate(TEXT)]
+    assert [len(block) for block in blocks_of(written(lines), line_break=0.51)] == [4]
+    assert [len(block) for block in blocks_of(written(lines), line_break=0.49)] == [1, 1, 1, 1]
+
+
+def test_one_block_is_the_default() -> None:
+    words = two_columns()
+    assert len(DocumentBuilder()(**arguments_of(words.boxes, words.texts)).pages[0].blocks) == 1
+
+
+def test_three_thousand_words_that_all_lie_in_one_place() -> None:
+    boxes = np.tile([[0.1, 0.1, 0.2, 0.12]], (3000, 1))
+    document = DocumentBuilder(resolve_blocks=True)(**arguments_of(boxes, ["word"] * 3000))
+    assert sum(len(line.words) for line in document.pages[0].blocks[0].lines) == 3000
+    flat = np.zeros((3000, 4))
+    built = DocumentBuilder(resolve_blocks=True)(**arguments_of(flat, ["word"] * 3000)).pages[0]
+    assert sum(len(line.words) for block in built.blocks for line in block.lines) == 3000

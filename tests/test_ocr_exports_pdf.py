@@ -1,0 +1,360 @@
+"""Searchable PDF, read back by poppler's ``pdftotext`` and rendered again."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mediatensor.errors import InvalidArgumentError, MissingDependencyError
+from mediatensor.ocr.io import Block, Document, Line, Page, PDFExporter, Table, TableCell, Word, _searchable_pdf
+from ocr_export_pages import SIZE, empty_pages, kie_page, noise, page_of, relative, turned_word, word
+
+pdfium = pytest.importorskip("pypdfium2", reason="needs pypdfium2")
+
+#: Pixels of the image to a point of the page.
+SCALE = 144 / 72
+
+Found = list[tuple[str, tuple[float, ...]]]
+
+
+@pytest.fixture(scope="module")
+def pdftotext() -> Callable[..., str]:
+    program = shutil.which("pdftotext")
+    if program is None:
+        pytest.skip("needs the pdftotext program (on Debian: apt-get install poppler-utils)")
+
+    def run(data: bytes, *options: str) -> str:
+        command = [program, *options, "-", "-"]
+        return subprocess.run(command, input=data, capture_output=True, check=True).stdout.decode()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def find_words(pdftotext: Callable[..., str]) -> Callable[[bytes], Found]:
+    """The words of a PDF and their boxes in pixels of the images."""
+
+    def find(data: bytes) -> Found:
+        pattern = r'<word xMin="(.*?)" yMin="(.*?)" xMax="(.*?)" yMax="(.*?)">(.*?)</word>'
+        matches = re.findall(pattern, pdftotext(data, "-bbox"))
+        return [(html.unescape(text), tuple(SCALE * float(value) for value in box)) for *box, text in matches]
+
+    return find
+
+
+def box_of(item: Word) -> tuple[float, ...]:
+    points = np.array(item.geometry) * (SIZE[1], SIZE[0])
+    return (*points.min(axis=0), *points.max(axis=0))
+
+
+def assert_found(found: Found, words: list[Word], tolerance: float = 1.0) -> None:
+    assert sorted(text for text, _ in found) == sorted(item.value for item in words)
+    places = dict(found)
+    for item in words:
+        np.testing.assert_allclose(places[item.value], box_of(item), atol=tolerance, err_msg=item.value)
+
+
+def render(data: bytes, page: int = 0) -> np.ndarray[Any, Any]:
+    document = pdfium.PdfDocument(data)
+    picture = document[page].render(scale=SCALE, rev_byteorder=True).to_numpy()[..., :3].copy()
+    document.close()
+    return picture
+
+
+# Text
+
+
+def test_words_are_found_where_they_are(find_words: Callable[[bytes], Found]) -> None:
+    texts = [
+        "plain",
+        "façade",
+        "Straße",
+        "Ωμέγα",
+        "Жук",
+        "漢字",
+        "かな",
+        "한글",
+        "😀𠀀x",
+        "]]><&\"'",
+        "(\\)",
+        "e\u0301t",
+        "il1",
+    ]
+    words = [
+        word(text, (20 + 7 * index, 10 + 28 * index, 120 + 3 * index, 30 + 28 * index))
+        for index, text in enumerate(texts)
+    ]
+
+    assert_found(find_words(page_of(*words).export_as_pdf()), words)
+
+
+def test_words_that_touch_stay_apart(find_words: Callable[[bytes], Found], pdftotext: Callable[..., str]) -> None:
+    words = [word("one", (10, 10, 60, 30)), word("two", (60, 10, 110, 30)), word("three", (108, 10, 200, 30))]
+    page = Page(noise(), [Block([Line(words)])], 0, SIZE)
+
+    assert_found(find_words(page.export_as_pdf()), words, tolerance=0.25 * 20 / 2 + 0.1)
+    assert pdftotext(page.export_as_pdf()).strip() == "one two three"
+
+
+def test_words_with_little_width_stay_whole(find_words: Callable[[bytes], Found]) -> None:
+    words = [word("internationalization", (10, 10, 40, 90)), word("dots", (100, 10, 100.5, 90))]
+
+    assert_found(find_words(page_of(*words).export_as_pdf()), words)
+
+
+@pytest.mark.parametrize("degrees", [90, 180, -90])
+def test_pages_that_are_turned(degrees: float, find_words: Callable[[bytes], Found]) -> None:
+    words = [turned_word(text, (300 + 30 * index, 200), (90, 20), degrees) for index, text in enumerate(["up", "öl"])]
+
+    assert_found(find_words(page_of(*words).export_as_pdf()), words)
+
+
+@pytest.mark.parametrize("degrees", [-1, 0.5])
+def test_pages_with_a_little_skew(degrees: float, find_words: Callable[[bytes], Found]) -> None:
+    words = [turned_word(text, (100, 100 + 60 * index), (90, 20), degrees) for index, text in enumerate(["one", "two"])]
+
+    assert_found(find_words(page_of(*words).export_as_pdf()), words, tolerance=2.0)
+
+
+@pytest.mark.parametrize("degrees", [4, -8, 20, 45, 70, 130, -160])
+def test_words_with_any_turn_stay_whole(degrees: float, find_words: Callable[[bytes], Found]) -> None:
+    texts = ["internationalization", "étude"]
+    words = [turned_word(text, (300, 150 + 100 * index), (140, 20), degrees) for index, text in enumerate(texts)]
+
+    found = find_words(page_of(*words).export_as_pdf())
+
+    assert sorted(text for text, _ in found) == sorted(texts)
+    # Along the axis that is nearest to the text; across it, poppler's boxes are as high as the text, whatever its turn.
+    axis = 0 if abs(np.sin(np.radians(degrees))) < np.sin(np.radians(45)) else 1
+    for item in words:
+        extents = [dict(found)[item.value][axis::2], box_of(item)[axis::2]]
+        np.testing.assert_allclose(*extents, atol=22 * abs(np.sin(np.radians(2 * degrees))))
+
+
+@pytest.mark.parametrize("degrees", [0, 30, 90, 180])
+def test_text_is_invisible_and_lies_over_its_quad(degrees: float) -> None:
+    item = turned_word("abc", (300, 200), (90, 20), degrees)
+    document = pdfium.PdfDocument(page_of(item, image=noise()).export_as_pdf(lossless=True))
+    page = document[0]
+
+    (text,) = page.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_TEXT])
+    corners = np.array(text.get_quad_points()) if hasattr(text, "get_quad_points") else None
+
+    assert pdfium.raw.FPDFTextObj_GetTextRenderMode(text.raw) == pdfium.raw.FPDF_TEXTRENDERMODE_INVISIBLE
+    a, b, c, d, e, f = text.get_matrix().get()
+    # Of the font, glyphs are 1 wide and from 0.2 below the baseline to 0.8 above it.
+    length = 1 if 2 * np.hypot(a, b) > 80 else 3
+    em = np.array([[0, 0.8], [length, 0.8], [length, -0.2], [0, -0.2]])
+    placed = em @ [[a, b], [c, d]] + (e, f)
+    placed = np.stack([placed[:, 0], SIZE[0] / SCALE - placed[:, 1]], axis=1) * SCALE
+    np.testing.assert_allclose(placed, np.array(item.geometry) * (SIZE[1], SIZE[0]), atol=0.1)
+    assert corners is None or len(corners) == 4
+    document.close()
+
+
+@pytest.mark.parametrize("degrees", [0, 10])
+def test_right_to_left_text_reads_as_it_should(degrees: float, pdftotext: Callable[..., str]) -> None:
+    # Seen from left to right: the second word, then the first; in one of them a number, which runs the other way.
+    words = [turned_word("אבג12", (100, 100), (90, 20), degrees), turned_word("שלום", (200, 100), (90, 20), degrees)]
+    page = Page(noise(), [Block([Line(words)])], 0, SIZE)
+
+    data = page.export_as_pdf()
+
+    document = pdfium.PdfDocument(data)
+    seen = document[0].get_textpage().get_text_bounded()
+    document.close()
+    for text in (pdftotext(data), seen):
+        assert "שלום" in text
+        assert "אבג" in text
+        assert "12" in text
+
+
+def test_cells_with_several_words(find_words: Callable[[bytes], Found]) -> None:
+    cell = TableCell("two words", 0.9, relative([(20, 20), (200, 40)]), 0, 0, 0, 0)
+    page = page_of(tables=[Table([cell], 1, 1, cell.geometry)])
+
+    # Each has its share of the cell, by its number of characters.
+    expected = [word("two", (20, 20, 80, 40)), word("words", (100, 20, 200, 40))]
+    assert_found(find_words(page.export_as_pdf()), expected)
+
+
+def test_predictions(find_words: Callable[[bytes], Found]) -> None:
+    words = [word("one", (10, 10, 60, 30)), word("two", (10, 50, 60, 70))]
+
+    assert_found(find_words(kie_page({"a": words[:1], "b": words[1:]}).export_as_pdf()), words)
+
+
+def test_a_page_with_more_different_characters_than_one_font_has_codes(
+    find_words: Callable[[bytes], Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_searchable_pdf, "MAX_CODES", 10)
+    texts = [chr(code) + chr(code + 1) + "xyz" for code in range(0x4E00, 0x4E28, 2)]
+    words = [word(text, (10, 20 * index, 110, 20 * index + 16)) for index, text in enumerate(texts)]
+
+    assert_found(find_words(page_of(*words).export_as_pdf()), words)
+
+
+# Images
+
+
+def test_image_is_kept_to_the_pixel_when_asked_for() -> None:
+    data = page_of(word("one", (10, 10, 60, 30)), image=noise()).export_as_pdf(lossless=True)
+
+    assert np.array_equal(render(data), noise())
+
+
+def test_another_program_finds_the_same_image(tmp_path: Path) -> None:
+    program = shutil.which("pdfimages")
+    if program is None:
+        pytest.skip("needs the pdfimages program (on Debian: apt-get install poppler-utils)")
+    page_of(word("one", (10, 10, 60, 30)), image=noise()).save_pdf(tmp_path / "page.pdf", lossless=True)
+
+    subprocess.run([program, "-png", str(tmp_path / "page.pdf"), str(tmp_path / "image")], check=True)
+
+    (path,) = tmp_path.glob("*.png")
+    assert np.array_equal(np.asarray(Image.open(path).convert("RGB")), noise())
+
+
+def test_quality_of_the_image() -> None:
+    page = page_of(image=noise())
+    errors, sizes = [], []
+    for quality in (20, 90):
+        data = page.export_as_pdf(quality=quality)
+        errors.append(float(np.abs(render(data).astype(int) - noise()).mean()))
+        sizes.append(len(data))
+
+    assert sizes[0] < sizes[1]
+    assert errors[1] < errors[0]
+    assert errors[1] < 2
+
+
+def test_gray_pages_and_odd_sizes() -> None:
+    rows, columns = np.mgrid[:61, :33]
+    gray = np.repeat(((rows + columns) * 2).astype(np.uint8)[..., None], 3, axis=2)
+    page = Page(gray, [], 0, (61, 33))
+
+    for options in ({}, {"lossless": True}):
+        document = pdfium.PdfDocument(page.export_as_pdf(**options))
+        assert document[0].get_size() == (33 / SCALE, 61 / SCALE)
+        (image,) = document[0].get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE])
+        assert image.get_px_size() == (33, 61)
+        document.close()
+        picture = render(page.export_as_pdf(**options))[:61, :33].astype(int)
+        assert np.abs(picture - gray)[1:-1, 1:-1].mean() < 3
+
+
+def test_images_that_are_tensors() -> None:
+    tensor = torch.from_numpy(noise()).permute(2, 0, 1)
+
+    for image in (tensor, tensor.permute(1, 2, 0)):
+        assert np.array_equal(render(Page(image, [], 0, SIZE).export_as_pdf(lossless=True)), noise())
+
+
+def test_pages_of_another_size_than_their_image(find_words: Callable[[bytes], Found]) -> None:
+    item = word("one", (20, 20, 120, 60))
+    page = Page(noise(), [Block([Line([item])])], 0, (SIZE[0] * 3, SIZE[1] * 3))
+
+    assert_found(find_words(page.export_as_pdf()), [item])
+
+
+def test_resolution(find_words: Callable[[bytes], Found]) -> None:
+    document = pdfium.PdfDocument(page_of(image=noise()).export_as_pdf(dpi=300))
+
+    np.testing.assert_allclose(document[0].get_size(), (SIZE[1] * 72 / 300, SIZE[0] * 72 / 300), rtol=1e-5)
+    document.close()
+
+
+def test_pages_that_are_too_large_for_a_pdf_are_made_smaller() -> None:
+    page = Page(np.zeros((2, 20_000, 3), np.uint8), [], 0, (2, 20_000))
+
+    document = pdfium.PdfDocument(page.export_as_pdf(dpi=72))
+
+    np.testing.assert_allclose(document[0].get_size(), (14_400, 1.44), rtol=1e-5)
+    document.close()
+
+
+# Documents and files
+
+
+def test_documents(tmp_path: Path, pdftotext: Callable[..., str]) -> None:
+    pages = [page_of(word(text, (10, 10, 60, 30)), image=noise()) for text in ("one", "two")]
+    path = tmp_path / "out.pdf"
+
+    data = Document(pages).export_as_pdf(path)
+
+    assert path.read_bytes() == data
+    assert [text.strip() for text in pdftotext(data).split("\f")] == ["one", "two", ""]
+    pages[0].save_pdf(path, lossless=True)
+    assert np.array_equal(render(path.read_bytes()), noise())
+    assert pdftotext(Document(pages).export_as("pdf", dpi=72)).split() == ["one", "two"]
+
+
+@pytest.mark.parametrize("case", empty_pages())
+def test_nearly_empty_pages(case: str) -> None:
+    element = empty_pages()[case]
+
+    document = pdfium.PdfDocument(element.export_as_pdf()) if not isinstance(element, Document) else None
+
+    assert document is None or len(document) == 1
+
+
+def test_a_page_that_could_not_be_read_is_blank(pdftotext: Callable[..., str]) -> None:
+    broken = Page(np.zeros((0, 0, 3), np.uint8), [], 1, (0, 0), error="damaged")
+    document = Document([page_of(word("one", (10, 10, 60, 30))), broken])
+
+    assert pdftotext(document.export_as_pdf()).count("\f") == 2
+    assert render(document.export_as_pdf(), 1).min() == 255
+
+
+def test_pages_without_images_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="no image"):
+        Page.from_dict(page_of().export()).export_as_pdf()
+    with pytest.raises(InvalidArgumentError, match="float32"):
+        Page(np.zeros((4, 4, 3), np.float32), [], 0, (4, 4)).export_as_pdf()
+
+
+@pytest.mark.parametrize("options", [{"dpi": 0}, {"dpi": float("nan")}, {"quality": 0}, {"quality": 101}])
+def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(options))):
+        PDFExporter(**options)
+
+
+def test_without_pypdfium2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pypdfium2", None)
+
+    with pytest.raises(MissingDependencyError, match="ocr"):
+        page_of().export_as_pdf()
+
+
+def test_threads_write_side_by_side(pdftotext: Callable[..., str]) -> None:
+    texts = [f"word{index}" for index in range(8)]
+    barrier = threading.Barrier(4)
+
+    def write(text: str) -> bytes:
+        barrier.wait(timeout=60)
+        return page_of(word(text, (10, 10, 60, 30)), image=noise()).export_as_pdf()
+
+    with ThreadPoolExecutor(4) as pool:
+        files = list(pool.map(write, texts))
+
+    assert [pdftotext(data).strip() for data in files] == texts
+
+
+def test_text_adds_little_to_the_file() -> None:
+    words = [word("same", (60 * (i % 10), 16 * (i // 10), 60 * (i % 10) + 50, 16 * (i // 10) + 14)) for i in range(250)]
+
+    sizes = [len(page_of(*items, image=noise()).export_as_pdf()) for items in (words, [])]
+
+    assert sizes[0] - sizes[1] < 250 * 80

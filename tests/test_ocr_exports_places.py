@@ -1,0 +1,317 @@
+"""hOCR, ALTO and TSV: texts with their places."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mediatensor.ocr.io import Block, Character, Document, KIEDocument, Line, Page, Table, TableCell
+from ocr_export_pages import SIZE, doctr_exports, empty_pages, kie_page, page_of, relative, turned_word, word
+
+ALTO = "{http://www.loc.gov/standards/alto/ns-v4#}"
+HOSTILE = "]]>&<\"' ö Ω 漢 😀"
+
+# hOCR
+
+
+def hocr_nodes(data: bytes) -> list[dict[str, Any]]:
+    """Class, identifier, properties and text of what hOCR places."""
+    nodes = []
+    for node in ElementTree.fromstring(data).iter():
+        if "title" in node.attrib:
+            properties = [part.split(" ") for part in node.attrib["title"].split("; ")]
+            values = {name: [float(value) for value in numbers] for name, *numbers in properties}
+            kinds = {"class": node.attrib["class"], "id": node.attrib["id"], "dir": node.get("dir")}
+            nodes.append({**kinds, "text": node.text, **values})
+    return nodes
+
+
+def of_class(nodes: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [node for node in nodes if node["class"] == name]
+
+
+@pytest.mark.parametrize("case", ["columns", "right to left", "layout", "predictions"])
+def test_hocr_has_what_that_of_doctr_has(case: str) -> None:
+    recorded = doctr_exports("1.1.0")[case]
+    document = (KIEDocument if case == "predictions" else Document).from_dict(recorded["stored"])
+
+    ((data, tree),) = document.export_as_xml(file_title="title")
+
+    shared = ("class", "id", "text", "bbox", "x_wconf")
+    ours = [[node.get(key) for key in shared] for node in hocr_nodes(data)]
+    theirs = [[node.get(key) for key in shared] for node in hocr_nodes(recorded["hocr"][0].encode())]
+    assert ours == theirs
+    assert ElementTree.tostring(tree.getroot(), encoding="utf-8") == data
+    assert tree.getroot().find("head/title").text == "title"  # type: ignore[union-attr]
+
+
+def test_hocr_counts_pages_and_puts_predictions_on_them() -> None:
+    page = kie_page({"sum <1>": [word("one", (10, 10, 40, 30))]})
+    page.page_idx = 4
+
+    root = page.export_as_xml()[1].getroot()
+
+    sheet = root.find("body/div")
+    assert sheet is not None
+    assert (sheet.get("id"), sheet.get("title")) == ("page_5", "bbox 0 0 600 400; ppageno 4")
+    assert [node.get("id") for node in sheet] == ["sum__1__prediction_1"]
+
+
+def test_hocr_language_and_direction() -> None:
+    page = page_of(word("שלום", (10, 10, 60, 30)), language={"value": "he", "confidence": 1.0})
+
+    data, tree = page.export_as_xml(direction="rtl")
+
+    assert tree.getroot().get("xml:lang") == "he"
+    assert [node["dir"] for node in of_class(hocr_nodes(data), "ocr_line")] == ["rtl"]
+    assert page_of().export_as_xml()[1].getroot().get("xml:lang") == "en"
+
+
+def test_hocr_baseline_is_where_words_without_descenders_end() -> None:
+    line = Line([word("no", (10, 100, 60, 120)), word("gap,", (70, 100, 120, 126)), word("up", (130, 104, 160, 126))])
+    page = Page(page_of().page, [Block([line])], 0, SIZE)
+
+    (node,) = of_class(hocr_nodes(page.export_as_xml()[0]), "ocr_line")
+
+    assert node["bbox"] == [10, 100, 160, 126]
+    assert node["baseline"] == [0, -6]
+    assert node["x_size"] == [26]
+
+
+@pytest.mark.parametrize("degrees", [-4, 3, 20, 60, 90, 135, 180, -90, -150])
+def test_hocr_of_turned_text(degrees: float) -> None:
+    page = page_of(turned_word("nm", (300, 200), (120, 20), degrees))
+
+    line, item = (of_class(hocr_nodes(page.export_as_xml()[0]), name)[0] for name in ("ocr_line", "ocrx_word"))
+
+    angle = math.radians(degrees)
+    along = np.array([math.cos(angle), -math.sin(angle)]) * 120
+    down = np.array([math.sin(angle), math.cos(angle)]) * 20
+    corners = np.array([300, 200]) + np.array([[0, 0], along, along + down, down])
+    for node in (line, item):
+        np.testing.assert_allclose(node["bbox"], [*corners.min(axis=0), *corners.max(axis=0)], atol=0.51)
+    assert line["x_size"] == [pytest.approx(20, abs=0.01)]
+    if abs(degrees) > 5:
+        assert line["textangle"] == [pytest.approx(degrees, abs=0.01)]
+        assert "baseline" not in line
+    else:
+        # From the lower left corner of the box, y down.
+        slope, offset = line["baseline"]
+        left, bottom = line["bbox"][0], line["bbox"][3]
+        for x, y in corners[[3, 2]]:
+            assert bottom + offset + slope * (x - left) == pytest.approx(y, abs=0.1)
+        assert "textangle" not in line
+
+
+def test_hocr_of_a_turned_table() -> None:
+    quad = relative([(100, 100), (200, 120), (190, 160), (90, 140)])
+    table = Table([TableCell("a", 0.5, quad, 0, 0, 0, 0)], 1, 1, quad)
+
+    nodes = hocr_nodes(page_of(tables=[table]).export_as_xml()[0])
+
+    assert [node["bbox"] for node in nodes[1:]] == [[90, 100, 200, 160]] * 4
+
+
+def test_hocr_as_stored() -> None:
+    page = page_of(word("second", (10, 300, 90, 320)), word("first", (10, 10, 90, 30)))
+
+    for reading_order, texts in ((False, ["second", "first"]), (True, ["first", "second"])):
+        data, _ = page.export_as_xml(reading_order=reading_order)
+        assert [node["text"] for node in of_class(hocr_nodes(data), "ocrx_word")] == texts
+
+
+# ALTO
+
+# Of the schema, version 4.2: what each element may hold, in this order, and the attributes it has.
+PLACE = {"ID", "HPOS", "VPOS", "WIDTH", "HEIGHT"}
+SCHEMA: dict[str, tuple[list[set[str]], set[str], set[str]]] = {
+    # name: children, attributes that it must have, attributes that it may have
+    "alto": ([{"Description"}, {"Layout"}], set(), {"SCHEMAVERSION"}),
+    "Description": ([{"MeasurementUnit"}, {"sourceImageInformation"}, {"Processing"}], set(), set()),
+    "MeasurementUnit": ([], set(), set()),
+    "sourceImageInformation": ([{"fileName"}], set(), set()),
+    "fileName": ([], set(), set()),
+    "Processing": ([{"processingSoftware"}], {"ID"}, set()),
+    "processingSoftware": ([{"softwareName"}, {"softwareVersion"}], set(), set()),
+    "softwareName": ([], set(), set()),
+    "softwareVersion": ([], set(), set()),
+    "Layout": ([{"Page"}], set(), set()),
+    "Page": ([{"PrintSpace"}], {"ID", "PHYSICAL_IMG_NR"}, {"WIDTH", "HEIGHT"}),
+    "PrintSpace": ([{"TextBlock", "ComposedBlock"}], set(), PLACE),
+    "ComposedBlock": ([{"Shape"}, {"TextBlock"}], {"ID"}, {*PLACE, "ROTATION", "TYPE"}),
+    "TextBlock": ([{"Shape"}, {"TextLine"}], {"ID"}, {*PLACE, "ROTATION", "LANG"}),
+    "TextLine": ([{"Shape"}, {"String", "SP"}], set(), {*PLACE, "BASELINE", "LANG"}),
+    "String": ([{"Shape"}, {"Glyph"}], {"CONTENT"}, {*PLACE, "WC"}),
+    "Glyph": ([{"Shape"}], {"CONTENT"}, {*PLACE, "GC"}),
+    "SP": ([], set(), PLACE),
+    "Shape": ([{"Polygon"}], set(), set()),
+    "Polygon": ([], {"POINTS"}, set()),
+}
+
+
+def check_alto(data: bytes) -> ElementTree.Element:
+    root = ElementTree.fromstring(data)
+    identifiers = [node.attrib["ID"] for node in root.iter() if "ID" in node.attrib]
+    assert len(set(identifiers)) == len(identifiers)
+    for node in root.iter():
+        name = node.tag.removeprefix(ALTO)
+        order, required, optional = SCHEMA[name]
+        attributes = {key for key in node.attrib if not key.startswith("{")}
+        assert required <= attributes <= required | optional, name
+        places = [next(i for i, kinds in enumerate(order) if child.tag.removeprefix(ALTO) in kinds) for child in node]
+        assert places == sorted(places), name
+        if name == "TextLine":
+            kinds = [child.tag.removeprefix(ALTO) for child in node if child.tag != f"{ALTO}Shape"]
+            assert kinds == ["String", "SP"] * (len(kinds) // 2) + ["String"]
+        if name == "Glyph":
+            assert len(node.attrib["CONTENT"]) == 1
+        if name in ("String", "Glyph"):
+            assert 0 <= float(node.attrib["WC" if name == "String" else "GC"]) <= 1
+    return root
+
+
+def found(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return list(root.iter(f"{ALTO}{name}"))
+
+
+def box(node: ElementTree.Element) -> list[int]:
+    return [int(node.attrib[key]) for key in ("HPOS", "VPOS", "WIDTH", "HEIGHT")]
+
+
+@pytest.mark.parametrize("case", empty_pages())
+def test_alto_of_nearly_empty_pages(case: str) -> None:
+    data, tree = empty_pages()[case].export_as_alto()
+
+    check_alto(data)
+    assert tree.getroot().get("SCHEMAVERSION") == "4.2"
+
+
+def test_alto_places_words() -> None:
+    line = Line([word("one", (10, 20, 60, 40), 0.75), word(HOSTILE, (70, 20, 200, 44))])
+    page = Page(page_of().page, [Block([line])], 6, SIZE, language={"value": "en", "confidence": 1.0})
+
+    root = check_alto(page.export_as_alto(file_name="a <scan>.png")[0])
+
+    (sheet,), (text_line,), strings = (found(root, name) for name in ("Page", "TextLine", "String"))
+    assert [sheet.get(key) for key in ("PHYSICAL_IMG_NR", "WIDTH", "HEIGHT")] == ["7", "600", "400"]
+    assert found(root, "fileName")[0].text == "a <scan>.png"
+    assert found(root, "TextBlock")[0].get("LANG") == "en"
+    assert [node.get("CONTENT") for node in strings] == ["one", HOSTILE]
+    assert [box(node) for node in strings] == [[10, 20, 50, 20], [70, 20, 130, 24]]
+    assert float(strings[0].attrib["WC"]) == 0.75
+    assert text_line.get("BASELINE") == "10,40 200,40"
+    assert not found(root, "Shape")
+
+
+def test_alto_of_turned_text_has_outlines() -> None:
+    page = page_of(turned_word("up", (300, 200), (80, 20), 90))
+
+    root = check_alto(page.export_as_alto()[0])
+
+    assert [node.get("POINTS") for node in found(root, "Polygon")] == ["300,200 300,120 320,120 320,200"] * 3
+    assert float(found(root, "TextBlock")[0].attrib["ROTATION"]) == 90
+    assert box(found(root, "String")[0]) == [300, 120, 20, 80]
+
+
+def test_alto_has_characters_where_they_are_known() -> None:
+    places = [(10, 20, 30, 40), (30, 20, 60, 40)]
+    characters = [
+        Character(text, 0.5, relative([(left, top), (right, bottom)]))
+        for text, (left, top, right, bottom) in zip("ab", places, strict=True)
+    ]
+    page = page_of(
+        word("ab", (10, 20, 60, 40), characters=characters),
+        word("ﬁ", (70, 20, 90, 40), characters=[Character("fi", 0.5, relative([(70, 20), (90, 40)]))]),
+    )
+
+    root = check_alto(page.export_as_alto()[0])
+
+    assert [(node.get("CONTENT"), box(node)) for node in found(root, "Glyph")] == [
+        ("a", [10, 20, 20, 20]),
+        ("b", [30, 20, 30, 20]),
+    ]
+
+
+def test_alto_of_a_document_is_one_file() -> None:
+    document = Document([page_of(word(text, (10, 20, 60, 40))) for text in "ab"])
+
+    root = check_alto(document.export_as_alto()[0])
+
+    assert [node.get("CONTENT") for sheet in found(root, "Page") for node in sheet.iter(f"{ALTO}String")] == ["a", "b"]
+
+
+def test_alto_of_tables() -> None:
+    cell = relative([(10, 10), (60, 40)])
+    page = page_of(tables=[Table([TableCell("x", 0.5, cell, 0, 0, 0, 0)], 1, 1, relative([(5, 5), (90, 90)]))])
+
+    root = check_alto(page.export_as_alto()[0])
+
+    (table,) = found(root, "ComposedBlock")
+    assert (table.get("TYPE"), box(table)) == ("table", [5, 5, 85, 85])
+    assert [node.get("CONTENT") for node in table.iter(f"{ALTO}String")] == ["x"]
+
+
+# TSV
+
+
+def tsv_rows(text: str) -> list[dict[str, str]]:
+    assert text.endswith("\n")
+    return list(csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def test_tsv_has_the_columns_of_tesseract(tmp_path: Path) -> None:
+    program = shutil.which("tesseract")
+    if program is None:
+        pytest.skip("needs the tesseract program (on Debian: apt-get install tesseract-ocr)")
+    Image.new("L", (60, 40), 255).save(tmp_path / "blank.png")
+    command = [program, str(tmp_path / "blank.png"), "-", "tsv"]
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert page_of().export_as_tsv().splitlines()[0] == theirs.splitlines()[0]
+
+
+def test_tsv_places_words() -> None:
+    line = Line([word("one", (10, 20, 60, 40), 0.5), word("tw\to\n", (70, 20, 200, 44))])
+    page = Page(page_of().page, [Block([line])], 2, SIZE)
+
+    rows = tsv_rows(page.export_as_tsv())
+
+    levels = ("page_num", "block_num", "par_num", "line_num", "word_num")
+    places = ("left", "top", "width", "height")
+    assert [[row["level"], *(row[key] for key in levels)] for row in rows] == [
+        ["1", "3", "0", "0", "0", "0"],
+        ["2", "3", "1", "0", "0", "0"],
+        ["3", "3", "1", "1", "0", "0"],
+        ["4", "3", "1", "1", "1", "0"],
+        ["5", "3", "1", "1", "1", "1"],
+        ["5", "3", "1", "1", "1", "2"],
+    ]
+    assert [[int(row[key]) for key in places] for row in rows[-3:]] == [
+        [10, 20, 190, 24],
+        [10, 20, 50, 20],
+        [70, 20, 130, 24],
+    ]
+    assert [(float(row["conf"]), row["text"]) for row in rows[3:]] == [(-1, ""), (50, "one"), (90, "tw o ")]
+
+
+@pytest.mark.parametrize("case", empty_pages())
+def test_tsv_and_hocr_of_nearly_empty_pages(case: str) -> None:
+    element = empty_pages()[case]
+
+    rows = tsv_rows(element.export_as_tsv())
+    files = element.export_as_xml()
+
+    assert all(None not in row.values() and None not in row for row in rows)
+    for data, _ in files if isinstance(files, list) else [files]:
+        words = of_class(hocr_nodes(data), "ocrx_word")
+        assert [node["text"] or "" for node in words] == [row["text"] for row in rows if row["level"] == "5"]

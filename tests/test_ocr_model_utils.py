@@ -1,0 +1,296 @@
+"""Loading checkpoints, exporting networks, and restricting what a recogniser may read."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from mediatensor.errors import InvalidArgumentError, MissingDependencyError, WeightsError, WeightsNotFoundError
+from mediatensor.ocr.datasets import VOCABS
+from mediatensor.ocr.models.classification.vit import VisionTransformer
+from mediatensor.ocr.models.recognition import CRNN, PARSeq, crnn_mobilenet_v3_small, parseq
+from mediatensor.ocr.models.recognition._vit_features import PatchFeatures
+from mediatensor.ocr.models.utils import (
+    add_whitelist,
+    conv_sequence_pt,
+    export_model_to_onnx,
+    load_pretrained_params,
+    set_device_and_dtype,
+)
+
+VOCAB = "abcäÄłоβ1"  # noqa: RUF001 - the o is Cyrillic
+
+
+def small_crnn(vocab: str = VOCAB) -> CRNN:
+    return CRNN(nn.Conv2d(3, 16, (16, 4), stride=(16, 4)), vocab, rnn_units=8, input_shape=(3, 16, 64)).eval()
+
+
+def small_parseq(vocab: str = VOCAB) -> PARSeq:
+    features = PatchFeatures(VisionTransformer(24, 1, 2, 2, patch_size=(4, 8), input_shape=(3, 16, 64)))
+    return PARSeq(features, vocab, 24, max_length=8, dec_num_heads=2, dec_ff_dim=24).eval()
+
+
+def images(count: int = 6) -> torch.Tensor:
+    return 3 * torch.randn(count, 3, 16, 64, generator=torch.Generator().manual_seed(3))
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+def save_with_checksum(model: nn.Module, folder: Path) -> Path:
+    torch.save(model.state_dict(), folder / "saved.pt")
+    digest = hashlib.sha256((folder / "saved.pt").read_bytes()).hexdigest()
+    return (folder / "saved.pt").rename(folder / f"model-{digest[:8]}.pt")
+
+
+def test_a_checkpoint_loads_and_its_checksum_is_compared(tmp_path: Path) -> None:
+    saved, model = small_crnn(), small_crnn()
+    file = save_with_checksum(saved, tmp_path)
+    assert not same(saved, model)
+    model.from_pretrained(str(file))
+    assert same(saved, model)
+
+    other = shutil.copy(file, tmp_path / "model-00000000.pt")
+    with pytest.raises(WeightsError, match="expected 00000000"):
+        load_pretrained_params(model, other)
+    plain = shutil.copy(file, tmp_path / "model.pt")
+    load_pretrained_params(model, plain, hash_prefix=file.stem[-8:].upper())
+    with pytest.raises(WeightsError, match="expected abc"):
+        load_pretrained_params(model, plain, hash_prefix="abc")
+
+
+def test_nothing_is_downloaded_and_nothing_is_executed(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="nothing is downloaded"):
+        small_crnn().from_pretrained("https://example.com/model.pt")
+    with pytest.raises(WeightsNotFoundError, match="absent"):
+        small_crnn().from_pretrained(str(tmp_path / "absent.pt"))
+    torch.save({"weight": Bomb(tmp_path / "exploded")}, tmp_path / "bomb.pt")
+    (tmp_path / "cut.pt").write_bytes((tmp_path / "bomb.pt").read_bytes()[:-50])
+    (tmp_path / "text.pt").write_text("no weights at all", encoding="utf-8")
+    for name in ("bomb", "cut", "text"):
+        with pytest.raises(WeightsError, match=name):
+            small_crnn().from_pretrained(str(tmp_path / f"{name}.pt"))
+    assert not (tmp_path / "exploded").exists()
+
+
+class Bomb:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.target,)
+
+
+def test_a_checkpoint_of_another_vocabulary_loads_without_its_head(tmp_path: Path) -> None:
+    file = str(save_with_checksum(small_crnn("xyz"), tmp_path))
+    model = small_crnn()
+    with pytest.raises(WeightsError, match=r"linear\.weight"):
+        model.from_pretrained(file)
+    head = model.linear.weight.clone()
+    model.from_pretrained(file, ignore_keys=["linear.weight", "linear.bias"])
+    assert torch.equal(model.linear.weight, head)
+    with pytest.raises(WeightsError, match=r"decoder|linear"):
+        small_parseq().from_pretrained(file, ignore_keys=["linear.weight"])
+
+
+def test_parseq_loads_checkpoints_with_the_layers_it_once_had(tmp_path: Path) -> None:
+    saved, model = small_parseq(), small_parseq()
+    old = saved.state_dict() | {
+        f"decoder.{name}.bias": torch.zeros(24) for name in ("attention_norm", "cross_attention_norm")
+    }
+    torch.save(old, tmp_path / "old.pt")
+    model.from_pretrained(str(tmp_path / "old.pt"))
+    assert same(saved, model)
+    with pytest.raises(WeightsError, match="attention_norm"):
+        load_pretrained_params(model, tmp_path / "old.pt")
+
+
+def test_pretrained_takes_the_file_from_the_folder_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
+    with pytest.raises(WeightsNotFoundError, match="crnn_mobilenet_v3_small"):
+        crnn_mobilenet_v3_small(pretrained=True)
+    saved = crnn_mobilenet_v3_small()
+    torch.save(saved.state_dict(), tmp_path / "crnn_mobilenet_v3_small.pt")
+    assert same(saved, crnn_mobilenet_v3_small(pretrained=True))
+    other_vocabulary = crnn_mobilenet_v3_small(pretrained=True, vocab="abc")
+    assert other_vocabulary.linear.out_features == 4
+    assert torch.equal(other_vocabulary.decoder.weight_ih_l0, saved.decoder.weight_ih_l0)
+
+
+def read(model: CRNN | PARSeq, count: int = 6) -> list[str]:
+    return [word for word, _ in model(images(count))["preds"]]
+
+
+@pytest.mark.parametrize("build", [small_crnn, small_parseq])
+def test_a_whitelist_masks_until_it_ends(build: Callable[[], CRNN | PARSeq]) -> None:
+    torch.manual_seed(1)
+    model = build()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    before = read(model)
+    assert not set("".join(before)) <= set("ab1")
+    with add_whitelist(model, ["ab", "1?"]) as handle:
+        restricted = read(model)
+        assert set("".join(restricted)) <= set("ab1")
+        assert any(restricted)
+    assert read(model) == before
+    handle.remove()
+    assert read(model) == before
+
+
+def test_a_whitelist_takes_the_best_that_is_left() -> None:
+    torch.manual_seed(1)
+    model = small_crnn()
+    free = model(images(), return_model_output=True)["out_map"]
+    with add_whitelist(model, "abc"):
+        scores = model(images(), return_model_output=True)["out_map"]
+    kept = [0, 1, 2, len(VOCAB)]
+    torch.testing.assert_close(scores[..., kept], free[..., kept], rtol=0, atol=0)
+    assert (scores[..., 3 : len(VOCAB)] == -torch.inf).all()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        (None, {"a": "aäÄ", "b": "b"}),
+        ("anyascii", {"a": "aäÄ", "b": "b"}),
+        ({"1": "b", "ä": "b", "c": "z", "z": "a"}, {"a": "aÄ", "b": "b1ä"}),
+    ],
+)
+def test_the_nearest_character_takes_the_score(mapping: Any, expected: dict[str, str]) -> None:
+    torch.manual_seed(1)
+    model = small_crnn()
+    free = model(images(), return_model_output=True)["out_map"]
+    with add_whitelist(model, "ab", strategy="nearest", mapping=mapping):
+        scores = model(images(), return_model_output=True)["out_map"]
+    for target, sources in expected.items():
+        best = free[..., [VOCAB.index(char) for char in sources]].amax(dim=-1)
+        torch.testing.assert_close(scores[..., VOCAB.index(target)], best, rtol=0, atol=0)
+
+
+def test_letters_are_near_without_their_marks_and_in_other_scripts() -> None:
+    model = small_crnn("oOlзłØо0")  # noqa: RUF001
+    with add_whitelist(model, "olO", strategy="nearest"):
+        model.linear.weight.data.zero_()
+        for char, target in {"ł": "l", "Ø": "O", "о": "o"}.items():  # noqa: RUF001
+            model.linear.bias.data.zero_()
+            model.linear.bias.data[model.vocab.index(char)] = 5.0
+            assert read(model, 1) == [target]
+
+
+def test_the_nearest_by_weights_points_the_same_way() -> None:
+    model = small_crnn("abcd")
+    weight = model.linear.weight.data
+    weight[2], weight[3] = 3 * weight[1], -weight[1]
+    free = model(images(), return_model_output=True)["out_map"]
+    with add_whitelist(model, "abd", strategy="nearest", mapping="weights"):
+        scores = model(images(), return_model_output=True)["out_map"]
+    torch.testing.assert_close(scores[..., 1], free[..., 1:3].amax(dim=-1))
+    torch.testing.assert_close(scores[..., 0], free[..., 0])
+
+
+def test_a_whitelist_finds_the_recogniser_of_a_predictor() -> None:
+    class Predictor(nn.Module):
+        def __init__(self, model: nn.Module) -> None:
+            super().__init__()
+            self.model = model
+
+    class Pipeline(nn.Module):
+        def __init__(self, reco_predictor: nn.Module) -> None:
+            super().__init__()
+            self.reco_predictor = reco_predictor
+
+    torch.manual_seed(1)
+    model = small_crnn()
+    for predictor in (Predictor(model), Pipeline(Predictor(model))):
+        with add_whitelist(predictor, "ab"):
+            assert set("".join(read(model))) <= set("ab")
+    with pytest.raises(InvalidArgumentError, match="Linear"):
+        add_whitelist(nn.Linear(2, 2), "ab")
+
+
+def test_a_recogniser_has_to_name_its_last_layer() -> None:
+    class BlankFirst(nn.Module):
+        vocab = "abc"
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(4, 4)
+
+    class Named(BlankFirst):
+        def score_layer(self) -> tuple[nn.Linear, int]:
+            return self.head, 1
+
+    with pytest.raises(InvalidArgumentError, match="score_layer"):
+        add_whitelist(BlankFirst(), "a")
+    model = Named()
+    with add_whitelist(model, "a"):
+        assert model.head(torch.zeros(4)).isinf().tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("vocabs", "options", "message"),
+    [
+        ("xyz", {}, "none of the 9"),
+        ("", {}, "none of the 9"),
+        ("a", {"strategy": "closest"}, "strategy='closest'"),
+        ("a", {"mapping": "weights"}, "mapping is for"),
+        ("a", {"strategy": "nearest", "mapping": "sound"}, "mapping='sound'"),
+        ("a", {"strategy": "nearest", "mapping": 3}, "mapping=3"),
+    ],
+)
+def test_whitelists_name_what_is_wrong(vocabs: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        add_whitelist(small_crnn(), vocabs, **options)
+
+
+def test_layers_of_a_convolution() -> None:
+    layers = conv_sequence_pt(3, 8, act=True, bn=True, kernel_size=3)
+    assert [type(layer).__name__ for layer in layers] == ["Conv2d", "BatchNorm2d", "ReLU"]
+    assert isinstance(layers[0], nn.Conv2d)
+    assert layers[0].bias is None
+    [alone] = conv_sequence_pt(3, 8, kernel_size=3)
+    assert isinstance(alone, nn.Conv2d)
+    assert alone.bias is not None
+    gelu = nn.GELU()
+    assert conv_sequence_pt(3, 8, act=True, activation=gelu, kernel_size=1)[-1] is gelu
+
+
+def test_model_and_batches_move_together() -> None:
+    model, batches = set_device_and_dtype(small_crnn(), [images(1)], "cpu", torch.float64)
+    assert model.linear.weight.dtype == batches[0].dtype == torch.float64
+    assert len(model(batches[0])["preds"]) == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime to run what is exported")
+@pytest.mark.parametrize("name", ["crnn", "parseq"])
+def test_exported_networks_give_the_same_scores(name: str, tmp_path: Path) -> None:
+    import onnxruntime
+
+    build: Any = {"crnn": crnn_mobilenet_v3_small, "parseq": parseq}[name]
+    model = build(vocab=VOCABS["digits"], exportable=True, **({"max_length": 4} if name == "parseq" else {})).eval()
+    crops = torch.rand(1, 3, 32, 128)
+    path = export_model_to_onnx(model, tmp_path / name, crops)
+    assert path == str(tmp_path / f"{name}.onnx")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for count in (1, 3):
+        crops = torch.rand(count, 3, 32, 128)
+        [logits] = session.run(["logits"], {"input": crops.numpy()})
+        torch.testing.assert_close(torch.from_numpy(logits), model(crops)["logits"], rtol=0, atol=1e-4)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("onnx") is not None, reason="onnx is installed")
+def test_exporting_without_the_package_says_so(tmp_path: Path) -> None:
+    with pytest.raises(MissingDependencyError, match="onnx"):
+        export_model_to_onnx(nn.Linear(2, 2), tmp_path / "linear", torch.zeros(1, 2))

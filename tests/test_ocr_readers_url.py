@@ -1,0 +1,196 @@
+"""Documents by URL: what a server may send, and how it may misbehave; web pages, with a stand-in for weasyprint."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import images
+import pdf_files
+from mediatensor.errors import (
+    InvalidArgumentError,
+    MissingDependencyError,
+    OpenError,
+    OutOfRangeError,
+    SourceNotFoundError,
+)
+from mediatensor.ocr.io import DocumentFile, _fetch, read_html
+from range_server import RangeServer, serve
+
+PICTURE = images.picture()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RangeServer]:
+    (tmp_path / "page.png").write_bytes(images.encoded(PICTURE, "PNG"))
+    (tmp_path / "report.pdf").write_bytes(pdf_files.document([b"", b"0 g 0 0 612 792 re f"], box="0 0 61 79"))
+    (tmp_path / "page.html").write_bytes(b"<!DOCTYPE html><title>Page</title>")
+    (tmp_path / "empty").touch()
+    (tmp_path / "other").write_bytes(b"neither this nor that")
+    with serve(tmp_path) as running:
+        yield running
+
+
+def test_an_image(server: RangeServer) -> None:
+    (page,) = DocumentFile.from_url(f"{server.url}/page.png")
+    assert np.array_equal(page, PICTURE)
+    assert DocumentFile.from_url(f"{server.url}/moved/page.png", output_size=(4, 5))[0].shape == (4, 5, 3)
+
+
+@pytest.mark.parametrize("fault", [None, "no length", "ignore ranges"])
+def test_a_pdf(server: RangeServer, fault: str | None) -> None:
+    pytest.importorskip("pypdfium2", reason="needs pypdfium2")
+    server.fault = fault
+    pages = DocumentFile.from_url(f"{server.url}/report.pdf?version=1", dpi=72)
+    assert [(page.shape, page.max()) for page in pages] == [((79, 61, 3), 255), ((79, 61, 3), 0)]
+    with pytest.raises(OutOfRangeError):
+        DocumentFile.from_url(f"{server.url}/report.pdf", pages=[2])
+
+
+def test_what_is_not_there(server: RangeServer) -> None:
+    with pytest.raises(SourceNotFoundError, match="404"):
+        DocumentFile.from_url(f"{server.url}/nowhere.png")
+    with pytest.raises(OpenError, match="is empty"):
+        DocumentFile.from_url(f"{server.url}/empty")
+    with pytest.raises(OpenError, match="no image, PDF or HTML"):
+        DocumentFile.from_url(f"{server.url}/other")
+
+
+@pytest.mark.parametrize("fault", [500, 403, "truncate", "hang up", "endless redirect"])
+def test_a_server_that_fails(server: RangeServer, fault: str | int) -> None:
+    server.fault = fault
+    with pytest.raises(OpenError, match=r"Could not open http://127\.0\.0\.1"):
+        DocumentFile.from_url(f"{server.url}/page.png")
+
+
+@pytest.mark.parametrize("fault", ["stall", "trickle"])
+def test_a_server_that_is_slow(server: RangeServer, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fetch, "TIMEOUT_SECONDS", 0.2)
+    server.fault = fault
+    with pytest.raises(OpenError, match="time"):
+        DocumentFile.from_url(f"{server.url}/page.png")
+
+
+def test_more_than_is_read(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fetch, "MAX_FILE_BYTES", 1000)
+    with pytest.raises(OpenError, match="more than 1000 bytes are not read"):
+        DocumentFile.from_url(f"{server.url}/page.png")
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/hosts", "ftp://127.0.0.1/page.png", "page.png", "", 17, None, b"http://a"]
+)
+def test_what_is_no_url_of_the_web(url: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="https://"):
+        DocumentFile.from_url(url)
+
+
+@pytest.mark.parametrize("target", ["http://127.0.0.1:1/page.png", "file:///etc/hosts", "ftp://127.0.0.1/"])
+def test_no_redirection_leaves_https(target: str) -> None:
+    request = urllib.request.Request("https://127.0.0.1/page.png")
+    headers = http.client.HTTPMessage()
+    handler = _fetch._NoDowngrade()
+    with pytest.raises(ValueError, match="redirected from https to"):
+        handler.redirect_request(request, io.BytesIO(), 302, "Found", headers, target)
+    stays = handler.redirect_request(request, io.BytesIO(), 302, "Found", headers, "https://127.0.0.1/other")
+    assert stays is not None
+
+
+def test_a_redirection_to_a_file_of_this_machine(server: RangeServer, tmp_path: Path) -> None:
+    path = (tmp_path / "page.png").as_uri()
+    original = RangeServer.__dict__  # the server redirects to what follows /moved
+    assert original
+    with pytest.raises(OpenError):
+        _fetch.fetch(f"{server.url}/moved{path}")
+
+
+# Web pages
+
+
+class StandIn:
+    """What the stand-in for weasyprint was called with.
+
+    Attributes:
+        arguments: Of the last page.
+        pdf: What it prints.
+    """
+
+    def __init__(self) -> None:
+        self.arguments: dict[str, Any] = {}
+        self.pdf = pdf_files.document([b""], box="0 0 61 79")
+
+    def html(self, guess: Any = None, **arguments: Any) -> StandIn:
+        self.arguments = {"guess": guess, **arguments}
+        return self
+
+    def write_pdf(self) -> bytes:
+        if isinstance(self.arguments["guess"], str) and not Path(self.arguments["guess"]).exists():
+            raise FileNotFoundError(self.arguments["guess"])
+        return self.pdf
+
+
+class Response:
+    def __init__(self, url: str, body: bytes, headers: dict[str, str]) -> None:
+        self.url, self.body, self.headers = url, body, headers
+
+
+class URLFetcher:
+    def fetch(self, url: str, headers: Any = None) -> Any:
+        return f"weasyprint's own for {url}"
+
+
+@pytest.fixture
+def weasyprint(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    stand_in = StandIn()
+    module, urls = ModuleType("weasyprint"), ModuleType("weasyprint.urls")
+    urls.URLFetcher, urls.URLFetcherResponse = URLFetcher, Response  # type: ignore[attr-defined]
+    module.HTML, module.urls = stand_in.html, urls  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "weasyprint", module)
+    monkeypatch.setitem(sys.modules, "weasyprint.urls", urls)
+    return stand_in
+
+
+def test_without_weasyprint(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "weasyprint", None)
+    with pytest.raises(MissingDependencyError, match=r"mediatensor\[html\]"):
+        read_html(f"{server.url}/page.html")
+    with pytest.raises(MissingDependencyError, match="weasyprint"):
+        DocumentFile.from_url(f"{server.url}/page.html")
+    assert DocumentFile.from_url(f"{server.url}/page.png")[0].shape == (23, 37, 3)
+
+
+def test_a_web_page_is_printed(server: RangeServer, weasyprint: StandIn) -> None:
+    pytest.importorskip("pypdfium2", reason="needs pypdfium2")
+    assert read_html(f"{server.url}/page.html") == weasyprint.pdf
+    pages = DocumentFile.from_url(f"{server.url}/page.html", scale=1)
+    assert pages[0].shape == (79, 61, 3)
+    assert weasyprint.arguments["file_obj"].getvalue().startswith(b"<!DOCTYPE html>")
+    assert weasyprint.arguments["base_url"] == f"{server.url}/page.html"
+
+
+def test_what_a_web_page_may_refer_to(server: RangeServer, weasyprint: StandIn) -> None:
+    read_html(f"{server.url}/page.html")
+    fetcher = weasyprint.arguments["url_fetcher"]
+    assert fetcher.fetch(f"{server.url}/page.png").body == images.encoded(PICTURE, "PNG")
+    assert "own" in fetcher.fetch("data:text/plain,x")
+    for url in ("file:///etc/hosts", "ftp://127.0.0.1/x"):
+        with pytest.raises(InvalidArgumentError, match="is not fetched"):
+            fetcher.fetch(url)
+
+
+def test_local_pages_and_own_fetchers(server: RangeServer, weasyprint: StandIn, tmp_path: Path) -> None:
+    assert read_html(str(tmp_path / "page.html"), encoding="utf-8") == weasyprint.pdf
+    assert weasyprint.arguments == {"guess": str(tmp_path / "page.html"), "encoding": "utf-8"}
+    with pytest.raises(SourceNotFoundError, match="nowhere"):
+        read_html("nowhere.html")
+    with pytest.raises(SourceNotFoundError, match="404"):
+        read_html(f"{server.url}/nowhere.html")

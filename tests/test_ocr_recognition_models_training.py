@@ -1,0 +1,285 @@
+"""Targets and losses of the recognition networks, and what may be asked of a call, on networks of a few weights."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.models.classification.vit import VisionTransformer
+from mediatensor.ocr.models.recognition import (
+    CRNN,
+    MASTER,
+    SAR,
+    VIPTR,
+    PARSeq,
+    ViTSTR,
+    crnn_mobilenet_v3_small,
+    parseq,
+    viptr_tiny,
+)
+from mediatensor.ocr.models.recognition._permutations import draw_permutations, visible_positions
+from mediatensor.ocr.models.recognition._vit_features import PatchFeatures
+from mediatensor.ocr.models.recognition.core import RecognitionModel
+
+VOCAB = "abcdefgh"
+
+
+def small_crnn(**kwargs: Any) -> CRNN:
+    return CRNN(nn.Conv2d(3, 16, (16, 4), stride=(16, 4)), VOCAB, rnn_units=16, input_shape=(3, 16, 64), **kwargs)
+
+
+def small_features() -> PatchFeatures:
+    return PatchFeatures(VisionTransformer(24, 2, 2, 2, patch_size=(4, 8), input_shape=(3, 16, 64)))
+
+
+def small_vitstr(**kwargs: Any) -> ViTSTR:
+    return ViTSTR(small_features(), VOCAB, 24, max_length=8, **kwargs)
+
+
+def small_parseq(**kwargs: Any) -> PARSeq:
+    return PARSeq(small_features(), VOCAB, 24, max_length=8, dec_num_heads=2, dec_ff_dim=24, **kwargs)
+
+
+class SmallFeatures(nn.Module):
+    """A convolution; ``rows`` are kept, or averaged over."""
+
+    def __init__(self, keep_rows: bool) -> None:
+        super().__init__()
+        self.keep_rows = keep_rows
+        self.conv = nn.Conv2d(3, 24, (8, 4), stride=(8, 4))
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        features = self.conv(x)
+        return {"features": features if self.keep_rows else features.mean(dim=2).transpose(1, 2)}
+
+
+def small_viptr(**kwargs: Any) -> VIPTR:
+    return VIPTR(SmallFeatures(False), VOCAB, 24, **kwargs)
+
+
+def small_sar(**kwargs: Any) -> SAR:
+    sizes = {"rnn_units": 24, "embedding_units": 24, "attention_units": 8, "max_length": 8}
+    return SAR(SmallFeatures(True), VOCAB, **sizes, **kwargs)
+
+
+def small_master(**kwargs: Any) -> MASTER:
+    sizes = {"d_model": 24, "dff": 48, "num_heads": 2, "num_layers": 1, "max_length": 10}
+    return MASTER(SmallFeatures(True), VOCAB, **sizes, **kwargs)
+
+
+SMALL = pytest.mark.parametrize("build", [small_crnn, small_viptr, small_vitstr, small_parseq, small_sar, small_master])
+Build = Callable[..., RecognitionModel]
+
+
+def images(count: int = 2) -> torch.Tensor:
+    return torch.rand(count, 3, 16, 64, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize(
+    ("build", "rate", "steps"),
+    [
+        (small_crnn, 2e-2, 200),
+        (small_viptr, 2e-2, 200),
+        (small_vitstr, 5e-3, 80),
+        (small_parseq, 5e-3, 60),
+        (small_sar, 1e-2, 80),
+        (small_master, 5e-3, 80),
+    ],
+)
+def test_a_few_steps_teach_two_words(build: Build, rate: float, steps: int) -> None:
+    torch.manual_seed(0)
+    model, crops, words = build(), images(), ["abc", "hgfe"]
+    crops[1] *= torch.linspace(-2, 2, 64)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(crops, target=words)["loss"]
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.3 * losses[0]
+    assert all(parameter.grad is not None for parameter in model.score_layer()[0].parameters())
+    assert [word for word, _ in model.eval()(crops)["preds"]] == words
+
+
+@SMALL
+@pytest.mark.parametrize("words", [["abcdefgh" * 5, "ab"], ["", ""], ["", "a"], ["abcdefgh", "abcdefgha"]])
+@pytest.mark.parametrize("training", [True, False])
+def test_words_of_any_length_have_a_loss(build: Build, words: list[str], training: bool) -> None:
+    torch.manual_seed(0)
+    model = build().train(training)
+    loss = model(images(), target=words)["loss"]
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+def test_a_word_too_long_for_the_steps_does_not_count_in_ctc() -> None:
+    model = small_crnn().eval()
+    crops = images()
+    alone = model(crops[1:], target=["ab"])["loss"]
+    with_too_long = model(crops, target=["abcdefgh" * 5, "ab"])["loss"]
+    assert with_too_long.item() == pytest.approx(alone.item() / 2)
+
+
+def test_a_word_too_long_for_the_steps_keeps_its_beginning_in_vitstr() -> None:
+    model = small_vitstr().eval()
+    beginning = "abcdefgha"
+    losses = [model(images(1), target=[beginning + rest])["loss"].item() for rest in ("b", "fgh")]
+    assert losses[0] == losses[1]
+    assert losses[0] != model(images(1), target=["babcdefgha"])["loss"].item()
+
+
+@SMALL
+def test_what_a_call_returns(build: Build) -> None:
+    model = build().eval()
+    crops = images()
+    assert set(model(crops)) == {"preds"}
+    assert set(model(crops, return_model_output=True)) == {"out_map", "preds"}
+    assert set(model(crops, target=["a", "b"])) == {"loss"}
+    assert set(model(crops, target=["a", "b"], return_preds=True)) == {"loss", "preds"}
+    scores = model(crops, return_model_output=True)["out_map"]
+    exported = build(exportable=True).eval()
+    exported.load_state_dict(model.state_dict())
+    out = exported(crops)
+    assert set(out) == {"logits"}
+    torch.testing.assert_close(out["logits"], scores)
+    assert model(crops[:0])["preds"] == []
+
+
+@SMALL
+def test_labels_are_checked(build: Build) -> None:
+    model = build()
+    with pytest.raises(InvalidArgumentError, match="training mode"):
+        model(images())
+    with pytest.raises(InvalidArgumentError, match="3 words for 2 images"):
+        model(images(), target=["a", "b", "c"])
+    with pytest.raises(InvalidArgumentError, match="'X'"):
+        model(images(), target=["a", "X"])
+
+
+def test_the_height_of_crnn_is_that_of_its_input_shape() -> None:
+    tall = crnn_mobilenet_v3_small(vocab=VOCAB, input_shape=(3, 64, 256)).eval()
+    assert tall.cfg is not None
+    assert tall.cfg["input_shape"] == (3, 64, 256)
+    assert len(tall(torch.zeros(1, 3, 64, 100))["preds"]) == 1
+    with pytest.raises(InvalidArgumentError, match="height 32"):
+        tall(torch.zeros(1, 3, 32, 256))
+
+
+def test_building_crnn_leaves_the_statistics_of_its_backbone() -> None:
+    model = crnn_mobilenet_v3_small(vocab=VOCAB)
+    assert model.training
+    assert all(int(n) == 0 for name, n in model.named_buffers() if name.endswith("num_batches_tracked"))
+
+
+def test_patches_have_to_fill_the_image() -> None:
+    with pytest.raises(InvalidArgumentError, match="multiples of 4 and 8"):
+        small_vitstr().eval()(torch.zeros(1, 3, 16, 60))
+
+
+def test_stripes_have_to_fill_the_image() -> None:
+    model = viptr_tiny(vocab=VOCAB).eval()
+    assert len(model(torch.zeros(1, 3, 48, 40))["preds"]) == 1
+    for height, width in ((32, 36), (40, 128)):
+        with pytest.raises(InvalidArgumentError, match="multiple of 16"):
+            model(torch.zeros(1, 3, height, width))
+
+
+def test_sar_has_room_for_so_many_characters() -> None:
+    with pytest.raises(InvalidArgumentError, match="room for 23"):
+        SAR(SmallFeatures(True), "".join(map(chr, range(50, 74))), rnn_units=24, embedding_units=24)
+
+
+def test_transformers_take_other_sizes() -> None:
+    model = small_vitstr().eval()
+    assert len(model(torch.rand(1, 3, 32, 128))["preds"]) == 1
+
+
+def test_an_empty_vocabulary_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="vocab is empty"):
+        crnn_mobilenet_v3_small(vocab="")
+
+
+@SMALL
+def test_reading_does_not_depend_on_the_rest_of_the_batch(build: Build) -> None:
+    torch.manual_seed(4)
+    model = build().eval()
+    crops = images(5)
+    together = model(crops, return_model_output=True)
+    alone = [model(crop[None], return_model_output=True) for crop in crops]
+    assert [word for word, _ in together["preds"]] == [out["preds"][0][0] for out in alone]
+    # MASTER goes on until the last word of the batch has ended.
+    if build is not small_master:
+        torch.testing.assert_close(together["out_map"], torch.cat([out["out_map"] for out in alone]))
+
+
+def test_one_model_serves_several_threads() -> None:
+    model = small_parseq().eval()
+    crops = images(4)
+    expected = model(crops)["preds"]
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(model(crops)["preds"])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+@pytest.mark.parametrize("length", range(8))
+def test_orders_come_in_pairs_and_are_all_different(length: int) -> None:
+    torch.manual_seed(length)
+    orders = draw_permutations(length).tolist()
+    assert orders[0] == list(range(length + 2))
+    assert orders[1] == [0, *range(length + 1, 0, -1)]
+    assert len(orders) == 2 * min(3, max(1, len(list(itertools.permutations(range(length)))) // 2))
+    for order, reverse in zip(orders[2::2], orders[3::2], strict=True):
+        assert sorted(order) == orders[0]
+        assert order[1:-1] == reverse[-2:0:-1]
+        assert order[0] == 0
+        assert order[-1] == length + 1
+    assert len({tuple(order) for order in orders}) == (len(orders) if length else 1)
+
+
+def test_a_character_sees_what_was_read_before_it() -> None:
+    order = [0, 3, 1, 2, 4]
+    visible = visible_positions(torch.tensor(order))
+    for row, column in itertools.product(range(4), range(4)):
+        assert bool(visible[row, column]) == (order.index(column) < order.index(row + 1))
+
+
+def test_a_seed_fixes_the_loss_of_parseq() -> None:
+    model = small_parseq(dropout_prob=0.0)
+    losses = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        losses.append(model(images(), target=["abcdefg", "hg"])["loss"].item())
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_parseq_never_sees_the_character_it_predicts() -> None:
+    # The loss with respect to the embedded target: a character that leaked would give it away at no cost.
+    torch.manual_seed(0)
+    model = parseq(vocab=VOCAB, max_length=8, dropout_prob=0.0).eval()
+    features = torch.rand(1, 5, 384)
+    known = torch.tensor([[model.start, 0, 1, 2]])
+    for order in draw_permutations(3):
+        visible = visible_positions(order)
+        queries = model.pos_queries[:, :4]
+        scores = model.decode(known, features, visible, queries)
+        for position in range(3):
+            changed = known.clone()
+            changed[0, position + 1] = 7
+            other = model.decode(changed, features, visible, queries)
+            torch.testing.assert_close(scores[:, position], other[:, position], rtol=0, atol=0)
+            seers = [row for row in range(4) if visible[row, position + 1]]
+            assert all(not torch.equal(scores[:, row], other[:, row]) for row in seers)
