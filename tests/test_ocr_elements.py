@@ -131,6 +131,20 @@ def test_lines_enclose_turned_words_in_reading_direction(degrees: float) -> None
     assert isinstance(line.geometry[0][0], float)
 
 
+def test_what_encloses_arrays_is_an_array() -> None:
+    quads = [turned_word("a", (100, y), (30, 20), 45).geometry for y in (100, 140)]
+
+    line = Line([word_of(np.array(quad, np.float32)) for quad in quads])
+
+    assert isinstance(line.geometry, np.ndarray)
+    assert isinstance(line.export()["geometry"], tuple)
+    np.testing.assert_allclose(line.geometry, Line([word_of(quad) for quad in quads]).geometry, atol=1e-6)
+
+
+def word_of(geometry: Any) -> Word:
+    return Word("a", 1.0, geometry, 1.0, dict(STRAIGHT))
+
+
 def test_nothing_is_enclosed_by_a_box_without_extent() -> None:
     for element in (Line([]), Block(), Block([Line([])])):
         assert element.geometry == ((0.0, 0.0), (0.0, 0.0))

@@ -63,7 +63,7 @@ def test_names_of_formats() -> None:
     assert page.export_as(" MD ") == page.export_as_markdown()
     assert page.export_as("txt") == page.render()
     assert page.export_as("dict", reading_order=False) == page.export(reading_order=False)
-    with pytest.raises(InvalidArgumentError, match=r"'docx'.*alto"):
+    with pytest.raises(InvalidArgumentError, match=r"unsupported export format 'docx'.*alto"):
         page.export_as("docx")
 
 
@@ -200,7 +200,7 @@ def test_tables() -> None:
 
     assert page.render() == "wide|\t\ttall\na\tb\n\t"
     assert page.export_as_markdown() == "| wide\\| |  | tall |\n| --- | --- | --- |\n| a | b |  |"
-    assert page.export_as_asciidoc() == "|===\n|wide&#124; | |tall\n\n|a |b |\n|==="
+    assert page.export_as_asciidoc() == "|===\n|wide\\| | |tall\n\n|a |b |\n|==="
     tags = [(tag, attributes) for tag, attributes in Reader(page.export_as_html()).tags if tag in ("th", "td")]
     assert tags == [("th", {"colspan": "2"}), ("th", {"rowspan": "2"}), ("td", {}), ("td", {})]
 

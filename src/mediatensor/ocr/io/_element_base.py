@@ -74,7 +74,7 @@ def _to_quad(geometry: Geometry) -> NDArray[np.float64]:
     return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
 
 
-def enclosing_geometry(geometries: Sequence[Geometry]) -> tuple[tuple[float, float], ...]:
+def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
     """The geometry that encloses others: a box of boxes; of four-point geometries the rectangle of least area.
 
     The first side of that rectangle runs the way that the first sides of the members run on average, so that a line
@@ -84,7 +84,7 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> tuple[tuple[float, flo
         geometries: Geometries of the members; with none of them the result is a box without extent at the origin.
 
     Returns:
-        Two corners, or four points in reading direction.
+        Two corners, or four points in reading direction: nested tuples; an array of four points that are arrays.
     """
     if not geometries:
         return _NO_EXTENT
@@ -101,6 +101,8 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> tuple[tuple[float, flo
     sides = np.roll(rectangle, -1, axis=0) - rectangle
     lengths = np.maximum(np.linalg.norm(sides, axis=1), np.finfo(np.float64).tiny)
     rectangle = np.roll(rectangle, -int(np.argmax(sides @ reading / lengths)), axis=0)
+    if all(isinstance(geometry, np.ndarray) for geometry in geometries):
+        return rectangle
     return tuple((float(x), float(y)) for x, y in rectangle)
 
 

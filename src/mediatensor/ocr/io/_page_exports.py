@@ -59,7 +59,7 @@ class _Exports(Element):
         """
         method = _METHODS.get(str(format).strip().lower())
         if method is None:
-            raise InvalidArgumentError(f"There is no export format {format!r}; there are {', '.join(_METHODS)}.")
+            raise InvalidArgumentError(f"unsupported export format {format!r}; there are {', '.join(_METHODS)}")
         export: Callable[..., Any] = getattr(self, method)
         return export(**kwargs)
 

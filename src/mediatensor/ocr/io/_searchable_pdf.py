@@ -83,7 +83,8 @@ class PDFExporter:
 
     def _add_page(self, pdfium: Any, document: Any, page: Any) -> None:
         """Add one page; all that does not call PDFium is done before it is locked."""
-        image = None if page.error is not None and not np.prod(page.page.shape) else page_pixels(page.page)
+        blank = page.error is not None and 0 in getattr(page.page, "shape", (0,))
+        image = None if blank else page_pixels(page.page)
         height, width = _BLANK_PAGE if image is None else image.shape[:2]
         scale = min(_POINTS_PER_INCH / self.dpi, _MAX_SIDE / max(height, width))
         jpeg = None if image is None or self.lossless else _jpeg(image, self.quality)

@@ -154,9 +154,11 @@ class TextExporter(TextFormat):
     """Export to plain text.
 
     Example:
-        >>> from mediatensor.ocr.io import Page, TextExporter
-        >>> TextExporter().export_page(Page(None, [], 0, (10, 10)))
-        ''
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, TextExporter, Word
+        >>> word = Word("hello", 0.9, ((0.1, 0.1), (0.5, 0.2)), 0.8, {"value": 0, "confidence": None})
+        >>> TextExporter().export_page(Page(np.zeros((20, 30, 3), np.uint8), [Block([Line([word])])], 0, (20, 30)))
+        'hello'
     """
 
     page_break: ClassVar[str] = "\n\n\n\n"
@@ -230,7 +232,10 @@ class AsciiDocExporter(TextFormat):
         return "\n".join(["|===", rows[0], "", *rows[1:], "|==="])
 
     def _cell(self, value: str, escape: bool) -> str:
-        return (self.escape_text(value) if escape else one_line(value).replace("|", "&#124;")).strip()
+        # In a table, a bar is the one thing that a backslash always escapes.
+        return (
+            self.escape_text(value).replace("&#124;", r"\|") if escape else one_line(value).replace("|", r"\|")
+        ).strip()
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
         """The name in bold."""

@@ -1,0 +1,83 @@
+"""Pages for the tests of elements and exporters."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mediatensor.ocr.io import Block, Document, KIEPage, Line, Page, Prediction, Word
+
+STRAIGHT = {"value": 0, "confidence": None}
+#: Height and width of the pages.
+SIZE = (400, 600)
+
+
+def doctr_exports(version: str) -> dict[str, dict[str, Any]]:
+    """What docTR of that version exported, by case; see ``record_ocr_exports.py``."""
+    path = Path(__file__).parent / "data" / "ocr" / f"doctr_exports_{version}.json"
+    cases: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return cases
+
+
+def noise(size: tuple[int, int] = SIZE) -> NDArray[np.uint8]:
+    """An image in colours, smooth enough for JPEG."""
+    rows, columns = np.mgrid[: size[0], : size[1]]
+    waves = [np.sin(rows / 17), np.cos(columns / 23), np.sin((rows + columns) / 31)]
+    return (127 + 120 * np.stack(waves, axis=-1)).astype(np.uint8)
+
+
+def word(text: str, box: tuple[float, float, float, float], confidence: float = 0.9, **kwargs: Any) -> Word:
+    """A straight word at left, top, right, bottom in pixels."""
+    return Word(text, confidence, relative([box[:2], box[2:]]), 0.8, dict(STRAIGHT), **kwargs)
+
+
+def turned_word(text: str, start: tuple[float, float], size: tuple[float, float], degrees: float) -> Word:
+    """A word of a width and height in pixels, its top left corner at a point, turned counter-clockwise about it."""
+    angle = math.radians(degrees)
+    along = np.array([math.cos(angle), -math.sin(angle)]) * size[0]
+    down = np.array([math.sin(angle), math.cos(angle)]) * size[1]
+    corner = np.array(start)
+    quad = [corner, corner + along, corner + along + down, corner + down]
+    return Word(text, 0.9, relative(quad), 0.8, dict(STRAIGHT))
+
+
+def relative(points: Any) -> tuple[tuple[float, float], ...]:
+    return tuple((float(x) / SIZE[1], float(y) / SIZE[0]) for x, y in points)
+
+
+def page_of(*words: Word, image: NDArray[np.uint8] | None = None, **kwargs: Any) -> Page:
+    """A page with each word in a line of its own, at the very place of the word."""
+    blocks = [Block([Line([item], item.geometry) for item in words])] if words else []
+    return Page(np.zeros((*SIZE, 3), np.uint8) if image is None else image, blocks, 0, SIZE, **kwargs)
+
+
+def kie_page(predictions: dict[str, list[Word]]) -> KIEPage:
+    groups = {
+        name: [Prediction(w.value, w.confidence, w.geometry, w.objectness_score, w.crop_orientation) for w in words]
+        for name, words in predictions.items()
+    }
+    return KIEPage(np.zeros((*SIZE, 3), np.uint8), groups, 0, SIZE)
+
+
+def empty_pages() -> dict[str, Any]:
+    """Pages with next to nothing on them, by what is missing."""
+    hostile = "a\x00b\tc\nd\ud800\ufffe]]>&<\"'"
+    return {
+        "no blocks": page_of(),
+        "a block without lines": Page(noise(), [Block()], 0, SIZE),
+        "a line without words": Page(noise(), [Block([Line([])])], 0, SIZE),
+        "an empty word": page_of(word("", (10, 10, 40, 30))),
+        "a word without extent": page_of(word("dot", (10, 10, 10, 10))),
+        "a turned word without extent": page_of(turned_word("dot", (10, 10), (0, 0), 0)),
+        "a word off the page": page_of(Word("far", 1.0, ((1e6, -1e6), (1e6, 5.0)), 1.0, dict(STRAIGHT))),
+        "controls and markup": page_of(word(hostile, (10, 10, 90, 30), float("nan"))),
+        "straight and turned": page_of(word("one", (10, 10, 40, 30)), turned_word("two", (10, 40), (30, 20), 10)),
+        "predictions": kie_page({hostile: [word(hostile, (10, 10, 90, 30))], "none": []}),
+        "no predictions": kie_page({}),
+        "a document without pages": Document([]),
+    }
