@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## decode a generated clip and show what was checked
+demo: $(VENV)/.installed ## decode a generated clip, read a generated page, and show what was checked
 	$(BIN)/mediatensor demo
 
 test: $(VENV)/.installed-test ## run the tests; PYTEST_ARGS adds arguments
@@ -38,7 +38,7 @@ $(BIN)/python:
 
 # A stamp is as new as its last installation, so that a second call installs nothing.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) .
+	$(INSTALL) ".[ocr]"
 	touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python

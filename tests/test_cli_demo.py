@@ -15,7 +15,8 @@ from PIL import Image
 from mediatensor._pyav.writing import write_test_pattern
 from mediatensor.cli import _demo, main
 from mediatensor.cli._comparison import Comparison
-from mediatensor.cli._demo import ClipDataset, check_line, row
+from mediatensor.cli._demo import ClipDataset
+from mediatensor.cli._demo_lines import check_line, row
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import MissingDependencyError
 
@@ -42,7 +43,8 @@ def test_clip_needs_an_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_demo_without_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_without_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(_demo, "read_texts", lambda file, folder: [(True, "text")])
     folder = tmp_path / "new" / "demo"
     assert main(["demo", "-o", str(folder)]) == 0
     text = capsys.readouterr().out
@@ -50,7 +52,7 @@ def test_demo_without_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "(4, 8, 3, 360, 640)" in text
     assert "6 x (2, 8, 3, 144, 256)" in text
     checks = text.partition("\nchecked\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in checks] == ["ok", "ok", "ok"]
+    assert [line.split()[0] for line in checks] == ["ok"] * 4
     assert sorted(path.name for path in folder.iterdir()) == ["clip.mp4", "sheet.png"]
     with Image.open(folder / "sheet.png") as sheet:
         assert sheet.width > 1000

@@ -11,7 +11,7 @@ import pytest
 
 from mediatensor.cli import main
 
-COMMANDS = ("probe", "sheet", "extract", "verify", "demo")
+COMMANDS = ("probe", "sheet", "extract", "ocr", "verify", "demo")
 
 
 def run_program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

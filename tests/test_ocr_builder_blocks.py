@@ -91,6 +91,20 @@ def test_items_and_prices_of_a_receipt_are_two_columns() -> None:
     assert prices == ["1.20", "2.49", "3.10", "6.79"]
 
 
+def test_headings_in_much_larger_letters_are_blocks_of_their_own() -> None:
+    text = [(80.0, 150.0 + 20 * row, 14.0, line) for row, line in enumerate(TEXT)]
+    assert blocks_of(written([(80, 115, 30, "LARGE"), *text])) == [["LARGE"], list(TEXT)]
+    assert blocks_of(written([(80, 126, 19, "LARGER"), *text])) == [["LARGER", *TEXT]]
+
+
+def test_a_line_belongs_to_the_only_one_above_it_or_to_one_that_it_is_aligned_with() -> None:
+    indented = [(80.0, 100.0, 16.0, TEXT[0]), (200.0, 120.0, 16.0, "far in")]
+    assert len(blocks_of(written(indented))) == 1
+    # Of two lines under a third, the one that begins where it does goes with it.
+    fork = [(80.0, 100.0, 16.0, TEXT[0]), (80.0, 120.0, 16.0, "under it"), (230.0, 120.0, 16.0, "loose")]
+    assert blocks_of(written(fork)) == [[TEXT[0], "under it"], ["loose"]]
+
+
 def test_line_break_is_the_widest_gap_within_a_block() -> None:
     # Lines 16 high with gaps of 8 between them: half a height.
     lines = [(80.0, 100.0 + 24 * row, 16.0, text) for row, text in enumerate(TEXT)]

@@ -59,6 +59,11 @@ def test_other_classes_change_head_and_configuration_but_not_the_defaults() -> N
     assert mobilenet.default_cfgs["mobilenet_v3_small_crop_orientation"]["classes"] == [0, -90, 180, 90]
 
 
+def test_configuration_of_a_model_is_its_own() -> None:
+    classification.mobilenet_v3_small_crop_orientation().cfg["classes"].append(45)
+    assert classification.mobilenet_v3_small_crop_orientation().cfg["classes"] == [0, -90, 180, 90]
+
+
 def test_checkpoint_loads_by_path(tmp_path: Path) -> None:
     saved = fill(classification.resnet18(num_classes=3))
     torch.save(saved.state_dict(), tmp_path / "mine.pt")

@@ -119,6 +119,15 @@ def test_degenerate_boxes_are_drawn_or_left_out() -> None:
         assert np.isfinite(maps.border).all()
 
 
+def test_corner_given_twice_changes_nothing() -> None:
+    triangle = np.array([[0.1, 0.1], [0.9, 0.1], [0.5, 0.9]], dtype=np.float32)
+    twice = draw(triangle[None, [0, 1, 1, 2]])
+    again = draw(triangle[None, [0, 1, 2, 2]])
+    assert twice.kernel.any()
+    np.testing.assert_array_equal(twice.kernel, again.kernel)
+    np.testing.assert_allclose(twice.border, again.border)
+
+
 def test_distance_is_that_to_the_nearest_point_of_the_outline() -> None:
     concave = np.array([[0.0, 0.0], [40.0, 0.0], [40.0, 30.0], [20.0, 10.0], [0.0, 30.0]])
     columns, rows = np.arange(-5.0, 46.0), np.arange(-5.0, 36.0)
@@ -180,6 +189,23 @@ def test_training_makes_the_loss_smaller() -> None:
         optimizer.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.8 * losses[0]
+
+
+def test_loss_of_dbnet_is_its_formula() -> None:
+    model = detection.db_mobilenet_v3_large()
+    target = [{"words": WORD}]
+    text, known, border, border_known = model.build_target(target, (1, 64, 64))
+    assert known.all()
+    scores, thresholds = torch.zeros(1, 1, 64, 64), torch.full((1, 1, 64, 64), 0.04)
+    threshold = 1 / (1 + np.exp(-0.04))
+    sharp = 1 / (1 + np.exp(-50 * (0.5 - threshold)))
+    expected = (
+        10 * 0.5 * 0.5**2 * np.log(2)
+        + 1
+        - 2 * sharp * text.sum() / (sharp * text.size + text.sum())
+        + np.abs(threshold - border[border_known]).mean()
+    )
+    assert float(model.compute_loss(scores, thresholds, target)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_focal_loss_is_its_formula() -> None:

@@ -58,7 +58,13 @@ def test_confidence_falls_when_lines_disagree() -> None:
     mixed = vote_page_turn(lines_of_page(0, [0.95] * 6 + [0.05] * 2))[1]
     split = vote_page_turn(lines_of_page(0, [0.95] * 4 + [0.05] * 4))[1]
     assert sure > mixed > split
-    assert split < 0.9
+    # However many they are: lines of one page err together.
+    assert vote_page_turn(lines_of_page(0, [0.95] * 104 + [0.05] * 96))[1] < 0.95
+
+
+def test_one_line_that_could_not_be_surer_does_not_outvote_four() -> None:
+    line = LineEvidence(300.0, False, 12.0, 0.01, {0: 1.0, 180: 0.0})
+    assert vote_page_turn([*lines_of_page(180, [0.85] * 4), line])[0] == 180
 
 
 def test_nothing_known_says_nothing() -> None:
@@ -162,6 +168,8 @@ def test_skew_is_a_median_by_length() -> None:
     # 500 pixels of text at 2 degrees, 400 at 8: the longer half decides.
     quads = skewed_quads([2.0, 2.0, 8.0], [250.0, 250.0, 400.0], (1000, 1000))
     assert estimate_page_skew(quads, (1000, 1000)) == pytest.approx(2.0, abs=1e-6)
+    halves = skewed_quads([2.0, 8.0], [250.0, 250.0], (1000, 1000))
+    assert estimate_page_skew(halves, (1000, 1000)) == pytest.approx(5.0, abs=1e-6)
     # Around the edge of its range, angles are compared as directions.
     edge = skewed_quads([44.0, -44.0, 45.5], [300.0] * 3, (1000, 1000))
     assert abs(estimate_page_skew(edge, (1000, 1000))) == pytest.approx(44.5, abs=0.01)

@@ -89,6 +89,13 @@ def test_bytes_are_interpolated_rounded_and_filled() -> None:
     assert straighten(page.half(), plan).dtype == torch.float16
 
 
+def test_bytes_are_rounded_to_the_nearest() -> None:
+    page = (ramp(40, 60) * 200).to(torch.uint8)
+    plan = plan_straightening((40, 60), 7.0)
+    exact = straighten(page.double(), plan)
+    assert float((straighten(page, plan).double() - exact).abs().max()) <= 0.5 + 1e-4
+
+
 def test_tiles_do_not_show() -> None:
     # Larger than one tile on both axes; a linear ramp interpolates exactly.
     shape = (1100, 1200)

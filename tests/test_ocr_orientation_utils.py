@@ -49,6 +49,10 @@ def test_orientation_of_a_page_on_its_side_need_not_be_square() -> None:
     assert estimate_orientation(wide, (-90, 0.9)) == -90
 
 
+def test_vertical_bars_of_a_page_that_nothing_is_known_of_are_not_its_text() -> None:
+    assert estimate_orientation(np.rot90(turned_map(0)).copy()) == 0
+
+
 def test_orientation_of_nothing() -> None:
     assert estimate_orientation(np.zeros((50, 50, 1), np.uint8)) == 0
     assert estimate_orientation(np.zeros((50, 50, 3), np.uint8)) == 0

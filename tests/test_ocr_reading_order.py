@@ -71,6 +71,19 @@ def test_skewed_columns_are_read_as_straight_ones(angle: float) -> None:
     assert resolve_reading_segments(quads, page_shape=(1000, 800)) == [COLUMNS_READ[:8], COLUMNS_READ[8:]]
 
 
+def test_rounding_of_turned_boxes_decides_nothing() -> None:
+    words = form()
+    lines = np.stack([words.boxes[words.lines == number].mean(axis=0) for number in range(9)])
+    # Stacked boxes of one left edge, and level ones of one top: ties that any noise would break.
+    grid = np.array(
+        [[x, 0.2 + 0.025 * row, x + 0.1, 0.22 + 0.025 * row] for row in range(6) for x in (0.1, 0.3, 0.5, 0.7)]
+    )
+    for boxes in (lines, grid, COLUMNS):
+        expected = sort_reading_order(boxes)
+        for angle in range(2, 43):
+            assert sort_reading_order(quads_of(boxes, angle), page_shape=(1000, 800)) == expected
+
+
 @pytest.mark.parametrize("angle", [90, 180, -90, 85, 175])
 def test_pages_on_their_side_or_head_are_read_by_their_words(angle: float) -> None:
     quads = quads_of(COLUMNS, angle)

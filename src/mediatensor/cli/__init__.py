@@ -1,4 +1,4 @@
-"""The ``mediatensor`` command: look into media, draw and extract them, and prove that decoding is exact."""
+"""The ``mediatensor`` command: look into media, draw, extract and read them, and prove that decoding is exact."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ..errors import MediaTensorError
-from . import _demo, _extract, _probe, _sheet, _verify
-from ._console import emit
-from ._text import one_line
+from . import _demo, _extract, _ocr, _probe, _sheet, _verify
+from ._console import emit_error
 
 __all__ = ["main"]
 
@@ -25,7 +24,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line and name the help to read."""
 
     def error(self, message: str) -> NoReturn:
-        _emit_error(f"{message} (see `{self.prog} --help`)")
+        emit_error(f"{message} (see `{self.prog} --help`)")
         self.exit(EXIT_ERROR)
 
 
@@ -33,8 +32,8 @@ def _build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="mediatensor",
         description=(
-            "Look into a media file, draw a contact sheet of it, extract frames, sound and subtitles, and prove that\n"
-            "frames are decoded exactly."
+            "Look into a media file, draw a contact sheet of it, extract frames, sound and subtitles, read the text\n"
+            "in its pixels, and prove that frames are decoded exactly."
         ),
         epilog=(
             "examples:\n"
@@ -42,23 +41,20 @@ def _build_parser() -> argparse.ArgumentParser:
             "  mediatensor probe talk.mp4             what is in the file\n"
             "  mediatensor sheet talk.mp4 -o talk.png sixteen frames of it in one picture\n"
             "  mediatensor extract talk.mp4 --fps 1   frames as images; sound and subtitles as files, too\n"
+            "  mediatensor ocr scan.pdf -o text       the text of a document\n"
             "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
             "\n"
             "exit codes:\n"
             "  0  done\n"
             "  1  the answer is no: verify or demo found a difference\n"
-            "  2  wrong usage, or a file that cannot be read\n"
+            "  2  wrong usage, or a file or a page that cannot be read\n"
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
-    for command in (_probe, _sheet, _extract, _verify, _demo):
+    for command in (_probe, _sheet, _extract, _ocr, _verify, _demo):
         command.add_parser(commands)
     return parser
-
-
-def _emit_error(message: str) -> None:
-    emit(f"mediatensor: error: {one_line(message)}", sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,5 +86,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except (MediaTensorError, OSError) as error:
-        _emit_error(str(error))
+        emit_error(str(error))
         return EXIT_ERROR

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from ..errors import InvalidArgumentError
+from ._text import one_line
 
 __all__ = [
     "emit",
+    "emit_error",
     "emit_json",
     "non_negative_int",
     "positive_int",
@@ -36,6 +38,11 @@ def emit(text: str, stream: TextIO | None = None) -> None:
     stream = stream or sys.stdout
     encoding = stream.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+
+
+def emit_error(message: str) -> None:
+    """Print an error as one line to stderr."""
+    emit(f"mediatensor: error: {one_line(message)}", sys.stderr)
 
 
 def to_json(value: Any) -> Any:

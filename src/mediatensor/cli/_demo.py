@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,11 +20,11 @@ from ..transforms import Resize
 from . import _text
 from ._comparison import compare
 from ._console import emit, replacing
+from ._demo_lines import check_line, row, timed
+from ._demo_text import read_texts
 from ._sheet import SheetOptions, write_sheet
 
 __all__ = ["ClipDataset", "add_parser"]
-
-T = TypeVar("T")
 
 _NUM_WORKERS = 2
 _BATCH_SIZE = 2
@@ -63,14 +63,15 @@ def add_parser(commands: Any) -> None:
         description=(
             "Show the library at work: open a video, fetch frames by index and by time, sample clips, load batches\n"
             "in worker processes, and check each against a plain decode. Without FILE it makes an H.264 video with\n"
-            "B-frames first. The exit code is 1 if a check fails."
+            "B-frames first, and a page, and reads the text in both. The exit code is 1 if a check fails."
         ),
         epilog=(
             "examples:\n"
             "  mediatensor demo\n"
             "  mediatensor demo talk.mp4 -o talk-demo\n"
             "\n"
-            "The output folder gets sheet.png, a contact sheet, and without FILE the video, clip.mp4.\n"
+            "The output folder gets sheet.png, a contact sheet. Without FILE it gets clip.mp4, the video, page.png,\n"
+            "the page, page-read.png and frame-read.png, what was read in them. Reading needs the extra `ocr`.\n"
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -90,32 +91,18 @@ def run(args: argparse.Namespace) -> int:
     file = args.file or str(args.output / "clip.mp4")
     if args.file is None:
         args.output.mkdir(parents=True, exist_ok=True)
-        _, elapsed = _timed(lambda: _make_clip(Path(file)))
+        _, elapsed = timed(lambda: _make_clip(Path(file)))
         emit(f"made {file} in {_text.duration(elapsed)}: H.264 with B-frames\n")
     with _show_access(file) as decoder:
         checks = [_check_linear(file), _check_pickle(decoder), _check_loader(file)]
+    if args.file is None:
+        checks += read_texts(file, args.output)
     args.output.mkdir(parents=True, exist_ok=True)  # only now, so that an unreadable file leaves no empty folder
     emit("\nchecked")
     for is_right, sentence in checks:
         emit(check_line(is_right, sentence))
     emit("\n" + write_sheet(file, args.output / "sheet.png", SheetOptions()))
     return 0 if all(is_right for is_right, _ in checks) else 1
-
-
-def row(call: str, result: str, elapsed_seconds: float) -> str:
-    """A line of the demo: what was called, what came back, how long it took."""
-    return f"  {call:<42} {result:<38} {_text.duration(elapsed_seconds):>8}"
-
-
-def check_line(is_right: bool, sentence: str) -> str:
-    """A line of the list of checks."""
-    return f"  {'ok    ' if is_right else 'FAILED'} {sentence}"
-
-
-def _timed(function: Callable[[], T]) -> tuple[T, float]:
-    begin = time.perf_counter()
-    result = function()
-    return result, time.perf_counter() - begin
 
 
 def _make_clip(path: Path) -> None:
@@ -125,32 +112,32 @@ def _make_clip(path: Path) -> None:
 
 def _show_access(file: str) -> VideoDecoder:
     """Open the video, fetch frames and clips, and print what came back and how long it took."""
-    decoder, elapsed = _timed(lambda: VideoDecoder(file))
+    decoder, elapsed = timed(lambda: VideoDecoder(file))
     metadata = decoder.metadata
     num_frames = len(decoder)
     fps = f", {_text.decimal(metadata.average_fps)} fps" if metadata.average_fps else ""
     emit(row(f"VideoDecoder({_quoted(file)})", f"{metadata.width}x{metadata.height}{fps}", elapsed))
 
     middle = num_frames // 2
-    frame, elapsed = _timed(lambda: decoder.get_frame_at(middle))
+    frame, elapsed = timed(lambda: decoder.get_frame_at(middle))
     emit(row(f"decoder.get_frame_at({middle})", f"{_shape(frame.data)} at {_text.seconds(frame.pts_seconds)}", elapsed))
 
     when = round(metadata.begin_stream_seconds + 0.7 * (metadata.duration_seconds or 0.0), 3)
     when = max(when, metadata.begin_stream_seconds)
-    frame, elapsed = _timed(lambda: decoder.get_frame_played_at(when))
+    frame, elapsed = timed(lambda: decoder.get_frame_played_at(when))
     call = f"decoder.get_frame_played_at({_text.decimal(when)})"
     emit(row(call, f"{_shape(frame.data)} at {_text.seconds(frame.pts_seconds)}", elapsed))
 
     step = max(num_frames // 10, 1)
-    spread, elapsed = _timed(lambda: decoder[::step])
+    spread, elapsed = timed(lambda: decoder[::step])
     emit(row(f"decoder[::{step}]", f"{_shape(spread)} {spread.dtype}", elapsed))
 
     length = min(_FRAMES_PER_CLIP, num_frames)
-    clips, elapsed = _timed(lambda: clips_at_random_indices(decoder, num_clips=4, num_frames_per_clip=length))
+    clips, elapsed = timed(lambda: clips_at_random_indices(decoder, num_clips=4, num_frames_per_clip=length))
     emit(row("clips_at_random_indices(decoder, ...)", _shape(clips.data), elapsed))
 
     every = max((metadata.duration_seconds or 0.0) / 4, 1e-3)
-    clips, elapsed = _timed(
+    clips, elapsed = timed(
         lambda: clips_at_regular_timestamps(decoder, seconds_between_clip_starts=every, num_frames_per_clip=length)
     )
     emit(row("clips_at_regular_timestamps(decoder, ...)", _shape(clips.data), elapsed))

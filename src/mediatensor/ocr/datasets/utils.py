@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mediatensor.errors import InvalidArgumentError
-
+from ...errors import InvalidArgumentError
 from .vocabs import VOCABS
 
 __all__ = ["decode_sequence", "encode_sequences", "encode_string", "translate"]

@@ -1,6 +1,6 @@
 """Networks that find and read text, and predictors made of them."""
 
-from . import classification, detection, recognition
+from . import builder, classification, detection, reading_order, recognition, utils
 from ._registry import ModelCard, list_models, model_card
 from ._weights import find_weights
 from .classification import (
@@ -28,9 +28,12 @@ from .recognition import (
     crnn_mobilenet_v3_large,
     crnn_mobilenet_v3_small,
     crnn_vgg16_bn,
+    master,
     parseq,
     ppocr_v6_small_reco,
     recognition_predictor,
+    sar_resnet31,
+    viptr_tiny,
     vitstr_base,
     vitstr_small,
 )
@@ -38,6 +41,7 @@ from .zoo import kie_predictor, ocr_predictor
 
 __all__ = [
     "ModelCard",
+    "builder",
     "classification",
     "crnn_mobilenet_v3_large",
     "crnn_mobilenet_v3_small",
@@ -57,6 +61,7 @@ __all__ = [
     "linknet_resnet34",
     "linknet_resnet50",
     "list_models",
+    "master",
     "mobilenet_v3_small_crop_orientation",
     "mobilenet_v3_small_page_orientation",
     "model_card",
@@ -66,9 +71,13 @@ __all__ = [
     "ppocr_mobile_v2_line_orientation",
     "ppocr_v6_small_det",
     "ppocr_v6_small_reco",
+    "reading_order",
     "recognition",
     "recognition_predictor",
     "reparameterize",
+    "sar_resnet31",
+    "utils",
+    "viptr_tiny",
     "vitstr_base",
     "vitstr_small",
 ]

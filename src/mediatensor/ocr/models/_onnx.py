@@ -6,7 +6,6 @@ networks are native modules, and take their parameters from here in the order in
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +62,7 @@ def read_onnx(path: Path) -> OnnxGraph:
         raise WeightsError(f"{path} is larger than an ONNX file can be ({MAX_FILE_BYTES} bytes).")
     try:
         return _parse_model(memoryview(path.read_bytes()))
-    except (ValueError, IndexError, KeyError, TypeError, struct.error) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise WeightsError(f"{path} is not a readable ONNX file ({error}): install or copy it again.") from error
 
 
@@ -77,7 +76,10 @@ def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
     Raises:
         WeightsError: The graph has other layers than these.
     """
-    found = list(_layers_of(graph))
+    try:
+        found = list(_layers_of(graph))
+    except LookupError as error:
+        raise WeightsError(f"The weights are those of another network: {error} is missing.") from error
     if len(found) != len(layers):
         raise WeightsError(f"The weights are those of another network: {len(found)} layers, {len(layers)} expected.")
     for position, (layer, arrays) in enumerate(zip(layers, found, strict=True)):
@@ -196,14 +198,14 @@ def _parse_tensor(data: memoryview) -> tuple[str, Array]:
     dtype, name = 1, ""
     raw: memoryview | None = None
     integers: list[int] = []
-    floats = b""
+    floats: list[memoryview] = []
     for number, value in _fields(data):
         if number == 1:
             shape += _integers(value)
         elif number == 2:
             dtype = _integers(value)[0]
         elif number == 4:
-            floats += bytes(_message(value))
+            floats.append(_message(value))
         elif number in (5, 7):
             integers += _integers(value)
         elif number == 8:
@@ -213,7 +215,7 @@ def _parse_tensor(data: memoryview) -> tuple[str, Array]:
     if raw is not None:
         array = np.frombuffer(raw, _DTYPES[dtype])
     elif floats:
-        array = np.frombuffer(floats, "<f4")
+        array = np.frombuffer(b"".join(floats), "<f4")
     else:
         array = np.array(integers, _DTYPES[dtype])
     return name, array.reshape(shape)

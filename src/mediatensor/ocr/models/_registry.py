@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,16 +26,42 @@ _MODULES: dict[str, str] = {
     "linknet_resnet18": "detection.linknet",
     "linknet_resnet34": "detection.linknet",
     "linknet_resnet50": "detection.linknet",
+    "master": "recognition.master",
     "mobilenet_v3_small_crop_orientation": "classification.mobilenet",
     "mobilenet_v3_small_page_orientation": "classification.mobilenet",
     "parseq": "recognition.parseq",
     "ppocr_mobile_v2_line_orientation": "classification.ppocr",
     "ppocr_v6_small_det": "detection.ppocr",
     "ppocr_v6_small_reco": "recognition.ppocr",
+    "sar_resnet31": "recognition.sar",
+    "viptr_tiny": "recognition.viptr",
     "vitstr_base": "recognition.vitstr",
     "vitstr_small": "recognition.vitstr",
 }
 """The module of each architecture, whose ``default_cfgs`` describes it."""
+
+_BACKBONES: dict[str, str] = {
+    "magc_resnet31": "classification.magc_resnet",
+    "mobilenet_v3_large": "classification.mobilenet",
+    "mobilenet_v3_large_r": "classification.mobilenet",
+    "mobilenet_v3_small": "classification.mobilenet",
+    "mobilenet_v3_small_r": "classification.mobilenet",
+    "resnet18": "classification.resnet",
+    "resnet31": "classification.magc_resnet",
+    "resnet34": "classification.resnet",
+    "resnet50": "classification.resnet",
+    "textnet_base": "classification.textnet",
+    "textnet_small": "classification.textnet",
+    "textnet_tiny": "classification.textnet",
+    "vgg16_bn_r": "classification.vgg",
+    "vip_base": "classification.vip",
+    "vip_tiny": "classification.vip",
+    "vit_b": "classification.vit",
+    "vit_s": "classification.vit",
+}
+"""Classifiers of characters, of use as parts of other networks alone: :func:`list_models` leaves them out."""
+
+_FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
 _PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls"}
 
@@ -47,7 +74,7 @@ class ModelCard:
         name: Of the architecture, as predictors take it.
         task: ``"detection"``, ``"recognition"`` or ``"classification"``.
         input_shape: Channels, height and width that the model was made for; some take other sizes.
-        vocab: What a recogniser reads, where the architecture fixes it; else empty.
+        vocab: What a recogniser reads; empty where the weights file lists it.
         license: Of the weights.
         source: Where their makers publish them.
         sha256: Of the file that packages bring, or the beginning of it as in the file's name.
@@ -107,21 +134,22 @@ def model_card(name: str) -> ModelCard:
         >>> model_card("ppocr_v6_small_det").license
         'Apache-2.0'
     """
-    module = _MODULES.get(name)
+    module = _MODULES.get(name) or _BACKBONES.get(name)
     if module is None:
         raise InvalidArgumentError(f"unknown architecture {name!r}: choose one of {', '.join(list_models())}.")
     cfg: dict[str, Any] = importlib.import_module(f"mediatensor.ocr.models.{module}").default_cfgs[name]
     source = cfg.get("url") or ""
-    published = source.rsplit("/", 1)[-1]
+    found = _FILE_NAME.search(source)
+    published = found[0] if found else f"{name}.pt"
     return ModelCard(
         name=name,
         task=_task(module),
         input_shape=cfg["input_shape"],
-        vocab=cfg.get("vocab", ""),
+        vocab="" if cfg.get("brings_vocab") else cfg.get("vocab", ""),
         license=cfg.get("license", "Apache-2.0"),
         source=source,
-        sha256=cfg.get("sha256", published.removesuffix(".pt").rpartition("-")[2]),
-        file_names=(*cfg.get("file_names", (published,)), f"{name}.pt", f"{name}.pth"),
+        sha256=cfg.get("sha256", published.rpartition(".")[0].rpartition("-")[2] if "-" in published else ""),
+        file_names=tuple(dict.fromkeys((*cfg.get("file_names", (published,)), f"{name}.pt", f"{name}.pth"))),
         package_files=cfg.get("package_files", ()),
         accuracy=cfg.get("accuracy", {}),
     )

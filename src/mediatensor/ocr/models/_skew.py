@@ -13,6 +13,7 @@ __all__ = ["elongated_shapes", "median_angle", "quad_angles"]
 _MEASURED_PER_SHAPE = 2
 # Two opposite views of one direction, such as 89 and -89 degrees, are near each other on a circle of a quarter turn.
 _QUARTER = 90.0
+_EVEN = 1e-9
 
 
 def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -118,7 +119,7 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     offsets = (angles - mean + _QUARTER / 2) % _QUARTER - _QUARTER / 2
     order = np.argsort(offsets, kind="stable")
     reached = np.cumsum(weights[order])
-    # The two middle ones, which are one unless the weights part evenly.
-    lower = offsets[order[np.searchsorted(reached, reached[-1] / 2, side="left")]]
-    upper = offsets[order[min(np.searchsorted(reached, reached[-1] / 2, side="right"), len(order) - 1)]]
+    # The two middle ones, which are one unless the weights part evenly, but for noise in the weights.
+    first, last = np.searchsorted(reached, reached[-1] * np.array([0.5 - _EVEN, 0.5 + _EVEN]))
+    lower, upper = offsets[order[first]], offsets[order[last]]
     return float((mean + (lower + upper) / 2 + _QUARTER / 2) % _QUARTER - _QUARTER / 2)

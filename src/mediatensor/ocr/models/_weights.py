@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import pickle
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -18,11 +17,20 @@ from ...errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from ._onnx import OnnxGraph, read_onnx
 from ._registry import ModelCard, model_card
 
-__all__ = ["MODELS_FOLDER_VARIABLE", "find_weights", "load_weights"]
+__all__ = [
+    "MODELS_FOLDER_VARIABLE",
+    "checksum_in_name",
+    "compare_checksum",
+    "find_weights",
+    "given_file",
+    "load_state_dict_file",
+    "load_weights",
+]
 
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable that names a folder of weights files."""
 
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
 
 
@@ -67,18 +75,19 @@ def load_weights(
         WeightsNotFoundError: There is no such file.
         WeightsError: The file is damaged, is not the one that was meant, or does not fit the model.
     """
-    if path is not None and "://" in os.fspath(path):
-        raise InvalidArgumentError(f"{os.fspath(path)}: weights are never downloaded. Save the file and give its path.")
-    file = find_weights(arch) if path is None else Path(path)
-    if not file.is_file():
-        raise WeightsNotFoundError(f"There is no weights file {file}.")
-    _check_sum(file, model_card(arch), given=path is not None)
+    if path is not None:
+        file = given_file(path)
+        compare_checksum(file, checksum_in_name(file))
+    else:
+        file = find_weights(arch)
+        card = model_card(arch)
+        compare_checksum(file, card.sha256 if file.suffix == ".onnx" else checksum_in_name(file))
     if file.suffix == ".onnx":
         if not isinstance(model, _TakesGraph):
             raise WeightsError(f"{file}: {arch} takes a state dict saved by torch, not an ONNX file.")
         model.load_graph(read_onnx(file))
     else:
-        _load_state_dict(model, file, ignore_keys)
+        load_state_dict_file(model, file, ignore_keys)
 
 
 def _candidates(card: ModelCard) -> Iterator[Path]:
@@ -102,26 +111,61 @@ def _how_to_get(card: ModelCard) -> str:
     )
 
 
-def _check_sum(file: Path, card: ModelCard, given: bool) -> None:
-    """Compare with the checksum that is pinned, or with the one that the name of the file carries."""
-    in_name = _CHECKSUM_IN_NAME.search(file.name)
-    if file.suffix == ".onnx" and card.sha256 and not given:
-        expected = card.sha256
-    elif in_name:
-        expected = in_name[1]
-    else:
+def given_file(path: str | os.PathLike[str]) -> Path:
+    """The file that somebody named, if there is one.
+
+    Raises:
+        InvalidArgumentError: It is a URL.
+        WeightsNotFoundError: There is no such file.
+    """
+    name = os.fspath(path)
+    if _URL.match(name):
+        raise InvalidArgumentError(f"{name}: nothing is downloaded here. Save the file and give its path.")
+    if not Path(name).is_file():
+        raise WeightsNotFoundError(f"There is no weights file {name}: give the path of a checkpoint.")
+    return Path(name)
+
+
+def checksum_in_name(file: Path) -> str:
+    """The beginning of the SHA-256 that a file's name carries, as docTR's do; empty if it carries none."""
+    found = _CHECKSUM_IN_NAME.search(file.name)
+    return found[1] if found else ""
+
+
+def compare_checksum(file: Path, expected: str) -> None:
+    """Compare a file with the beginning of its SHA-256, in hexadecimal; with an empty one nothing is compared.
+
+    Raises:
+        WeightsError: It is another file, or damaged.
+    """
+    if not expected:
         return
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    if not digest.startswith(expected):
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if not digest.startswith(expected.lower()):
         raise WeightsError(f"{file} is damaged or another file: SHA-256 {digest}, expected {expected}.")
 
 
-def _load_state_dict(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
+def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
+    """Fill a model from a state dict that ``torch.save`` wrote; tensors alone are read, and no code is run.
+
+    Args:
+        model: What to fill.
+        file: The file.
+        ignore_keys: Names that are left as they are.
+
+    Raises:
+        WeightsError: The file is damaged, is none of these, or does not fit the model.
+    """
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
-    except (RuntimeError, ValueError, EOFError, KeyError, OSError, pickle.UnpicklingError) as error:
-        raise WeightsError(f"{file} is not a state dict that can be loaded safely ({error}).") from error
-    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+    except Exception as error:  # Spoiled bytes make the unpickler raise nearly anything.
+        raise WeightsError(
+            f"{file} is not a state dict that can be loaded safely: it is damaged, or holds more than tensors."
+        ) from error
+    if not isinstance(loaded, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in loaded.items()
+    ):
         raise WeightsError(f"{file} holds no state dict: a dict of tensors is needed, as torch.save writes it.")
     state = {name: value for name, value in cast(dict[str, Tensor], loaded).items() if name not in ignore_keys}
     try:

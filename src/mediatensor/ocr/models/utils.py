@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
-import re
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
-from ...errors import InvalidArgumentError, MissingDependencyError, WeightsError, WeightsNotFoundError
-from ._weights import _load_state_dict
+from ...errors import MissingDependencyError
+from ._weights import checksum_in_name, compare_checksum, given_file, load_state_dict_file
 from ._whitelist import WhitelistHandle, add_whitelist
 
 __all__ = [
@@ -27,9 +24,6 @@ __all__ = [
 ]
 
 Module = TypeVar("Module", bound=nn.Module)
-
-_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
-_CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
 
 
 def load_pretrained_params(
@@ -59,28 +53,9 @@ def load_pretrained_params(
         model = crnn_vgg16_bn()
         load_pretrained_params(model, "models/crnn_vgg16_bn-0417f351.pt")
     """
-    name = os.fspath(path_or_url)
-    if _URL.match(name):
-        raise InvalidArgumentError(
-            f"{name} is a URL and nothing is downloaded here: save the file and give the path to it"
-        )
-    file = Path(name)
-    if not file.is_file():
-        raise WeightsNotFoundError(f"no weights file {name}; expected the path of a checkpoint")
-    in_name = _CHECKSUM_IN_NAME.search(file.name)
-    expected = hash_prefix if hash_prefix is not None else in_name[1] if in_name else ""
-    if expected:
-        _compare_checksum(file, expected)
-    _load_state_dict(model, file, ignore_keys or ())
-
-
-def _compare_checksum(file: Path, expected: str) -> None:
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    if not digest.startswith(expected.lower()):
-        raise WeightsError(
-            f"{file} is damaged or another file: its SHA-256 begins with {digest[:8]}, expected {expected}"
-        )
+    file = given_file(path_or_url)
+    compare_checksum(file, checksum_in_name(file) if hash_prefix is None else hash_prefix)
+    load_state_dict_file(model, file, ignore_keys or ())
 
 
 def conv_sequence_pt(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Any, TypeVar
 
 from torch import nn
@@ -65,11 +64,11 @@ def build_classifier(
         WeightsNotFoundError: If ``pretrained`` and there are no weights on this machine.
     """
     kwargs = dict(kwargs)
-    classes = kwargs.pop("classes", default_cfg["classes"])
+    classes = list(kwargs.pop("classes", default_cfg["classes"]))
     # docTR takes the two apart: classes alone change the names, not the size of the head.
     num_classes = kwargs.pop("num_classes", len(default_cfg["classes"]))
     model = network(num_classes=num_classes, **kwargs)
-    model.cfg = {**deepcopy(default_cfg), "classes": classes, "num_classes": num_classes}
+    model.cfg = {**default_cfg, "classes": classes, "num_classes": num_classes}
     if pretrained:
         other_head = num_classes != len(default_cfg["classes"])
         load_weights(model, arch, ignore_keys=(f"{head}.weight", f"{head}.bias") if other_head else ())

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mediatensor.errors import InvalidArgumentError
+from ....errors import InvalidArgumentError
 
 __all__ = ["EncoderBlock", "MultiHeadAttention", "PositionwiseFeedForward"]
 

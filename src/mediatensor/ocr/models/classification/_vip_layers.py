@@ -6,8 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mediatensor.errors import InvalidArgumentError
-
+from ....errors import InvalidArgumentError
 from ..utils import conv_sequence_pt
 from ._transformer import PositionwiseFeedForward
 

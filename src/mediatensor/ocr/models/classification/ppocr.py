@@ -102,6 +102,7 @@ class LineOrientationClassifier(nn.Module):
         cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``, ``classes``.
 
     Example:
+        >>> import torch
         >>> ppocr_mobile_v2_line_orientation().eval()(torch.zeros(2, 3, 48, 192)).shape
         torch.Size([2, 2])
     """

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mediatensor.errors import InvalidArgumentError
-
+from ....errors import InvalidArgumentError
 from ._classifier import Classifier, build_classifier, classifier_cfg
 from ._transformer import EncoderBlock
 

@@ -39,6 +39,7 @@ def crop_orientation_predictor(
         WeightsNotFoundError: There are no weights for it on this machine.
 
     Example:
+        >>> import numpy as np
         >>> crop_orientation_predictor(disabled=True)([np.zeros((20, 60, 3), np.uint8)])
         [[0], [0], [1.0]]
     """
@@ -65,6 +66,7 @@ def page_orientation_predictor(
         WeightsNotFoundError: There are no weights for it on this machine.
 
     Example:
+        >>> import numpy as np
         >>> page_orientation_predictor(disabled=True)([np.zeros((200, 100, 3), np.uint8)])
         [[0], [0], [1.0]]
     """

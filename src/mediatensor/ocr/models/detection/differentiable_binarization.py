@@ -208,7 +208,7 @@ def _head(channels: int, num_classes: int) -> nn.Sequential:
 
 def _dbnet(arch: str, pretrained: bool, backbone: nn.Module, layers: Sequence[str], kwargs: dict[str, Any]) -> DBNet:
     class_names = class_names_of(kwargs)
-    model = DBNet(FeatureExtractor(backbone, layers), cfg=default_cfgs[arch], class_names=class_names, **kwargs)
+    model = DBNet(FeatureExtractor(backbone, layers), cfg=dict(default_cfgs[arch]), class_names=class_names, **kwargs)
     if pretrained:
         load_detector_weights(model, arch, _HEAD)
     return model

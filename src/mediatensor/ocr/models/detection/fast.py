@@ -201,7 +201,7 @@ def _fast(
 ) -> FAST:
     class_names = class_names_of(kwargs)
     extractor = FeatureExtractor(backbone(pretrained_backbone and not pretrained), ("3", "4", "5", "6"))
-    model = FAST(extractor, cfg=default_cfgs[arch], class_names=class_names, **kwargs)
+    model = FAST(extractor, cfg=dict(default_cfgs[arch]), class_names=class_names, **kwargs)
     if pretrained:
         load_detector_weights(model, arch, _HEAD)
     return model

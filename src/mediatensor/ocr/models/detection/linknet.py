@@ -187,7 +187,7 @@ def _linknet(
     extractor = FeatureExtractor(
         backbone(pretrained_backbone and not pretrained), ("layer1", "layer2", "layer3", "layer4")
     )
-    model = LinkNet(extractor, cfg=default_cfgs[arch], class_names=class_names, **kwargs)
+    model = LinkNet(extractor, cfg=dict(default_cfgs[arch]), class_names=class_names, **kwargs)
     if pretrained:
         load_detector_weights(model, arch, _HEAD)
     return model

@@ -50,6 +50,7 @@ def detection_predictor(
         WeightsNotFoundError: There are no weights for it on this machine.
 
     Example:
+        >>> import numpy as np
         >>> predictor = detection_predictor("fast_tiny")
         >>> [list(page) for page in predictor([np.zeros((64, 96, 3), np.uint8)])]
         [['words']]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mediatensor.errors import InvalidArgumentError
+from ....errors import InvalidArgumentError
 
 __all__ = ["CtcCharacters", "ctc_best_path"]
 

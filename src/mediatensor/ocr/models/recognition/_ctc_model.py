@@ -10,8 +10,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
-from mediatensor.ocr.datasets import VOCABS, decode_sequence, encode_sequences
-
+from ...datasets import VOCABS, decode_sequence, encode_sequences
 from ._ctc import CtcCharacters, ctc_best_path
 from .core import RecognitionModel, RecognitionPostProcessor
 

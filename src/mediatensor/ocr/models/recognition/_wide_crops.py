@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mediatensor.errors import InvalidArgumentError
+from ....errors import InvalidArgumentError
 
 __all__ = ["CropPieces", "merge_multi_strings", "merge_strings", "remap_preds", "split_crops"]
 

@@ -12,9 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.datasets import VOCABS, encode_sequences
-
+from ....errors import InvalidArgumentError
+from ...datasets import VOCABS, encode_sequences
 from ..utils import load_pretrained_params
 
 __all__ = [

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mediatensor.errors import InvalidArgumentError
-
+from ....errors import InvalidArgumentError
 from .._weights import load_weights
 from ..classification.mobilenet import mobilenet_v3_large_r, mobilenet_v3_small_r
 from ..classification.vgg import vgg16_bn_r

@@ -30,7 +30,9 @@ default_cfgs: dict[str, dict[str, Any]] = {
         "input_shape": (3, 48, 320),
         "color_order": "BGR",
         "text_unit": "line",
+        # Of a model without weights; those that are published bring theirs.
         "vocab": VOCABS["french"] + " ",
+        "brings_vocab": True,
         "url": "https://github.com/PaddlePaddle/PaddleOCR",
         "sha256": "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
         "file_names": ("ppocrv6_rec.onnx", "PP-OCRv6_rec_small.onnx"),
@@ -159,6 +161,10 @@ class PPOCRRecognizer(nn.Module):
         head.load_state_dict({"weight": self.head.weight.detach()[rows], "bias": self.head.bias.detach()[rows]})
         self.head = head.train(self.training)
         self.set_vocab([self.characters[index] for index in kept])
+
+    def score_layer(self) -> tuple[nn.Linear, int]:
+        """The layer that scores the classes, and the class of the first character; what a whitelist hooks into."""
+        return self.head, BLANK + 1
 
     def features(self, x: Tensor, valid_widths: Tensor | None = None) -> Tensor:
         """What the head sees.

@@ -10,9 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.datasets import encode_sequences
-
+from ....errors import InvalidArgumentError
+from ...datasets import encode_sequences
 from .._weights import load_weights
 from ..classification.magc_resnet import resnet31
 from ._resnet_features import build_features

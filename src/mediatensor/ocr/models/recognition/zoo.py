@@ -41,6 +41,7 @@ def recognition_predictor(
         WeightsNotFoundError: There are no weights for it on this machine.
 
     Example:
+        >>> import numpy as np
         >>> predictor = recognition_predictor("crnn_mobilenet_v3_small")
         >>> len(predictor([np.zeros((32, 100, 3), np.uint8)] * 3))
         3

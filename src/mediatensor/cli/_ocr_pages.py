@@ -1,0 +1,97 @@
+"""Opening what is read: images, PDF files, and frames of a video."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..decoders import VideoDecoder
+from ._extract_frames import grid_times
+
+__all__ = ["OpenPages", "PageImages", "open_pages"]
+
+# A PDF file may begin with something else.
+_NUM_SNIFFED_BYTES = 1024
+
+
+class PageImages(Protocol):
+    """Pages that are read when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> NDArray[np.uint8]:
+        """(H, W, 3) RGB."""
+
+
+@dataclass(frozen=True)
+class OpenPages:
+    """A document that is open.
+
+    Attributes:
+        images: Its pages.
+        times: Seconds by page index, where the pages are frames of a video.
+    """
+
+    images: PageImages
+    times: Mapping[int, float] = field(default_factory=dict)
+
+
+class _Frames:
+    """Frames of a video as pages."""
+
+    def __init__(self, decoder: VideoDecoder, indices: Sequence[int]) -> None:
+        self._decoder = decoder
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index: int, /) -> NDArray[np.uint8]:
+        pixels: NDArray[np.uint8] = self._decoder.get_frame_at(self._indices[index]).data.numpy()
+        return pixels
+
+
+@contextmanager
+def open_pages(
+    file: str, dpi: float, password: str | None = None, every_seconds: float | None = None
+) -> Iterator[OpenPages]:
+    """Open a document.
+
+    Args:
+        file: A path or an URL.
+        dpi: Pixels per inch of the pages of a PDF file.
+        password: Of a PDF file.
+        every_seconds: ``file`` is a video, and the frames shown so often, from its begin on, are the pages.
+
+    Raises:
+        MediaTensorError: if it cannot be opened.
+    """
+    if every_seconds is not None:
+        with VideoDecoder(file, dimension_order="NHWC") as decoder:
+            index = decoder.frame_index
+            times = grid_times(index.begin_seconds, index.end_seconds, every_seconds, None)
+            indices = list(dict.fromkeys(index.frames_played_at(times).tolist()))
+            seconds = index.pts_seconds[indices].tolist()
+            yield OpenPages(_Frames(decoder, indices), dict(enumerate(seconds)))
+        return
+    from ..ocr.io import DocumentFile
+
+    options: dict[str, Any] = {} if password is None else {"password": password}
+    is_pdf = _is_pdf(file)
+    yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options) if is_pdf else DocumentFile.from_images(file))
+
+
+def _is_pdf(file: str) -> bool:
+    if "://" in file:
+        return urlsplit(file).path.lower().endswith(".pdf")
+    if not os.path.isfile(file):
+        return False  # whoever opens it says why not
+    with open(file, "rb") as stream:
+        return b"%PDF" in stream.read(_NUM_SNIFFED_BYTES)

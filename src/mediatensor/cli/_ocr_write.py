@@ -1,0 +1,115 @@
+"""From the pages of a document to the file that was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from . import _text
+from ._console import replacing
+
+if TYPE_CHECKING:
+    from ..ocr.io import Document
+
+__all__ = ["merge_hocr", "write_document", "write_pdf"]
+
+_XHTML = "http://www.w3.org/1999/xhtml"
+
+
+def write_document(document: Document, kind: str, output: Path, name: str, times: Mapping[int, float]) -> None:
+    """Write a document; the file is whole or it is not there.
+
+    Args:
+        document: Its pages know their index.
+        kind: A key of `FORMATS` other than ``"pdf"``.
+        output: The file.
+        name: Of the document, for titles.
+        times: Seconds by page index, where the pages are frames of a video.
+    """
+    data = _exported(document, kind, name, times)
+    with replacing(output) as part:
+        part.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def _exported(document: Document, kind: str, name: str, times: Mapping[int, float]) -> str | bytes:
+    match kind:
+        case "json":
+            return _json(document, times)
+        case "txt":
+            return _plain_text(document, times)
+        case "md":
+            return f"{document.export_as_markdown()}\n"
+        case "html":
+            title = escape(name)
+            head = f'<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n</head>\n'
+            return f"{head}<body>\n{document.export_as_html()}\n</body>\n</html>\n"
+        case "hocr":
+            return merge_hocr([content for content, _ in document.export_as_xml(file_title=name)])
+        case "alto":
+            content, _ = document.export_as_alto(file_name=name)
+            return content
+        case _:
+            return document.export_as_tsv()
+
+
+def _json(document: Document, times: Mapping[int, float]) -> str:
+    exported: dict[str, Any] = document.export()
+    for page in exported["pages"]:
+        if page["page_idx"] in times:
+            page["pts_seconds"] = times[page["page_idx"]]
+    return json.dumps(exported, ensure_ascii=False, indent=1) + "\n"
+
+
+def _plain_text(document: Document, times: Mapping[int, float]) -> str:
+    if not times:
+        return f"{document.render()}\n"
+    texts = [f"[{_text.clock(times[page.page_idx])}]\n{page.render()}".rstrip() for page in document.pages]
+    return "\n\n".join(texts) + "\n"
+
+
+def merge_hocr(pages: Sequence[bytes]) -> bytes:
+    """One hOCR file with all pages; what is inside a page gets names that begin with that of the page.
+
+    Args:
+        pages: A file each, at least one.
+    """
+    ElementTree.register_namespace("", _XHTML)
+    root = ElementTree.fromstring(pages[0])
+    body = _body(root)
+    for content in pages[1:]:
+        for page in _body(ElementTree.fromstring(content)):
+            for element in page.iter():
+                if element is not page and "id" in element.attrib:
+                    element.set("id", f"{page.get('id')}_{element.get('id')}")
+            body.append(page)
+    merged: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return merged + b"\n"
+
+
+def _body(root: ElementTree.Element) -> ElementTree.Element:
+    body = root.find(f"{{{_XHTML}}}body")
+    if body is None:
+        raise ValueError("an hOCR file has a body")
+    return body
+
+
+def write_pdf(pages: Sequence[Path], output: Path) -> None:
+    """Join PDF files of one page each.
+
+    Raises:
+        MissingDependencyError: if pypdfium2 is not installed.
+    """
+    from ..ocr.io._pdfium import import_pdfium
+
+    pdfium = import_pdfium()
+    with closing(pdfium.PdfDocument.new()) as joined:
+        for path in pages:
+            with closing(pdfium.PdfDocument(path)) as page:
+                joined.import_pages(page)
+        with replacing(output) as part:
+            joined.save(part)

@@ -1,0 +1,69 @@
+"""The networks of PP-OCR run by onnxruntime, from the same files: what the native modules must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from mediatensor.errors import WeightsNotFoundError
+from mediatensor.ocr.models import find_weights
+from mediatensor.ocr.models.recognition._ctc import ctc_best_path
+
+__all__ = ["PPOCR", "by_onnxruntime", "require_weights", "session"]
+
+PPOCR = ("ppocr_v6_small_det", "ppocr_v6_small_reco", "ppocr_mobile_v2_line_orientation")
+
+
+def require_weights() -> None:
+    """Skip where no package and no folder brings the weights."""
+    try:
+        for name in PPOCR:
+            find_weights(name)
+    except WeightsNotFoundError as error:
+        pytest.skip(str(error))
+
+
+def session(arch: str) -> Callable[[Tensor], Tensor]:
+    """What onnxruntime computes of a float tensor with the file of an architecture, on one thread."""
+    runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime, to compare with")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    loaded = runtime.InferenceSession(str(find_weights(arch)), options, providers=["CPUExecutionProvider"])
+    name = loaded.get_inputs()[0].name
+
+    def run(x: Tensor) -> Tensor:
+        return torch.from_numpy(loaded.run(None, {name: np.ascontiguousarray(x.numpy())})[0])
+
+    return run
+
+
+@contextmanager
+def by_onnxruntime(predictor: Any) -> Iterator[list[str]]:
+    """Within it, both networks of a predictor with the default models are onnxruntime's; yields who was asked.
+
+    The file of the recogniser ends in probabilities of all its classes: they are decoded as they are.
+    """
+    detect, read = session("ppocr_v6_small_det"), session("ppocr_v6_small_reco")
+    detector, recogniser = predictor.det_predictor.model, predictor.reco_predictor.model
+    asked: list[str] = []
+
+    def logits(x: Tensor) -> Tensor:
+        asked.append("detector")
+        return torch.logit(detect(x).double(), eps=1e-12)
+
+    def probabilities(x: Tensor) -> Tensor:
+        asked.append("recogniser")
+        return read(x)
+
+    detector.logits, recogniser.features = logits, probabilities
+    recogniser.decode = lambda scores: ctc_best_path(scores, 0)
+    try:
+        yield asked
+    finally:
+        del detector.logits, recogniser.features, recogniser.decode

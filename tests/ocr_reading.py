@@ -1,0 +1,45 @@
+"""What the tests of predictors share: predictors made once, small pages, and the words of a document as a list."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mediatensor.ocr.io.elements import Document, Page, Word
+from mediatensor.ocr.models import ocr_predictor
+from ocr_onnx_sessions import require_weights
+from ocr_pages import RenderedPage, render_text
+
+__all__ = ["LINES", "geometries", "reader", "text_page", "words_of"]
+
+LINES = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very much!")
+
+
+@cache
+def _made(options: tuple[tuple[str, Any], ...]) -> Any:
+    require_weights()
+    return ocr_predictor(pretrained=True, **{"shorter_side": 320, **dict(options)})
+
+
+def reader(**options: Any) -> Any:
+    """The default predictor, which enlarges small pages less than usual; made once for each set of options."""
+    return _made(tuple(sorted(options.items())))
+
+
+@cache
+def text_page(*lines: str, font_size: float = 14) -> RenderedPage:
+    """A small page with these lines on it, by default :data:`LINES`."""
+    return render_text(lines or LINES, dpi=100, font_size=font_size, margin=30)
+
+
+def words_of(document: Document | Page) -> list[Word]:
+    """In the order of the document."""
+    pages = document.pages if isinstance(document, Document) else [document]
+    return [word for page in pages for block in page.blocks for line in block.lines for word in line.words]
+
+
+def geometries(words: list[Word]) -> np.ndarray:
+    """(N, 2, 2) or (N, 4, 2)."""
+    return np.array([word.geometry for word in words])

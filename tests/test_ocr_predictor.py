@@ -1,0 +1,328 @@
+"""Predictors as docTR's users write them: only the import differs. What they return, and what may be set on them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.io import Document, DocumentFile
+from mediatensor.ocr.models import detection_predictor, kie_predictor, ocr_predictor, recognition_predictor
+from mediatensor.ocr.utils.geometry import detach_scores
+from mediatensor.ocr.utils.visualization import draw_boxes
+from ocr_onnx_sessions import require_weights
+from ocr_reading import LINES, geometries, reader, text_page, words_of
+
+TEXT = "\n".join(LINES)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def weights() -> None:
+    require_weights()
+
+
+@pytest.fixture
+def plots(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """matplotlib without a screen."""
+    matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "page.png"
+    Image.fromarray(text_page().image).save(path)
+    return path
+
+
+def test_snippet_recognition_of_a_word_crop(tmp_path: Path) -> None:
+    word = text_page("magnificent").words[0]
+    (left, top), (right, bottom) = word.quad[0] - 3, word.quad[2] + 3
+    path = tmp_path / "word.png"
+    Image.fromarray(text_page("magnificent").image).crop((left, top, right, bottom)).save(path)
+
+    predictor = recognition_predictor(pretrained=True)
+    out = predictor(DocumentFile.from_images(str(path)))
+
+    ((value, confidence),) = out
+    assert value == "magnificent"
+    assert 0.9 < confidence <= 1
+
+
+def test_snippet_detection_with_scores_and_drawing(picture: Path, plots: Any) -> None:
+    predictor = detection_predictor(
+        pretrained=True, assume_straight_pages=False, preserve_aspect_ratio=True, symmetric_pad=True, batch_size=1
+    )
+    doc = DocumentFile.from_images([str(picture)])
+    out = predictor(doc)
+
+    assert [list(page) for page in out] == [["words"]]
+    boxes, scores = detach_scores([page["words"] for page in out])
+    assert boxes[0].shape == (len(LINES), 4, 2)
+    assert scores[0].shape == (len(LINES),)
+    assert ((0.5 < scores[0]) & (scores[0] <= 1)).all()
+    # Clockwise from the top left: lines of an upright page.
+    for quad, line in zip(boxes[0], text_page().lines, strict=True):
+        truth = line.quad / text_page().image.shape[1::-1]
+        assert (quad[0] <= truth[0]).all()
+        assert (quad[2] >= truth[2]).all()
+        np.testing.assert_allclose(quad, truth, atol=0.08)
+    draw_boxes(boxes[0], doc[0])
+    assert plots.gca().get_images()
+    assert plots.gca().get_lines()
+
+
+def test_snippet_the_full_pipeline(picture: Path, plots: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+    monkeypatch.setattr(plots, "show", lambda **kwargs: shown.append(kwargs))
+
+    doc = DocumentFile.from_images(str(picture))
+    predictor = ocr_predictor(pretrained=True, assume_straight_pages=False)
+    result = predictor(doc)
+    result.show()
+    synthetic_pages = result.synthesize()
+    plots.imshow(synthetic_pages[0])
+    plots.axis("off")
+    plots.show()
+    json_output = result.export()
+
+    assert len(shown) == 2
+    assert result.render() == TEXT
+    assert synthetic_pages[0].shape == text_page().image.shape
+    assert synthetic_pages[0].std() > 0, "something is drawn"
+    assert np.array(json_output["pages"][0]["blocks"][0]["lines"][0]["words"][0]["geometry"]).shape == (4, 2)
+    assert json.loads(json.dumps(json_output))["pages"][0]["dimensions"] == list(text_page().image.shape[:2])
+
+
+def test_result_is_a_document_of_doctrs_kind() -> None:
+    page = text_page()
+    result = reader()([page.image, page.image])
+    assert isinstance(result, Document)
+    assert [one.page_idx for one in result.pages] == [0, 1]
+    assert result.render() == f"{TEXT}\n\n\n\n{TEXT}"
+    for one in result.pages:
+        assert one.dimensions == page.image.shape[:2]
+        assert one.orientation == one.language == {"value": None, "confidence": None}
+        assert one.error is None
+        np.testing.assert_array_equal(one.page, page.image)
+        assert [line.render() for block in one.blocks for line in block.lines] == list(LINES)
+    exported = result.export()
+    word = exported["pages"][0]["blocks"][0]["lines"][0]["words"][0]
+    assert list(word) == ["value", "confidence", "geometry", "objectness_score", "crop_orientation"]
+    assert word["crop_orientation"] == {"value": 0, "confidence": None}
+    restored = Document.from_dict(json.loads(json.dumps(exported)))
+    assert restored.render() == result.render()
+
+
+def test_every_word_has_a_box_scores_and_characters() -> None:
+    page = text_page()
+    height, width = page.image.shape[:2]
+    words = words_of(reader()([page.image]))
+    assert [word.value for word in words] == [word.text for word in page.words]
+    for word, truth in zip(words, page.words, strict=True):
+        (left, top), (right, bottom) = word.geometry
+        assert 0 <= left < right <= 1
+        assert 0 <= top < bottom <= 1
+        assert 0.5 < word.confidence <= 1
+        assert 0.5 < word.objectness_score <= 1
+        # The ink of the word is inside, and that of its neighbours is not.
+        (x0, y0), (x1, y1) = truth.quad[0] / (width, height), truth.quad[2] / (width, height)
+        slack = 1.5 / np.array([width, height])
+        assert left <= x0 + slack[0]
+        assert x1 - slack[0] <= right
+        assert top <= y0 + slack[1]
+        assert y1 - slack[1] <= bottom
+        assert right - left <= (x1 - x0) + 8 / width
+        assert "".join(character.value for character in word.characters) == word.value
+        assert word.confidence == pytest.approx(min(character.confidence for character in word.characters))
+        edges = [character.geometry for character in word.characters]
+        assert [edge[0][0] for edge in edges] == sorted(edge[0][0] for edge in edges)
+        assert edges[0][0][0] == pytest.approx(left)
+        assert edges[-1][1][0] == pytest.approx(right)
+
+
+def test_thresholds_are_where_doctrs_users_look_for_them() -> None:
+    page = text_page().image
+    predictor = copy.deepcopy(reader())
+    assert predictor.reco_predictor is not None
+    assert predictor.doc_builder is not None
+    predictor.det_predictor.model.postprocessor.bin_thresh = 0.99999
+    assert predictor([page]).render() != TEXT
+    predictor.det_predictor.model.postprocessor.bin_thresh = 0.3
+    assert predictor([page]).render() == TEXT
+    predictor.det_predictor.model.postprocessor.box_thresh = 0.9999
+    assert predictor([page]).render() == ""
+    assert reader()([page]).render() == TEXT, "a copy is a copy"
+
+
+def test_options_of_the_builder_reach_it() -> None:
+    page = text_page().image
+    whole = ocr_predictor(pretrained=True, resolve_lines=False, shorter_side=320)([page])
+    assert [line.render() for line in whole.pages[0].blocks[0].lines] == [" ".join(LINES)]
+    blocks = ocr_predictor(pretrained=True, resolve_blocks=True, shorter_side=320)([page])
+    assert {word.value for word in words_of(blocks)} == set(TEXT.split())
+    builder = ocr_predictor(paragraph_break=0.2).doc_builder
+    assert builder.paragraph_break == 0.2
+
+
+@pytest.mark.parametrize("convert", [lambda model: model.to("cpu"), lambda model: model.bfloat16(), lambda m: m.half()])
+def test_devices_and_half_precision(convert: Any) -> None:
+    page = text_page().image
+    predictor = convert(copy.deepcopy(reader(assume_straight_pages=False)))
+    assert isinstance(predictor, torch.nn.Module)
+    assert predictor([page]).render() == TEXT
+
+
+def test_predictors_can_be_copied_and_pickled() -> None:
+    page = text_page().image
+    expected = reader()([page]).export()
+    assert copy.deepcopy(reader())([page]).export() == expected
+    assert pickle.loads(pickle.dumps(reader()))([page]).export() == expected
+    assert copy.deepcopy(reader(assume_straight_pages=False))([page]).render() == TEXT
+
+
+def test_the_state_dict_is_complete() -> None:
+    blank, full = ocr_predictor(vocab=reader().reco_predictor.model.characters, shorter_side=320), reader()
+    state = full.state_dict()
+    assert sum(tensor.numel() for tensor in state.values()) > 7_000_000
+    blank.load_state_dict(state)
+    assert blank([text_page().image]).render() == TEXT
+
+
+def test_results_do_not_depend_on_grad_mode_and_training_flags() -> None:
+    page = text_page().image
+    with torch.enable_grad():
+        assert reader()([page]).render() == TEXT
+    assert not any(module.training for module in reader().modules())
+
+
+def test_a_smaller_vocabulary_reads_no_other_characters() -> None:
+    digits = ocr_predictor(pretrained=True, vocab="0123456789", min_confidence=0, shorter_side=320)
+    read = digits([text_page().image]).render()
+    assert set(read) <= set("0123456789 \n")
+    assert "2041" in read
+
+
+def test_words_that_read_badly_are_left_out() -> None:
+    page = text_page().image
+    confidence = [word.confidence for word in words_of(reader()([page]))]
+    assert ocr_predictor(pretrained=True, min_confidence=1.0, shorter_side=320)([page]).render() == ""
+    assert min(confidence) > 0.5
+
+
+def test_regions_to_ignore() -> None:
+    page = text_page()
+    second = page.lines[1].quad / page.image.shape[1::-1]
+    region = (*(second.min(0) - 0.02).tolist(), *(second.max(0) + 0.02).tolist())
+    result = ocr_predictor(pretrained=True, ignore_regions=[region], shorter_side=320)([page.image])
+    assert result.render().split("\n") == [LINES[0], LINES[2]]
+    # What is shown is the page as it came.
+    np.testing.assert_array_equal(result.pages[0].page, page.image)
+
+
+@pytest.mark.parametrize("regions", [["table"], [(0, 0, 1)], [(0, 0, 2, 1)], [(-0.1, 0, 1, 1)], 3, [(0, 0, 1, np.nan)]])
+def test_regions_that_are_none(regions: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="ignore_regions"):
+        ocr_predictor(ignore_regions=regions)
+
+
+@pytest.mark.parametrize("make", [ocr_predictor, kie_predictor])
+@pytest.mark.parametrize("option", ["detect_layout", "layout_arch", "detect_tables"])
+def test_layout_and_tables_are_refused(make: Any, option: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"{option}.*not available"):
+        make(**{option: "lw_detr_s" if option == "layout_arch" else True})
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "match"),
+    [
+        (ocr_predictor, {"det_arch": "db_resnet51"}, "unknown architecture 'db_resnet51'.*db_resnet50"),
+        (ocr_predictor, {"reco_arch": "crnn"}, "unknown architecture 'crnn'.*crnn_vgg16_bn"),
+        (ocr_predictor, {"det_arch": "crnn_vgg16_bn"}, "unknown architecture"),
+        (ocr_predictor, {"det_arch": torch.nn.Linear(1, 1)}, "no detection model"),
+        (ocr_predictor, {"reco_arch": torch.nn.Linear(1, 1)}, "no recognition model"),
+        (ocr_predictor, {"straighten": True}, "straighten"),
+        (ocr_predictor, {"on_error": "ignore"}, "on_error"),
+        (ocr_predictor, {"det_bs": 0}, "batch_size"),
+        (ocr_predictor, {"reco_bs": -1}, "batch_size"),
+        (ocr_predictor, {"shorter_side": 0}, "shorter_side"),
+        (kie_predictor, {"det_arch": "nothing"}, "unknown architecture"),
+        (kie_predictor, {"some": 1}, "some"),
+        (detection_predictor, {"typo": 1}, "typo"),
+        (detection_predictor, {"arch": None}, "unknown architecture"),
+        (recognition_predictor, {"arch": None}, "unknown architecture"),
+    ],
+)
+def test_arguments_that_are_not_accepted(make: Any, options: dict[str, Any], match: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=match):
+        make(**options)
+    with pytest.raises(ValueError, match=match):
+        make(**options)
+
+
+def test_detection_returns_maps() -> None:
+    predictor = detection_predictor(pretrained=True, shorter_side=320)
+    page = text_page()
+    boxes, maps = predictor([page.image, page.image], return_maps=True)
+    assert len(boxes) == len(maps) == 2
+    height, width = maps[0].shape[:2]
+    assert maps[0].shape == (height, width, 1)
+    assert 0 <= maps[0].min() <= maps[0].max() <= 1
+    assert boxes[0]["words"].shape == (len(LINES), 5)
+    # The middle of every line is marked on the map.
+    for line in page.lines:
+        x, y = line.quad.mean(0) / page.image.shape[1::-1]
+        assert maps[0][int(y * height), int((x * width) // 4 * 4) :].max() > 0.5
+
+
+def test_recognition_of_crops_of_many_sizes() -> None:
+    predictor = recognition_predictor(pretrained=True, batch_size=2)
+    page = text_page()
+    crops = []
+    for word in page.words:
+        (left, top), (right, bottom) = word.quad[0].astype(int) - 3, word.quad[2].astype(int) + 4
+        crops.append(page.image[top:bottom, left:right])
+    read = predictor(crops)
+    assert [value for value, _ in read] == [word.text for word in page.words]
+    assert predictor(crops[::-1]) == read[::-1]
+    assert [predictor([crop])[0] for crop in crops] == read
+    assert predictor([]) == []
+
+
+def test_key_information_keeps_what_was_found_by_class() -> None:
+    page = text_page().image
+    document = kie_predictor(pretrained=True, shorter_side=320)([page, page])
+    expected = words_of(reader()([page]))
+    for one in document.pages:
+        assert list(one.predictions) == ["words"]
+        found = sorted(one.predictions["words"], key=lambda word: (round(word.geometry[0][1], 1), word.geometry[0][0]))
+        assert {word.value for word in found} == {word.value for word in expected}
+        assert {word.geometry for word in found} == {word.geometry for word in expected}
+    assert json.loads(json.dumps(document.export()))["pages"][1]["predictions"]["words"]
+
+
+def test_quads_of_an_upright_page_are_upright() -> None:
+    page = text_page()
+    quads = geometries(words_of(reader(assume_straight_pages=False)([page.image])))
+    straight = geometries(words_of(reader()([page.image])))
+    assert quads.shape == (len(page.words), 4, 2)
+    np.testing.assert_allclose(np.stack([quads.min(1), quads.max(1)], 1), straight, atol=0.02)
+    first = quads[:, 0]
+    assert (quads[:, 1, 0] > first[:, 0]).all(), "the second corner is on the right"
+    assert (quads[:, 3, 1] > first[:, 1]).all(), "the last corner is below"
+    boxes = geometries(words_of(reader(assume_straight_pages=False, export_as_straight_boxes=True)([page.image])))
+    assert boxes.shape == (len(page.words), 2, 2)
+    np.testing.assert_allclose(boxes, np.stack([quads.min(1), quads.max(1)], 1))

@@ -1,0 +1,67 @@
+"""The text of pages is, to the letter, what it is when onnxruntime runs the networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from conftest import TEST_DATA
+from mediatensor.ocr.models import ocr_predictor
+from ocr_onnx_sessions import by_onnxruntime, require_weights
+from ocr_pages import render_page
+
+REAL_PAGES = sorted((TEST_DATA / "ocr").glob("*/images/*"))
+ALL_PAGES: list[Any] = REAL_PAGES or [
+    pytest.param(Path("none"), marks=pytest.mark.skip(reason=f"needs real pages in {TEST_DATA / 'ocr'}"))
+]
+
+
+@pytest.fixture(scope="module")
+def predictor() -> Any:
+    require_weights()
+    return ocr_predictor(pretrained=True)
+
+
+@pytest.fixture(scope="module")
+def quick_predictor() -> Any:
+    """Looks at small pages as they are."""
+    require_weights()
+    return ocr_predictor(pretrained=True, shorter_side=352)
+
+
+def assert_same(predictor: Any, page: np.ndarray) -> None:
+    ours = predictor([page])
+    with by_onnxruntime(predictor) as asked:
+        theirs = predictor([page])
+    assert {"detector", "recogniser"} == set(asked)
+    assert ours.render() == theirs.render()
+    assert len(ours.render()) > 50, "an empty page would agree with anything"
+    words, others = ([word for block in page.blocks for line in block.lines for word in line.words] for page in
+                     (ours.pages[0], theirs.pages[0]))  # fmt: skip
+    # Confidences too; boxes are cut at pixels of the detector's map, of which one may tip over.
+    for word, other in zip(words, others, strict=True):
+        assert abs(word.confidence - other.confidence) < 5e-3
+        np.testing.assert_allclose(np.array(word.geometry), np.array(other.geometry), atol=2e-3)
+
+
+def test_a_drawn_page_reads_as_with_onnxruntime(quick_predictor: Any) -> None:
+    assert_same(quick_predictor, render_page("receipt", seed=1, dpi=100, noise=6).image)
+
+
+def test_rotated_text_reads_as_with_onnxruntime() -> None:
+    require_weights()
+    turned = ocr_predictor(pretrained=True, assume_straight_pages=False, shorter_side=352)
+    page = render_page("receipt", seed=2, dpi=100, rotation=7).image
+    ours = turned([page]).render()
+    with by_onnxruntime(turned):
+        assert turned([page]).render() == ours
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ALL_PAGES, ids=lambda path: path.stem)
+def test_real_pages_read_as_with_onnxruntime(predictor: Any, path: Path) -> None:
+    assert_same(predictor, np.array(Image.open(path).convert("RGB")))
