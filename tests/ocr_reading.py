@@ -20,7 +20,7 @@ LINES = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very 
 @cache
 def _made(options: tuple[tuple[str, Any], ...]) -> Any:
     require_weights()
-    return ocr_predictor(pretrained=True, **{"shorter_side": 320, **dict(options)})
+    return ocr_predictor(pretrained=True, **{"shorter_side": 192, **dict(options)})
 
 
 def reader(**options: Any) -> Any:

@@ -147,7 +147,7 @@ def test_models_are_listed_by_pattern(pattern: str) -> None:
 def test_every_architecture_that_was_promised_is_listed() -> None:
     promised = {
         "det_*": "fast_tiny fast_small fast_base db_resnet50 db_mobilenet_v3_large linknet_resnet18 ppocr_v6_small_det",
-        "reco_*": "crnn_vgg16_bn crnn_mobilenet_v3_small crnn_mobilenet_v3_large vitstr_small parseq ppocr_v6_small_reco",
+        "reco_*": "crnn_vgg16_bn crnn_mobilenet_v3_small crnn_mobilenet_v3_large vitstr_small parseq",
         "cls_*": "mobilenet_v3_small_crop_orientation mobilenet_v3_small_page_orientation",
     }
     for pattern, names in promised.items():

@@ -15,8 +15,9 @@ __all__ = ["LineBatch", "cut_lines", "line_sizes", "padded_width"]
 
 MAX_FLOAT_PIXELS = 32_000_000
 """Of the part of a page that is converted to floats at once (384 MB); lines of larger pages are cut one by one."""
-MAX_BATCH_PIXELS = 48 * 16_384
-"""Of the lines that go through the network together: bounds the memory of its activations."""
+MAX_BATCH_PIXELS = {"cpu": 48 * 2_048, "": 48 * 32_768}
+"""Of the lines that go through the network together, by the type of device: bounds the memory of its activations. A
+core is busy with few; other devices want many."""
 MAX_OVERSAMPLING = 8
 
 
@@ -70,13 +71,14 @@ def cut_lines(
     widths, heights = line_sizes(quads)
     targets = np.clip(np.ceil(height * widths / np.maximum(heights, 1e-6)), 8, max_width).astype(int)
     factors = np.clip(np.ceil(heights / height - 0.3), 1, MAX_OVERSAMPLING).astype(int)
+    most = MAX_BATCH_PIXELS.get(page.device.type, MAX_BATCH_PIXELS[""])
     groups: dict[tuple[int, int], list[int]] = {}
     for index in range(len(quads)):
         groups.setdefault((padded_width(int(targets[index])), int(factors[index])), []).append(index)
     at_once = len(quads) if page.shape[1] * page.shape[2] <= MAX_FLOAT_PIXELS else 1
     whole = to_float(page) if at_once > 1 else None
     for (padded, factor), members in sorted(groups.items()):
-        size = max(1, min(at_once, MAX_BATCH_PIXELS // (height * padded)))
+        size = max(1, min(at_once, most // (height * padded)))
         for start in range(0, len(members), size):
             chosen = members[start : start + size]
             corners = quads[chosen].astype(np.float64)

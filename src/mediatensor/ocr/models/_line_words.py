@@ -80,17 +80,18 @@ def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
     return inked
 
 
-def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> list[LineWord]:
+def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
     """Cut a line into words where the recogniser saw spaces.
 
     Args:
         characters: Of the line.
         ink: Of its picture, see :func:`ink_map`, (H, W).
+        split_after: Characters that end a word too.
 
     Returns:
         The words, in the order of the line. None if there is nothing but spaces.
     """
-    groups = _between_spaces(characters.values)
+    groups = _between_spaces(characters.values, split_after)
     if not groups:
         return []
     height, width = ink.shape
@@ -135,13 +136,15 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
     ]
 
 
-def _between_spaces(values: Sequence[str]) -> list[list[int]]:
+def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
     groups: list[list[int]] = [[]]
     for index, value in enumerate(values):
         if value.isspace():
             groups.append([])
         else:
             groups[-1].append(index)
+            if value in split_after:
+                groups.append([])
     return [group for group in groups if group]
 
 

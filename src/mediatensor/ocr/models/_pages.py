@@ -88,6 +88,11 @@ def as_image(image: Image) -> Tensor:
         )
     if 0 in tensor.shape:
         raise InvalidArgumentError(f"incorrect input shape: {tuple(tensor.shape)} has no pixels.")
+    if tensor.is_floating_point() and not -0.5 <= float(tensor.amin()) <= float(tensor.amax()) <= 1.5:
+        raise InvalidArgumentError(
+            f"an image of {tensor.dtype} with values from {float(tensor.amin())} to {float(tensor.amax())}: floats "
+            "are in [0, 1]; give uint8 for [0, 255]."
+        )
     return tensor.permute(2, 0, 1) if channels_last else tensor
 
 

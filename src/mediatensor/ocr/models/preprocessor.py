@@ -208,7 +208,7 @@ def resized(image: Tensor, size: tuple[int, int]) -> Tensor:
         return image
     # Byte kernels exist on the CPU alone; elsewhere the arithmetic is in floats, and rounded as theirs.
     exact = image.dtype == torch.uint8 and image.device.type != "cpu"
-    source = image[None].float() if exact else image[None]
+    source = image[None].float() if exact or image.dtype in (torch.float16, torch.bfloat16) else image[None]
     result = F.interpolate(source, size=size, mode="bilinear", align_corners=False, antialias=True)[0]
     return result.round_().clamp_(0, 255).to(torch.uint8) if exact else result
 

@@ -56,7 +56,9 @@ def ocr_predictor(
         **kwargs: ``det_bs`` (2) and ``reco_bs`` (128), batch sizes; ``vocab``, the characters that may be read, for a
             recogniser that is given by name; ``preserve_original_coords``, boxes relative to the page as it came even
             where it was straightened; ``disable_page_orientation`` and ``disable_crop_orientation``;
-            ``min_confidence`` (0.5) and ``on_error`` of :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
+            ``shorter_side`` and ``longer_side``, the size of pages for the default detector in pixels;
+            ``min_confidence`` (0.5), ``split_after`` and ``on_error`` of
+            :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
             ``resolve_lines``, ``resolve_blocks``, ``paragraph_break``, ``line_break`` and ``keep_reading_order`` of
             :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
 
@@ -225,6 +227,7 @@ def _known(predictor: type, options: dict[str, Any]) -> dict[str, Any]:
         "disable_page_orientation",
         "disable_crop_orientation",
         "min_confidence",
+        "split_after",
         "on_error",
         "resolve_lines",
         "resolve_blocks",

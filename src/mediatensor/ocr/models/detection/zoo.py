@@ -17,8 +17,8 @@ __all__ = ["ARCHS", "detection_predictor"]
 ARCHS: list[str] = list_models("det_*")
 """The architectures that :func:`detection_predictor` knows."""
 
-SHORTER_SIDE, LONGER_SIDE = 960, 2000
-"""The size of pages for networks that take any size: letters of 8 points at 100 dpi are then 14 pixels high."""
+SHORTER_SIDE, LONGER_SIDE = 1152, 2400
+"""The size of pages for networks that take any size: up to here boxes are the more exact the larger it is."""
 
 
 def detection_predictor(

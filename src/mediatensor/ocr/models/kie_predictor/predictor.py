@@ -10,6 +10,7 @@ from ...io.elements import KIEDocument
 from ..builder import KIEDocumentBuilder
 from ..classification.ppocr import LineOrientationClassifier
 from ..detection.predictor import DetectionPredictor
+from ..predictor._original_coordinates import restore_original
 from ..predictor._page_words import UNKNOWN
 from ..predictor.base import TextPredictor
 from ..predictor.predictor import BUILDER_OPTIONS
@@ -54,7 +55,7 @@ class KIEPredictor(TextPredictor):
         def by_class(name: str) -> list[dict[str, Any]]:
             return [{key: getattr(found, name) for key, found in page.words.items()} for page in read]
 
-        return self.doc_builder(
+        document = self.doc_builder(
             [page.image for page in read],
             by_class("boxes"),
             by_class("scores"),
@@ -68,3 +69,5 @@ class KIEPredictor(TextPredictor):
             ],
             errors=[page.error for page in read],
         )
+        restore_original(document, read)
+        return document

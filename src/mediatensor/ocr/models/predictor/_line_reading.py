@@ -15,6 +15,7 @@ from ..classification.ppocr import LineOrientationClassifier
 from ..recognition._line_reader import LineReading, read_lines
 from ..recognition.ppocr import PPOCRRecognizer
 from ._page_words import ClassWords, characters_of, straight_boxes
+from ._word_reading import place_boxes
 
 __all__ = ["page_turn", "read_page_lines", "turns_on_straight_page", "turns_on_turned_page"]
 
@@ -32,7 +33,7 @@ LONG_LINE = 3.0
 
 
 def turns_on_straight_page(
-    model: PPOCRRecognizer, page: Tensor, quads: FloatArray
+    model: PPOCRRecognizer, page: Tensor, quads: FloatArray, split_after: str = ""
 ) -> tuple[IntArray, dict[int, LineReading]]:
     """By how much the lines of an upright page are turned: none, but for text that runs along a margin.
 
@@ -42,6 +43,7 @@ def turns_on_straight_page(
         model: The recogniser.
         page: (3, H, W).
         quads: Relative (N, 4, 2), clockwise as they lie on the page.
+        split_after: Characters that end a word, besides spaces.
 
     Returns:
         Degrees (N,), clockwise, and the readings of the lines that were read for it.
@@ -53,7 +55,7 @@ def turns_on_straight_page(
         return turns, {}
     candidates = np.repeat(tall, 3)
     tried = np.tile([0, 90, 270], len(tall))
-    readings = read_lines(model, page, _in_pixels(turned(quads[candidates], tried), shape))
+    readings = read_lines(model, page, _in_pixels(turned(quads[candidates], tried), shape), split_after)
     widths, heights = line_sizes(_in_pixels(quads[tall], shape))
     chosen: dict[int, LineReading] = {}
     for place, index in enumerate(tall.tolist()):
@@ -132,6 +134,7 @@ def read_page_lines(
     straight: bool,
     second_chance: bool,
     min_confidence: float,
+    split_after: str = "",
 ) -> ClassWords:
     """Read lines, and cut them into words.
 
@@ -145,6 +148,7 @@ def read_page_lines(
         straight: Give enclosing boxes rather than quads.
         second_chance: Try lines that read badly upside down.
         min_confidence: Lines that read worse are left out.
+        split_after: Characters that end a word, besides spaces.
 
     Returns:
         The words.
@@ -153,23 +157,30 @@ def read_page_lines(
     known = dict(readings or {})
     open_lines = np.array([index for index in range(len(quads)) if index not in known], dtype=np.int64)
     lines = turned(quads, turns)
-    for index, reading in zip(open_lines, read_lines(model, page, _in_pixels(lines[open_lines], shape)), strict=True):
+    read = read_lines(model, page, _in_pixels(lines[open_lines], shape), split_after)
+    for index, reading in zip(open_lines, read, strict=True):
         known[int(index)] = reading
     if second_chance:
-        turns = _turn_bad_ones(model, page, quads, turns, known)
+        turns = _turn_bad_ones(model, page, quads, turns, known, split_after)
         lines = turned(quads, turns)
     kept = [index for index in range(len(quads)) if known[index].words and known[index].confidence >= min_confidence]
     return _words_of(lines, scores, turns, known, kept, straight)
 
 
 def _turn_bad_ones(
-    model: PPOCRRecognizer, page: Tensor, quads: FloatArray, turns: IntArray, known: dict[int, LineReading]
+    model: PPOCRRecognizer,
+    page: Tensor,
+    quads: FloatArray,
+    turns: IntArray,
+    known: dict[int, LineReading],
+    split_after: str,
 ) -> IntArray:
     weak = np.array([index for index, reading in known.items() if reading.confidence < WEAK_READING], dtype=np.int64)
     shape = (page.shape[1], page.shape[2])
     result = turns.copy()
     other = turned(quads[weak], turns[weak] + 180)
-    for index, reading in zip(weak.tolist(), read_lines(model, page, _in_pixels(other, shape)), strict=True):
+    read = read_lines(model, page, _in_pixels(other, shape), split_after)
+    for index, reading in zip(weak.tolist(), read, strict=True):
         if reading.confidence > known[index].confidence + CLEARLY_BETTER:
             known[index] = reading
             result[index] = (result[index] + 180) % 360
@@ -204,22 +215,6 @@ def _words_of(
         np.array(line_ids, dtype=np.int64),
         list(characters),
     )
-
-
-def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
-    """Boxes (N, 4), as fractions of a line, as quads (N, 4, 2) on its page, clockwise from where the reading begins.
-
-    Args:
-        line: Relative corners (4, 2).
-        boxes: Left, top, right, bottom.
-
-    Returns:
-        Relative, within [0, 1].
-    """
-    along, down = line[1] - line[0], line[3] - line[0]
-    x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
-    placed: FloatArray = line[0] + x[..., None] * along + y[..., None] * down
-    return placed.clip(0, 1)
 
 
 def _in_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...io.elements import Character
+from .._straightening import Straightening
 
 __all__ = ["UNKNOWN", "ClassWords", "PageWords", "characters_of", "straight_boxes"]
 
@@ -45,12 +46,13 @@ class PageWords:
     """Everything that was found on a page.
 
     Attributes:
-        image: The page that boxes are relative to.
-        shape: Its height and width.
+        image: The page to show.
+        shape: Height and width of the image that boxes are relative to.
         words: By class.
         orientation: Of the page as it was given, where it was asked for.
         language: Likewise.
         error: Why the page could not be read.
+        straightened: How the image that boxes are relative to was made of ``image``, where it is another.
     """
 
     image: Any
@@ -59,6 +61,7 @@ class PageWords:
     orientation: dict[str, Any] | None = None
     language: dict[str, Any] | None = None
     error: str | None = None
+    straightened: Straightening | None = None
 
 
 def straight_boxes(quads: FloatArray) -> FloatArray:

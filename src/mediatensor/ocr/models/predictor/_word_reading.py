@@ -8,15 +8,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._crops import line_sizes, to_float
+from .._crops import cut_lines, line_sizes, to_float
+from .._line_words import boxes_between_gaps, ink_map
 from .._orientation import signed_turn
 from .._turned_lines import turned
 from ..recognition.predictor import RecognitionPredictor
 from ._page_words import ClassWords
 
-__all__ = ["box_quads", "cut_words", "read_page_words"]
+__all__ = ["box_quads", "cut_lines_into_words", "cut_words", "place_boxes", "read_page_words"]
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+CUT_HEIGHT, CUT_WIDTH = 48, 4096
+"""The size at which lines are looked at to cut them into words."""
 
 
 def box_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
@@ -93,3 +98,34 @@ def _cut_quad(page: Tensor, quad: npt.NDArray[np.floating]) -> Tensor | None:
     # What lies beyond the page is black, as in docTR.
     crop = F.grid_sample(part[None], (grid * 2 / size - 1)[None], padding_mode="zeros", align_corners=False)[0]
     return (crop * 255).round_().to(torch.uint8) if page.dtype == torch.uint8 else crop.to(page.dtype)
+
+
+def cut_lines_into_words(
+    image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
+    """Lines cut at gaps in their ink, for recognisers that read words."""
+    height, width = image.shape[1:]
+    parts: dict[int, npt.NDArray[np.float64]] = {}
+    for batch in cut_lines(image, quads * (width, height), CUT_HEIGHT, CUT_WIDTH):
+        grays = batch.data.mean(1).cpu().numpy()
+        for position, (index, own) in enumerate(zip(batch.indices, batch.widths, strict=True)):
+            boxes = np.array(boxes_between_gaps(ink_map(grays[position, :, :own])))
+            parts[index] = place_boxes(quads[index], boxes)
+    ordered = [parts[index] for index in range(len(quads))]
+    return np.concatenate(ordered), np.repeat(scores, [len(part) for part in ordered])
+
+
+def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
+    """Boxes (N, 4), as fractions of a line, as quads (N, 4, 2) on its page, clockwise from where the reading begins.
+
+    Args:
+        line: Relative corners (4, 2).
+        boxes: Left, top, right, bottom.
+
+    Returns:
+        Relative, within [0, 1].
+    """
+    along, down = line[1] - line[0], line[3] - line[0]
+    x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
+    placed: FloatArray = line[0] + x[..., None] * along + y[..., None] * down
+    return placed.clip(0, 1)

@@ -15,11 +15,9 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
 from ...io.reader import Pages
-from .._crops import cut_lines
-from .._line_words import boxes_between_gaps, ink_map
 from .._orientation import estimate_page_skew, signed_turn
 from .._pages import Image, as_image, single_images
-from .._straightening import map_boxes, plan_straightening, straighten
+from .._straightening import plan_straightening, straighten
 from .._turned_lines import page_quads
 from .._utils import get_language
 from ..classification.ppocr import LineOrientationClassifier
@@ -27,8 +25,9 @@ from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
 from ..recognition.predictor import RecognitionPredictor
 from . import _line_reading as lines
+from ._hooks import checked_boxes, revised_boxes
 from ._page_words import ClassWords, PageWords, straight_boxes
-from ._word_reading import box_quads, read_page_words
+from ._word_reading import box_quads, cut_lines_into_words, read_page_words
 
 __all__ = ["TextPredictor"]
 
@@ -37,8 +36,6 @@ IgnoredRegion = Sequence[float]
 
 SMALLEST_SKEW = 0.5
 """In degrees: pages that are turned by less are not straightened."""
-CUT_HEIGHT, CUT_WIDTH = 48, 4096
-"""The size at which lines are looked at to cut them into words."""
 
 
 class TextPredictor(nn.Module):
@@ -57,6 +54,8 @@ class TextPredictor(nn.Module):
         disable_crop_orientation: Take every line to go as its page does.
         ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, in which text is not looked for, on any page.
         min_confidence: Lines that read with less, on average over their characters, are left out.
+        split_after: Characters that end a word besides spaces, as ``"-/"`` where "12/31-98" counts as three words;
+            for recognisers of lines.
         on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
             ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
     """
@@ -76,11 +75,14 @@ class TextPredictor(nn.Module):
         disable_crop_orientation: bool = False,
         ignore_regions: Sequence[IgnoredRegion] | None = None,
         min_confidence: float = 0.5,
+        split_after: str = "",
         on_error: Literal["report", "raise"] = "report",
     ) -> None:
         super().__init__()
         if on_error not in ("report", "raise"):
             raise InvalidArgumentError(f'on_error={on_error!r}: give "report" or "raise".')
+        if not isinstance(min_confidence, (int, float)) or not 0 <= min_confidence <= 1:
+            raise InvalidArgumentError(f"min_confidence={min_confidence!r}: give a number in [0, 1].")
         self.det_predictor = det_predictor.eval()
         self.reco_predictor = reco_predictor.eval()
         self.line_classifier = line_classifier
@@ -97,6 +99,7 @@ class TextPredictor(nn.Module):
         self.disable_crop_orientation = disable_crop_orientation
         self.ignore_regions = _checked_regions(ignore_regions)
         self.min_confidence = min_confidence
+        self.split_after = split_after
         self.on_error = on_error
         self.hooks: list[Hook] = []
 
@@ -136,16 +139,19 @@ class TextPredictor(nn.Module):
         pages = [page for page in found if not isinstance(page, str)]
         scores = [{name: _scores(boxes) for name, boxes in page.boxes.items()} for page in pages]
         places = [{name: self._offered(boxes) for name, boxes in page.boxes.items()} for page in pages]
-        changed: Any = [next(iter(page.values())) for page in places] if single_class else places
+        # Copies: hooks that change boxes in place must not change what they are compared with.
+        changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
+        if single_class:
+            changed = [next(iter(page.values())) for page in changed]
         for hook in self.hooks:
-            changed = hook(changed)
+            changed = checked_boxes(hook(changed), changed)
         if single_class:
             names = [next(iter(page)) for page in places]
             changed = [{name: boxes} for name, boxes in zip(names, changed, strict=True)]
         revised = iter(
             Located(
                 {
-                    name: _revised(np.asarray(boxes), places[k][name], pages[k].boxes[name], scores[k][name])
+                    name: revised_boxes(np.asarray(boxes), places[k][name], pages[k].boxes[name], scores[k][name])
                     for name, boxes in page.items()
                 },
                 None,
@@ -198,11 +204,15 @@ class TextPredictor(nn.Module):
     def _read_page(self, original: Image, image: Tensor, located: Located) -> PageWords:
         shape = (image.shape[1], image.shape[2])
         turn, confidence = self._turn(image, located)
-        angle = float(turn)
+        skew = 0.0
         if self.straighten_pages or self.detect_orientation:
-            angle += estimate_page_skew(_quads_of(located), shape)
-        orientation = {"value": _signed_degrees(angle), "confidence": confidence} if self.detect_orientation else None
-        if self.straighten_pages and abs(_signed_degrees(angle, 2)) >= SMALLEST_SKEW:
+            skew = estimate_page_skew(_quads_of(located), shape)
+        orientation = None
+        if self.detect_orientation:
+            orientation = {"value": signed_turn(round(turn + skew) % 360), "confidence": confidence}
+        if self.straighten_pages and (turn or abs(skew) >= SMALLEST_SKEW):
+            # A quarter turn alone moves pixels, and none has to be made up.
+            angle = turn if abs(skew) < SMALLEST_SKEW else turn + skew
             return self._read_straightened(original, image, angle, orientation)
         words = self._words(image, located, turn)
         return PageWords(original, shape, words, orientation, self._language(words))
@@ -213,14 +223,11 @@ class TextPredictor(nn.Module):
         plan = plan_straightening((image.shape[1], image.shape[2]), angle)
         upright = straighten(image, plan)
         words = self._words(upright, next(self._locate([upright])), 0)
-        language = self._language(words)
-        if not self.preserve_original_coords:
-            shown: Any = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
-            return PageWords(shown, (upright.shape[1], upright.shape[2]), words, orientation, language)
-        for found in words.values():
-            found.boxes = map_boxes(np.asarray(found.boxes, dtype=np.float64), plan.back)
-            found.characters = None
-        return PageWords(original, (image.shape[1], image.shape[2]), words, orientation, language)
+        shape, language = (upright.shape[1], upright.shape[2]), self._language(words)
+        if self.preserve_original_coords:
+            return PageWords(original, shape, words, orientation, language, straightened=plan)
+        shown: Any = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
+        return PageWords(shown, shape, words, orientation, language)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
         """By how much the page is turned, in steps of 90 degrees, and how sure that is."""
@@ -247,7 +254,7 @@ class TextPredictor(nn.Module):
             return self._line_words(image, _as_quads(boxes), scores, turn)
         places = boxes[:, :4]
         if self.det_predictor.finds_lines:
-            places, scores = _cut_into_words(image, _as_quads(boxes), scores)
+            places, scores = cut_lines_into_words(image, _as_quads(boxes), scores)
             if self.assume_straight_pages:
                 places = straight_boxes(places).clip(0, 1)
         turns = np.zeros(len(places), dtype=np.int64)
@@ -261,7 +268,7 @@ class TextPredictor(nn.Module):
         model = self.reco_predictor.model
         readings: dict[int, Any] = {}
         if self.assume_straight_pages and not turn:
-            turns, readings = lines.turns_on_straight_page(model, image, quads)
+            turns, readings = lines.turns_on_straight_page(model, image, quads, self.split_after)
         else:
             turns = self._turns(image, quads, turn)
         return lines.read_page_lines(
@@ -274,6 +281,7 @@ class TextPredictor(nn.Module):
             straight=self.assume_straight_pages,
             second_chance=not (self.assume_straight_pages or self.disable_crop_orientation),
             min_confidence=self.min_confidence,
+            split_after=self.split_after,
         )
 
     def _turns(self, image: Tensor, quads: npt.NDArray[np.float64], turn: int) -> npt.NDArray[np.int64]:
@@ -329,46 +337,3 @@ def _as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
 
 def _quads_of(located: Located) -> npt.NDArray[np.float64]:
     return page_quads({name: _as_quads(boxes) for name, boxes in located.boxes.items()})
-
-
-def _signed_degrees(angle: float, decimals: int = 0) -> Any:
-    """In (-180, 180]; whole degrees unless decimals are asked for."""
-    signed = signed_turn(round(angle) % 360) if not decimals else (angle + 180) % 360 - 180
-    return signed if not decimals else round(signed, decimals)
-
-
-def _revised(
-    changed: npt.NDArray[np.floating],
-    offered: npt.NDArray[np.floating],
-    boxes: npt.NDArray[np.floating],
-    scores: npt.NDArray[np.floating],
-) -> npt.NDArray[np.floating]:
-    """What a hook made of boxes, with scores: a box that it left as it was stays the rotated one that it stands for."""
-    known = {offered[index].tobytes(): index for index in range(len(offered))}
-    rotated = boxes.ndim == 3
-    rows = []
-    for place in changed.astype(offered.dtype):
-        index = known.get(place.tobytes())
-        if index is not None:
-            rows.append(boxes[index])
-        elif rotated:
-            quad = place if place.ndim == 2 else box_quads(place[None])[0]
-            rows.append(np.concatenate([quad, [[0.0, 1.0]]]))
-        else:
-            rows.append(np.concatenate([place, [1.0]]))
-    return np.array(rows).reshape(-1, 5, 2) if rotated else np.array(rows).reshape(-1, 5)
-
-
-def _cut_into_words(
-    image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
-    """Lines cut at gaps in their ink, for recognisers that read words."""
-    height, width = image.shape[1:]
-    parts: dict[int, npt.NDArray[np.float64]] = {}
-    for batch in cut_lines(image, quads * (width, height), CUT_HEIGHT, CUT_WIDTH):
-        grays = batch.data.mean(1).cpu().numpy()
-        for position, (index, own) in enumerate(zip(batch.indices, batch.widths, strict=True)):
-            boxes = np.array(boxes_between_gaps(ink_map(grays[position, :, :own])))
-            parts[index] = lines.place_boxes(quads[index], boxes)
-    ordered = [parts[index] for index in range(len(quads))]
-    return np.concatenate(ordered), np.repeat(scores, [len(part) for part in ordered])

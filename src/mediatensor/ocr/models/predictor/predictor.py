@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
+from ....errors import InvalidArgumentError
 from ...io.elements import Document
 from ..builder import DocumentBuilder
 from ..classification.ppocr import LineOrientationClassifier
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
+from ._original_coordinates import restore_original
 from ._page_words import UNKNOWN, ClassWords
 from .base import TextPredictor
 
@@ -47,6 +49,10 @@ class OCRPredictor(TextPredictor):
     ) -> None:
         options = {name: kwargs.pop(name) for name in BUILDER_OPTIONS if name in kwargs}
         super().__init__(det_predictor, reco_predictor, line_classifier=line_classifier, **kwargs)
+        if len(self._class_names) != 1:
+            raise InvalidArgumentError(
+                f"the detector finds {', '.join(self._class_names)}: use kie_predictor, which keeps classes apart."
+            )
         self.doc_builder = DocumentBuilder(**options)
 
     @torch.inference_mode()
@@ -67,7 +73,7 @@ class OCRPredictor(TextPredictor):
         """
         read = list(self._read(pages, single_class=True))
         words: Sequence[ClassWords] = [next(iter(page.words.values())) for page in read]
-        return self.doc_builder(
+        document = self.doc_builder(
             [page.image for page in read],
             [found.boxes for found in words],
             [found.scores for found in words],
@@ -80,3 +86,5 @@ class OCRPredictor(TextPredictor):
             characters=[found.characters for found in words],
             errors=[page.error for page in read],
         )
+        restore_original(document, read)
+        return document

@@ -34,20 +34,23 @@ class LineReading:
     confidence: float
 
 
-def read_lines(model: PPOCRRecognizer, page: Tensor, quads: npt.NDArray[np.floating]) -> list[LineReading]:
+def read_lines(
+    model: PPOCRRecognizer, page: Tensor, quads: npt.NDArray[np.floating], split_after: str = ""
+) -> list[LineReading]:
     """Read the lines of a page.
 
     Args:
         model: The recogniser; lines go to its device.
         page: (3, H, W), uint8 or floats in [0, 1].
         quads: (N, 4, 2) corners in pixels, top left first, in the direction of reading.
+        split_after: Characters that end a word, besides spaces.
 
     Returns:
         One reading for each line.
     """
     readings: list[LineReading] = [LineReading([], 0.0)] * len(quads)
     for batch in cut_lines(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH):
-        for index, reading in zip(batch.indices, read_batch(model, batch), strict=True):
+        for index, reading in zip(batch.indices, read_batch(model, batch, split_after), strict=True):
             readings[index] = reading
     return readings
 
@@ -73,18 +76,18 @@ def network_input(lines: Tensor, mean: tuple[float, ...], std: tuple[float, ...]
     return filled.contiguous(memory_format=torch.channels_last)
 
 
-def read_batch(model: PPOCRRecognizer, batch: LineBatch) -> Iterator[LineReading]:
+def read_batch(model: PPOCRRecognizer, batch: LineBatch, split_after: str = "") -> Iterator[LineReading]:
     """Read lines of one padded width."""
     parameter = model.head.weight
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
     characters = model.decode(model.features(inputs))
     grays = batch.data.mean(1).cpu().numpy()
     for position, width in enumerate(batch.widths):
-        yield _to_reading(model, characters.sequence(position), grays[position, :, :width], width)
+        yield _to_reading(model, characters.sequence(position), grays[position, :, :width], width, split_after)
 
 
 def _to_reading(
-    model: PPOCRRecognizer, found: CtcCharacters, gray: npt.NDArray[np.floating], width: int
+    model: PPOCRRecognizer, found: CtcCharacters, gray: npt.NDArray[np.floating], width: int, split_after: str
 ) -> LineReading:
     if not len(found.labels):
         return LineReading([], 0.0)
@@ -95,4 +98,4 @@ def _to_reading(
         np.minimum(found.stop_steps * step, 1.0),
         found.confidences.astype(np.float64),
     )
-    return LineReading(split_line(characters, ink_map(gray)), float(found.confidences.mean()))
+    return LineReading(split_line(characters, ink_map(gray), split_after), float(found.confidences.mean()))

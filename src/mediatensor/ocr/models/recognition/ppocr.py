@@ -6,7 +6,8 @@ version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two lay
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -42,6 +43,13 @@ default_cfgs: dict[str, dict[str, Any]] = {
         ),
     },
 }
+
+FIRST_EAST_ASIAN = 0x2E80
+"""The first code point of the blocks of Chinese, Japanese and Korean."""
+LAST_EAST_ASIAN = 0xFFF0
+"""The one behind their full-width and half-width forms."""
+MULTIPLICATION_SIGNS = "\u00d7\u00b7"
+"""The cross and the dot, which networks see in many an x and a hyphen."""
 
 BLANK = 0
 """The class that CTC reserves; characters follow."""
@@ -105,6 +113,8 @@ class PPOCRRecognizer(nn.Module):
         torch.Size([2, 20, 5])
     """
 
+    _east_asian: Tensor
+    _look_alikes: Tensor
     step_pixels = 8
     """Width of the part of the picture that a time step stands for."""
     text_unit = "line"
@@ -142,6 +152,11 @@ class PPOCRRecognizer(nn.Module):
         """Name the classes of the head, which must be as many, and the blank."""
         self.characters: tuple[str, ...] = tuple(vocab)
         self.vocab = "".join(self.characters)
+        device = self.head.weight.device
+        self.register_buffer("_east_asian", _classes_where(is_east_asian, self.characters).to(device), persistent=False)
+        self.register_buffer(
+            "_look_alikes", _classes_where(is_look_alike, self.characters).to(device), persistent=False
+        )
         self.cfg["vocab"] = self.vocab
 
     def restrict_vocab(self, characters: str) -> None:
@@ -188,13 +203,20 @@ class PPOCRRecognizer(nn.Module):
     def decode(self, features: Tensor) -> CtcCharacters:
         """Characters with their steps and confidences, by the best path.
 
+        Signs that are set among East Asian letters, such as a full-width colon, and look like a plain one are read
+        only in lines that have such letters; other lines get the likeliest of all other signs.
+
         Args:
             features: Of :meth:`features`.
 
         Returns:
             Labels are positions in :attr:`characters`, plus one.
         """
-        return ctc_best_path(best_classes(features, self.head), BLANK)
+        probabilities, classes = best_classes(features, self.head)
+        doubtful = self._look_alikes[classes].any(1) & ~self._east_asian[classes].any(1)
+        if doubtful.any():
+            probabilities[doubtful], classes[doubtful] = best_classes(features[doubtful], self.head, self._look_alikes)
+        return ctc_best_path((probabilities, classes), BLANK)
 
     def forward(
         self,
@@ -261,6 +283,26 @@ class PPOCRRecognizer(nn.Module):
         steps = torch.full((len(target),), logits.shape[1])
         scores = logits.float().log_softmax(-1).transpose(0, 1)
         return F.ctc_loss(scores, labels, steps, lengths, BLANK, zero_infinity=True)
+
+
+def is_east_asian(character: str) -> bool:
+    """Whether it is a letter of Chinese, Japanese or Korean."""
+    return (
+        ord(character[0]) >= FIRST_EAST_ASIAN
+        and unicodedata.category(character[0]).startswith("L")
+        and unicodedata.east_asian_width(character[0]) != "F"
+    )
+
+
+def is_look_alike(character: str) -> bool:
+    """Whether it is a sign that stands for a plain one among East Asian letters, or the cross of a multiplication."""
+    sign = FIRST_EAST_ASIAN <= ord(character[0]) < LAST_EAST_ASIAN and not is_east_asian(character)
+    return sign or character in MULTIPLICATION_SIGNS
+
+
+def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
+    """Bool (1 + characters,), false for the blank."""
+    return torch.tensor([False, *(test(character) for character in characters)])
 
 
 def _attention_mask(valid_widths: Tensor, num_steps: int, step_pixels: int) -> Tensor:

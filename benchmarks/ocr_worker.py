@@ -1,0 +1,72 @@
+"""One reader in a process of its own: ``python -m benchmarks.ocr_worker READER [options] FILE...``.
+
+It prints a JSON line when the first page was read, one for each page afterwards, and one at the end ::
+
+    {"first": true}
+    {"words": [["Total", [x0, y0, x1, y1]], ..], "wall": .., "cpu": .., "stages": {"det": .., "reco": ..}}
+    {"rss_mib": .., "versions": {..}}
+
+The first page is read twice: the first time takes in all that is done only once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from PIL import Image
+
+from .ocr_readers import READERS, Reader
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Read the files under the clock."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ocr_worker")
+    parser.add_argument("reader", choices=list(READERS))
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--side", type=int)
+    options = parser.parse_args()
+    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    reader = READERS[options.reader](options.threads, options.side)
+    _read(reader, options.files[0])
+    _say(answers, {"first": True})
+    for path in options.files:
+        _say(answers, _read(reader, path))
+    _say(answers, {"rss_mib": _peak_rss_mib(), "versions": reader.versions()})
+
+
+def _read(reader: Reader, path: Path) -> dict[str, Any]:
+    image = np.asarray(Image.open(path).convert("RGB"))
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    reading = reader.read(path, image)
+    wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
+    return {"words": reading.words, "wall": wall, "cpu": cpu, "stages": reading.stages}
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those that it started and that ended."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _peak_rss_mib() -> float:
+    """Of this process or of the largest of those that it started: the larger of the two."""
+    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return largest / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def _say(stream: TextIO, answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), file=stream, flush=True)
+
+
+if __name__ == "__main__":
+    main()

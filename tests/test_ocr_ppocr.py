@@ -1,0 +1,253 @@
+"""The networks of PP-OCR as modules: shapes, what ``forward`` returns, training, and loading what they saved."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mediatensor.errors import InvalidArgumentError, WeightsError
+from mediatensor.ocr.models import ocr_predictor, ppocr_v6_small_det, ppocr_v6_small_reco
+from mediatensor.ocr.models._crops import cut_lines, padded_width
+from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
+from mediatensor.ocr.models.recognition._line_reader import read_lines
+from ocr_onnx_sessions import require_weights
+from ocr_reading import text_page
+
+BOXES = {"words": np.array([[0.1, 0.2, 0.9, 0.5]], np.float32)}
+
+
+@pytest.fixture(scope="module")
+def detector() -> Any:
+    require_weights()
+    return ppocr_v6_small_det(pretrained=True)
+
+
+@pytest.fixture(scope="module")
+def recogniser() -> Any:
+    require_weights()
+    return ppocr_v6_small_reco(pretrained=True)
+
+
+@pytest.fixture(scope="module")
+def page() -> torch.Tensor:
+    """A page as the detector takes it: BGR, normalised, sides that divide by 32."""
+    image = torch.from_numpy(text_page().image).permute(2, 0, 1).flip(0) / 127.5 - 1
+    return torch.nn.functional.pad(image, (0, -image.shape[2] % 32, 0, -image.shape[1] % 32), value=1.0)[None]
+
+
+def test_the_number_of_parameters_is_that_of_the_card(detector: Any, recogniser: Any) -> None:
+    for model, millions in ((detector, 2.5), (recogniser, 5.3), (ppocr_mobile_v2_line_orientation(), 0.13)):
+        assert sum(parameter.numel() for parameter in model.parameters()) / 1e6 == pytest.approx(millions, rel=0.05)
+
+
+def test_what_the_detector_returns(detector: Any, page: torch.Tensor) -> None:
+    with torch.inference_mode():
+        assert set(detector(page)) == {"preds"}
+        assert set(detector(page, return_model_output=True)) >= {"out_map"}
+        assert set(detector(page, return_model_output=True, return_preds=True)) == {"out_map", "preds"}
+    with torch.no_grad():
+        assert set(detector(page, [BOXES])) == {"loss"}
+        assert set(detector(page, [BOXES], return_model_output=True, return_preds=True)) == {"loss", "out_map", "preds"}
+    exported = ppocr_v6_small_det(exportable=True).eval()
+    assert set(exported(page)) == {"logits"}
+
+
+def test_boxes_of_the_detector_are_lines(detector: Any, page: torch.Tensor) -> None:
+    with torch.inference_mode():
+        ((found,),) = [out.values() for out in detector(page)["preds"]]
+        rotated_model = copy.deepcopy(detector)
+        rotated_model.assume_straight_pages = False
+        ((rotated,),) = [out.values() for out in rotated_model(page)["preds"]]
+    assert found.shape == (3, 5)
+    assert rotated.shape == (3, 5, 2)
+    assert ((found[:, :4] >= 0) & (found[:, :4] <= 1)).all()
+    size = np.array([page.shape[3], page.shape[2]])
+    order = found[:, 1].argsort()
+    for box, line in zip(found[order], text_page().lines, strict=True):
+        np.testing.assert_allclose(box[:4] * np.tile(size, 2), line.quad[[0, 2]].ravel(), atol=12)
+    assert not detector.training
+
+
+@pytest.mark.parametrize("which", ["detector", "recogniser", "classifier"])
+def test_a_step_of_training_lowers_the_loss(which: str) -> None:
+    torch.manual_seed(0)
+    inputs: dict[str, tuple[Any, torch.Tensor, Any]] = {
+        "detector": (ppocr_v6_small_det(), torch.randn(2, 3, 64, 96), [BOXES, BOXES]),
+        "recogniser": (ppocr_v6_small_reco(vocab="abc "), torch.randn(2, 3, 48, 64), ["ab c", "cab"]),
+        "classifier": (ppocr_mobile_v2_line_orientation(), torch.randn(4, 3, 48, 192), torch.tensor([0, 1, 0, 1])),
+    }
+    model, x, target = inputs[which]
+    assert model.training
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(6):
+        out = model(x, target) if which != "classifier" else None
+        loss = torch.nn.functional.cross_entropy(model(x), target) if out is None else out["loss"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+    unused = [name for name, parameter in model.named_parameters() if parameter.grad is None]
+    assert unused == []
+
+
+def test_a_page_without_text_has_a_loss() -> None:
+    torch.manual_seed(0)
+    model = ppocr_v6_small_det()
+    out = model(torch.randn(1, 3, 64, 64), [{"words": np.zeros((0, 4), np.float32)}])
+    out["loss"].backward()
+    assert torch.isfinite(out["loss"])
+
+
+def test_a_target_that_the_vocabulary_lacks_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="z"):
+        ppocr_v6_small_reco(vocab="abc")(torch.zeros(1, 3, 48, 64), ["abz"])
+    with pytest.raises(InvalidArgumentError, match="vocab"):
+        ppocr_v6_small_reco(vocab="")
+
+
+def test_what_the_recogniser_returns(recogniser: Any) -> None:
+    lines = torch.zeros(2, 3, 48, 80)
+    with torch.inference_mode():
+        out = recogniser(lines, return_model_output=True, return_preds=True)
+    assert out["out_map"].shape == (2, 10, 18_710)
+    assert len(out["preds"]) == 2
+    assert all(isinstance(text, str) and 0 <= confidence <= 1 for text, confidence in out["preds"])
+    assert set(recogniser(lines, ["ab", "c"])) == {"loss"}
+
+
+def test_what_a_model_saved_loads_again(recogniser: Any, detector: Any, tmp_path: Path) -> None:
+    torch.save(detector.state_dict(), tmp_path / "detector.pt")
+    again = ppocr_v6_small_det().eval()
+    again.from_pretrained(str(tmp_path / "detector.pt"))
+    x = torch.randn(1, 3, 64, 64)
+    with torch.inference_mode():
+        out = {"return_model_output": True}
+        torch.testing.assert_close(again(x, **out)["out_map"], detector(x, **out)["out_map"])
+    torch.save(recogniser.state_dict(), tmp_path / "recogniser.pt")
+    # A head of other classes does not fit, and says so.
+    with pytest.raises(WeightsError, match="does not fit"):
+        ppocr_v6_small_reco(vocab="abc").from_pretrained(str(tmp_path / "recogniser.pt"))
+    full = ppocr_v6_small_reco(vocab=recogniser.characters).eval()
+    full.from_pretrained(str(tmp_path / "recogniser.pt"))
+    line = torch.randn(1, 3, 48, 64)
+    with torch.inference_mode():
+        torch.testing.assert_close(full.features(line), recogniser.features(line))
+
+
+def test_a_line_reads_the_same_alone_and_among_others(recogniser: Any) -> None:
+    page = text_page()
+    image = torch.from_numpy(page.image).permute(2, 0, 1)
+    quads = np.stack([line.quad + np.array([[-4, -5], [4, -5], [4, 5], [-4, 5]]) for line in page.lines])
+    short = np.stack([word.quad + np.array([[-4, -5], [4, -5], [4, 5], [-4, 5]]) for word in page.words])
+    every = np.concatenate([quads, short])
+    with torch.inference_mode():
+        together = read_lines(recogniser, image, every)
+        alone = [read_lines(recogniser, image, every[[index]])[0] for index in range(len(every))]
+        backwards = read_lines(recogniser, image, every[::-1])[::-1]
+    for others in (alone, backwards):
+        for one, other in zip(together, others, strict=True):
+            assert [(word.value, word.box, word.boxes) for word in one.words] == [
+                (word.value, word.box, word.boxes) for word in other.words
+            ]
+            # The sums of a batch are rounded in another order than those of a single line.
+            assert one.confidence == pytest.approx(other.confidence, abs=1e-4)
+    assert [" ".join(word.value for word in one.words) for one in together[:3]] == [line.text for line in page.lines]
+
+
+@pytest.mark.parametrize("width", [1, 8, 31, 32, 33, 300, 320, 1000, 4096])
+def test_padding_is_little_and_depends_on_the_width_alone(width: int) -> None:
+    padded = padded_width(width)
+    assert padded >= width
+    assert padded % 32 == 0
+    assert padded - width < max(32, width / 4)
+    assert len({padded_width(one) for one in range(1, 4097)}) < 50
+
+
+def test_crops_are_the_pixels_of_the_page() -> None:
+    generator = np.random.default_rng(0)
+    page = torch.from_numpy(generator.integers(0, 256, (3, 100, 200), dtype=np.uint8))
+    quad = np.array([[[40, 20], [140, 20], [140, 68], [40, 68]]], float)
+    (batch,) = cut_lines(page, quad, 48, 4096)
+    assert batch.widths == [100]
+    torch.testing.assert_close(batch.data[0, :, :, :100], page[:, 20:68, 40:140] / 255, atol=1e-4, rtol=0)
+    assert batch.data[..., 100:].isnan().all()
+    # Read from its other side, it is upside down.
+    (turned,) = cut_lines(page, np.roll(quad, 2, axis=1), 48, 4096)
+    torch.testing.assert_close(turned.data[..., :100], batch.data[..., :100].flip(2, 3), atol=1e-4, rtol=0)
+    (side,) = cut_lines(page, np.roll(quad, 1, axis=1), 100, 4096)
+    torch.testing.assert_close(
+        side.data[0, :, :, :48], torch.rot90(page[:, 20:68, 40:140], -1, (1, 2)) / 255, atol=1e-4, rtol=0
+    )
+
+
+def test_large_lines_are_averaged_and_not_sampled() -> None:
+    # Stripes of one pixel, four times too large: their mean is gray, samples would be black or white.
+    page = torch.zeros(3, 400, 800, dtype=torch.uint8)
+    page[:, :, ::2] = 255
+    quad = np.array([[[100, 100], [700, 100], [700, 292], [100, 292]]], float)
+    (batch,) = cut_lines(page, quad, 48, 4096)
+    inside = batch.data[0, :, :, 5 : batch.widths[0] - 5]
+    assert (inside - 0.5).abs().max() < 0.3
+    assert inside.mean() == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 4000), (4000, 3)])
+def test_crops_of_quads_beyond_and_without_extent(shape: tuple[int, int]) -> None:
+    page = torch.full((3, *shape), 200, dtype=torch.uint8)
+    quads = np.array(
+        [
+            [[-50, -50], [500, -50], [500, 500], [-50, 500]],
+            [[0, 0], [0, 0], [0, 0], [0, 0]],
+            [[5, 5], [5, 5], [5, 9], [5, 9]],
+            [[-100, -100], [-90, -100], [-90, -90], [-100, -90]],
+        ],
+        float,
+    )
+    seen = []
+    for batch in cut_lines(page, quads, 48, 4096):
+        for index, width in zip(batch.indices, batch.widths, strict=True):
+            seen.append(index)
+            assert 8 <= width <= 4096
+    assert sorted(seen) == [0, 1, 2, 3]
+
+
+def test_networks_see_blue_first_from_minus_one_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PaddleOCR feeds them: BGR, and 0, which is gray, where a line is padded."""
+    require_weights()
+    predictor = ocr_predictor(pretrained=True, assume_straight_pages=False, shorter_side=320)
+    page = text_page().image.copy()
+    page[..., 0], page[..., 2] = 255, np.minimum(page[..., 2], 51)
+    seen: dict[str, torch.Tensor] = {}
+
+    def spying(name: str, function: Any) -> Any:
+        def call(x: torch.Tensor, *args: Any) -> Any:
+            seen.setdefault(name, x.clone())
+            return function(x, *args)
+
+        return call
+
+    detector, recogniser = predictor.det_predictor.model, predictor.reco_predictor.model
+    monkeypatch.setattr(detector, "logits", spying("detector", detector.logits))
+    monkeypatch.setattr(recogniser, "features", spying("recogniser", recogniser.features))
+    classifier = predictor.line_classifier
+    monkeypatch.setattr(classifier, "forward", spying("classifier", classifier.forward))
+    predictor([page])
+    assert set(seen) == {"detector", "recogniser", "classifier"}
+    for name, lines in seen.items():
+        padding = (lines == 0).all(dim=1, keepdim=True).expand_as(lines)
+        blue, green, red = lines.masked_fill(padding, torch.nan).transpose(0, 1)
+        # The paper is 51 in blue and 255 in green and red, the ink 0 in blue and green and 255 in red.
+        for channel, least, most in ((blue, -1, -0.6), (green, -1, 1), (red, 1, 1)):
+            values = channel[~channel.isnan()]
+            assert values.min() == pytest.approx(least, abs=0.15), name
+            assert values.max() == pytest.approx(most, abs=0.02), name
+    assert not (seen["detector"] == 0).all(dim=1).any(), "pages are not padded"
+    assert (seen["recogniser"] == 0).all(dim=1)[..., -1].any(), "lines are"

@@ -1,0 +1,247 @@
+"""Pages and lines that are turned: what is read, where it begins, and what is said of the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from conftest import TEST_DATA
+from mediatensor.ocr.models import (
+    crop_orientation_predictor,
+    kie_predictor,
+    ocr_predictor,
+    page_orientation_predictor,
+)
+from mediatensor.ocr.utils.metrics import box_iou, polygon_iou
+from ocr_onnx_sessions import require_weights
+from ocr_pages import RenderedPage, render_text
+from ocr_pages import _rotated as rotated
+from ocr_reading import LINES, geometries, reader, text_page, words_of
+
+TEXT = "\n".join(LINES)
+#: Counter-clockwise, as the pages are drawn; docTR counts clockwise.
+ANGLES = (0, 90, 180, 270, -7, 85)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def weights() -> None:
+    require_weights()
+
+
+def turned_page(angle: float) -> RenderedPage:
+    return rotated(text_page(), angle)
+
+
+def truth(page: RenderedPage) -> np.ndarray:
+    """The words' quads, as high as their line, in pixels."""
+    quads, position = np.stack([word.quad for word in page.words]), 0
+    for line in page.lines:
+        down = line.quad[3] - line.quad[0]
+        direction = down / np.linalg.norm(down)
+        for index in range(position, position + len(line.text.split())):
+            for top, bottom in ((0, 3), (1, 2)):
+                quads[index, top] += ((line.quad[0] - quads[index, top]) @ direction) * direction
+                quads[index, bottom] += ((line.quad[3] - quads[index, bottom]) @ direction) * direction
+        position += len(line.text.split())
+    return quads
+
+
+def pixels(document: Any, page: RenderedPage) -> np.ndarray:
+    """Geometries in pixels of a page."""
+    scaled: np.ndarray = geometries(words_of(document)) * page.image.shape[1::-1]
+    return scaled
+
+
+def clockwise(angle: float) -> float:
+    """The same turn as docTR counts it, in (-180, 180]."""
+    return 180 - (180 + angle) % 360
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+def test_words_of_turned_pages_begin_where_the_reading_does(angle: float) -> None:
+    page = turned_page(angle)
+    document = reader(assume_straight_pages=False)([page.image])
+    assert document.render() == TEXT
+    quads, expected = pixels(document, page), truth(page)
+    assert polygon_iou(expected, quads).diagonal().min() > 0.5
+    heights = np.linalg.norm(expected[:, 3] - expected[:, 0], axis=1)
+    # Each corner is near its own, which no other order of corners can bring about.
+    distances = np.linalg.norm(quads - expected, axis=2)
+    assert (distances < 0.6 * heights[:, None]).all()
+    for word in words_of(document):
+        first, last = np.array(word.characters[0].geometry), np.array(word.characters[-1].geometry)
+        np.testing.assert_allclose(first[[0, 3]], np.array(word.geometry)[[0, 3]], atol=1e-6)
+        np.testing.assert_allclose(last[[1, 2]], np.array(word.geometry)[[1, 2]], atol=1e-6)
+    turn = min((0, 90, 180, -90), key=lambda value: abs((value - clockwise(angle) + 180) % 360 - 180))
+    assert {word.crop_orientation["value"] for word in words_of(document)} == {turn}
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+def test_the_turn_of_a_page_is_reported_clockwise(angle: float) -> None:
+    predictor = reader(detect_orientation=True)
+    (page,) = predictor([turned_page(angle).image]).pages
+    assert isinstance(page.orientation["value"], int)
+    difference = (page.orientation["value"] - clockwise(angle) + 180) % 360 - 180
+    assert abs(difference) <= 1
+    assert -180 < page.orientation["value"] <= 180
+    assert 0.5 < page.orientation["confidence"] <= 1
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+@pytest.mark.parametrize("straight", [True, False])
+def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
+    page = turned_page(angle)
+    # At this size the skew of a page on its head is estimated as a tenth of a degree: that is no reason to resample it.
+    predictor = reader(assume_straight_pages=straight, straighten_pages=True, shorter_side=320)
+    document = predictor([page.image])
+    assert document.render() == TEXT
+    (result,) = document.pages
+    image = np.asarray(result.page)
+    assert image.shape[:2] == result.dimensions
+    if angle % 90 == 0:
+        np.testing.assert_array_equal(image, text_page().image)
+    # Boxes are those of the page that is shown.
+    again = geometries(words_of(reader(assume_straight_pages=straight, shorter_side=320)([image])))
+    np.testing.assert_allclose(geometries(words_of(document)), again, atol=0.01)
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+@pytest.mark.parametrize("straight", [True, False])
+def test_boxes_of_the_page_as_it_came(angle: float, straight: bool) -> None:
+    page = turned_page(angle)
+    predictor = reader(assume_straight_pages=straight, straighten_pages=True, preserve_original_coords=True)
+    document = predictor([page.image])
+    (result,) = document.pages
+    assert [line.render() for block in result.blocks for line in block.lines] == list(LINES)
+    np.testing.assert_array_equal(result.page, page.image)
+    assert result.dimensions == page.image.shape[:2]
+    found, expected = pixels(document, page), truth(page)
+    if straight:
+        boxes = np.concatenate([expected.min(1), expected.max(1)], 1)
+        assert box_iou(boxes, found.reshape(-1, 4)).diagonal().min() > 0.5
+    else:
+        assert polygon_iou(expected, found).diagonal().min() > 0.5
+        assert (np.linalg.norm(found - expected, axis=2) < 12).all()
+
+
+@pytest.mark.parametrize("angle", [90, 180, -7])
+def test_straight_boxes_of_rotated_text(angle: float) -> None:
+    page = turned_page(angle)
+    quads = pixels(reader(assume_straight_pages=False)([page.image]), page)
+    document = reader(assume_straight_pages=False, export_as_straight_boxes=True)([page.image])
+    assert [line.render() for block in document.pages[0].blocks for line in block.lines] == list(LINES)
+    boxes = pixels(document, page)
+    np.testing.assert_allclose(boxes, np.stack([quads.min(1), quads.max(1)], 1), atol=1e-6)
+    line = document.pages[0].blocks[0].lines[0]
+    assert np.array(line.geometry).shape == (2, 2)
+
+
+@pytest.mark.parametrize("angle", [0, 90, 180, 270])
+def test_key_information_of_turned_pages(angle: float) -> None:
+    predictor = kie_predictor(pretrained=True, assume_straight_pages=False, detect_orientation=True, shorter_side=192)
+    (page,) = predictor([turned_page(angle).image]).pages
+    assert {word.value for word in page.predictions["words"]} == set(TEXT.split())
+    assert page.orientation["value"] == clockwise(angle)
+
+
+def test_pages_may_be_turned_differently() -> None:
+    pages = [turned_page(angle).image for angle in (0, 90, 180, 270)]
+    document = reader(assume_straight_pages=False, detect_orientation=True)(pages)
+    assert [page.orientation["value"] for page in document.pages] == [0, -90, 180, 90]
+    assert [page.render() for page in document.pages] == [TEXT] * 4
+
+
+def test_without_page_and_line_turns_everything_is_upright() -> None:
+    options = {"assume_straight_pages": False, "disable_page_orientation": True, "disable_crop_orientation": True}
+    upright = ocr_predictor(pretrained=True, **options, shorter_side=192)
+    assert upright([turned_page(0).image]).render() == TEXT
+    assert upright([turned_page(-7).image]).render() == TEXT
+    # What is upside down stays so.
+    assert not set(upright([turned_page(180).image]).render().split()) & set(TEXT.split())
+
+
+def test_a_page_turned_by_its_users_own_predictor() -> None:
+    predictor = ocr_predictor(pretrained=True, assume_straight_pages=False, detect_orientation=True, shorter_side=192)
+    asked = []
+
+    def own(pages: list[Any]) -> list[list[Any]]:
+        asked.append(len(pages))
+        return [[2], [180], [0.75]]
+
+    predictor.page_orientation_predictor = own
+    (page,) = predictor([turned_page(180).image]).pages
+    assert asked == [1]
+    assert page.orientation == {"value": 180, "confidence": 0.75}
+    assert page.render() == TEXT
+
+
+@pytest.mark.parametrize("quarter", [1, 3])
+def test_text_along_the_margin_of_an_upright_page(quarter: int) -> None:
+    sheet = np.full((400, 500, 3), 255, np.uint8)
+    body, note = text_page().image, render_text(["confidential copy"], dpi=100, font_size=14, margin=5).image
+    sheet[100 : 100 + body.shape[0], 80 : 80 + body.shape[1]] = body
+    note = np.rot90(note, quarter)
+    sheet[100 : 100 + note.shape[0], 430 : 430 + note.shape[1]] = note
+    read = reader()([sheet]).render().split()
+    assert sorted(read) == sorted([*TEXT.split(), "confidential", "copy"])
+
+
+def test_a_single_character_is_not_a_line_on_its_side() -> None:
+    assert reader()([text_page("1", "B", "7", font_size=20).image]).render().split() == ["1", "B", "7"]
+
+
+def test_page_orientation_predictor() -> None:
+    predictor = page_orientation_predictor(pretrained=True)
+    predictor.detector.pre_processor.shorter_side = 192
+    classes, degrees, confidences = predictor([turned_page(angle).image for angle in (0, 90, 180, 270, 0)])
+    assert degrees == [0, -90, 180, 90, 0]
+    assert classes == [0, 1, 2, 3, 0]
+    assert all(0.5 < one <= 1 and round(one, 2) == one for one in confidences)
+    assert predictor([]) == [[], [], []]
+
+
+@pytest.mark.parametrize("angle", [0, 90, 180, 270])
+def test_crop_orientation_predictor(angle: int) -> None:
+    page = text_page("a line of text")
+    (left, top), (right, bottom) = (page.lines[0].quad[[0, 2]] + [[-4, -4], [4, 4]]).astype(int)
+    crop = np.ascontiguousarray(np.rot90(page.image[top:bottom, left:right], angle // 90))
+    classes, degrees, confidences = crop_orientation_predictor(pretrained=True)([crop, crop])
+    assert degrees == [clockwise(angle)] * 2
+    assert [[0, -90, 180, 90][one] for one in classes] == degrees
+    assert all(0.5 < one <= 1 for one in confidences)
+
+
+@pytest.mark.parametrize("make", [crop_orientation_predictor, page_orientation_predictor])
+def test_orientation_can_be_disabled(make: Any) -> None:
+    predictor = make(pretrained=False, disabled=True)
+    assert predictor([turned_page(180).image] * 2) == [[0, 0], [0, 0], [1.0, 1.0]]
+
+
+def test_orientation_by_doctrs_networks() -> None:
+    for make, arch in (
+        (crop_orientation_predictor, "mobilenet_v3_small_crop_orientation"),
+        (page_orientation_predictor, "mobilenet_v3_small_page_orientation"),
+    ):
+        predictor = make(arch, pretrained=False, batch_size=2)
+        classes, degrees, confidences = predictor([text_page().image] * 3)
+        assert len(classes) == 3
+        assert [[0, -90, 180, 90][one] for one in classes] == degrees
+        assert all(0.25 <= one <= 1 for one in confidences)
+
+
+@pytest.mark.slow
+def test_turns_of_real_pages() -> None:
+    paths = sorted((TEST_DATA / "ocr" / "funsd" / "images").glob("*.png"))
+    if not paths:
+        pytest.skip(f"needs real pages in {TEST_DATA / 'ocr'}")
+    predictor = page_orientation_predictor(pretrained=True)
+    right = 0
+    for path in paths:
+        image = np.array(Image.open(path).convert("RGB"))
+        turned = [np.ascontiguousarray(np.rot90(image, quarters)) for quarters in range(4)]
+        right += sum(a == b for a, b in zip(predictor(turned)[1], [0, -90, 180, 90], strict=True))
+    # All 40 when this was written; a page of stamps may be wrong one day.
+    assert right >= 0.97 * 4 * len(paths)

@@ -1,0 +1,269 @@
+"""From a line's characters and its ink to words with boxes: lines drawn by hand, and words of drawn pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mediatensor.ocr.models._line_words import (
+    LineCharacters,
+    LineWord,
+    boxes_between_gaps,
+    ink_map,
+    split_line,
+)
+from mediatensor.ocr.utils.metrics import box_iou
+from ocr_onnx_sessions import require_weights
+from ocr_pages import RenderedPage, render_page
+from ocr_reading import geometries, reader, words_of
+
+HEIGHT = 48
+#: A letter is 12 pixels of ink and 4 of nothing; its ink goes from row 12 to row 36.
+LETTER, INK, TOP, BOTTOM = 16, 12, 12, 36
+
+
+def drawn(text: str, margin: int = 16, space: int = LETTER) -> tuple[LineCharacters, np.ndarray, list[tuple[int, int]]]:
+    """A line of block letters: its characters as a recogniser sees them, its ink, and each character's columns."""
+    width = 2 * margin + sum(space if character == " " else LETTER for character in text)
+    ink = np.zeros((HEIGHT, width), bool)
+    columns, x = [], margin
+    for character in text:
+        extent = space if character == " " else LETTER
+        if character != " ":
+            ink[TOP:BOTTOM, x + 2 : x + 2 + INK] = True
+        columns.append((x, x + extent))
+        x += extent
+    places = np.array(columns, float).reshape(-1, 2) / width
+    line = LineCharacters(text, places[:, 0], places[:, 1], np.linspace(0.5, 1, len(text)))
+    return line, ink, columns
+
+
+def extents(words: list[LineWord], width: int) -> list[tuple[float, float]]:
+    return [(word.box[0] * width, word.box[2] * width) for word in words]
+
+
+@pytest.mark.parametrize("text", ["word", "two words", "a b c", "1 22 333 4444", "x"])
+def test_words_are_as_wide_as_their_ink_and_a_little(text: str) -> None:
+    line, ink, columns = drawn(text)
+    words = split_line(line, ink)
+    assert [word.value for word in words] == text.split()
+    position = 0
+    for word, (left, right) in zip(words, extents(words, ink.shape[1]), strict=True):
+        first, last = columns[position], columns[position + len(word.value) - 1]
+        # At most a sixteenth of the height is left around the ink.
+        assert first[0] + 2 - 3 <= left <= first[0] + 2
+        assert last[1] - 2 <= right <= last[1] - 2 + 3
+        assert 0 < word.box[1] * HEIGHT <= TOP
+        assert BOTTOM <= word.box[3] * HEIGHT < HEIGHT
+        position += len(word.value) + 1
+
+
+def test_confidences_stay_with_their_characters() -> None:
+    line, ink, _ = drawn("ab cd")
+    words = split_line(line, ink)
+    assert [word.confidences for word in words] == [
+        tuple(line.confidences[:2].tolist()),
+        tuple(line.confidences[3:].tolist()),
+    ]
+
+
+def assert_consistent(words: list[LineWord]) -> None:
+    """Boxes are inside the line and in order, characters inside their word and in order."""
+    for word in words:
+        left, top, right, bottom = word.box
+        assert 0 <= left <= right <= 1
+        assert 0 <= top < bottom <= 1
+        assert len(word.boxes) == len(word.confidences) == len(word.value)
+        edges = [edge for box in word.boxes for edge in (box[0], box[2])]
+        assert edges == sorted(edges)
+        assert edges[0] == pytest.approx(left)
+        assert edges[-1] == pytest.approx(right)
+        assert {(box[1], box[3]) for box in word.boxes} == {(top, bottom)}
+    assert [word.box[0] for word in words] == sorted(word.box[0] for word in words)
+
+
+def test_characters_are_cut_between_their_middles() -> None:
+    line, ink, columns = drawn("abc de")
+    words = split_line(line, ink)
+    assert_consistent(words)
+    cuts = [box[0] * ink.shape[1] for word in words for box in word.boxes[1:]]
+    assert cuts == pytest.approx([columns[1][0], columns[2][0], columns[5][0]])
+
+
+@pytest.mark.parametrize("text", ["", " ", "   "])
+def test_nothing_but_spaces_has_no_words(text: str) -> None:
+    line, ink, _ = drawn(text)
+    assert split_line(line, ink) == []
+
+
+def test_spaces_at_the_ends_and_several_in_a_row() -> None:
+    line, ink, columns = drawn("  a   b ")
+    words = split_line(line, ink)
+    assert [word.value for word in words] == ["a", "b"]
+    assert extents(words, ink.shape[1])[0] == pytest.approx((columns[2][0] + 2, columns[2][1] - 2), abs=3)
+    assert extents(words, ink.shape[1])[1] == pytest.approx((columns[6][0] + 2, columns[6][1] - 2), abs=3)
+
+
+def test_words_without_a_gap_between_them_are_cut_where_the_space_was_seen() -> None:
+    line, ink, columns = drawn("ab cd")
+    ink[TOP + 8 : TOP + 10] = True
+    words = split_line(line, ink)
+    assert [word.value for word in words] == ["ab", "cd"]
+    (_, first), (second, _) = extents(words, ink.shape[1])
+    assert columns[1][1] - LETTER <= first <= columns[3][0] + LETTER
+    assert columns[1][0] <= second <= columns[3][1]
+
+
+def test_a_line_without_ink_has_boxes_where_the_characters_are() -> None:
+    line, ink, columns = drawn("ab cd")
+    words = split_line(line, np.zeros_like(ink))
+    assert [word.value for word in words] == ["ab", "cd"]
+    assert_consistent(words)
+    for (left, right), (a, b) in zip(extents(words, ink.shape[1]), [(0, 1), (3, 4)], strict=True):
+        assert left == pytest.approx(columns[a][0], abs=LETTER / 2)
+        assert right == pytest.approx(columns[b][1], abs=LETTER / 2)
+
+
+def test_a_line_full_of_ink_stays_in_the_picture() -> None:
+    line, ink, _ = drawn("ab cd")
+    words = split_line(line, np.ones_like(ink))
+    assert [word.value for word in words] == ["ab", "cd"]
+    assert_consistent(words)
+
+
+def test_specks_far_from_the_characters_do_not_widen_a_word() -> None:
+    line, ink, _ = drawn("ab cd", margin=80)
+    clean = split_line(line, ink)
+    ink[20:26, 4:8] = True
+    ink[20:26, -8:-4] = True
+    assert split_line(line, ink) == clean
+
+
+def test_specks_above_and_below_do_not_heighten_a_word() -> None:
+    line, ink, _ = drawn("abcdefgh")
+    clean = split_line(line, ink)
+    # The descender of the line above, and an accent of the line below.
+    ink[0:4, 40:42] = True
+    ink[-4:, 60:62] = True
+    assert split_line(line, ink) == clean
+
+
+def test_a_rule_across_the_line_does_not_heighten_a_word() -> None:
+    line, ink, columns = drawn("abcdefgh ijkl")
+    clean = split_line(line, ink)
+    # The frame of a table's cell.
+    ink[:, columns[8][0] + 8] = True
+    ruled = split_line(line, ink)
+    assert [word.value for word in ruled] == ["abcdefgh", "ijkl"]
+    for word, other in zip(ruled, clean, strict=True):
+        assert word.box[1::2] == other.box[1::2]
+
+
+def test_a_rule_below_a_line_is_not_part_of_its_words() -> None:
+    line, ink, _ = drawn("ab cd")
+    clean = split_line(line, ink)
+    ink[44:46] = True
+    ruled = split_line(line, ink)
+    assert [word.value for word in ruled] == ["ab", "cd"]
+    np.testing.assert_allclose([word.box for word in ruled], [word.box for word in clean], atol=0.03)
+
+
+@pytest.mark.parametrize("shift", [-5, 5])
+def test_places_of_characters_may_be_off_by_half_a_character(shift: int) -> None:
+    line, ink, _ = drawn("abc def")
+    width = ink.shape[1]
+    moved = LineCharacters(line.values, line.starts + shift / width, line.stops + shift / width, line.confidences)
+    np.testing.assert_allclose(extents(split_line(moved, ink), width), extents(split_line(line, ink), width))
+
+
+@pytest.mark.parametrize("stroke", [3, 4])
+def test_the_dot_of_an_i_belongs_to_the_line(stroke: int) -> None:
+    line, ink, columns = drawn("iii")
+    ink[:] = False
+    for left, right in columns:
+        ink[16:36, left + 6 : right - 6] = True
+        ink[10 : 10 + stroke, left + 6 : right - 6] = True
+    (word,) = split_line(line, ink)
+    assert word.box[1] * HEIGHT <= 10
+
+
+@given(
+    text=st.text("ab ", max_size=12),
+    seed=st.integers(0, 10_000),
+    height=st.integers(1, 60),
+    width=st.integers(1, 200),
+    density=st.floats(0, 1),
+)
+def test_any_ink_gives_boxes_in_order(text: str, seed: int, height: int, width: int, density: float) -> None:
+    generator = np.random.default_rng(seed)
+    edges = np.sort(generator.random(2 * len(text)))
+    line = LineCharacters(text, edges[::2], edges[1::2], generator.random(len(text)))
+    words = split_line(line, generator.random((height, width)) < density)
+    assert [word.value for word in words] == text.split()
+    assert_consistent(words)
+    for left, top, right, bottom in boxes_between_gaps(generator.random((height, width)) < density):
+        assert 0 <= left < right <= 1
+        assert 0 <= top < bottom <= 1
+
+
+def test_lines_are_cut_at_wide_gaps_alone() -> None:
+    _, ink, columns = drawn("ab cde f")
+    found = np.array(boxes_between_gaps(ink))[:, [0, 2]] * ink.shape[1]
+    expected = [(columns[a][0] + 2, columns[b][1] - 2) for a, b in ((0, 1), (3, 5), (7, 7))]
+    np.testing.assert_allclose(found, expected, atol=3)
+    assert boxes_between_gaps(np.zeros((48, 100), bool)) == [(0.0, 0.0, 1.0, 1.0)]
+
+
+@pytest.mark.parametrize("paper", [1.0, 0.8, 0.0, 0.3])
+def test_ink_is_what_differs_from_the_paper(paper: float) -> None:
+    _, ink, _ = drawn("some text")
+    pen = 0.0 if paper > 0.5 else 1.0
+    gray = np.where(ink, pen, paper)
+    np.testing.assert_array_equal(ink_map(gray), ink)
+    grain = np.random.default_rng(0).normal(0, 0.02, gray.shape)
+    assert (ink_map(gray + grain) == ink).mean() > 0.999
+
+
+@pytest.mark.parametrize("gray", [0.0, 0.5, 1.0])
+def test_plain_paper_has_no_ink(gray: float) -> None:
+    plain = np.full((48, 300), gray)
+    assert not ink_map(plain).any()
+    assert not ink_map(plain + np.random.default_rng(0).normal(0, 0.008, plain.shape)).any()
+
+
+def truth(page: RenderedPage) -> np.ndarray:
+    """Boxes of words as people draw them: as wide as the word's ink, as high as its line's."""
+    boxes, position = page.boxes().copy(), 0
+    for line in page.lines:
+        count = len(line.text.split())
+        boxes[position : position + count, 1::2] = line.quad[:, 1].min(), line.quad[:, 1].max()
+        position += count
+    assert position == len(boxes)
+    return boxes
+
+
+def assert_words_are_placed(page: RenderedPage, **options: Any) -> None:
+    words = words_of(reader(**options)([page.image]))
+    size = np.array(page.image.shape[1::-1])
+    ious = box_iou(truth(page), (geometries(words) * size).reshape(-1, 4))
+    assert (ious.max(axis=1) >= 0.5).mean() >= 0.95
+    same = [words[place].value == word.text for place, word in zip(ious.argmax(axis=1), page.words, strict=True)]
+    assert np.mean(same) >= 0.95
+
+
+@pytest.mark.parametrize("options", [{}, {"inverted": True}, {"noise": 8, "blur": 0.5}, {"contrast": 0.3}])
+def test_words_of_a_drawn_receipt(options: dict[str, Any]) -> None:
+    require_weights()
+    assert_words_are_placed(render_page("receipt", 3, size=(3.5, 4), **options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", ["letter", "form", "columns", "receipt"])
+def test_words_of_drawn_pages(kind: str, seed: int) -> None:
+    require_weights()
+    assert_words_are_placed(render_page(kind, seed, noise=6, blur=0.4), shorter_side=960)
