@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ TEST_DATA = Path(os.environ.get("MEDIATENSOR_TEST_DATA") or Path(__file__).paren
 def pytest_configure() -> None:
     # Test processes run side by side: torch's own threads would only get in each other's way.
     torch.set_num_threads(1)
+    # And for the processes that tests start.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Nor may a busy machine fail a property.
     settings.register_profile("suite", deadline=None)
     settings.load_profile("suite")
@@ -95,3 +97,11 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], i
         return len(decoded)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def ordinary_scheduling() -> Iterator[None]:
+    """Take back the real-time priority that SVT-AV1 gives, as root, to a thread that writes a clip with PyAV."""
+    yield
+    if hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mediatensor.errors import WeightsNotFoundError
 from mediatensor.ocr.models import find_weights
-from mediatensor.ocr.models.recognition._ctc import ctc_best_path
+from mediatensor.ocr.models.recognition import ppocr
 
 __all__ = ["PPOCR", "by_onnxruntime", "require_weights", "session"]
 
@@ -43,11 +43,20 @@ def session(arch: str) -> Callable[[Tensor], Tensor]:
     return run
 
 
+def best_of(probabilities: Tensor, head: Any, excluded: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The likeliest class of each step, of those that are not excluded."""
+    if excluded is not None:
+        probabilities = probabilities.masked_fill(excluded, 0)
+        probabilities = probabilities / probabilities.sum(-1, keepdim=True)
+    best, classes = probabilities.max(-1)
+    return best, classes
+
+
 @contextmanager
 def by_onnxruntime(predictor: Any) -> Iterator[list[str]]:
     """Within it, both networks of a predictor with the default models are onnxruntime's; yields who was asked.
 
-    The file of the recogniser ends in probabilities of all its classes: they are decoded as they are.
+    The file of the recogniser ends in probabilities of all its classes: the greatest is chosen among them.
     """
     detect, read = session("ppocr_v6_small_det"), session("ppocr_v6_small_reco")
     detector, recogniser = predictor.det_predictor.model, predictor.reco_predictor.model
@@ -62,8 +71,9 @@ def by_onnxruntime(predictor: Any) -> Iterator[list[str]]:
         return read(x)
 
     detector.logits, recogniser.features = logits, probabilities
-    recogniser.decode = lambda scores: ctc_best_path(scores, 0)
+    own, ppocr.best_classes = ppocr.best_classes, best_of
     try:
         yield asked
     finally:
-        del detector.logits, recogniser.features, recogniser.decode
+        del detector.logits, recogniser.features
+        ppocr.best_classes = own

@@ -42,8 +42,6 @@ EMPTY = {
     "very high": white(20_000, 40),
     "very wide": white(40, 20_000),
     "one row": white(1, 5000),
-    "not a number": np.full((100, 150, 3), np.nan, np.float32),
-    "infinite": np.full((100, 150, 3), np.inf, np.float32),
     "noise": np.random.default_rng(0).integers(0, 256, (200, 300, 3), dtype=np.uint8),
     "stripes": np.tile(np.array([[[0]], [[255]]], np.uint8), (100, 300, 3)),
 }
@@ -104,6 +102,9 @@ NO_PAGES = {
     "gray with a channel": [np.zeros((40, 60, 1), np.uint8)],
     "alpha": [np.zeros((40, 60, 4), np.uint8)],
     "integers": [np.zeros((40, 60, 3), np.int32)],
+    "not a number": [np.full((100, 150, 3), np.nan, np.float32)],
+    "infinite": [np.full((100, 150, 3), np.inf, np.float32)],
+    "floats up to 255": [np.full((100, 150, 3), 200, np.float32)],
     "doubles": [np.zeros((40, 60, 3), np.float64)],
     "flags": [np.zeros((40, 60, 3), bool)],
     "objects": [np.empty((40, 60, 3), object)],

@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mediatensor._pyav.writing import write_test_pattern
 from mediatensor.cli import main
+from mediatensor.cli._demo_text import draw_page
+from mediatensor.ocr.io import Block, Document, Line, Page, Word
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -27,6 +30,7 @@ def promised_output(block: str) -> list[str]:
     return re.findall(r"^ *print\(.*\) +# (.*)$", block, re.MULTILINE)
 
 
+UPRIGHT = {"value": 0, "confidence": None}
 SNIPPETS = blocks("python")
 COMMANDS = re.findall(r"^mediatensor (.*?)(?: +#.*)?$", "".join(text for _, text in blocks("sh")), re.MULTILINE)
 
@@ -43,7 +47,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     middle = len(damaged) // 2
     damaged[middle : middle + 3000] = bytes(3000)
     (folder / "damaged.mp4").write_bytes(damaged)
+    write_documents(folder)
     return folder
+
+
+def write_documents(folder: Path) -> None:
+    """A page as an image, and a PDF file that has it three times, with its words as text."""
+    image, written = draw_page()
+    image.save(folder / "page.png")
+    words = [
+        Word(text, 1.0, ((x0 / image.width, y0 / image.height), (x1 / image.width, y1 / image.height)), 1.0, UPRIGHT)
+        for text, (x0, y0, x1, y1) in written
+    ]
+    pages = [Page(np.array(image), [Block([Line(words)])], number, (image.height, image.width)) for number in range(3)]
+    Document(pages).save_pdf(folder / "report.pdf")
 
 
 @pytest.mark.parametrize(("line", "snippet"), SNIPPETS, ids=[f"line {line}" for line, _ in SNIPPETS])

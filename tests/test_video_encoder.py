@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import re
 import subprocess
@@ -279,3 +280,11 @@ def test_encoders_of_other_libraries_are_left_alone(capfd: pytest.CaptureFixture
     for codec in {"libx264", "libx265", "libsvtav1", "libvpx-vp9"} & av.codecs_available:
         VideoEncoder(frames, frame_rate=25).to_tensor("mp4", codec=codec)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="the system knows no scheduling policies")
+def test_a_thread_that_encodes_keeps_its_priority() -> None:
+    """SVT-AV1 makes it a real-time one where it may, as root."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    VideoEncoder(torch.zeros(2, 3, 64, 64, dtype=torch.uint8), frame_rate=10).to_tensor("mp4", codec="libsvtav1")
+    assert (os.sched_getscheduler(0), os.sched_getparam(0)) == before

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -110,7 +112,8 @@ class VideoTrack:
         context = self._stream.codec_context
         context.options = dict(self._options)
         try:
-            context.open()
+            with _own_scheduling():
+                context.open()
         except (av.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
         unknown = set(self._settings.named) & set(context.options)
@@ -262,6 +265,24 @@ def _pixel_format(codec: Any, wanted: str | None) -> str:
             f"{', '.join(supported)}."
         )
     return wanted
+
+
+@contextmanager
+def _own_scheduling() -> Iterator[None]:
+    """Give the thread its own priority back.
+
+    SVT-AV1 makes the thread that opens it a real-time one where it may, as root, and leaves it so: whatever is computed
+    there later, and the threads that are started from there, would then starve the rest of the machine.
+    """
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        if (os.sched_getscheduler(0), os.sched_getparam(0)) != (policy, parameters):
+            os.sched_setscheduler(0, policy, parameters)
 
 
 def _be_quiet(codec_name: str, options: dict[str, str]) -> None:

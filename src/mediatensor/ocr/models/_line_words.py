@@ -62,6 +62,8 @@ class LineWord:
     confidences: tuple[float, ...]
 
 
+LINE_SHARE = 0.5
+"""Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
 WORD_GAP = 0.3
 """Of the height of a line's ink: columns without ink that are wider part words, where nobody has read the line."""
 
@@ -202,7 +204,8 @@ def _word(
     margin = MARGIN_LEFT_RIGHT * height
     left, right = max(0.0, left - margin), min(float(width), right + margin)
     own = _band(ink[:, int(left) : int(right) + 1])
-    first_row, end_row = min(band[0], own[0]), max(band[1], own[1])
+    first_row = (1 - LINE_SHARE) * own[0] + LINE_SHARE * min(band[0], own[0])
+    end_row = (1 - LINE_SHARE) * own[1] + LINE_SHARE * max(band[1], own[1])
     top = max(0.0, first_row - MARGIN_TOP * (end_row - first_row)) / height
     bottom = min(float(height), end_row + MARGIN_BOTTOM * (end_row - first_row)) / height
     cuts = [left, *((middles[a] + middles[b]) / 2 for a, b in pairwise(group)), right]

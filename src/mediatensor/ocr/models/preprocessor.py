@@ -137,7 +137,7 @@ class FlexiblePreProcessor(nn.Module):
     Args:
         shorter_side: The shorter side of a page has at least so many pixels...
         longer_side: ...unless the longer would have more than so many.
-        batch_size: Pages of one size that go together.
+        batch_size: Pages of one size that go together, where they are not on the CPU.
         mean: Of each channel, for values in [0, 1].
         std: Of each channel.
         multiple: Both sides are rounded to multiples of this.
@@ -178,12 +178,15 @@ class FlexiblePreProcessor(nn.Module):
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
         """Batches of pages that share a size."""
+        # A core gains nothing from batches, which only take memory.
+        on_cpu = (device or torch.device("cpu")).type == "cpu"
+        at_once = 1 if on_cpu else self.batch_size
         groups: dict[tuple[int, int], list[int]] = {}
         for index, image in enumerate(images):
             groups.setdefault(self.size_for(image.shape[1], image.shape[2]), []).append(index)
         for size, members in groups.items():
-            for start in range(0, len(members), self.batch_size):
-                indices = members[start : start + self.batch_size]
+            for start in range(0, len(members), at_once):
+                indices = members[start : start + at_once]
                 data = torch.stack(
                     [resized(images[index].to(device or images[index].device), size) for index in indices]
                 )
