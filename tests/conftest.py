@@ -18,6 +18,9 @@ import media
 from mediatensor._pyav import VideoReader
 from oracles import linear_decode_rgb
 
+# These write fixtures, and need what they are recorded from.
+collect_ignore_glob = ["record_*.py"]
+
 # A folder beside the checkout, or wherever the variable says; it holds the folder ``media``.
 TEST_DATA = Path(os.environ.get("MEDIATENSOR_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data")
 

@@ -20,6 +20,10 @@ from ._pages import Image, as_image, as_images
 __all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "normalized"]
 
 
+MAX_ENLARGEMENT = 2.0
+"""Pages are not enlarged by more: blurred edges of large letters, as in small frames of a video, mislead a detector."""
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where the picture is in the input of a network: offsets and extents as fractions of the input."""
@@ -135,7 +139,7 @@ class FlexiblePreProcessor(nn.Module):
     """Pages to batches for a network that takes any size: scaled, and not padded.
 
     Args:
-        shorter_side: The shorter side of a page has at least so many pixels...
+        shorter_side: The shorter side of a page has at least so many pixels, unless that doubles it...
         longer_side: ...unless the longer would have more than so many.
         batch_size: Pages of one size that go together, where they are not on the CPU.
         mean: Of each channel, for values in [0, 1].
@@ -170,7 +174,7 @@ class FlexiblePreProcessor(nn.Module):
 
     def size_for(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of the input for a page of this size."""
-        scale = max(1.0, self.shorter_side / min(height, width))
+        scale = min(max(1.0, self.shorter_side / min(height, width)), MAX_ENLARGEMENT)
         scale = min(scale, self.longer_side / max(height, width))
         return self._rounded(height * scale), self._rounded(width * scale)
 

@@ -25,9 +25,9 @@ from .core import DetectionPostProcessor
 __all__ = ["DBNet", "DBPostProcessor", "db_mobilenet_v3_large", "db_resnet34", "db_resnet50"]
 
 default_cfgs: dict[str, dict[str, Any]] = {
-    "db_resnet50": detector_cfg("v0.7.0/db_resnet50-79bd7d70.pt"),
-    "db_resnet34": detector_cfg("v0.7.0/db_resnet34-cb6aed9e.pt"),
-    "db_mobilenet_v3_large": detector_cfg("v0.8.1/db_mobilenet_v3_large-21748dd0.pt"),
+    "db_resnet50": detector_cfg("v0.7.0/db_resnet50-79bd7d70.pt", 83.56, 86.68, 92.61, 86.39),
+    "db_resnet34": detector_cfg("v0.7.0/db_resnet34-cb6aed9e.pt", 82.76, 76.75, 89.2, 71.74),
+    "db_mobilenet_v3_large": detector_cfg("v0.8.1/db_mobilenet_v3_large-21748dd0.pt", 82.69, 84.63, 94.51, 70.28),
 }
 
 _HEAD = ("prob_head.6.weight", "prob_head.6.bias", "thresh_head.6.weight", "thresh_head.6.bias")

@@ -23,9 +23,9 @@ from .core import DetectionPostProcessor
 __all__ = ["LinkNet", "LinkNetPostProcessor", "linknet_resnet18", "linknet_resnet34", "linknet_resnet50"]
 
 default_cfgs: dict[str, dict[str, Any]] = {
-    "linknet_resnet18": detector_cfg("v0.7.0/linknet_resnet18-e47a14dc.pt"),
-    "linknet_resnet34": detector_cfg("v0.7.0/linknet_resnet34-9ca2df3e.pt"),
-    "linknet_resnet50": detector_cfg("v0.7.0/linknet_resnet50-6cf565c1.pt"),
+    "linknet_resnet18": detector_cfg("v0.7.0/linknet_resnet18-e47a14dc.pt", 81.64, 85.52, 88.92, 82.74),
+    "linknet_resnet34": detector_cfg("v0.7.0/linknet_resnet34-9ca2df3e.pt", 81.62, 82.95, 86.26, 81.06),
+    "linknet_resnet50": detector_cfg("v0.7.0/linknet_resnet50-6cf565c1.pt", 81.78, 82.47, 87.29, 85.54),
 }
 
 _HEAD = ("classifier.6.weight", "classifier.6.bias")
