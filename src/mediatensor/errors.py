@@ -25,6 +25,7 @@ __all__ = [
     "SourceNotFoundError",
     "SourceTypeError",
     "StreamError",
+    "TooManyFailuresError",
     "WeightsError",
     "WeightsNotFoundError",
     "WriteError",
@@ -85,6 +86,10 @@ class WeightsError(MediaTensorError, ValueError, RuntimeError):
 
 class WeightsNotFoundError(WeightsError, FileNotFoundError):
     """No weights for a model on this machine; the message says what to install or where to put which file."""
+
+
+class TooManyFailuresError(MediaTensorError, RuntimeError):
+    """Files of a dataset failed one after the other, more than its error policy allows; the last is the cause."""
 
 
 class SizeChangeError(DecodeError, ValueError):

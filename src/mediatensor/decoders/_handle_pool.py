@@ -58,6 +58,13 @@ class HandlePool(Generic[H]):
         with _pools_lock:
             _pools.add(self)
 
+    def change(self, open_handle: Callable[[], H], adapt: Callable[[H], object]) -> None:
+        """Open handles in another way from now on, and adapt those that are idle; none may be in use."""
+        with self._lock:
+            self._open_handle = open_handle
+            for handle in self._idle:
+                adapt(handle)
+
     @contextmanager
     def borrow(self) -> Iterator[H]:
         """A handle for the time of a ``with`` block. After an exception it is closed, its state being unknown.

@@ -72,6 +72,12 @@ class Handle:
                 self._more_lanes.append(self._open_lane())
         return [Lane(self.stream, self.converter), *self._more_lanes[: count - 1]]
 
+    def convert_with(self, make_converter: Callable[[], FrameConverter]) -> None:
+        """Convert frames in another way from now on."""
+        self.converter = make_converter()
+        for lane in self._more_lanes:
+            lane.converter = make_converter()
+
     @property
     def num_open_lanes(self) -> int:
         return 1 + len(self._more_lanes)

@@ -44,17 +44,17 @@ class HandleSpec:
         reader = self._open_reader(num_threads)
         open_lane = self._open_lane if self.num_ffmpeg_threads is None else None
         if self.is_approximate:
-            return Handle(ApproximateStream(reader), self._converter(), open_lane)
-        return Handle(FrameStream(reader, num_threads), self._converter(), open_lane)
+            return Handle(ApproximateStream(reader), self.converter(), open_lane)
+        return Handle(FrameStream(reader, num_threads), self.converter(), open_lane)
 
     def _open_lane(self) -> Lane:
-        return Lane(FrameStream(self._open_reader(1), 1), self._converter())
+        return Lane(FrameStream(self._open_reader(1), 1), self.converter())
 
     def _open_reader(self, num_threads: int) -> VideoReader:
         # Exact access takes refused packets as a reason to settle the index.
         return VideoReader(self.source, self.stream_index, num_threads, is_strict=not self.is_approximate)
 
-    def _converter(self) -> FrameConverter:
+    def converter(self) -> FrameConverter:
         return FrameConverter(self.steps, is_float=self.is_float)
 
 
@@ -97,10 +97,11 @@ class OpenVideo:
         self.pool = HandlePool(spec.open)
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool) -> None:
-        """Set what is done to the pixels from now on."""
-        if steps or is_float:
-            self.pool.close()
-            self._use(replace(self.spec, steps=steps, is_float=is_float))
+        """Set what is done to the pixels from now on; what was decoded before is kept."""
+        spec = replace(self.spec, steps=steps, is_float=is_float)
+        if spec != self.spec:
+            self.spec = spec
+            self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
 
     @property
     def name(self) -> str:

@@ -146,10 +146,13 @@ class VideoDecoder(Closing):
         self._metadata: tuple[FrameIndex | None, VideoStreamMetadata] | None = None
         self.stream_index: int = self._video.facts.index
         is_deep = (self._video.facts.bits_per_component or 8) > 8
-        self._video.convert_with(
-            resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else (),
-            is_float=output_dtype is torch.float32 or (output_dtype == "auto" and is_deep),
-        )
+        self._is_float = output_dtype is torch.float32 or (output_dtype == "auto" and is_deep)
+        self._transform_with(transforms)
+
+    def _transform_with(self, transforms: Sequence[object] | None) -> None:
+        """Have other transforms, or others draws of random ones, applied from now on; no call may be running."""
+        steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
+        self._video.convert_with(steps, is_float=self._is_float)
 
     # What there is
 
@@ -194,6 +197,12 @@ class VideoDecoder(Closing):
     def cpu_fallback(self) -> CpuFallbackStatus:
         """Whether frames had to be decoded on the CPU although another device was asked for."""
         return CpuFallbackStatus(status_known=True)
+
+    def _frames_shown_at(self, pts_seconds: Tensor) -> Tensor | None:
+        """Indices of the frames of exact times, of the same shape; ``None`` in approximate mode."""
+        if isinstance(self._frames, ApproximateFrames):
+            return None
+        return torch.from_numpy(self._frames.index.played_at(pts_seconds.numpy()))
 
     def _get_key_frame_indices(self) -> Tensor:
         """Indices of the key frames, int64 (K,)."""

@@ -1,0 +1,170 @@
+"""`MediaDataset`: rows of files, read by a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, SupportsIndex
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, get_worker_info
+
+from .._stages import collect_stages, stage
+from ..errors import InvalidArgumentError, OutOfRangeError
+from ._items import Item
+from ._open_files import OpenFiles
+from ._reading import OnError, RowReader
+from ._recipe import Recipe
+from ._samples import Sample, Skipped, Timing
+from ._seeding import derived_seed
+from ._spec import RowSpec
+
+__all__ = ["MediaDataset", "RowKey"]
+
+
+class RowKey(NamedTuple):
+    """A row of an epoch, as `RowBatches` asks for it."""
+
+    row: int
+    epoch: int
+
+
+class MediaDataset(Dataset[Sample | Skipped]):
+    """Rows of files. What a row gives depends on the dataset's arguments, the epoch and its index, and on nothing else.
+
+    It is what `VideoClips`, `AudioClips`, `VideoAudioClips`, `DocumentPages` and `WordCrops` have in common; derive
+    from it, with a `Recipe` of your own, for another kind.
+
+    Args:
+        items: The files.
+        recipe: How samples are made of them.
+        rows_per_file: How many rows each file has in an epoch, or for each file its number.
+        seed: Decides, with the epoch and the index, about the random numbers of a row.
+        on_error: What to do with a row that cannot be read: ``"raise"``; ``"skip"``: leave it out; ``"replace"``: read
+            a row of another file, always the same, in its place.
+        max_consecutive_failures: With the latter two, how many files may fail one after the other, in one worker.
+        max_open_files: How many files a worker keeps open.
+
+    Raises:
+        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        recipe: Recipe,
+        *,
+        rows_per_file: int | Sequence[int] = 1,
+        seed: int = 0,
+        on_error: OnError = "raise",
+        max_consecutive_failures: int = 20,
+        max_open_files: int = 8,
+    ) -> None:
+        if not len(items):
+            raise InvalidArgumentError("There are no files: the source of the dataset is empty.")
+        if max_open_files < 1:
+            raise InvalidArgumentError(f"max_open_files must be a positive whole number (got {max_open_files!r}).")
+        self.items = items
+        self.recipe = recipe
+        self.seed = seed
+        self._row_ends = _row_ends(rows_per_file, len(items))
+        # Shared, so that workers which outlive an epoch hear of the next one.
+        self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open_files), self._substitute)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that plain indices refer to."""
+        return int(self._epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Have plain indices refer to an epoch, in running workers as well; `DataLoader` does without."""
+        self._epoch.fill_(epoch)
+
+    def __len__(self) -> int:
+        return int(self._row_ends[-1])
+
+    @property
+    def file_of_row(self) -> NDArray[np.int64]:
+        """For each row the number of its file, int64 (rows,)."""
+        return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
+
+    def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
+        """Everything that a row depends on.
+
+        Args:
+            row: From -len to len - 1.
+            epoch: By default `epoch`.
+
+        Raises:
+            OutOfRangeError: if there is no such row.
+        """
+        index = operator.index(row)
+        if not -len(self) <= index < len(self):
+            raise OutOfRangeError(f"row {index} is out of range: the dataset has {len(self)} rows.")
+        index %= len(self)
+        file = int(np.searchsorted(self._row_ends, index, side="right"))
+        part = index - (int(self._row_ends[file - 1]) if file else 0)
+        return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
+
+    def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
+        """What to read in place of a row, for the ``attempt``-th time; another file each time."""
+        other = self.spec(derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % len(self), spec.epoch)
+        return dataclasses.replace(other, row=spec.row, attempt=attempt)
+
+    def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
+        """One sample; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
+        return self.__getitems__([row])[0]
+
+    def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[Sample | Skipped]:
+        """Several samples: those of one file are read together, in the order in which they stand in it."""
+        started = time.monotonic()
+        with collect_stages() as stage_seconds:
+            specs = [self._spec_of(row) for row in rows]
+            results: dict[int, Sample | Skipped] = {i: self._reader.read(specs[i]) for i in self._reading_order(specs)}
+        samples = [results[i] for i in range(len(specs))]
+        if samples:
+            worker = get_worker_info()
+            timing = Timing(None if worker is None else worker.id, started, time.monotonic(), dict(stage_seconds))
+            samples[0] = dataclasses.replace(samples[0], timing=timing)
+        return samples
+
+    def _spec_of(self, row: SupportsIndex | RowKey) -> RowSpec:
+        return self.spec(row.row, row.epoch) if isinstance(row, RowKey) else self.spec(row)
+
+    def _reading_order(self, specs: list[RowSpec]) -> list[int]:
+        """The numbers of the specs, file by file, and within a file by position."""
+        by_file: dict[str, list[int]] = {}
+        for i, spec in enumerate(specs):
+            by_file.setdefault(spec.item.name, []).append(i)
+        order: list[int] = []
+        for members in by_file.values():
+            if len(members) > 1:
+                with stage("seek"):
+                    positions = {i: self._reader.position(specs[i]) for i in members}
+                members.sort(key=positions.__getitem__)
+            order += members
+        return order
+
+    def close(self) -> None:
+        """Close the files that this process keeps open; they open again when they are needed."""
+        self._reader.files.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.items)} files, {len(self)} rows)"
+
+
+def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.int64]:
+    """For each file the number of rows up to its end."""
+    counts = np.full(num_files, rows_per_file) if isinstance(rows_per_file, int) else np.asarray(rows_per_file)
+    if len(counts) != num_files or counts.dtype.kind != "i" or counts.min() < 0 or counts.sum() < 1:
+        raise InvalidArgumentError(
+            f"rows_per_file must be a positive whole number, or one for each of the {num_files} files "
+            f"(got {rows_per_file!r})."
+        )
+    return np.cumsum(counts, dtype=np.int64)

@@ -1,0 +1,157 @@
+"""`RowBatches`: which rows make which batch, for every rank, and how far an epoch has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch.distributed
+from numpy.typing import NDArray
+from torch.utils.data import Sampler
+
+from ..errors import InvalidArgumentError
+from ._base import MediaDataset, RowKey
+from ._items import Item
+from ._order import Shuffle, epoch_order, global_batches, rank_share
+
+__all__ = ["RowBatches"]
+
+_STATE_VERSION = 1
+
+
+class RowBatches(Sampler[list[RowKey]]):
+    """The batches of an epoch: a batch sampler for torch's DataLoader that can go on where an epoch was left.
+
+    Each rank takes its share of what all ranks read in a step, so that together they read every row once. All of it is
+    arithmetic on the arguments: nothing depends on workers, or on how far they have read ahead.
+
+    Args:
+        dataset: The rows.
+        batch_size: Rows of a batch, of one rank.
+        shuffle: Whether and how rows are shuffled, anew in each epoch; see `Shuffle`.
+        seed: Decides about the order; by default the seed of the dataset.
+        drop_last: Leave out batches that are not full. Otherwise the last rows of an epoch are divided among the ranks,
+            whose numbers of batches may then differ by one.
+        rank: Number of this process; by default what torch.distributed says, or 0.
+        num_ranks: How many processes read the dataset together; likewise, or 1.
+        bucket_by: Gives the bucket of a file, anything hashable; batches have rows of one bucket.
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> from mediatensor.datasets import RowBatches, VideoClips, stack
+        >>> dataset = VideoClips("videos", num_frames_per_clip=8)  # doctest: +SKIP
+        >>> batches = RowBatches(dataset, batch_size=4, shuffle=True)  # doctest: +SKIP
+        >>> loader = DataLoader(dataset, batch_sampler=batches, collate_fn=stack, num_workers=2)  # doctest: +SKIP
+        >>> for num_done, batch in enumerate(loader, start=1):  # doctest: +SKIP
+        ...     state = batches.state_dict(num_done)  # goes on behind this batch when it is loaded
+    """
+
+    def __init__(
+        self,
+        dataset: MediaDataset,
+        batch_size: int,
+        *,
+        shuffle: bool | Shuffle = False,
+        seed: int | None = None,
+        drop_last: bool = False,
+        rank: int | None = None,
+        num_ranks: int | None = None,
+        bucket_by: Callable[[Item], Any] | None = None,
+    ) -> None:
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+            raise InvalidArgumentError(f"batch_size must be a positive whole number (got {batch_size!r}).")
+        self.rank, self.num_ranks = _rank_and_number(rank, num_ranks)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self._shuffle = Shuffle() if shuffle is True else shuffle or None
+        self._seed = dataset.seed if seed is None else seed
+        self._file_of_row = dataset.file_of_row
+        self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
+        #: The epoch of the next iteration.
+        self.epoch = 0
+        # What was read of it before: for each run [batch size, ranks, number of batches].
+        self._runs: list[list[int]] = []
+        self._planned: tuple[Any, list[NDArray[np.int64]]] | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Have the next iteration begin an epoch."""
+        self.epoch, self._runs = epoch, []
+
+    def __iter__(self) -> Iterator[list[RowKey]]:
+        epoch = self.epoch
+        for rows in self._plan():
+            share = rank_share(rows, self.rank, self.num_ranks)
+            if len(share):
+                yield [RowKey(row, epoch) for row in share.tolist()]
+
+    def __len__(self) -> int:
+        """Number of batches that the next iteration gives on this rank."""
+        return sum(len(rows) > self.rank for rows in self._plan())
+
+    def _plan(self) -> list[NDArray[np.int64]]:
+        """The global batches that are left of the epoch."""
+        key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
+        if self._planned is None or self._planned[0] != key:
+            self._planned = (key, self._global_batches(self._remaining_rows(), self.batch_size, self.num_ranks))
+        return self._planned[1]
+
+    def _remaining_rows(self) -> NDArray[np.int64]:
+        rows = epoch_order(self._file_of_row, self._shuffle, seed=self._seed, epoch=self.epoch)
+        for batch_size, num_ranks, num_batches in self._runs:
+            done = self._global_batches(rows, batch_size, num_ranks)[:num_batches]
+            rows = rows[~np.isin(rows, np.concatenate(done))] if done else rows
+        return rows
+
+    def _global_batches(self, rows: NDArray[np.int64], batch_size: int, num_ranks: int) -> list[NDArray[np.int64]]:
+        buckets = self._buckets
+        bucket_of = None if buckets is None else lambda row: buckets[self._file_of_row[row]]
+        return global_batches(rows, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
+
+    def state_dict(self, num_batches: int) -> dict[str, Any]:
+        """The state to load in order to go on behind a batch.
+
+        It is the same on every rank that has used as many batches, and can be loaded with another number of ranks,
+        workers, or another batch size.
+
+        Args:
+            num_batches: How many batches of this epoch were used, of those that the last iteration gave.
+        """
+        runs = [*map(list, self._runs), [self.batch_size, self.num_ranks, num_batches]]
+        return {
+            "version": _STATE_VERSION,
+            "epoch": self.epoch,
+            "seed": self._seed,
+            "num_rows": len(self._file_of_row),
+            "runs": [run for run in runs if run[2]],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Have the next iteration go on where `state_dict` was taken.
+
+        Raises:
+            InvalidArgumentError: if it is not such a state, or that of a dataset of other rows or another seed.
+        """
+        own = {"version": _STATE_VERSION, "seed": self._seed, "num_rows": len(self._file_of_row)}
+        for name, value in own.items():
+            if state.get(name) != value:
+                raise InvalidArgumentError(
+                    f"The state has {name}={state.get(name)!r}, but here it is {value!r}: it does not belong to this "
+                    "dataset and order."
+                )
+        self.epoch, self._runs = int(state["epoch"]), [[int(n) for n in run] for run in state["runs"]]
+
+
+def _rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
+    if (rank is None) != (num_ranks is None):
+        raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
+    if rank is None or num_ranks is None:
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return 0, 1
+    if not 0 <= rank < num_ranks:
+        raise InvalidArgumentError(f"rank must be from 0 to num_ranks - 1 (got {rank} of {num_ranks}).")
+    return rank, num_ranks

@@ -1,0 +1,75 @@
+"""`FailureReport`: which files failed, why, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from ._samples import Failure
+
+__all__ = ["FailureReport"]
+
+
+class FailureReport:
+    """Which files failed, why, and how often. Failures travel with the batches, so they arrive from every worker.
+
+    Attributes:
+        failures: All of them, in the order in which their batches came.
+
+    Example:
+        >>> report = FailureReport()
+        >>> report.add([Failure("cut.mp4", 3, 0, "DecodeError", "Frame 9 could not be decoded.", "skipped")])
+        >>> print(report)
+        1 row could not be read (1 skipped, 0 replaced), of 1 file:
+          cut.mp4: 1 row, DecodeError: Frame 9 could not be decoded.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[Failure] = []
+
+    def add(self, failures: Iterable[Failure]) -> None:
+        """Add those of a batch (``batch.failures``)."""
+        self.failures.extend(failures)
+
+    def __len__(self) -> int:
+        return len(self.failures)
+
+    def by_file(self) -> dict[str, list[Failure]]:
+        """The failures of each file, those with most of them first."""
+        files: dict[str, list[Failure]] = {}
+        for failure in self.failures:
+            files.setdefault(failure.source, []).append(failure)
+        return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers by action, and for each file how often it failed and why, for JSON."""
+        return {
+            "num_failures": len(self.failures),
+            "actions": dict(Counter(failure.action for failure in self.failures)),
+            "files": {
+                name: {"num_failures": len(failures), "reasons": _reasons(failures)}
+                for name, failures in self.by_file().items()
+            },
+        }
+
+    def __str__(self) -> str:
+        actions = Counter(failure.action for failure in self.failures)
+        files = self.by_file()
+        head = (
+            f"{_count(len(self), 'row')} could not be read ({actions['skipped']} skipped, {actions['replaced']} "
+            f"replaced), of {_count(len(files), 'file')}"
+        )
+        lines = [
+            f"  {name}: {_count(len(failures), 'row')}, {'; '.join(_reasons(failures))}"
+            for name, failures in files.items()
+        ]
+        return "\n".join([head + (":" if lines else "."), *lines])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _reasons(failures: list[Failure]) -> list[str]:
+    return list(dict.fromkeys(f"{failure.error}: {failure.message}" for failure in failures))

@@ -1,0 +1,39 @@
+"""`Item`: one file of a dataset, and what is known of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Item"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One file of a dataset, with its label.
+
+    Attributes:
+        source: A path or URL, or the bytes of a file.
+        label: Whatever it is to be called; ``None`` if it has no label.
+        name: What it is called in batches and reports; by default its path.
+        extra: The other columns of its row in a manifest.
+
+    Example:
+        >>> Item("videos/jump/1.mp4", label=0).name
+        'videos/jump/1.mp4'
+        >>> Item(b"RIFF....", name="first").name
+        'first'
+    """
+
+    source: str | os.PathLike[str] | bytes
+    label: Any = None
+    name: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            source = self.source
+            name = f"<{len(source)} bytes>" if isinstance(source, bytes) else os.fspath(source)
+            object.__setattr__(self, "name", name)

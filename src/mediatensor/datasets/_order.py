@@ -1,0 +1,174 @@
+"""In which order rows are read, and by whom: pure arithmetic on row numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidArgumentError
+from ._seeding import derived_seed
+
+__all__ = ["Shuffle", "epoch_order", "global_batches", "rank_share", "shuffle_quality"]
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """How rows are shuffled.
+
+    By default every order is as likely as any other. A file that is opened for several rows at a time, and a group of
+    pictures that is decoded for several clips, cost less for each: ``rows_together`` keeps rows of one file side by
+    side, ``window`` keeps all rows of a file near each other. Both make batches less mixed; `shuffle_quality` tells by
+    how much.
+
+    Attributes:
+        rows_together: Rows of one file that stay side by side. They are another choice in each epoch.
+        window: The files are put in random order, and groups of rows are shuffled only among about so many rows.
+            ``None`` shuffles the whole epoch.
+
+    Raises:
+        InvalidArgumentError: if a number is not positive.
+
+    Example:
+        >>> epoch_order(np.repeat([0, 1, 2], 4), Shuffle(rows_together=2), seed=0, epoch=0) // 4
+        array([2, 2, 0, 0, 1, 1, 1, 1, 2, 2, 0, 0])
+    """
+
+    rows_together: int = 1
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("rows_together", self.rows_together), ("window", self.window)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise InvalidArgumentError(f"{name} must be a positive whole number (got {value!r}).")
+
+
+def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The rows of an epoch in the order in which they are read.
+
+    Args:
+        file_of_row: For each row the number of its file, ascending.
+        shuffle: ``None`` for the rows in order.
+        seed: With ``epoch``, decides about the order.
+        epoch: Number of the epoch.
+
+    Returns:
+        Every row once, int64 (rows,).
+    """
+    num_rows = len(file_of_row)
+    if shuffle is None:
+        return np.arange(num_rows)
+    random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "order")))
+    if shuffle.rows_together == 1 and shuffle.window is None:
+        return random.permutation(num_rows)
+    groups = _groups(file_of_row, shuffle.rows_together, random)
+    return np.concatenate([groups[i] for i in _shuffled(groups, shuffle.window, random)]) if groups else np.arange(0)
+
+
+def _groups(file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Rows of one file in groups of random choice, file after file in random order."""
+    starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
+    rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
+    groups = []
+    for file in random.permutation(len(rows_by_file)):
+        rows = random.permutation(rows_by_file[file])
+        groups += np.split(rows, range(rows_together, len(rows), rows_together))
+    return groups
+
+
+def _shuffled(
+    groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
+) -> Sequence[int] | NDArray[np.int64]:
+    """The numbers of the groups, each drawn among the next groups that hold ``window`` rows."""
+    if window is None:
+        return random.permutation(len(groups))
+    order: list[int] = []
+    waiting: list[int] = []
+    num_waiting = following = 0
+    while following < len(groups) or waiting:
+        while following < len(groups) and (not waiting or num_waiting + len(groups[following]) <= window):
+            waiting.append(following)
+            num_waiting += len(groups[following])
+            following += 1
+        chosen = int(random.integers(len(waiting)))
+        waiting[chosen], waiting[-1] = waiting[-1], waiting[chosen]
+        order.append(waiting.pop())
+        num_waiting -= len(groups[order[-1]])
+    return order
+
+
+def global_batches(
+    order: NDArray[np.int64],
+    batch_size: int,
+    num_ranks: int,
+    *,
+    drop_last: bool = False,
+    bucket_of: Callable[[int], Any] | None = None,
+) -> list[NDArray[np.int64]]:
+    """The rows that all ranks together read in each step.
+
+    Args:
+        order: The rows of the epoch.
+        batch_size: Rows of one rank's batch.
+        num_ranks: Number of ranks.
+        drop_last: Leave out batches that are not full.
+        bucket_of: Gives the bucket of a row; a batch has rows of one bucket. ``None`` for one bucket.
+
+    Returns:
+        Arrays of ``batch_size * num_ranks`` rows; those that are not full come last.
+    """
+    size = batch_size * num_ranks
+    if bucket_of is None:
+        whole = [order[start : start + size] for start in range(0, len(order), size)]
+        return whole[:-1] if whole and drop_last and len(whole[-1]) < size else whole
+    batches: list[NDArray[np.int64]] = []
+    filling: dict[Any, list[int]] = {}
+    for row in order.tolist():
+        rows = filling.setdefault(bucket_of(row), [])
+        rows.append(row)
+        if len(rows) == size:
+            batches.append(np.array(rows))
+            rows.clear()
+    if not drop_last:
+        batches += [np.array(rows) for rows in filling.values() if rows]
+    return batches
+
+
+def rank_share(rows: NDArray[np.int64], rank: int, num_ranks: int) -> NDArray[np.int64]:
+    """What one rank reads of a global batch: neighbours stay together, and shares differ by one row at most.
+
+    >>> [rank_share(np.arange(5), rank, 2).tolist() for rank in range(2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    return np.array_split(rows, num_ranks)[rank]
+
+
+def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], batch_size: int) -> dict[str, float]:
+    """How well an order mixes.
+
+    Args:
+        order: The rows of an epoch, as `epoch_order` gives them.
+        file_of_row: For each row the number of its file.
+        batch_size: Rows of a batch.
+
+    Returns:
+        ``files_per_batch``: the mean number of different files in a full batch.
+        ``same_file_next``: how often the next row is of the same file, from 0 to 1.
+        ``displacement``: how far rows are from where they were, as a share of what a full shuffle gives (a third of the
+        epoch); 0 is no shuffle, about 1 a full one.
+
+    Example:
+        >>> shuffle_quality(np.arange(8), np.arange(8) // 2, batch_size=4)
+        {'files_per_batch': 2.0, 'same_file_next': 0.5714285714285714, 'displacement': 0.0}
+    """
+    files = np.asarray(file_of_row)[np.asarray(order)]
+    batches = files[: len(files) // batch_size * batch_size].reshape(-1, batch_size)
+    num_rows = max(1, len(files))
+    return {
+        "files_per_batch": float(np.mean([len(np.unique(batch)) for batch in batches])) if len(batches) else 0.0,
+        "same_file_next": float(np.mean(files[1:] == files[:-1])) if len(files) > 1 else 0.0,
+        "displacement": float(np.mean(np.abs(np.asarray(order) - np.arange(len(files)))) / (num_rows / 3)),
+    }

@@ -1,0 +1,39 @@
+"""`Recipe`: how a sample is made of a file; one for each kind of dataset."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+from ._items import Item
+from ._samples import Sample
+
+__all__ = ["Opened", "Recipe"]
+
+
+class Opened(Protocol):
+    """A file that is kept open: a decoder, a document."""
+
+    def close(self) -> None: ...
+
+
+class Recipe(ABC):
+    """How samples are made of files. Picklable, and without any state: what it gives depends on its arguments alone."""
+
+    @abstractmethod
+    def open(self, item: Item) -> Opened:
+        """The file, opened; it is kept for the next samples of the same file."""
+
+    @abstractmethod
+    def read(self, opened: Any, item: Item, part: int) -> Sample:
+        """One sample of a file. Random numbers come from the global generators, which the caller has seeded.
+
+        Args:
+            opened: What `open` gave.
+            item: The file.
+            part: Which of the file's rows it is, from 0 on.
+        """
+
+    def position(self, opened: Any, item: Item, part: int) -> float:
+        """Where in the file `read` is going to begin, on any scale that grows; draws the same random numbers."""
+        return float(part)

@@ -1,0 +1,160 @@
+"""`VideoClips`: clips of videos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._stages import stage
+from ..decoders import VideoDecoder
+from ..errors import InvalidArgumentError
+from ..frames import FrameBatch
+from ..samplers import clips_at_random_indices
+from ._base import MediaDataset
+from ._items import Item
+from ._positions import first_wanted_frame
+from ._recipe import Recipe
+from ._samples import Sample
+from ._sources import as_items
+
+__all__ = ["VideoClips", "VideoRecipe"]
+
+
+class VideoClips(MediaDataset):
+    """Clips of videos, one sample a row.
+
+    Args:
+        source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
+        sampler: Takes a `VideoDecoder` and gives a `FrameBatch` of clips: one of `mediatensor.samplers` with its
+            arguments bound by ``functools.partial``, or a function of your own. By default
+            `clips_at_random_indices` with ``num_frames_per_clip``.
+        num_frames_per_clip: For the default sampler.
+        num_indices_between_frames: For the default sampler.
+        keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has frames (T, C, H, W). ``True``:
+            it may give several, and a sample has (clips, T, C, H, W).
+        transform: Takes the `FrameBatch` of a sample and gives another, or a tensor in place of its data; random ones
+            draw anew for each row.
+        label: Gives the label of an `Item`; by default its own.
+        rows_per_file: How many rows each file has in an epoch; each draws its own clip.
+        decoder_options: What `VideoDecoder` takes: ``transforms`` (random ones draw anew for each row),
+            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode`` ...
+        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
+
+    Raises:
+        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+
+    Example:
+        >>> from functools import partial
+        >>> from mediatensor.samplers import clips_at_random_timestamps
+        >>> from mediatensor.transforms import RandomResizedCrop
+        >>> dataset = VideoClips(
+        ...     "videos",  # a folder with one sub-folder for each class
+        ...     partial(clips_at_random_timestamps, num_frames_per_clip=16, seconds_between_frames=0.1),
+        ...     decoder_options={"transforms": [RandomResizedCrop((112, 112))]},
+        ... )  # doctest: +SKIP
+        >>> dataset[0].frames.data.shape, dataset[0].label  # doctest: +SKIP
+        (torch.Size([16, 3, 112, 112]), 0)
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        sampler: Callable[[Any], FrameBatch] | None = None,
+        *,
+        num_frames_per_clip: int = 16,
+        num_indices_between_frames: int = 1,
+        keep_clip_dimension: bool = False,
+        transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None,
+        label: Callable[[Item], Any] | None = None,
+        rows_per_file: int = 1,
+        decoder_options: Mapping[str, Any] | None = None,
+        **dataset_options: Any,
+    ) -> None:
+        if sampler is None:
+            sampler = partial(
+                clips_at_random_indices,
+                num_frames_per_clip=num_frames_per_clip,
+                num_indices_between_frames=num_indices_between_frames,
+            )
+        recipe = VideoRecipe(sampler, keep_clip_dimension, transform, dict(decoder_options or {}))
+        items = as_items(source, kind="video", label=label)
+        super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
+
+
+@dataclass(frozen=True)
+class VideoRecipe(Recipe):
+    """How a clip is made of a video; see `VideoClips`."""
+
+    sampler: Callable[[Any], FrameBatch]
+    keep_clip_dimension: bool = False
+    transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None
+    decoder_options: dict[str, Any] = field(default_factory=dict)
+
+    def open(self, item: Item) -> VideoDecoder:
+        return VideoDecoder(item.source, **{**self.decoder_options, "transforms": None})
+
+    def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
+        with stage("decode"):
+            opened._transform_with(self.decoder_options.get("transforms"))
+            clips = _without_clip_dimension(self.sampler(opened), keep=self.keep_clip_dimension)
+        return Sample(
+            frames=apply_transform(self.transform, clips),
+            frame_indices=opened._frames_shown_at(clips.pts_seconds),
+            effective_fps=effective_fps(clips),
+        )
+
+    def position(self, opened: VideoDecoder, item: Item, part: int) -> float:
+        opened._transform_with(self.decoder_options.get("transforms"))
+        return first_wanted_frame(opened, self.sampler)
+
+
+def apply_transform(transform: Callable[[Any], Any] | None, media: Any) -> Any:
+    """What a user's transform makes of frames or sound; a tensor that it gives takes the place of the data."""
+    if transform is None:
+        return media
+    with stage("transform"):
+        result = transform(media)
+    if isinstance(result, Tensor):
+        try:
+            return type(media)(**{**vars(media), "data": result})
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"The transform gave a tensor that does not go with the times of the {type(media).__name__}: {error} "
+                "Let it return one with other times, or keep the leading dimensions."
+            ) from None
+    if not isinstance(result, type(media)):
+        raise InvalidArgumentError(
+            f"The transform must return a {type(media).__name__} or a tensor (got {type(result).__name__})."
+        )
+    return result
+
+
+def effective_fps(frames: FrameBatch) -> float:
+    """Frames per second of a clip as it was sampled; repeated frames at its end do not count.
+
+    >>> effective_fps(FrameBatch(torch.zeros(4, 3, 1, 1), torch.tensor([0.0, 0.5, 1.0, 1.0]), torch.full((4,), 0.1)))
+    2.0
+    """
+    if not frames.pts_seconds.numel():
+        return float("nan")
+    steps = torch.diff(frames.pts_seconds.reshape(-1, frames.pts_seconds.shape[-1])[0])
+    steps = steps[steps > 0]
+    return 1 / float(steps.mean()) if len(steps) else 1 / float(frames.duration_seconds.flatten()[0])
+
+
+def _without_clip_dimension(clips: FrameBatch, *, keep: bool) -> FrameBatch:
+    if not isinstance(clips, FrameBatch):
+        raise InvalidArgumentError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
+    if keep or clips.data.ndim != 5:
+        return clips
+    if len(clips) != 1:
+        raise InvalidArgumentError(
+            f"The sampler gave {len(clips)} clips: let it give one, or set keep_clip_dimension=True."
+        )
+    return clips[0]
