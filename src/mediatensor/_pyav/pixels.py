@@ -20,6 +20,8 @@ from ..transforms._steps import CropStep, PixelStep, ResizeStep, output_size
 __all__ = ["FrameConverter", "Orientation", "fingerprint"]
 
 _YCGCO, _BT2020_CONSTANT_LUMINANCE = 8, 10  # matrix coefficients of H.273
+_UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
+_UNSPECIFIED_RANGE = 0  # FFmpeg's
 # swscale refuses two matrices that it has no coefficients for; the program falls back in the same way.
 _UNSUPPORTED_MATRICES = {_YCGCO: "ITU601", _BT2020_CONSTANT_LUMINANCE: "BT2020"}
 
@@ -74,6 +76,11 @@ class Orientation:
             cls(False, True, True, rotation),
             cls(True, True, False, rotation),
         )[quarter_turns]
+
+    @property
+    def turns(self) -> bool:
+        """Whether the picture changes at all."""
+        return self.transposed or self.flipped_horizontally or self.flipped_vertically
 
     def size(self, height: int, width: int) -> tuple[int, int]:
         """(height, width) of a picture after turning it."""
@@ -131,6 +138,8 @@ class FrameConverter:
         else:
             picture = self._convert(frame)
         pixels = orientation.apply(_pixels(picture, self._dtype))
+        if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(picture, frame):
+            pixels = self._resize(steps[0], picture, 0)  # spares a copy of the large picture
         for number, step in enumerate(steps):
             pixels = self._apply(step, pixels, number)
         if self._is_float:
@@ -149,10 +158,15 @@ class FrameConverter:
         if pixels.shape[:2] == (step.height, step.width):
             return pixels
         frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format=self._format)
+        return self._resize(step, frame, number)
+
+    def _resize(self, step: ResizeStep, picture: Any, number: int) -> NDArray[Any]:
+        """The resized pixels of a packed RGB frame, whatever it says of the colours that it was converted from."""
+        picture.colorspace = picture.color_primaries = picture.color_trc = _UNSPECIFIED
+        picture.color_range = _UNSPECIFIED_RANGE
         resizer = self._resizers.setdefault(number, VideoReformatter())
-        return _pixels(
-            self._reformat(resizer, frame, Interpolation.BILINEAR, width=step.width, height=step.height), self._dtype
-        )
+        size = {"width": step.width, "height": step.height}
+        return _pixels(self._reformat(resizer, picture, Interpolation.BILINEAR, **size), self._dtype)
 
     def _reformat(self, reformatter: VideoReformatter, frame: Any, interpolation: int, **size: int) -> Any:
         options: dict[str, Any] = {"format": self._format, "interpolation": interpolation, "threads": 1, **size}
@@ -202,6 +216,11 @@ def _takes_the_fast_path(frame: Any) -> bool:
     if frame.format.is_rgb or name.startswith(("gray", "pal8", "mono")):
         return True
     return name in ("yuv420p", "yuvj420p") and not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
+
+
+def _is_own_and_plain(picture: Any, frame: Any) -> bool:
+    """Whether an RGB picture is not the codec's frame itself, and nothing but its pixels tells how it is scaled."""
+    return picture is not frame and not picture.interlaced_frame
 
 
 def _pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:

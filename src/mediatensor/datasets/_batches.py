@@ -15,7 +15,7 @@ from ._base import MediaDataset, RowKey
 from ._items import Item
 from ._order import Shuffle, epoch_order, global_batches, rank_share
 
-__all__ = ["RowBatches"]
+__all__ = ["RowBatches", "rank_and_number"]
 
 _STATE_VERSION = 1
 
@@ -24,7 +24,8 @@ class RowBatches(Sampler[list[RowKey]]):
     """The batches of an epoch: a batch sampler for torch's DataLoader that can go on where an epoch was left.
 
     Each rank takes its share of what all ranks read in a step, so that together they read every row once. All of it is
-    arithmetic on the arguments: nothing depends on workers, or on how far they have read ahead.
+    arithmetic on the arguments: nothing depends on workers, or on how far they have read ahead. Each iteration gives
+    the same epoch until `set_epoch` names another.
 
     Args:
         dataset: The rows.
@@ -64,7 +65,7 @@ class RowBatches(Sampler[list[RowKey]]):
     ) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
             raise InvalidArgumentError(f"batch_size must be a positive whole number (got {batch_size!r}).")
-        self.rank, self.num_ranks = _rank_and_number(rank, num_ranks)
+        self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self._shuffle = Shuffle() if shuffle is True else shuffle or None
@@ -75,17 +76,20 @@ class RowBatches(Sampler[list[RowKey]]):
         self.epoch = 0
         # What was read of it before: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
+        self._num_drawn = 0
         self._planned: tuple[Any, list[NDArray[np.int64]]] | None = None
 
     def set_epoch(self, epoch: int) -> None:
         """Have the next iteration begin an epoch."""
-        self.epoch, self._runs = epoch, []
+        self.epoch, self._runs, self._num_drawn = epoch, [], 0
 
     def __iter__(self) -> Iterator[list[RowKey]]:
         epoch = self.epoch
+        self._num_drawn = 0
         for rows in self._plan():
             share = rank_share(rows, self.rank, self.num_ranks)
             if len(share):
+                self._num_drawn += 1
                 yield [RowKey(row, epoch) for row in share.tolist()]
 
     def __len__(self) -> int:
@@ -111,15 +115,19 @@ class RowBatches(Sampler[list[RowKey]]):
         bucket_of = None if buckets is None else lambda row: buckets[self._file_of_row[row]]
         return global_batches(rows, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
 
-    def state_dict(self, num_batches: int) -> dict[str, Any]:
+    def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
         """The state to load in order to go on behind a batch.
 
         It is the same on every rank that has used as many batches, and can be loaded with another number of ranks,
         workers, or another batch size.
 
         Args:
-            num_batches: How many batches of this epoch were used, of those that the last iteration gave.
+            num_batches: How many batches were used, of those that the last iteration gave. By default all that it gave
+                so far, which is right for torchdata's ``StatefulDataLoader``: it asks as it hands out work. The workers
+                of torch's DataLoader read ahead; there, count.
         """
+        if num_batches is None:
+            num_batches = self._num_drawn
         runs = [*map(list, self._runs), [self.batch_size, self.num_ranks, num_batches]]
         return {
             "version": _STATE_VERSION,
@@ -143,9 +151,15 @@ class RowBatches(Sampler[list[RowKey]]):
                     "dataset and order."
                 )
         self.epoch, self._runs = int(state["epoch"]), [[int(n) for n in run] for run in state["runs"]]
+        self._num_drawn = 0
 
 
-def _rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
+def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
+    """The number of this process and how many there are: as given, or as torch.distributed says, or 0 and 1.
+
+    Raises:
+        InvalidArgumentError: if only one of them is given, or the rank is none of so many.
+    """
     if (rank is None) != (num_ranks is None):
         raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
     if rank is None or num_ranks is None:

@@ -133,7 +133,8 @@ def global_batches(
             batches.append(np.array(rows))
             rows.clear()
     if not drop_last:
-        batches += [np.array(rows) for rows in filling.values() if rows]
+        # The longest first, so that a rank which gets nothing of one gets nothing of those behind it.
+        batches += [np.array(rows) for rows in sorted(filling.values(), key=len, reverse=True) if rows]
     return batches
 
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from .._pyav import Orientation
+from .._stages import stage
 from ..errors import StreamError
 from ..frames import FrameBatch
 from . import _arguments as arguments
@@ -104,7 +105,7 @@ class ApproximateFrames:
     def _batch_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
         tick = self._video.time_base
         times = torch.zeros(2, len(seconds), dtype=torch.float64)
-        with self._video.pool.borrow() as handle:
+        with stage("decode"), self._video.pool.borrow() as handle:
             assert isinstance(handle.stream, ApproximateStream)
             if handle.chooses_threads and not handle.stream.reader.is_codec_open:
                 handle.stream.reader.use_threads(handle.num_threads())

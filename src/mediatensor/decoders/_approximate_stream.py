@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from .._pyav import UndecodablePacketError, VideoReader
+from .._stages import stage
 from ..errors import DecodeError
 
 __all__ = ["ApproximateStream"]
@@ -57,13 +58,17 @@ class ApproximateStream:
 
     def _go_to(self, ticks: float) -> None:
         for back_off in _BACK_OFF_SECONDS:
-            if self.reader.has_no_timestamps or not self.reader.seek(round(ticks - back_off * self._ticks_per_second)):
+            with stage("seek"):
+                timestamp = round(ticks - back_off * self._ticks_per_second)
+                is_there = not self.reader.has_no_timestamps and self.reader.seek(timestamp)
+            if not is_there:
                 break
             self._restart()
             if self._current is not None and self._current.pts <= ticks:
                 return
         if not self.reader.is_fresh:
-            self.reader.reopen()
+            with stage("seek"):
+                self.reader.reopen()
         self._restart()
 
     def _restart(self) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._buffers import empty
 from .._pyav import Resampler, SampleForm, SampleQueue
+from .._stages import stage
 from ._audio_stream import Piece
 
 __all__ = ["OutputForm", "input_range", "joined"]
@@ -207,11 +208,13 @@ class _ConvertedRun(_Run):
         return np.empty((self.form.num_channels, length), np.float32)
 
     def _take(self, samples: NDArray[np.float32]) -> None:
-        self._resampler.push(samples)
+        with stage("convert"):
+            self._resampler.push(samples)
 
     def finish(self, first: int, last: int | None) -> NDArray[np.float32]:
         self._empty_queue()
-        samples = self._resampler.finish()
+        with stage("convert"):
+            samples = self._resampler.finish()
         rate = self.form.sample_rate
         begin = (self._begin - self._lead) * self._output_rate // rate
         first_of_run = max(first, -(-self._begin * self._output_rate // rate))

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._pyav import MAX_CHANNELS
 from .._source import make_source
+from .._stages import stage
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
 from ._arguments import check_num_threads
@@ -100,7 +101,7 @@ class AudioDecoder(Closing):
         self._sample_rate = sample_rate
         self._num_channels = num_channels
         self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
-        with self._pool.borrow() as handle:
+        with stage("open"), self._pool.borrow() as handle:
             self.metadata: AudioStreamMetadata = _described(handle.stream)
         self.stream_index: int = self.metadata.stream_index
         self._spec = replace(self._spec, stream_index=self.stream_index)
@@ -125,7 +126,7 @@ class AudioDecoder(Closing):
         Example:
             >>> data, pts_seconds, duration_seconds, sample_rate = decoder.get_all_samples()  # doctest: +SKIP
         """
-        with self._pool.borrow() as handle:
+        with stage("decode"), self._pool.borrow() as handle:
             return self._samples(handle, None, None)
 
     def get_samples_played_in_range(
@@ -151,7 +152,7 @@ class AudioDecoder(Closing):
             0.5
         """
         check_range(start_seconds, stop_seconds)
-        with self._pool.borrow() as handle:
+        with stage("decode"), self._pool.borrow() as handle:
             return self._samples(handle, start_seconds, stop_seconds)
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
@@ -175,7 +176,7 @@ class AudioDecoder(Closing):
         """
         checked = check_ranges(ranges)
         results: dict[int, AudioSamples] = {}
-        with self._pool.borrow() as handle:
+        with stage("decode"), self._pool.borrow() as handle:
             max_distance = _MAX_SECONDS_DECODED_THROUGH if is_exact_after_pre_roll(handle.stream.codec) else -1.0
             for group in _groups(checked, max_distance):
                 if len(group) == 1:
@@ -294,7 +295,7 @@ class AudioDecoder(Closing):
             begin = decoder.metadata.begin_stream_seconds
             for number in count():
                 start = begin + number * step
-                with decoder._pool.borrow() as handle:
+                with stage("decode"), decoder._pool.borrow() as handle:
                     try:
                         chunk = decoder._samples(handle, start, start + seconds)
                     except OutOfRangeError:  # the one before ended with the stream

@@ -10,6 +10,7 @@ from itertools import accumulate, chain
 from typing import Any, NoReturn
 
 from .._pyav import AudioReader, SampleForm, UndecodablePacketError
+from .._stages import stage
 from ..errors import DecodeError, StreamError
 from ._audio_access import adds_durations, pre_roll_length, renewal, seeks_exactly
 from ._audio_positions import NUM_FRAMES_TO_FIT, PositionRule, fit_positions, needs_fit
@@ -256,7 +257,9 @@ class AudioStream:
             return trail.again(), trail.begin
         first_needed = start - pre_roll_length(self.codec, self.form.sample_rate)
         if first_needed > 0 and self._seeks_exactly:
-            landed = self._seek(self.rule.pts_before(first_needed))
+            pts = self.rule.pts_before(first_needed)
+            with stage("seek"):
+                landed = self._seek(pts)
             if landed is not None:
                 return landed, None
         return self._from_beginning(), 0

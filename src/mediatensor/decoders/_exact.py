@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._locks import ForkSafeLock
+from .._stages import stage
 from ..errors import OutOfRangeError
 from ..frames import FrameBatch
 from . import _arguments as arguments
@@ -73,11 +74,13 @@ class ExactFrames:
         # Replacements may come from further on, and a cache wants the whole.
         if self._video.wishes.on_error != "raise" or get_index_cache() is not None:
             return None, False
-        return index_first_frames(self._video, num_frames)
+        with stage("index"):
+            return index_first_frames(self._video, num_frames)
 
     def _made_index(self) -> FrameIndex:
         if self._index is None:
-            self._index = cached_index(self._video, lambda: index_stream(self._video))
+            with stage("index"):
+                self._index = cached_index(self._video, lambda: index_stream(self._video))
         return self._index
 
     def has_frame(self, i: int) -> bool:
@@ -95,8 +98,9 @@ class ExactFrames:
             return self._with_index(decode)
         with self._lock:
             if self._index is index:  # else another thread settled it meanwhile
-                self._index = settle_stream(self._video, reason)
-                store_index(self._video, self._index)
+                with stage("index"):
+                    self._index = settle_stream(self._video, reason)
+                    store_index(self._video, self._index)
         return decode(self.index)
 
     @property
@@ -147,7 +151,7 @@ class ExactFrames:
         return self._with_index(decode)
 
     def _batch(self, index: FrameIndex, frames: NDArray[np.int64], *, is_passing: bool = False) -> FrameBatch:
-        with self._video.pool.borrow() as handle:
+        with stage("decode"), self._video.pool.borrow() as handle:
             assert isinstance(handle.stream, FrameStream)
             writer = self._video.pixel_writer(len(frames))
             assembled = assemble(handle, index, frames, writer, self._video.wishes.on_error, is_passing=is_passing)

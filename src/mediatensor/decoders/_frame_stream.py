@@ -16,6 +16,7 @@ import numpy as np
 
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from .._readers import SourceFaultError
+from .._stages import stage
 from ..errors import ReadError
 from ._disposable import disposable_parser
 from ._ffv1_slices import slices_are_sound
@@ -365,9 +366,10 @@ class FrameStream:
         self._at_end = False
         self._left_out, self._has_left_out, self._is_drained_early = set(), False, False
         self._announce(index, entry)
-        if not (entry == 0 and self.reader.is_fresh) and not self._seek(index, entry):
-            self.reader.reopen()
-            self._skip_packets(index, entry)
+        with stage("seek"):
+            if not (entry == 0 and self.reader.is_fresh) and not self._seek(index, entry):
+                self.reader.reopen()
+                self._skip_packets(index, entry)
         is_promised = not (index.settled or index.is_authoritative)
         self._continuity = FrameNumberCheck(self.reader.extradata) if self._is_h264 and is_promised else None
         self._num_fed = max(0, int(index.entry_packet[entry]))

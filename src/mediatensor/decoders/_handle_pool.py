@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from .._locks import ForkSafeLock
+from .._stages import stage
 from .._threads import ThreadLease, working
 from ..errors import ClosedError
 
@@ -87,7 +88,8 @@ class HandlePool(Generic[H]):
                 raise ClosedError("The decoder is closed; make a new one to decode more.")
             if self._idle:
                 return self._idle.pop()
-        return self._open_handle()
+        with stage("open"):
+            return self._open_handle()
 
     def _give_back(self, handle: H) -> None:
         with self._lock:

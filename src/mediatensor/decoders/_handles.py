@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from .._pyav import FrameConverter
+from .._stages import stage
 from .._threads import ThreadLease, lease_threads
 from ..errors import MediaTensorError
 from ._approximate_stream import ApproximateStream
@@ -30,31 +31,32 @@ class Handle:
 
     Args:
         stream: Stands on a fresh reader.
-        converter: Converts its frames.
-        open_lane: Opens the source once more for one thread; ``None`` if the number of codec threads is the user's
+        make_converter: Makes what converts its frames, for each lane another.
+        open_stream: Opens the source once more for one thread; ``None`` if the number of codec threads is the user's
             choice.
     """
 
     def __init__(
         self,
         stream: FrameStream | ApproximateStream,
-        converter: FrameConverter,
-        open_lane: Callable[[], Lane] | None = None,
+        make_converter: Callable[[], FrameConverter],
+        open_stream: Callable[[], FrameStream] | None = None,
     ) -> None:
         self.stream = stream
-        self.converter = converter
+        self.converter = make_converter()
         self.recent = RecentPictures()
         self.lease = ThreadLease(1)
         self.idle_since = 0.0
         #: The frame that the last call asked for, if it was a single one.
         self.last_single: int | None = None
-        self._open_lane = open_lane
+        self._make_converter = make_converter
+        self._open_stream = open_stream
         self._more_lanes: list[Lane] = []
 
     @property
     def chooses_threads(self) -> bool:
         """Whether the number of threads is ours to choose."""
-        return self._open_lane is not None
+        return self._open_stream is not None
 
     def num_threads(self) -> int:
         """How many threads may work on a call: what the budget has left."""
@@ -65,16 +67,16 @@ class Handle:
     def lanes(self, count: int) -> list[Lane]:
         """Up to ``count`` lanes of one thread each; the first is the handle's own stream."""
         assert isinstance(self.stream, FrameStream)
-        assert self._open_lane is not None
+        assert self._open_stream is not None
         self.stream.use_threads(1)
-        with suppress(MediaTensorError):  # too many open files, say: then fewer
+        with stage("open"), suppress(MediaTensorError):  # too many open files, say: then fewer
             while len(self._more_lanes) < count - 1:
-                self._more_lanes.append(self._open_lane())
+                self._more_lanes.append(Lane(self._open_stream(), self._make_converter()))
         return [Lane(self.stream, self.converter), *self._more_lanes[: count - 1]]
 
     def convert_with(self, make_converter: Callable[[], FrameConverter]) -> None:
         """Convert frames in another way from now on."""
-        self.converter = make_converter()
+        self._make_converter, self.converter = make_converter, make_converter()
         for lane in self._more_lanes:
             lane.converter = make_converter()
 

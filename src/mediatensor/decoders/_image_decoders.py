@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._stages import stage
 from .._threads import lease_threads, working
 from ..errors import InvalidArgumentError
 from ._arguments import check_device
@@ -245,7 +246,10 @@ def _decode(
     decode_bytes = partial(decode, kind=kind, mode=read_mode, dtype=dtype, max_pixels=max_pixels)
 
     def decode_one(one: object) -> Tensor:
-        return decode_bytes(*read_bytes(one))
+        with stage("open"):
+            data, name = read_bytes(one)
+        with stage("decode"):
+            return decode_bytes(data, name)
 
     if isinstance(source, (list, tuple)):
         return _decode_all(source, decode_one)
@@ -264,7 +268,7 @@ def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
             error.add_note(f"This was source {number} of the list.")
             raise
 
-    with working():
+    with stage("decode"), working():
         lease = lease_threads()
         try:
             run_in_lanes(range(max(1, min(lease.num_threads, len(sources)))), range(len(sources)), work)

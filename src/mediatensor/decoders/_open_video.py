@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor
 from .._locks import ForkSafeLock
 from .._pyav import FrameConverter, Orientation, UndecodablePacketError, VideoReader
 from .._source import Source
+from .._stages import stage
 from ..errors import MediaTensorError
 from ..frames import FrameBatch, ReplacedFrame
 from ..transforms._steps import PixelStep, output_size
@@ -21,7 +23,7 @@ from ._approximate_stream import ApproximateStream
 from ._call import ErrorPolicy
 from ._frame_stream import FrameStream
 from ._handle_pool import HandlePool
-from ._handles import Handle, Lane
+from ._handles import Handle
 from ._pixel_writer import PixelWriter, SizeChangePolicy
 
 __all__ = ["HandleSpec", "OpenVideo", "Wishes"]
@@ -42,13 +44,13 @@ class HandleSpec:
         # One thread, until a call finds that there are more for it.
         num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
         reader = self._open_reader(num_threads)
-        open_lane = self._open_lane if self.num_ffmpeg_threads is None else None
+        open_stream = self._open_stream if self.num_ffmpeg_threads is None else None
         if self.is_approximate:
-            return Handle(ApproximateStream(reader), self.converter(), open_lane)
-        return Handle(FrameStream(reader, num_threads), self.converter(), open_lane)
+            return Handle(ApproximateStream(reader), self.converter, open_stream)
+        return Handle(FrameStream(reader, num_threads), self.converter, open_stream)
 
-    def _open_lane(self) -> Lane:
-        return Lane(FrameStream(self._open_reader(1), 1), self.converter())
+    def _open_stream(self) -> FrameStream:
+        return FrameStream(self._open_reader(1), 1)
 
     def _open_reader(self, num_threads: int) -> VideoReader:
         # Exact access takes refused packets as a reason to settle the index.
@@ -123,7 +125,8 @@ class OpenVideo:
         """(height, width) of the first frame as shown, before transforms; from the header if no frame decodes."""
         with self._lock:
             if self._size is None:
-                frame = self._first_frame()
+                with stage("decode"):
+                    frame = self._first_frame()
                 if frame is None:
                     return self.facts.height or 0, self.facts.width or 0
                 self._orientation = Orientation.of_frame(frame)
@@ -131,20 +134,13 @@ class OpenVideo:
             return self._size
 
     def _first_frame(self) -> Any | None:
+        """The first frame: of the first packet alone if it gives one, which spares decoding those after it."""
         with self.pool.borrow() as handle:
             handle.stream.reset()
-            reader = handle.stream.reader
-            if not reader.is_fresh:
-                reader.reopen()
             try:
-                while (packet := reader.read_packet()) is not None:
-                    frames = _decoded(reader, packet)
-                    if frames:
-                        return frames[0]
-                frames = _decoded(reader, None)
+                return _first_frame(handle.stream.reader, max_packets=1) or _first_frame(handle.stream.reader)
             except MediaTensorError:
                 return None
-            return frames[0] if frames else None
 
     # Batches
 
@@ -177,6 +173,20 @@ class OpenVideo:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._use(self.spec)
+
+
+def _first_frame(reader: VideoReader, max_packets: int | None = None) -> Any | None:
+    """The first frame that comes of the first packets, of all by default."""
+    if not reader.is_fresh:
+        reader.reopen()
+    for _ in itertools.count() if max_packets is None else range(max_packets):
+        packet = reader.read_packet()
+        if packet is None:
+            break
+        if frames := _decoded(reader, packet):
+            return frames[0]
+    frames = _decoded(reader, None)
+    return frames[0] if frames else None
 
 
 def _decoded(reader: VideoReader, packet: Any | None) -> list[Any]:

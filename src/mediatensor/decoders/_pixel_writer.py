@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._buffers import empty
 from .._pyav import FrameConverter, Orientation
+from .._stages import stage
 from ..errors import SizeChangeError
 
 __all__ = ["PixelWriter", "SizeChangePolicy"]
@@ -49,9 +50,10 @@ class PixelWriter:
                 "Pass on_size_change='scale' or transforms=[Resize(...)], or decode such frames one by one."
             )
         first, *others = rows
-        converter.write(frame, orientation, pixels[first])
-        for row in others:
-            pixels[row] = pixels[first]
+        with stage("convert"):
+            converter.write(frame, orientation, pixels[first])
+            for row in others:
+                pixels[row] = pixels[first]
 
     def _rows_for(self, size: tuple[int, int], dtype: type[np.generic]) -> NDArray[Any]:
         with self._lock:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from .. import _buffers
+from .._stages import stage
 from ..errors import StreamError
 from ..frames import AudioSamples
 from ._audio_metadata import AudioStreamMetadata
@@ -139,7 +140,7 @@ class WavDecoder(Closing):
         header = self._header
         samples: NDArray[np.float32] = _buffers.empty((header.num_channels, last - first), np.float32)
         start = header.data_offset - num_lead_bytes(header.encoding)
-        with self._pool.borrow() as handle:
+        with stage("decode"), self._pool.borrow() as handle:
             handle.reader.will_need(start + first * header.frame_bytes, header.data_offset + last * header.frame_bytes)
             for block in _blocks(last - first, header.frame_bytes):
                 position = start + (first + block.start) * header.frame_bytes

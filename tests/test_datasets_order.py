@@ -1,0 +1,203 @@
+"""Which rows come when, and to whom: the arithmetic of `RowBatches`, without any media."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mediatensor.datasets import Item, MediaDataset, Recipe, RowBatches, Sample, Shuffle, shuffle_quality
+from mediatensor.errors import InvalidArgumentError
+
+
+class Nothing(Recipe):
+    """Reads nothing."""
+
+    def open(self, item: Item) -> None:
+        raise NotImplementedError
+
+    def read(self, opened: object, item: Item, part: int) -> Sample:
+        raise NotImplementedError
+
+
+def dataset(num_files: int, rows_per_file: int = 1) -> MediaDataset:
+    items = [Item(f"{i}.mp4", label=i % 3) for i in range(num_files)]
+    return MediaDataset(items, Nothing(), rows_per_file=rows_per_file)
+
+
+def rows_of(batches: RowBatches) -> list[list[int]]:
+    return [[key.row for key in batch] for batch in batches]
+
+
+def flat(batches: list[list[int]]) -> list[int]:
+    return list(itertools.chain.from_iterable(batches))
+
+
+SHUFFLES = [False, True, Shuffle(rows_together=3), Shuffle(window=10), Shuffle(rows_together=2, window=7)]
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_ranks_together_read_every_row_once(shuffle: bool | Shuffle, num_ranks: int) -> None:
+    rows = [
+        flat(rows_of(RowBatches(dataset(11, 4), 4, shuffle=shuffle, rank=rank, num_ranks=num_ranks)))
+        for rank in range(num_ranks)
+    ]
+    assert sorted(flat(rows)) == list(range(44))
+    assert max(map(len, rows)) - min(map(len, rows)) <= 1
+
+
+def test_number_of_batches_is_what_comes() -> None:
+    for num_files, batch_size, num_ranks, drop_last in itertools.product((1, 5, 8, 9), (1, 2, 4), (1, 2, 3), (0, 1)):
+        for rank in range(num_ranks):
+            batches = RowBatches(
+                dataset(num_files), batch_size, rank=rank, num_ranks=num_ranks, drop_last=bool(drop_last)
+            )
+            assert len(batches) == len(list(batches))
+            if drop_last:
+                assert {len(batch) for batch in batches} <= {batch_size}
+                assert len(batches) == num_files // (batch_size * num_ranks)
+
+
+def test_without_shuffling_rows_come_in_order() -> None:
+    assert rows_of(RowBatches(dataset(5), 2)) == [[0, 1], [2, 3], [4]]
+
+
+def test_epochs_differ_and_repeat() -> None:
+    batches = RowBatches(dataset(50), 50, shuffle=True)
+    orders = []
+    for epoch in (0, 1, 0):
+        batches.set_epoch(epoch)
+        (keys,) = batches
+        assert {key.epoch for key in keys} == {epoch}
+        orders.append([key.row for key in keys])
+    assert orders[0] == orders[2] != orders[1]
+    (other,) = RowBatches(dataset(50), 50, shuffle=True, seed=1)
+    assert [key.row for key in other] != orders[0]
+
+
+def test_a_full_shuffle_is_uniform() -> None:
+    """Each row stands in each place about equally often: chi-squared of 4 x 4 counts, 9 degrees of freedom."""
+    counts = np.zeros((4, 4))
+    batches = RowBatches(dataset(4), 4, shuffle=True)
+    for epoch in range(2000):
+        batches.set_epoch(epoch)
+        (rows,) = rows_of(batches)
+        counts[range(4), rows] += 1
+    assert ((counts - 500) ** 2 / 500).sum() < 33.7  # exceeded by chance once in 10,000
+
+
+@given(
+    num_files=st.integers(1, 12),
+    rows_per_file=st.integers(1, 5),
+    shuffle=st.sampled_from(SHUFFLES),
+    buckets=st.booleans(),
+    runs=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(0, 4)), max_size=3),
+    last=st.tuples(st.integers(1, 5), st.integers(1, 3)),
+)
+def test_resuming_gives_every_other_row_once(
+    num_files: int,
+    rows_per_file: int,
+    shuffle: bool | Shuffle,
+    buckets: bool,
+    runs: list[tuple[int, int, int]],
+    last: tuple[int, int],
+) -> None:
+    """However often an epoch is left, and with whatever batch sizes and ranks it goes on."""
+    rows = dataset(num_files, rows_per_file)
+    state = None
+    seen: list[int] = []
+    for batch_size, num_ranks, num_batches in [*runs, (*last, None)]:
+        for rank in range(num_ranks):
+            batches = RowBatches(
+                rows,
+                batch_size,
+                shuffle=shuffle,
+                rank=rank,
+                num_ranks=num_ranks,
+                bucket_by=(lambda item: item.label) if buckets else None,
+            )
+            if state is not None:
+                batches.load_state_dict(state)
+            seen += flat(list(rows_of(batches))[:num_batches])
+            new_state = batches.state_dict(num_batches or 0)
+        state = new_state
+    assert sorted(seen) == list(range(num_files * rows_per_file))
+
+
+def test_state_of_something_else_is_refused() -> None:
+    state = RowBatches(dataset(5), 2).state_dict(1)
+    for batches in (RowBatches(dataset(6), 2), RowBatches(dataset(5), 2, seed=3)):
+        with pytest.raises(InvalidArgumentError, match="does not belong"):
+            batches.load_state_dict(state)
+    with pytest.raises(InvalidArgumentError, match="version"):
+        RowBatches(dataset(5), 2).load_state_dict({})
+
+
+def test_rows_together_are_of_one_file_and_change_with_the_epoch() -> None:
+    rows = dataset(6, 8)
+    groups = []
+    for epoch in range(2):
+        batches = RowBatches(rows, 4, shuffle=Shuffle(rows_together=4))
+        batches.set_epoch(epoch)
+        groups.append({frozenset(batch) for batch in rows_of(batches)})
+        assert all(len({row // 8 for row in batch}) == 1 for batch in groups[-1])
+    assert groups[0] != groups[1]
+
+
+def test_a_window_keeps_rows_of_a_file_near_each_other() -> None:
+    """A row comes at most about two windows after the first of its file; a full shuffle spreads them over the epoch."""
+    rows = dataset(100, 10)
+
+    def spread(shuffle: Shuffle) -> float:
+        order = np.array(flat(rows_of(RowBatches(rows, 1, shuffle=shuffle))))
+        return float(np.mean([np.ptp(np.flatnonzero(order // 10 == file)) for file in range(100)]))
+
+    assert spread(Shuffle(window=50)) < 200
+    assert spread(Shuffle()) > 700
+    order = np.array(flat(rows_of(RowBatches(rows, 1, shuffle=Shuffle(window=50)))))
+    files = order // 10
+    assert sorted(order.tolist()) == list(range(1000))
+    assert np.mean(files[1:] == files[:-1]) < 0.3  # 9 of 10 in file order
+
+
+def test_quality_of_a_shuffle() -> None:
+    file_of_row = np.repeat(np.arange(64), 8)
+    random = np.random.default_rng(0)
+    none = shuffle_quality(np.arange(512), file_of_row, 8)
+    full = shuffle_quality(random.permutation(512), file_of_row, 8)
+    assert none == {"files_per_batch": 1.0, "same_file_next": 448 / 511, "displacement": 0.0}
+    # Expected number of files among 8 of 512 rows, 8 of each file: 64 (1 - C(504, 8) / C(512, 8)).
+    assert full["files_per_batch"] == pytest.approx(7.56, abs=0.2)
+    assert full["same_file_next"] == pytest.approx(7 / 511, abs=0.02)
+    assert full["displacement"] == pytest.approx(1.0, abs=0.1)
+
+
+def test_buckets_hold() -> None:
+    rows = dataset(40)
+    batches = rows_of(RowBatches(rows, 4, shuffle=True, bucket_by=lambda item: item.label))
+    assert sorted(flat(batches)) == list(range(40))
+    assert all(len({row % 3 for row in batch}) == 1 for batch in batches)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": True}, "batch_size"),
+        ({"batch_size": 2, "rank": 1}, "num_ranks"),
+        ({"batch_size": 2, "rank": 2, "num_ranks": 2}, "rank"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, int], named: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=named):
+        RowBatches(dataset(3), **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("arguments", [{"rows_together": 0}, {"window": 0}, {"window": 1.5}])
+def test_bad_shuffles(arguments: dict[str, int]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
+        Shuffle(**arguments)
