@@ -16,7 +16,7 @@ demo: $(VENV)/.installed ## decode a generated clip, read a generated page, and 
 	$(BIN)/mediatensor demo
 
 test: $(VENV)/.installed-test ## run the tests; PYTEST_ARGS adds arguments
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev ## check style and format
 	$(BIN)/ruff check .

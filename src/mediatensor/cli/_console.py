@@ -7,13 +7,14 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
+from .._progress import progress
 from ..errors import InvalidArgumentError
 from ._text import one_line
 
@@ -29,8 +30,6 @@ __all__ = [
     "time_in_seconds",
     "to_json",
 ]
-
-T = TypeVar("T")
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
@@ -62,18 +61,6 @@ def to_json(value: Any) -> Any:
 
 def emit_json(value: Any) -> None:
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))
-
-
-def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
-    """``items``, with a progress bar when tqdm is installed and somebody is looking."""
-    if not sys.stderr.isatty():
-        return items
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return items
-    bar: Iterable[T] = tqdm(items, desc=description, total=total, leave=False, unit=unit, file=sys.stderr)
-    return bar
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 
-from .._stages import collect_stages, stage
+from .._stages import collect_stages
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ._items import Item
 from ._open_files import OpenFiles
@@ -113,8 +113,11 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
-        """What to read in place of a row, for the ``attempt``-th time; another file each time."""
-        other = self.spec(derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % len(self), spec.epoch)
+        """What to read in place of a row, for the ``attempt``-th time: a row of another file, each as likely."""
+        start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
+        others = len(self) - (stop - start)
+        drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
+        other = self.spec(drawn + (stop - start) if others and drawn >= start else drawn, spec.epoch)
         return dataclasses.replace(other, row=spec.row, attempt=attempt)
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
@@ -125,9 +128,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         """Several samples: those of one file are read together, in the order in which they stand in it."""
         started = time.monotonic()
         with collect_stages() as stage_seconds:
-            specs = [self._spec_of(row) for row in rows]
-            results: dict[int, Sample | Skipped] = {i: self._reader.read(specs[i]) for i in self._reading_order(specs)}
-        samples = [results[i] for i in range(len(specs))]
+            samples = self._reader.read_all([self._spec_of(row) for row in rows])
         if samples:
             worker = get_worker_info()
             timing = Timing(None if worker is None else worker.id, started, time.monotonic(), dict(stage_seconds))
@@ -136,20 +137,6 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     def _spec_of(self, row: SupportsIndex | RowKey) -> RowSpec:
         return self.spec(row.row, row.epoch) if isinstance(row, RowKey) else self.spec(row)
-
-    def _reading_order(self, specs: list[RowSpec]) -> list[int]:
-        """The numbers of the specs, file by file, and within a file by position."""
-        by_file: dict[str, list[int]] = {}
-        for i, spec in enumerate(specs):
-            by_file.setdefault(spec.item.name, []).append(i)
-        order: list[int] = []
-        for members in by_file.values():
-            if len(members) > 1:
-                with stage("seek"):
-                    positions = {i: self._reader.position(specs[i]) for i in members}
-                members.sort(key=positions.__getitem__)
-            order += members
-        return order
 
     def close(self) -> None:
         """Close the files that this process keeps open; they open again when they are needed."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._source import Source
+
 __all__ = ["Item"]
 
 
@@ -15,7 +17,7 @@ class Item:
     """One file of a dataset, with its label.
 
     Attributes:
-        source: A path or URL, or the bytes of a file.
+        source: A path or URL, the bytes of a file, or a part of a file (`TarItems` give these).
         label: Whatever it is to be called; ``None`` if it has no label.
         name: What it is called in batches and reports; by default its path.
         extra: The other columns of its row in a manifest.
@@ -27,13 +29,17 @@ class Item:
         'first'
     """
 
-    source: str | os.PathLike[str] | bytes
+    source: str | os.PathLike[str] | bytes | Source
     label: Any = None
     name: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.name:
-            source = self.source
-            name = f"<{len(source)} bytes>" if isinstance(source, bytes) else os.fspath(source)
-            object.__setattr__(self, "name", name)
+            object.__setattr__(self, "name", _name_of(self.source))
+
+
+def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
+    if isinstance(source, Source):
+        return source.describe()
+    return f"<{len(source)} bytes>" if isinstance(source, bytes) else os.fspath(source)

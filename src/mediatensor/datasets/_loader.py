@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch.utils.data
 
+from ..errors import InvalidArgumentError
 from ._base import MediaDataset
 from ._batches import RowBatches
 from ._collate import stack
@@ -14,6 +15,9 @@ from ._failure_report import FailureReport
 from ._items import Item
 from ._order import Shuffle
 from ._samples import Batch
+from ._seeding import derived_seed
+from ._stream_progress import StreamProgress, WithRows
+from ._tar_samples import TarSamples
 
 __all__ = ["DataLoader"]
 
@@ -25,16 +29,17 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     workers have read ahead is read again after resuming, and no row is lost or given twice.
 
     Args:
-        dataset: The rows.
+        dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
         batch_size: Rows of a batch, of one rank.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
         collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or a function of your own.
-        seed, drop_last, rank, num_ranks, bucket_by: As of `RowBatches`.
+        seed, drop_last, rank, num_ranks, bucket_by: As of `RowBatches`. Of `TarSamples`, ``drop_last`` leaves out the
+            last rows of each worker, and the others are arguments of theirs.
         options: What else torch's ``DataLoader`` takes: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
     Attributes:
-        batches: The `RowBatches` that says which rows make which batch.
+        batches: The `RowBatches` that says which rows make which batch; of a stream, what counts its rows.
         failures: `FailureReport` of all batches given so far.
 
     Raises:
@@ -54,7 +59,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def __init__(
         self,
-        dataset: MediaDataset,
+        dataset: MediaDataset | TarSamples,
         batch_size: int = 1,
         shuffle: bool | Shuffle = False,
         *,
@@ -66,20 +71,23 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         bucket_by: Callable[[Item], Any] | None = None,
         **options: Any,
     ) -> None:
-        self.batches = RowBatches(
-            dataset,
-            batch_size,
-            shuffle=shuffle,
-            seed=seed,
-            drop_last=drop_last,
-            rank=rank,
-            num_ranks=num_ranks,
-            bucket_by=bucket_by,
-        )
+        order = {"shuffle": shuffle, "seed": seed, "rank": rank, "num_ranks": num_ranks, "bucket_by": bucket_by}
+        self.batches: RowBatches | StreamProgress
+        if isinstance(dataset, TarSamples):
+            _refuse(order)
+            self.batches = StreamProgress(dataset)
+            options |= {"batch_size": batch_size, "drop_last": drop_last, "collate_fn": WithRows(collate_fn)}
+        else:
+            self.batches = RowBatches(dataset, batch_size, drop_last=drop_last, **order)  # type: ignore[arg-type]
+            options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
         self.failures = FailureReport()
         self._num_given = 0
         self._has_begun = False
-        super().__init__(dataset, batch_sampler=self.batches, collate_fn=collate_fn, **options)
+        # Without a generator of its own, torch's loader takes a number from the global one whenever an iteration
+        # begins: a training that resumes, and so begins once more, would go on with other random numbers.
+        own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
+        options.setdefault("generator", torch.Generator().manual_seed(own_seed))
+        super().__init__(dataset, **options)
 
     @property
     def epoch(self) -> int:
@@ -97,6 +105,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self._has_begun = True
         for batch in super().__iter__():
             self._num_given += 1
+            if isinstance(self.batches, StreamProgress):
+                batch = self.batches.take(batch)
             if isinstance(batch, Batch):
                 self.failures.add(batch.failures)
                 if not len(batch):  # every row was skipped
@@ -105,14 +115,40 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self.set_epoch(self.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the next batch is, for `load_state_dict`; plain numbers and lists."""
+        """Where the next batch is, for `load_state_dict`; plain numbers and lists.
+
+        Raises:
+            InvalidArgumentError: if the dataset is a stream whose rows have no places that stay the same.
+        """
+        if isinstance(self.batches, StreamProgress):
+            return self.batches.state_dict()
         return self.batches.state_dict(self._num_given)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Have the next iteration go on where `state_dict` was called, whatever the workers, ranks and batch size.
+
+        Args:
+            state: The state, which is the same on all ranks. Of `TarSamples`, each rank has a state of its own: load
+                that of the same rank, or the list of all of them if the number of ranks is another now.
 
         Raises:
             InvalidArgumentError: if it is not such a state, or that of a dataset of other rows or another seed.
         """
-        self.batches.load_state_dict(state)
+        if isinstance(self.batches, StreamProgress):
+            self.batches.load_state_dict(state)
+            # Workers that outlive an epoch do not know what to leave out of this one.
+            self._iterator = None
+        elif isinstance(state, Mapping):
+            self.batches.load_state_dict(state)
+        else:
+            raise InvalidArgumentError("The state must be that of one rank: it is the same on all of them.")
         self._num_given, self._has_begun = 0, False
+
+
+def _refuse(order: Mapping[str, Any]) -> None:
+    given = [name for name, value in order.items() if value is not None and value is not False]
+    if given:
+        raise InvalidArgumentError(
+            f"{', '.join(given)} cannot be given for a stream, whose rows are read as they come: TarSamples has "
+            "shuffle_buffer, seed, rank and num_ranks."
+        )

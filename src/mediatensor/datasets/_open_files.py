@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
 from .._locks import ForkSafeLock
@@ -13,7 +13,7 @@ from ..decoders._closing import Closing
 from ._items import Item
 from ._recipe import Opened, Recipe
 
-__all__ = ["OpenFiles"]
+__all__ = ["OpenFiles", "file_key"]
 
 
 class OpenFiles(Closing):
@@ -25,14 +25,14 @@ class OpenFiles(Closing):
 
     def __init__(self, max_open: int) -> None:
         self._max_open = max_open
-        self._idle: OrderedDict[str | int, tuple[Item, Opened]] = OrderedDict()
+        self._idle: OrderedDict[Hashable, tuple[Item, Opened]] = OrderedDict()
         self._lock = ForkSafeLock()
 
     @contextmanager
     def borrow(self, item: Item, recipe: Recipe) -> Iterator[Opened]:
         """An open file for the time of a ``with`` block; after an exception it is closed."""
         with self._lock:
-            _, opened = self._idle.pop(_key(item), (None, None))
+            _, opened = self._idle.pop(file_key(item), (None, None))
         if opened is None:
             with stage("open"):
                 opened = recipe.open(item)
@@ -45,8 +45,8 @@ class OpenFiles(Closing):
 
     def _give_back(self, item: Item, opened: Opened) -> None:
         with self._lock:
-            surplus = self._idle.pop(_key(item), None)
-            self._idle[_key(item)] = (item, opened)
+            surplus = self._idle.pop(file_key(item), None)
+            self._idle[file_key(item)] = (item, opened)
             closing = [surplus] if surplus is not None else []
             while len(self._idle) > self._max_open:
                 closing.append(self._idle.popitem(last=False)[1])
@@ -68,6 +68,9 @@ class OpenFiles(Closing):
         return OpenFiles, (self._max_open,)
 
 
-def _key(item: Item) -> str | int:
+def file_key(item: Item) -> Hashable:
+    """What tells a file from others while it is open."""
+    if isinstance(item.source, str | os.PathLike):
+        return os.fspath(item.source)
     # The item of an open file is kept, so that the id of its bytes stays their own.
-    return id(item.source) if isinstance(item.source, bytes) else os.fspath(item.source)
+    return id(item.source) if isinstance(item.source, bytes) else item.source

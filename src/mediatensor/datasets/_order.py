@@ -34,7 +34,7 @@ class Shuffle:
 
     Example:
         >>> epoch_order(np.repeat([0, 1, 2], 4), Shuffle(rows_together=2), seed=0, epoch=0) // 4
-        array([2, 2, 0, 0, 1, 1, 1, 1, 2, 2, 0, 0])
+        array([1, 1, 2, 2, 2, 2, 0, 0, 0, 0, 1, 1])
     """
 
     rows_together: int = 1

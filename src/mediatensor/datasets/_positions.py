@@ -1,24 +1,25 @@
-"""Where in a video a sampler is going to read, without decoding anything."""
+"""Where in a file a sampler is going to read, without decoding anything."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Never
 
 import numpy as np
 import torch
 
-from ..decoders import VideoDecoder
+from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ..errors import MediaTensorError
+from ..frames import AudioSamples
 
-__all__ = ["first_wanted_frame"]
+__all__ = ["first_wanted"]
 
 
 class _Wanted(Exception):
     """Carries out of a sampler what it asked its decoder for."""
 
-    def __init__(self, frame: int) -> None:
-        self.frame = frame
+    def __init__(self, position: float) -> None:
+        self.position = position
 
 
 class _Listener:
@@ -35,21 +36,63 @@ class _Listener:
         raise _Wanted(int(np.min(np.asarray(indices))))
 
     def get_frames_played_at(self, seconds: Any) -> Never:
-        first = torch.as_tensor(np.min(np.asarray(seconds)), dtype=torch.float64)
+        first = torch.tensor([float(np.min(np.asarray(seconds)))], dtype=torch.float64)
         frames = self._decoder._frames_shown_at(first)
         raise _Wanted(0 if frames is None else int(frames))
 
+    def get_frames_played_in_range(self, start_seconds: float, *others: Any, **options: Any) -> Never:
+        self.get_frames_played_at([start_seconds])
 
-def first_wanted_frame(decoder: VideoDecoder, sampler: Callable[[Any], Any]) -> int:
-    """The first frame that a sampler is going to ask for; 0 if that does not show.
+
+class _SoundListener:
+    """A decoder of sound that does not decode: asked for samples, it says from which time on."""
+
+    def __init__(self, decoder: AudioDecoder) -> None:
+        self._decoder = decoder
+        self.metadata = decoder.metadata
+
+    def get_all_samples(self) -> Never:
+        raise _Wanted(0.0)
+
+    def get_samples_played_in_range(self, start_seconds: float = 0.0, stop_seconds: float | None = None) -> Never:
+        raise _Wanted(start_seconds)
+
+    def get_samples_played_in_ranges(self, ranges: Sequence[tuple[float, float | None]]) -> list[AudioSamples]:
+        if all(start == stop for start, stop in ranges):  # asks for the rate and the channels, not for sound
+            return self._decoder.get_samples_played_in_ranges(ranges)
+        raise _Wanted(min(start for start, _ in ranges))
+
+
+class _SoundAndPicturesListener:
+    """A decoder of both that does not decode: asked for a range, it says where it begins."""
+
+    def __init__(self, decoder: AudioVideoDecoder) -> None:
+        self.video = _Listener(decoder.video)
+        self.audio = _SoundListener(decoder.audio)
+
+    def get_played_in_range(self, start_seconds: float | None = None, *others: Any, **options: Any) -> Never:
+        raise _Wanted(start_seconds or 0.0)
+
+    def get_played_in_ranges(self, ranges: Sequence[tuple[float | None, float | None]], fps: Any = None) -> Never:
+        raise _Wanted(min(start or 0.0 for start, _ in ranges))
+
+
+def first_wanted(decoder: VideoDecoder | AudioDecoder | AudioVideoDecoder, sampler: Callable[[Any], Any]) -> float:
+    """Where a sampler is going to ask for frames or samples first, as an index or a time; 0 if that does not show.
 
     Samplers ask once for all that they want, so they need not be run to the end. A function of the user's own may use
     its decoder in other ways; then the order of reading is any.
     """
     try:
-        sampler(_Listener(decoder))
+        sampler(_listener(decoder))
     except _Wanted as wanted:
-        return wanted.frame
+        return wanted.position
     except (AttributeError, TypeError, MediaTensorError):
         return 0
     return 0
+
+
+def _listener(decoder: VideoDecoder | AudioDecoder | AudioVideoDecoder) -> Any:
+    if isinstance(decoder, VideoDecoder):
+        return _Listener(decoder)
+    return _SoundListener(decoder) if isinstance(decoder, AudioDecoder) else _SoundAndPicturesListener(decoder)

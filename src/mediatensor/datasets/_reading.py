@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
+from .._stages import stage
 from ..errors import InvalidArgumentError, MediaTensorError, TooManyFailuresError
-from ._open_files import OpenFiles
+from ._open_files import OpenFiles, file_key
 from ._samples import Failure, Sample, Skipped
 from ._spec import RowSpec
 
@@ -46,7 +47,8 @@ class RowReader:
         self._on_error = on_error
         self._limit = max_consecutive_failures
         self._substitute = substitute
-        self._failing: list[str] = []
+        self._num_failing = 0
+        self._last_failing: Hashable = None
 
     def read(self, spec: RowSpec) -> Sample | Skipped:
         """The sample of a row, or of what stands in for it.
@@ -65,32 +67,57 @@ class RowReader:
                     raise
                 error = raised
             else:
-                self._failing.clear()
+                self._num_failing, self._last_failing = 0, None
                 used = sample.source
                 return dataclasses.replace(
                     sample, failures=tuple(dataclasses.replace(failure, replaced_by=used) for failure in failures)
                 )
             failures.append(_failure(trying, error, "skipped" if self._on_error == "skip" else "replaced"))
-            self._count(trying.item.name, error)
+            self._count(trying, error, is_replacement=len(failures) > 1)
             if self._on_error == "skip":
                 return Skipped(tuple(failures))
             trying = self._substitute(spec, len(failures))
 
-    def position(self, spec: RowSpec) -> float:
+    def read_all(self, specs: Sequence[RowSpec]) -> list[Sample | Skipped]:
+        """The samples of several rows, in the order of the rows; each as `read` gives it.
+
+        They are read file by file, and those of one file in the order in which they stand in it.
+        """
+        by_file: dict[Hashable, list[int]] = {}
+        for i, spec in enumerate(specs):
+            by_file.setdefault(file_key(spec.item), []).append(i)
+        results: dict[int, Sample | Skipped] = {}
+        for members in by_file.values():
+            # One file after the other: a file may not stay open until all others were looked at.
+            for i in self._in_order_of_position(members, specs):
+                results[i] = self.read(specs[i])
+        return [results[i] for i in range(len(specs))]
+
+    def _in_order_of_position(self, members: list[int], specs: Sequence[RowSpec]) -> list[int]:
+        if len(members) < 2:
+            return members
+        with stage("seek"):
+            positions = {i: self._position(specs[i]) for i in members}
+        return sorted(members, key=positions.__getitem__)
+
+    def _position(self, spec: RowSpec) -> float:
         """Where in its file a row begins; 0 if that cannot be told."""
         try:
             return spec.position(self.files)
         except (MediaTensorError, OSError):
             return 0.0
 
-    def _count(self, name: str, error: Exception) -> None:
-        # Rows of one file that stand together fail for one reason.
-        if not self._failing or self._failing[-1] != name:
-            self._failing.append(name)
-        if len(self._failing) > self._limit:
+    def _count(self, spec: RowSpec, error: Exception, *, is_replacement: bool) -> None:
+        # Rows of one file that stand together fail for one reason. But each replacement counts: where there are few
+        # other files, or none, it is the same one again and again.
+        file = file_key(spec.item)
+        if is_replacement or file != self._last_failing:
+            self._num_failing += 1
+        self._last_failing = file
+        if self._num_failing > self._limit:
             raise TooManyFailuresError(
-                f"{len(self._failing)} files failed one after the other, more than max_consecutive_failures "
-                f"({self._limit}); the last is {name!r}: {error}"
+                f"{self._num_failing} files failed one after the other, more than max_consecutive_failures "
+                f"({self._limit}); the last is {spec.item.name!r}: {error}"
             ) from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ._items import Item
 from ._samples import Sample
@@ -19,6 +19,9 @@ class Opened(Protocol):
 
 class Recipe(ABC):
     """How samples are made of files. Picklable, and without any state: what it gives depends on its arguments alone."""
+
+    #: Columns of a manifest that `read` makes the sample of; they do not travel with it.
+    used_columns: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def open(self, item: Item) -> Opened:

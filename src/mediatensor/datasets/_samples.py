@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from ._transport import packed, unpacked
 
 __all__ = ["Batch", "Failure", "Sample", "Skipped", "Timing"]
 
@@ -67,7 +69,9 @@ class Sample:
 
     Attributes:
         frames: Of a video: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension`` (clips, T, C, H, W).
-        audio: Of sound: float32 (channels, samples).
+        audio: Of sound: float32 (channels, samples); with ``keep_clip_dimension`` (clips, channels, samples).
+        features: What a transform made of sound that is no sound, (channels, mels, frames) of `LogMelSpectrogram` for
+            instance; it takes the place of ``audio``.
         image: Of a document or a word: uint8 (3, H, W).
         label: Label of the file.
         source: Name of the file it was read from.
@@ -75,6 +79,8 @@ class Sample:
         epoch: The epoch it was read for.
         frame_indices: Which frames of the video these are, int64 of the shape of the times; ``None`` if not known.
         effective_fps: Frames per second of the clip as it was sampled; NaN without frames.
+        num_valid_samples: How many samples of ``audio``, from its first on, are those of the stream and not filled up;
+            ``None`` if all, or if ``audio`` tells itself.
         extra: The other columns of the manifest's row, and what a dataset adds.
         failures: What failed before this sample took its place.
         timing: Where the time went, on the first sample of those that were read together.
@@ -82,6 +88,7 @@ class Sample:
 
     frames: FrameBatch | None = None
     audio: AudioSamples | AudioSamplesBatch | None = None
+    features: Tensor | None = None
     image: Tensor | None = None
     label: Any = None
     source: str = ""
@@ -89,21 +96,23 @@ class Sample:
     epoch: int = 0
     frame_indices: Tensor | None = None
     effective_fps: float = float("nan")
+    num_valid_samples: int | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     timing: Timing | None = None
 
 
-@dataclass
+@dataclass(repr=False)
 class Batch:
     """Samples side by side, as a collate function made them.
 
-    Each of ``frames``, ``audio`` and ``images`` is ``None`` if the samples have none of it, and a list where they were
-    not brought to one shape.
+    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples have none of it, and a list
+    where they were not brought to one shape.
 
     Attributes:
         frames: uint8 (B, T, C, H, W) with times (B, T).
         audio: float32 (B, channels, samples); ``audio.num_valid_samples`` tells what is padding.
+        features: (B, ...), what a transform made of sound; see `Sample`.
         images: uint8 (B, 3, H, W).
         label: int64 or float64 (B,) if all labels are numbers, else a list.
         source: Names of the files.
@@ -112,6 +121,8 @@ class Batch:
         frame_indices: int64 (B, T), or a list; ``None`` if not known.
         effective_fps: Frames per second of each clip, float64 (B,); NaN without frames.
         num_valid_frames: How many frames of each clip, from its first on, are its own; int64 (B,). ``None`` if all.
+        num_valid_features: Length of the last dimension of each sample's features before padding, int64 (B,). ``None``
+            if all.
         valid_sizes: (height, width) of each clip or image before padding, int64 (B, 2). ``None`` if all.
         extra: For each column a list with the values of the samples.
         failures: The rows that were skipped or replaced on the way.
@@ -120,6 +131,7 @@ class Batch:
 
     frames: FrameBatch | list[FrameBatch] | None = None
     audio: AudioSamplesBatch | list[AudioSamples] | list[AudioSamplesBatch] | None = None
+    features: Tensor | list[Tensor] | None = None
     images: Tensor | list[Tensor] | None = None
     label: Tensor | list[Any] = field(default_factory=list)
     source: list[str] = field(default_factory=list)
@@ -128,6 +140,7 @@ class Batch:
     frame_indices: Tensor | list[Tensor] | None = None
     effective_fps: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64))
     num_valid_frames: Tensor | None = None
+    num_valid_features: Tensor | None = None
     valid_sizes: Tensor | None = None
     extra: dict[str, list[Any]] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
@@ -136,24 +149,101 @@ class Batch:
     def __len__(self) -> int:
         return len(self.source)
 
+    @property
+    def frame_mask(self) -> Tensor | None:
+        """Which frames are the clips' own, bool (B, T) where the frames are; ``None`` if they are not in one tensor."""
+        if not isinstance(self.frames, FrameBatch) or self.frames.data.ndim < 5:
+            return None
+        num_frames = self.frames.data.shape[-4]
+        return _is_before(self.num_valid_frames, num_frames, len(self), self.frames.data.device)
+
+    @property
+    def pixel_mask(self) -> Tensor | None:
+        """Which pixels of frames or images are their own, bool (B, H, W); ``None`` if they are not in one tensor."""
+        pixels = self.frames.data if isinstance(self.frames, FrameBatch) else self.images
+        if not isinstance(pixels, Tensor):
+            return None
+        valid_heights, valid_widths = (None, None) if self.valid_sizes is None else self.valid_sizes.unbind(1)
+        rows = _is_before(valid_heights, pixels.shape[-2], len(self), pixels.device)
+        return rows[:, :, None] & _is_before(valid_widths, pixels.shape[-1], len(self), pixels.device)[:, None, :]
+
+    @property
+    def sample_mask(self) -> Tensor | None:
+        """Which samples of sound are the stream's, bool (B, samples); ``None`` if the sound is not in one tensor."""
+        if not isinstance(self.audio, AudioSamplesBatch):
+            return None
+        data = self.audio.data
+        return _is_before(self.audio.num_valid_samples, data.shape[-1], len(self), data.device)
+
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """The batch with frames, samples of sound, images and labels on a device; times and names stay on the CPU."""
+        """The batch with its data, labels and what masks are made of on a device; times, names and the rest stay."""
         return self._with_tensors(lambda tensors: tensors.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
         """The batch in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return self._with_tensors(lambda tensors: tensors.pin_memory())
 
-    def _with_tensors(self, change: Any) -> Batch:
+    def _with_tensors(self, change: Callable[[Any], Any]) -> Batch:
         def changed(value: Any) -> Any:
-            if value is None:
-                return None
-            return [change(one) for one in value] if isinstance(value, list) else change(value)
+            if isinstance(value, list):
+                return [changed(one) for one in value]
+            return change(value) if isinstance(value, Tensor | FrameBatch | AudioSamples | AudioSamplesBatch) else value
 
-        return replace(
-            self,
-            frames=changed(self.frames),
-            audio=changed(self.audio),
-            images=changed(self.images),
-            label=change(self.label) if isinstance(self.label, Tensor) else self.label,
-        )
+        return replace(self, **{name: changed(getattr(self, name)) for name in _ON_DEVICE})
+
+    def __reduce__(self) -> tuple[Callable[..., Batch], tuple[type[Batch], dict[str, Any]]]:
+        return _batch_of, (type(self), {spec.name: packed(getattr(self, spec.name)) for spec in fields(self)})
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} of {len(self)}, epoch {self.epoch}:"]
+        for name in ("frames", "audio", "features", "images", "label", "source"):
+            value = getattr(self, name)
+            if value is not None:
+                lines.append(f"  {name}: {_described(value)}")
+        lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
+        lines += [f"  failures: {len(self.failures)}"] if self.failures else []
+        return "\n".join(lines)
+
+
+#: The fields that `Batch.to` moves.
+_ON_DEVICE = (
+    "frames",
+    "audio",
+    "features",
+    "images",
+    "label",
+    "num_valid_frames",
+    "num_valid_features",
+    "valid_sizes",
+)
+
+#: Of a list, `Batch` shows so many.
+_NUM_SHOWN = 4
+
+
+def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
+    """Which of the places 0 to size - 1 are before each number, bool (count, size); all if there are no numbers."""
+    if num_valid is None:
+        return torch.ones(count, size, dtype=torch.bool, device=device)
+    return torch.arange(size, device=device) < num_valid.to(device, non_blocking=True)[:, None]
+
+
+def _batch_of(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:
+    return batch_type(**{name: unpacked(value) for name, value in packed_fields.items()})
+
+
+def _described(value: Any) -> str:
+    """Dtype and shape of data, and the first few of a list.
+
+    >>> _described(torch.zeros(2, 3)), _described(["a", "b", "c", "d", "e", "f"])
+    ('float32 (2, 3)', "['a', 'b', 'c', 'd', ... 2 more]")
+    """
+    if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
+        value = value.data
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    if isinstance(value, list):
+        shown = [_described(one) for one in value[:_NUM_SHOWN]]
+        shown += [f"... {len(value) - _NUM_SHOWN} more"] if len(value) > _NUM_SHOWN else []
+        return f"[{', '.join(shown)}]"
+    return repr(value)

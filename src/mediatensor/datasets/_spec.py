@@ -63,16 +63,19 @@ class RowSpec:
                 return self.load(own_files)
         with files.borrow(self.item, self.recipe) as opened, seeded(self.random_seed), stage("transform"):
             sample = self.recipe.read(opened, self.item, self.part)
+        columns = {name: value for name, value in self.item.extra.items() if name not in self.recipe.used_columns}
         return dataclasses.replace(
             sample,
             label=self.item.label if sample.label is None else sample.label,
             source=self.item.name,
             row=self.row,
             epoch=self.epoch,
-            extra={**self.item.extra, **sample.extra},
+            extra={**columns, **sample.extra},
         )
 
     def position(self, files: OpenFiles) -> float:
         """Where in the file reading is going to begin."""
+        if type(self.recipe).position is Recipe.position:
+            return float(self.part)  # nothing of the file is needed to tell
         with files.borrow(self.item, self.recipe) as opened, seeded(self.random_seed):
             return self.recipe.position(opened, self.item, self.part)

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .._stages import stage
 from ..decoders import VideoDecoder
-from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
 from ..samplers import clips_at_random_indices
 from ._base import MediaDataset
+from ._clips import apply_transform, effective_fps, without_clip_dimension
 from ._items import Item
-from ._positions import first_wanted_frame
+from ._positions import first_wanted
 from ._recipe import Recipe
 from ._samples import Sample
 from ._sources import as_items
@@ -97,12 +96,18 @@ class VideoRecipe(Recipe):
     decoder_options: dict[str, Any] = field(default_factory=dict)
 
     def open(self, item: Item) -> VideoDecoder:
-        return VideoDecoder(item.source, **{**self.decoder_options, "transforms": None})
+        decoder = VideoDecoder(item.source, **{**self.decoder_options, "transforms": None})
+        try:
+            len(decoder)  # the index is made of the file as it was opened; after decoding it would be opened again
+        except BaseException:
+            decoder.close()
+            raise
+        return decoder
 
     def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
         with stage("decode"):
             opened._transform_with(self.decoder_options.get("transforms"))
-            clips = _without_clip_dimension(self.sampler(opened), keep=self.keep_clip_dimension)
+            clips = without_clip_dimension(self.sampler(opened), keep=self.keep_clip_dimension)
         return Sample(
             frames=apply_transform(self.transform, clips),
             frame_indices=opened._frames_shown_at(clips.pts_seconds),
@@ -111,50 +116,4 @@ class VideoRecipe(Recipe):
 
     def position(self, opened: VideoDecoder, item: Item, part: int) -> float:
         opened._transform_with(self.decoder_options.get("transforms"))
-        return first_wanted_frame(opened, self.sampler)
-
-
-def apply_transform(transform: Callable[[Any], Any] | None, media: Any) -> Any:
-    """What a user's transform makes of frames or sound; a tensor that it gives takes the place of the data."""
-    if transform is None:
-        return media
-    with stage("transform"):
-        result = transform(media)
-    if isinstance(result, Tensor):
-        try:
-            return type(media)(**{**vars(media), "data": result})
-        except ValueError as error:
-            raise InvalidArgumentError(
-                f"The transform gave a tensor that does not go with the times of the {type(media).__name__}: {error} "
-                "Let it return one with other times, or keep the leading dimensions."
-            ) from None
-    if not isinstance(result, type(media)):
-        raise InvalidArgumentError(
-            f"The transform must return a {type(media).__name__} or a tensor (got {type(result).__name__})."
-        )
-    return result
-
-
-def effective_fps(frames: FrameBatch) -> float:
-    """Frames per second of a clip as it was sampled; repeated frames at its end do not count.
-
-    >>> effective_fps(FrameBatch(torch.zeros(4, 3, 1, 1), torch.tensor([0.0, 0.5, 1.0, 1.0]), torch.full((4,), 0.1)))
-    2.0
-    """
-    if not frames.pts_seconds.numel():
-        return float("nan")
-    steps = torch.diff(frames.pts_seconds.reshape(-1, frames.pts_seconds.shape[-1])[0])
-    steps = steps[steps > 0]
-    return 1 / float(steps.mean()) if len(steps) else 1 / float(frames.duration_seconds.flatten()[0])
-
-
-def _without_clip_dimension(clips: FrameBatch, *, keep: bool) -> FrameBatch:
-    if not isinstance(clips, FrameBatch):
-        raise InvalidArgumentError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
-    if keep or clips.data.ndim != 5:
-        return clips
-    if len(clips) != 1:
-        raise InvalidArgumentError(
-            f"The sampler gave {len(clips)} clips: let it give one, or set keep_clip_dimension=True."
-        )
-    return clips[0]
+        return first_wanted(opened, self.sampler)

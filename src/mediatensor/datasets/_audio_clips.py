@@ -1,0 +1,121 @@
+"""`AudioClips`: clips of sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from .._stages import stage
+from ..decoders import AudioDecoder
+from ..errors import InvalidArgumentError
+from ..frames import AudioSamples, AudioSamplesBatch
+from ..samplers import audio_clips_at_random_timestamps
+from ._base import MediaDataset
+from ._clips import check_is_one, sound_fields
+from ._items import Item
+from ._positions import first_wanted
+from ._recipe import Recipe
+from ._samples import Sample
+from ._sources import as_items
+
+__all__ = ["AudioClips", "AudioRecipe"]
+
+Sound = AudioSamples | AudioSamplesBatch
+
+
+class AudioClips(MediaDataset):
+    """Clips of sound, one sample a row: of audio files, or of what is to be heard in videos.
+
+    Args:
+        source: The files: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
+        sampler: Takes an `AudioDecoder` and gives an `AudioSamplesBatch` of clips: one of `mediatensor.samplers` with
+            its arguments bound by ``functools.partial``, or a function of your own, which may also give `AudioSamples`
+            (``AudioDecoder.get_all_samples`` for whole files). By default `audio_clips_at_random_timestamps` with
+            ``seconds_per_clip``: a file that is shorter is filled up with silence, and ``Sample.num_valid_samples``
+            tells how many samples are its own.
+        seconds_per_clip: For the default sampler.
+        sample_rate: Samples per second of the clips; ``None`` for those of each file. Files of different rates give
+            clips of different length.
+        num_channels: Channels of the clips; ``None`` for those of each file.
+        keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has `AudioSamples` (channels, samples).
+            ``True``: it may give several, and a sample has `AudioSamplesBatch` (clips, channels, samples).
+        transform: Takes the sound of a sample and gives other sound, a tensor of the same shape in its place, or a
+            tensor of another shape: those are features. They stand in ``Sample.features``, while ``audio`` is ``None``
+            and ``extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``.
+            `LogMelSpectrogram` makes features (channels, mels, frames). Random ones draw anew for each row.
+        label: Gives the label of an `Item`; by default its own.
+        rows_per_file: How many rows each file has in an epoch; each draws its own clip.
+        decoder_options: What else `AudioDecoder` takes: ``stream_index``, ``num_ffmpeg_threads``.
+        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
+
+    Raises:
+        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+
+    Example:
+        >>> from mediatensor.transforms import LogMelSpectrogram
+        >>> dataset = AudioClips("speech", seconds_per_clip=2.0, sample_rate=16_000, num_channels=1)  # doctest: +SKIP
+        >>> dataset[0].audio.data.shape, dataset[0].num_valid_samples  # doctest: +SKIP
+        (torch.Size([1, 32000]), 32000)
+        >>> dataset = AudioClips(
+        ...     "speech", seconds_per_clip=2.0, sample_rate=16_000, num_channels=1, transform=LogMelSpectrogram()
+        ... )  # doctest: +SKIP
+        >>> dataset[0].features.shape  # doctest: +SKIP
+        torch.Size([1, 80, 200])
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        sampler: Callable[[Any], Sound] | None = None,
+        *,
+        seconds_per_clip: float = 2.0,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        keep_clip_dimension: bool = False,
+        transform: Callable[[Any], Sound | Tensor] | None = None,
+        label: Callable[[Item], Any] | None = None,
+        rows_per_file: int = 1,
+        decoder_options: Mapping[str, Any] | None = None,
+        **dataset_options: Any,
+    ) -> None:
+        if sampler is None:
+            sampler = partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds_per_clip)
+        options = {"sample_rate": sample_rate, "num_channels": num_channels, **(decoder_options or {})}
+        recipe = AudioRecipe(sampler, keep_clip_dimension, transform, options)
+        items = as_items(source, kind="audio", label=label)
+        super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
+
+
+@dataclass(frozen=True)
+class AudioRecipe(Recipe):
+    """How a clip is made of a file with sound; see `AudioClips`."""
+
+    sampler: Callable[[Any], Sound]
+    keep_clip_dimension: bool = False
+    transform: Callable[[Any], Sound | Tensor] | None = None
+    decoder_options: dict[str, Any] = field(default_factory=dict)
+
+    def open(self, item: Item) -> AudioDecoder:
+        return AudioDecoder(item.source, **self.decoder_options)
+
+    def read(self, opened: AudioDecoder, item: Item, part: int) -> Sample:
+        with stage("decode"):
+            clips = self.sampler(opened)
+        if isinstance(clips, AudioSamples):
+            return Sample(**sound_fields(self.transform, clips))
+        if not isinstance(clips, AudioSamplesBatch):
+            raise InvalidArgumentError(
+                f"The sampler must return an AudioSamplesBatch or AudioSamples (got {type(clips).__name__})."
+            )
+        if self.keep_clip_dimension:
+            return Sample(**sound_fields(self.transform, clips))
+        check_is_one(len(clips))
+        return Sample(**sound_fields(self.transform, clips[0], int(clips.num_valid_samples[0])))
+
+    def position(self, opened: AudioDecoder, item: Item, part: int) -> float:
+        return first_wanted(opened, self.sampler)

@@ -1,0 +1,109 @@
+"""Documents that stay open between the rows of a dataset, and what is done to their pages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from .._stages import stage
+from ..decoders._image_decoding import MAX_PIXELS
+from ..errors import InvalidArgumentError, OpenError
+
+if TYPE_CHECKING:
+    from ..ocr.io import Pages
+
+__all__ = ["DEFAULT_DPI", "MAX_PAGES", "Document", "DocumentOptions", "apply_image_transform"]
+
+#: Pixels per inch that pages of PDF files are rendered at, if nothing else is said: that of `read_pdf`.
+DEFAULT_DPI = 144.0
+
+#: Most pages of a document.
+MAX_PAGES = 1 << 20
+
+_NUM_SNIFFED_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """How documents are opened.
+
+    Attributes:
+        dpi: Pixels per inch of the pages of a PDF file.
+        max_pixels: Pages with more pixels fail; ``None`` for no limit.
+        pdf_options: Further arguments of `read_pdf`.
+
+    Raises:
+        InvalidArgumentError: if a value is not accepted.
+    """
+
+    dpi: float = DEFAULT_DPI
+    max_pixels: int | None = MAX_PIXELS
+    pdf_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dpi, int | float) or isinstance(self.dpi, bool) or not 0 < self.dpi < math.inf:
+            raise InvalidArgumentError(f"dpi must be a positive number (got {self.dpi!r}).")
+        limit = self.max_pixels
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+            raise InvalidArgumentError(
+                f"max_pixels must be a positive whole number, or None for no limit (got {limit!r})."
+            )
+
+
+class Document:
+    """A document that was opened, as a recipe keeps it.
+
+    Args:
+        source: Whatever `make_source` takes: a PDF file or an image.
+        options: How to open it.
+
+    Raises:
+        MediaTensorError: if it cannot be opened, or has more than `MAX_PAGES` pages.
+    """
+
+    def __init__(self, source: object, options: DocumentOptions) -> None:
+        self.pages = _open_pages(source, options)
+        if len(self.pages) > MAX_PAGES:
+            raise OpenError(f"The document has {len(self.pages)} pages, more than the {MAX_PAGES} that are read.")
+
+    def close(self) -> None:
+        """Release the file."""
+        # What holds it does so until nobody has it.
+        del self.pages
+
+
+def _open_pages(source: object, options: DocumentOptions) -> Pages:
+    # Reading text is a large part of the package, which those who have no documents need not wait for.
+    from ..ocr.io import DocumentFile
+    from ..ocr.io._page_source import keep
+
+    kept = keep(source)
+    beginning = kept.data[:_NUM_SNIFFED_BYTES]
+    if kept.path is not None:
+        with open(kept.path, "rb") as file:
+            beginning = file.read(_NUM_SNIFFED_BYTES)
+    file_or_data = kept.data if kept.path is None else kept.path
+    if b"%PDF" in beginning:
+        arguments = {"dpi": options.dpi, "max_pixels": options.max_pixels, **options.pdf_options}
+        return DocumentFile.from_pdf(file_or_data, **arguments)
+    return DocumentFile.from_images(file_or_data, max_pixels=options.max_pixels)
+
+
+def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: Tensor) -> Tensor:
+    """What a user's transform makes of an image.
+
+    Raises:
+        InvalidArgumentError: if that is no tensor (C, H, W).
+    """
+    if transform is None:
+        return image
+    with stage("transform"):
+        result = transform(image)
+    if not isinstance(result, Tensor) or result.ndim != 3:
+        got = f"of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
+        raise InvalidArgumentError(f"The transform must return a tensor (C, H, W) (got {got}).")
+    return result

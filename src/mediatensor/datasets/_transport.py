@@ -1,0 +1,115 @@
+"""How the tensors of a batch get from a worker to the training process: large ones in shared memory, small ones inline.
+
+torch moves every tensor that leaves a worker into shared memory of its own: one copy, one file descriptor and one round
+trip each. A batch has one large tensor and half a dozen of a few bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import get_worker_info
+
+from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
+
+__all__ = ["MAX_INLINE_BYTES", "packed", "side_by_side", "unpacked"]
+
+#: Up to this size, copying bytes through a pipe costs less than setting shared memory up.
+MAX_INLINE_BYTES = 64 * 1024
+
+_INLINE_DTYPES = frozenset({torch.uint8, torch.int64, torch.float32, torch.float64, torch.bool})
+
+
+def side_by_side(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, fill: float = 0) -> Tensor:
+    """Tensors along a new first dimension, in one new tensor; in a worker it is in shared memory from the start.
+
+    Args:
+        tensors: At least one, of one dtype and number of dimensions. Their order in memory is kept: frames that are
+            views of (T, H, W, C) are copied as whole blocks.
+        shape: What each is filled up to; by default the shape of the first.
+        fill: What the places beyond a smaller tensor hold.
+
+    >>> side_by_side([torch.ones(1), torch.ones(2)], (3,)).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
+    """
+    shape = tensors[0].shape if shape is None else torch.Size(shape)
+    together = _empty(len(tensors), shape, like=tensors[0])
+    for place, tensor in zip(together, tensors, strict=True):
+        if tensor.shape != shape:
+            place.fill_(fill)
+        place[tuple(slice(size) for size in tensor.shape)].copy_(tensor)
+    return together
+
+
+def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
+    """A tensor (count, *shape) whose dimensions lie in memory in the order of those of ``like``."""
+    order = _memory_order(like)
+    size = (count, *(shape[dimension] for dimension in order))
+    num_bytes = math.prod(size) * like.element_size()
+    if num_bytes > MAX_INLINE_BYTES and like.device.type == "cpu" and get_worker_info() is not None:
+        storage = torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call]
+        together = torch.empty(0, dtype=like.dtype).set_(storage).view(size)
+    else:
+        together = torch.empty(size, dtype=like.dtype, device=like.device)
+    return together.permute(0, *(1 + order.index(dimension) for dimension in range(like.ndim)))
+
+
+def _memory_order(tensor: Tensor) -> list[int]:
+    """The dimensions of a tensor, those of the longest steps first.
+
+    >>> _memory_order(torch.zeros(4, 6, 3).permute(2, 0, 1))
+    [1, 2, 0]
+    """
+    return sorted(range(tensor.ndim), key=tensor.stride().__getitem__, reverse=True)
+
+
+class _Inline(NamedTuple):
+    """Stands for a small tensor: it with its dimensions in the order in which they lie in memory, and that order."""
+
+    array: NDArray[Any]
+    order: list[int]
+
+
+class _Parts(NamedTuple):
+    """Stands for frames or sound."""
+
+    of: type
+    fields: dict[str, Any]
+
+
+def packed(value: Any) -> Any:
+    """A value to pickle in place of one that holds tensors; `unpacked` gives it back."""
+    if isinstance(value, Tensor):
+        is_small = value.numel() * value.element_size() <= MAX_INLINE_BYTES
+        is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
+        if is_small and is_plain and value.layout == torch.strided and value.dtype in _INLINE_DTYPES:
+            order = _memory_order(value)
+            return _Inline(value.permute(order).numpy(), order)
+        return value
+    if type(value) is list:
+        return [packed(one) for one in value]
+    if type(value) is dict:
+        return {key: packed(one) for key, one in value.items()}
+    if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
+        return _Parts(type(value), {spec.name: packed(getattr(value, spec.name)) for spec in dataclasses.fields(value)})
+    return value
+
+
+def unpacked(value: Any) -> Any:
+    """What was given to `packed`."""
+    if isinstance(value, _Inline):
+        order = value.order
+        return torch.from_numpy(value.array).permute([order.index(dimension) for dimension in range(len(order))])
+    if isinstance(value, _Parts):
+        return value.of(**{name: unpacked(one) for name, one in value.fields.items()})
+    if type(value) is list:
+        return [unpacked(one) for one in value]
+    if type(value) is dict:
+        return {key: unpacked(one) for key, one in value.items()}
+    return value

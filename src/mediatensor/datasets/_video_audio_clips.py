@@ -1,0 +1,200 @@
+"""`VideoAudioClips`: clips of videos with their sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._stages import stage
+from ..decoders import AudioVideoDecoder
+from ..errors import InvalidArgumentError
+from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
+from ._audio_video_sampling import ClipPolicy, audio_video_clips_at_random_timestamps
+from ._base import MediaDataset
+from ._clips import apply_transform, check_is_one, effective_fps, sound_fields
+from ._items import Item
+from ._positions import first_wanted
+from ._recipe import Recipe
+from ._samples import Sample
+from ._sources import as_items
+
+__all__ = ["VideoAudioClips", "VideoAudioRecipe"]
+
+Clips = AudioVideoClip | Sequence[AudioVideoClip]
+
+
+class VideoAudioClips(MediaDataset):
+    """Clips of videos with the sound of the same time, one sample a row.
+
+    By default a clip starts at a random time, uniform over all from which it fits. ``Sample.frames`` and
+    ``Sample.audio`` begin together: the sound of a frame begins at sample
+    ``(frame.pts_seconds - audio.pts_seconds) * sample_rate``. Where the file has no sound, because its sound begins
+    later or ends earlier or has a gap, silence stands in, and ``extra["silent_spans"]`` tells which samples
+    [first, last) that are.
+
+    Args:
+        source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
+        sampler: Takes an `AudioVideoDecoder` and gives an `AudioVideoClip`, or several of one shape; by default at
+            random times, of ``seconds_per_clip``.
+        seconds_per_clip: Length of a clip, for the default sampler.
+        fps: Frames per second, for the default sampler: every clip then has ``seconds_per_clip * fps`` frames,
+            rounded, at times 1 / fps apart. ``None``: the frames that the file has in that time, of which there may be
+            more in one clip than in another.
+        num_clips: How many clips a sample has, for the default sampler; more than one needs ``keep_clip_dimension``.
+        policy: For the default sampler: what to do with a video that is shorter than a clip. ``"pad"`` repeats the
+            last frame (with ``fps``) and fills up with silence, ``"error"`` fails.
+        sample_rate: Samples per second of the sound; ``None`` for those of each file.
+        num_channels: Channels of the sound; ``None`` for those of each file.
+        keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has frames (T, C, H, W) and
+            `AudioSamples`. ``True``: frames are (clips, T, C, H, W) and the sound is an `AudioSamplesBatch`.
+        transform: Of the frames, as in `VideoClips`.
+        audio_transform: Of the sound, as ``transform`` in `AudioClips`: it may give features.
+        label: Gives the label of an `Item`; by default its own.
+        rows_per_file: How many rows each file has in an epoch; each draws its own clip.
+        decoder_options: What else `AudioVideoDecoder` takes: ``transforms`` of frames (random ones draw anew for each
+            row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode`` ...
+        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
+
+    Raises:
+        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+
+    Example:
+        >>> dataset = VideoAudioClips(
+        ...     "videos", seconds_per_clip=2.0, fps=8, sample_rate=16_000, num_channels=1
+        ... )  # doctest: +SKIP
+        >>> dataset[0].frames.data.shape, dataset[0].audio.data.shape  # doctest: +SKIP
+        (torch.Size([16, 3, 720, 1280]), torch.Size([1, 32000]))
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        sampler: Callable[[Any], Clips] | None = None,
+        *,
+        seconds_per_clip: float = 2.0,
+        fps: float | None = None,
+        num_clips: int = 1,
+        policy: ClipPolicy = "pad",
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        keep_clip_dimension: bool = False,
+        transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None,
+        audio_transform: Callable[[Any], AudioSamples | AudioSamplesBatch | Tensor] | None = None,
+        label: Callable[[Item], Any] | None = None,
+        rows_per_file: int = 1,
+        decoder_options: Mapping[str, Any] | None = None,
+        **dataset_options: Any,
+    ) -> None:
+        if sampler is None:
+            sampler = partial(
+                audio_video_clips_at_random_timestamps,
+                seconds_per_clip=seconds_per_clip,
+                fps=fps,
+                num_clips=num_clips,
+                policy=policy,
+            )
+        options = {"sample_rate": sample_rate, "num_channels": num_channels, **(decoder_options or {})}
+        recipe = VideoAudioRecipe(sampler, keep_clip_dimension, transform, audio_transform, options)
+        items = as_items(source, kind="video", label=label)
+        super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
+
+
+@dataclass(frozen=True)
+class VideoAudioRecipe(Recipe):
+    """How a clip with sound is made of a video; see `VideoAudioClips`."""
+
+    sampler: Callable[[Any], Clips]
+    keep_clip_dimension: bool = False
+    transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None
+    audio_transform: Callable[[Any], AudioSamples | AudioSamplesBatch | Tensor] | None = None
+    decoder_options: dict[str, Any] = field(default_factory=dict)
+
+    def open(self, item: Item) -> AudioVideoDecoder:
+        return AudioVideoDecoder(item.source, **{**self.decoder_options, "transforms": None})
+
+    def read(self, opened: AudioVideoDecoder, item: Item, part: int) -> Sample:
+        with stage("decode"):
+            opened.video._transform_with(self.decoder_options.get("transforms"))
+            clips = _checked(self.sampler(opened))
+        silent_spans: Any
+        if self.keep_clip_dimension:
+            frames, silent_spans = _stacked_frames(clips), [clip.silent_spans for clip in clips]
+            fields = sound_fields(self.audio_transform, _stacked_sound(clips))
+        else:
+            check_is_one(len(clips))
+            frames, silent_spans = clips[0].frames, clips[0].silent_spans
+            fields = sound_fields(self.audio_transform, clips[0].samples, _num_valid_samples(clips[0]))
+        extra = {"silent_spans": silent_spans, **fields.pop("extra", {})}
+        return Sample(
+            frames=apply_transform(self.transform, frames),
+            frame_indices=opened.video._frames_shown_at(frames.pts_seconds),
+            effective_fps=effective_fps(frames),
+            extra=extra,
+            **fields,
+        )
+
+    def position(self, opened: AudioVideoDecoder, item: Item, part: int) -> float:
+        opened.video._transform_with(self.decoder_options.get("transforms"))
+        return first_wanted(opened, self.sampler)
+
+
+def _checked(given: Any) -> list[AudioVideoClip]:
+    clips = [given] if isinstance(given, AudioVideoClip) else given
+    if not isinstance(clips, list | tuple) or not all(isinstance(clip, AudioVideoClip) for clip in clips) or not clips:
+        raise InvalidArgumentError(
+            f"The sampler must return an AudioVideoClip or a list of them, at least one (got {type(given).__name__})."
+        )
+    return list(clips)
+
+
+def _num_valid_samples(clip: AudioVideoClip) -> int:
+    """How many samples there are up to the silence behind the end of the sound."""
+    length = clip.samples.data.shape[1]
+    if clip.silent_spans and clip.silent_spans[-1][1] >= length:
+        return clip.silent_spans[-1][0]
+    return length
+
+
+def _stacked_frames(clips: Sequence[AudioVideoClip]) -> FrameBatch:
+    """(clips, T, C, H, W)."""
+    batches = [clip.frames for clip in clips]
+    shapes = {tuple(batch.data.shape) for batch in batches}
+    if len(shapes) > 1:
+        raise InvalidArgumentError(
+            f"The clips of the sampler have frames of different shapes, {sorted(shapes)}, and cannot lie side by side: "
+            "give fps, so that all have the same number of frames."
+        )
+    return FrameBatch(
+        torch.stack([batch.data for batch in batches]),
+        torch.stack([batch.pts_seconds for batch in batches]),
+        torch.stack([batch.duration_seconds for batch in batches]),
+        replaced=tuple(
+            replace(report, position=number * len(batch) + report.position)
+            for number, batch in enumerate(batches)
+            for report in batch.replaced
+        ),
+    )
+
+
+def _stacked_sound(clips: Sequence[AudioVideoClip]) -> AudioSamplesBatch:
+    """(clips, channels, samples)."""
+    sounds = [clip.samples for clip in clips]
+    forms = {(sound.sample_rate, *sound.data.shape) for sound in sounds}
+    if len(forms) > 1:
+        raise InvalidArgumentError(
+            f"The clips of the sampler have sound of different rates, channels or lengths, {sorted(forms)}, and cannot "
+            "lie side by side."
+        )
+    return AudioSamplesBatch(
+        torch.stack([sound.data for sound in sounds]),
+        torch.tensor([sound.pts_seconds for sound in sounds], dtype=torch.float64),
+        torch.tensor([sound.duration_seconds for sound in sounds], dtype=torch.float64),
+        sounds[0].sample_rate,
+        torch.tensor([_num_valid_samples(clip) for clip in clips]),
+    )

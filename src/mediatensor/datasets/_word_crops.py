@@ -1,0 +1,223 @@
+"""`WordCrops`: pictures of words, for those who train recognition."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._stages import stage
+from ..decoders._image_decoding import MAX_PIXELS
+from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
+from ._base import MediaDataset
+from ._documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
+from ._items import Item
+from ._recipe import Recipe
+from ._samples import Sample
+from ._sources import as_items
+from ._word_boxes import WORD_COLUMNS, BoxUnit, Words, crop_word, words_of
+
+__all__ = ["MAX_LABELS_BYTES", "WordCrops", "WordRecipe"]
+
+#: Largest file of labels that is read.
+MAX_LABELS_BYTES = 1 << 30
+
+# A page that is larger is decoded for every word: a worker keeps several pages.
+_MAX_KEPT_BYTES = 1 << 26
+
+
+class WordCrops(MediaDataset):
+    """Pictures of words with their text, one sample a row: cut out of annotated pages, or cut already.
+
+    The annotation of a page stands in two columns (``Item.extra``, or those of a manifest): ``boxes`` and ``texts``.
+    Each word is a row; words whose text is blank are none. ``Sample.image`` is uint8 (3, h, w), set upright, of the
+    size that it has on the page; ``label`` is the text, and ``extra["word_index"]`` its place in the annotation. A
+    file without the column ``boxes`` is one word, which was cut already: its text is the column ``text``, or the label
+    of an `Item`.
+
+    The page is decoded once for the words that are read together: see `Shuffle`.
+
+    Args:
+        source: The pages or words: items, a manifest, rows of a Hugging Face dataset; see `as_items`. For the layout
+            that docTR trains on see `from_labels`.
+        box_unit: Of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left one on in
+            reading direction. ``"pixels"``: of the page. ``"relative"``: shares of its width and its height.
+            ``"auto"``: whole numbers of an integer type, and pages with any number beyond 2, are pixels.
+        max_pixels: A page with more pixels fails; ``None`` for no limit.
+        dpi: Pixels per inch that a page of a PDF file is rendered at (needs the extra ``ocr``). A column
+            ``page_index`` tells which page of a document is meant, from 0; by default the first.
+        transform: Takes an image, uint8 (3, h, w), and gives another tensor (C, h, w); random ones draw anew for each
+            row.
+        label: Gives the label of an `Item` that is a word; by default its text.
+        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
+
+    A page whose annotation is not as described has one row, which fails; so does a word without pixels.
+
+    Raises:
+        InvalidArgumentError: if there are no words, the label of one is no text, or an argument is not among the
+            accepted ones.
+
+    Example:
+        >>> page = Item("form.png", extra={"boxes": [[84, 109, 136, 119]], "texts": ["Total:"]})
+        >>> dataset = WordCrops([page])
+        >>> len(dataset)
+        1
+        >>> dataset[0].image.shape, dataset[0].label  # doctest: +SKIP
+        (torch.Size([3, 10, 52]), 'Total:')
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        box_unit: BoxUnit = "auto",
+        max_pixels: int | None = MAX_PIXELS,
+        dpi: float = DEFAULT_DPI,
+        transform: Callable[[Tensor], Tensor] | None = None,
+        label: Callable[[Item], Any] | None = None,
+        **dataset_options: Any,
+    ) -> None:
+        if box_unit not in get_args(BoxUnit):
+            raise InvalidArgumentError(f"box_unit must be 'auto', 'pixels' or 'relative' (got {box_unit!r}).")
+        recipe = WordRecipe(box_unit, DocumentOptions(dpi, max_pixels), transform)
+        items = as_items(source, kind="image", label=_own_text if label is None else label)
+        num_words = [_num_rows(item, box_unit) for item in items]
+        if num_words and not any(num_words):
+            raise InvalidArgumentError("There are no words: no page of the source has a box with a text.")
+        super().__init__(items, recipe, rows_per_file=num_words, **dataset_options)
+
+    @classmethod
+    def from_labels(cls, images: str | os.PathLike[str], labels: Any = None, **options: Any) -> Self:
+        """Words that are cut already, in the layout that docTR trains recognition on.
+
+        Args:
+            images: The folder of the images.
+            labels: A JSON file ``{file name: text}``, or such a mapping; by default ``labels.json`` beside the folder.
+            options: What `WordCrops` takes.
+
+        Raises:
+            SourceNotFoundError: if there is no such file.
+            OpenError: if it is no JSON, or larger than `MAX_LABELS_BYTES`.
+            InvalidArgumentError: if it is something else than a mapping of names to texts, or an empty one.
+
+        Example:
+            >>> dataset = WordCrops.from_labels("train/images")  # doctest: +SKIP
+            >>> dataset[0].label  # doctest: +SKIP
+            'invoice'
+        """
+        folder = Path(images)
+        if not isinstance(labels, Mapping):
+            labels = _read_labels(folder.parent / "labels.json" if labels is None else Path(labels))
+        return cls([Item(folder / name, label=text) for name, text in labels.items()], **options)
+
+
+@dataclass(frozen=True)
+class WordRecipe(Recipe):
+    """How the picture of a word is made of a page; see `WordCrops`."""
+
+    used_columns: ClassVar[frozenset[str]] = WORD_COLUMNS
+
+    box_unit: BoxUnit = "auto"
+    options: DocumentOptions = field(default_factory=DocumentOptions)
+    transform: Callable[[Tensor], Tensor] | None = None
+
+    def open(self, item: Item) -> _Pages:
+        return _Pages(item.source, self.options)
+
+    def read(self, opened: _Pages, item: Item, part: int) -> Sample:
+        words = opened.words(item, self.box_unit)
+        page = opened.page(_page_index(item))
+        if words is None:
+            return Sample(image=apply_image_transform(self.transform, _tensor(page)))
+        number = words.numbers[part]
+        crop = _tensor(crop_word(page, words, number, item.name))
+        return Sample(
+            image=apply_image_transform(self.transform, crop),
+            label=None if words.texts is None else words.texts[number],
+            extra={"word_index": number},
+        )
+
+
+class _Pages(Document):
+    """A document that keeps the page, and the annotation, that were read last."""
+
+    def __init__(self, source: object, options: DocumentOptions) -> None:
+        super().__init__(source, options)
+        self._kept: tuple[int, NDArray[np.uint8]] | None = None
+        self._annotated: tuple[Item, Words | None] | None = None
+
+    def words(self, item: Item, unit: BoxUnit) -> Words | None:
+        """The words that an item annotates; see `words_of`."""
+        # Other items may have the same file, and other words of it.
+        if self._annotated is None or self._annotated[0] is not item:
+            self._annotated = (item, words_of(item.extra, item.name, unit))
+        return self._annotated[1]
+
+    def page(self, number: int) -> NDArray[np.uint8]:
+        """(H, W, 3) uint8, not to be written to."""
+        if self._kept is not None and self._kept[0] == number:
+            return self._kept[1]
+        with stage("decode"):
+            page = self.pages[number]
+        self._kept = (number, page) if page.nbytes <= _MAX_KEPT_BYTES else None
+        return page
+
+
+def _tensor(image: NDArray[np.uint8]) -> Tensor:
+    """(3, H, W), with memory of its own."""
+    return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
+
+
+def _own_text(item: Item) -> Any:
+    """The text of a word; of an annotated page its label."""
+    text = item.extra.get("text", item.label)
+    if "boxes" not in item.extra and not isinstance(text, str | None):
+        raise InvalidArgumentError(
+            f"The text of the word {item.name} must be a string (got {text!r}). In a manifest it is the column 'text'; "
+            "labels are numbered there, as names of classes."
+        )
+    return text
+
+
+def _num_rows(item: Item, unit: BoxUnit) -> int:
+    try:
+        words = words_of(item.extra, item.name, unit)
+    except InvalidArgumentError:  # reading the row says what is wrong
+        return 1
+    return 1 if words is None else len(words.numbers)
+
+
+def _page_index(item: Item) -> int:
+    number = item.extra.get("page_index", 0)
+    try:
+        return int(number)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(
+            f"The column page_index of {item.name} must be a whole number (got {number!r})."
+        ) from None
+
+
+def _read_labels(file: Path) -> dict[str, str]:
+    try:
+        if file.stat().st_size > MAX_LABELS_BYTES:
+            raise OpenError(f"Could not open {file}: it has more than {MAX_LABELS_BYTES} bytes.")
+        with file.open(encoding="utf-8") as stream:
+            labels = json.load(stream)
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"Could not open {file}: there is no such file of labels; pass labels=.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise OpenError(f"Could not open {file} as JSON: {error}.") from None
+    if not isinstance(labels, dict) or not all(isinstance(text, str) for text in labels.values()):
+        raise InvalidArgumentError(
+            f"{file} must hold one JSON object with a text for each name of a file, {{'1.png': 'invoice', ...}}."
+        )
+    return labels

@@ -1,0 +1,12 @@
+"""Media in the engines that run on many machines: callable classes for Ray Data and Daft; columns in, columns out."""
+
+from __future__ import annotations
+
+from ._audio_reader import AudioReader
+from ._clip_decoder import ClipDecoder
+from ._clip_rows import clip_rows
+from ._columns import Column, ListColumn, TextColumn
+from ._row_mapper import RowMapper
+from ._text_reader import TextReader
+
+__all__ = ["AudioReader", "ClipDecoder", "Column", "ListColumn", "RowMapper", "TextColumn", "TextReader", "clip_rows"]

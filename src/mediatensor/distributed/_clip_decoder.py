@@ -1,0 +1,135 @@
+"""`ClipDecoder`: clips of videos as columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..datasets import Sample
+from ..datasets._video_clips import VideoRecipe
+from ..errors import InvalidArgumentError
+from ..frames import FrameBatch
+from ..samplers import clips_at_random_indices
+from ._columns import Column
+from ._row_mapper import RowMapper
+
+__all__ = ["ClipDecoder"]
+
+
+class ClipDecoder(RowMapper):
+    """Decodes a clip for each row of a batch.
+
+    Columns that come out, beside those that came in:
+
+    * ``frames``: uint8 (T, C, H, W) for each row.
+    * ``pts_seconds``, ``duration_seconds``: float64 (T,), the times of the frames; NaN in a row with an error.
+    * ``source``: the path, or what else the file is called.
+    * ``error``: why the row could not be read; empty if it could.
+    * ``n_replaced``: how many frames another took the place of, with ``decoder_options={"on_error": "nearest"}``.
+
+    Args:
+        sampler: Takes a `VideoDecoder` and gives a `FrameBatch` of one clip: one of `mediatensor.samplers` with its
+            arguments bound by ``functools.partial``, or a function of your own. By default `clips_at_random_indices`
+            with ``num_frames_per_clip``.
+        num_frames_per_clip: For the default sampler.
+        num_indices_between_frames: For the default sampler.
+        clip_shape: The shape (T, C, H, W) that all clips have. The columns are then plain arrays, (rows, T, C, H, W)
+            and (rows, T): a row that cannot be read has zeros, and a clip of another shape is an error of its row.
+            ``None``: each row has an array of its own shape, which is empty if it cannot be read.
+        decoder_options: What `VideoDecoder` takes: ``transforms`` (random ones draw anew for each row), ``on_error``,
+            ``stream_index``, ``dimension_order``, ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames``
+            float32) ...
+        options: What `RowMapper` takes: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``, ``keep_bytes``,
+            ``seed``, ``epoch``, ``max_open_files``.
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> import ray  # doctest: +SKIP
+        >>> from mediatensor.distributed import ClipDecoder, clip_rows
+        >>> from mediatensor.transforms import Resize
+        >>> clips = ray.data.from_items(clip_rows(["a.mp4", "b.mp4"], rows_per_file=4)).map_batches(
+        ...     ClipDecoder,
+        ...     fn_constructor_kwargs={
+        ...         "num_frames_per_clip": 8,
+        ...         "clip_shape": (8, 3, 112, 112),
+        ...         "decoder_options": {"transforms": [Resize((112, 112))]},
+        ...     },
+        ...     batch_size=16,
+        ...     num_cpus=2,
+        ...     compute=ray.data.ActorPoolStrategy(size=4),
+        ... )  # doctest: +SKIP
+        >>> ClipDecoder(num_frames_per_clip=8)({"path": ["missing.mp4"]})["error"][0][:19]
+        'SourceNotFoundError'
+    """
+
+    def __init__(
+        self,
+        sampler: Callable[[Any], FrameBatch] | None = None,
+        *,
+        num_frames_per_clip: int = 16,
+        num_indices_between_frames: int = 1,
+        clip_shape: tuple[int, int, int, int] | None = None,
+        decoder_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        shape = checked_shape(clip_shape, ("frames", "channels", "height", "width"))
+        if sampler is None:
+            if clip_shape is not None and clip_shape[0] != num_frames_per_clip:
+                raise InvalidArgumentError(
+                    f"clip_shape must begin with num_frames_per_clip (got {clip_shape!r} and {num_frames_per_clip!r})."
+                )
+            sampler = partial(
+                clips_at_random_indices,
+                num_frames_per_clip=num_frames_per_clip,
+                num_indices_between_frames=num_indices_between_frames,
+            )
+        decoder = dict(decoder_options or {})
+        times = (shape[0],)
+        columns = [
+            Column("frames", _frame_dtype(decoder), shape),
+            Column("pts_seconds", "float64", times, math.nan),
+            Column("duration_seconds", "float64", times, math.nan),
+        ]
+        super().__init__(VideoRecipe(sampler, decoder_options=decoder), columns, **options)
+
+    def values(self, sample: Sample) -> dict[str, Any]:
+        frames = sample.frames
+        if frames is None:
+            raise InvalidArgumentError("The sample has no frames.")
+        return {
+            "frames": frames.data.numpy(),
+            "pts_seconds": frames.pts_seconds.numpy(),
+            "duration_seconds": frames.duration_seconds.numpy(),
+            "n_replaced": len(frames.replaced),
+        }
+
+
+def checked_shape(shape: tuple[int, ...] | None, dimensions: tuple[str, ...]) -> tuple[int | None, ...]:
+    """The shape of a column's values: of a clip, or with sizes that differ.
+
+    Raises:
+        InvalidArgumentError: if a shape is given that has not a positive whole number for each dimension.
+    """
+    if shape is None:
+        return (None,) * len(dimensions)
+    sizes = tuple(shape)
+    if len(sizes) != len(dimensions) or not all(type(size) is int and size > 0 for size in sizes):
+        raise InvalidArgumentError(
+            f"clip_shape must be ({', '.join(dimensions)}), positive whole numbers, or None (got {shape!r})."
+        )
+    return sizes
+
+
+def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
+    dtype = decoder_options.get("output_dtype", torch.uint8)
+    if dtype not in (torch.uint8, torch.float32):
+        raise InvalidArgumentError(
+            f"output_dtype must be torch.uint8 or torch.float32 (got {dtype!r}): a column has one type for all files."
+        )
+    return "uint8" if dtype is torch.uint8 else "float32"

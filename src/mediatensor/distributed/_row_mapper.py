@@ -1,0 +1,192 @@
+"""`RowMapper`: rows of files in, rows of columns out, every one of them whatever happens."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Never
+
+import numpy as np
+
+from ..datasets import Recipe, RowSpec, Sample, Skipped
+from ..datasets._open_files import OpenFiles
+from ..datasets._reading import RowReader
+from ..errors import InvalidArgumentError
+from ._batch_rows import BatchRow, ColumnNames, batch_rows
+from ._columns import Column, ListColumn, TextColumn
+from ._thread_budget import keep_to_assigned_cpus
+
+__all__ = ["AnyColumn", "RowMapper"]
+
+AnyColumn = Column | ListColumn | TextColumn
+
+
+class RowMapper(ABC):
+    """What `ClipDecoder`, `AudioReader` and `TextReader` have in common; derive from it for another `Recipe`.
+
+    A callable: a batch of rows in, as a mapping of columns, and the same rows out, in the same order, with further
+    columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder, fn_constructor_kwargs={...})``; any other engine
+    that hands a Python object columns can use it as well. It can be pickled, and nothing is opened or loaded before
+    the first batch.
+
+    Rows of one file are read together, in the order in which they stand in it, and up to ``max_open_files`` files stay
+    open for the next batch. What a row gives depends on the arguments, its file and its number alone: another batch
+    size, number of actors, or a retry give the same bits.
+
+    In an actor of Ray, decoders and torch use as many threads as it has CPUs (unless the environment variable
+    ``MEDIATENSOR_NUM_THREADS`` says otherwise).
+
+    Args:
+        recipe: How a sample is made of a file.
+        columns: What comes out of a sample.
+        path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``.
+        bytes_column: Name of the column with the bytes of files. A row with bytes is read from them, and its path is
+            but its name.
+        row_column: Name of the column with the numbers of rows; `clip_rows` makes one. A row has the clip that row of
+            a dataset with the same seed has. Without such a column a row's clip depends on its file alone: rows of one
+            file are the same.
+        used_columns: Further columns that the recipe reads, from ``Item.extra``.
+        prefix: What the names of the columns that come out begin with.
+        keep_bytes: Pass on the column with the bytes of files as well; all others are passed on anyway.
+        seed: Decides, with the file and the number of a row, about its random numbers.
+        epoch: Likewise; another one gives other clips.
+        max_open_files: How many files stay open between batches.
+
+    Raises:
+        InvalidArgumentError: if ``max_open_files`` is not positive.
+
+    Example:
+        In Daft, a class of yours turns columns into lists and says what comes out::
+
+            tensor = daft.DataType.tensor(daft.DataType.uint8(), (8, 3, 112, 112))
+            clip = daft.DataType.struct({"frames": tensor, "error": daft.DataType.string()})
+
+            @daft.cls
+            class Clips:
+                def __init__(self):
+                    resize = {"transforms": [Resize((112, 112))]}
+                    self.decode = ClipDecoder(
+                        num_frames_per_clip=8, clip_shape=(8, 3, 112, 112), decoder_options=resize
+                    )
+
+                @daft.method.batch(return_dtype=clip, batch_size=16)
+                def __call__(self, path, row):
+                    clips = self.decode({"path": path.to_pylist(), "row": row.to_pylist()})
+                    return [{"frames": clips["frames"][i], "error": clips["error"][i]} for i in range(len(row))]
+
+            rows = daft.from_pylist(clip_rows(["a.mp4", "b.mp4"], rows_per_file=4))
+            rows.with_column("clip", Clips()(rows["path"], rows["row"])).show()
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        columns: Sequence[AnyColumn],
+        *,
+        path_column: str = "path",
+        bytes_column: str = "bytes",
+        row_column: str = "row",
+        used_columns: Sequence[str] = (),
+        prefix: str = "",
+        keep_bytes: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
+        max_open_files: int = 8,
+    ) -> None:
+        if max_open_files < 1:
+            raise InvalidArgumentError(f"max_open_files must be a positive whole number (got {max_open_files!r}).")
+        self.recipe = recipe
+        self._names = ColumnNames(path_column, bytes_column, row_column, tuple(used_columns))
+        self._columns = (*columns, TextColumn("source"), TextColumn("error"), Column("n_replaced", "int64"))
+        self._prefix = prefix
+        self._keep_bytes = keep_bytes
+        self._seed = seed
+        self._epoch = epoch
+        # Every failure goes to its own row, so no number of them is too many.
+        self._reader = RowReader("skip", sys.maxsize, OpenFiles(max_open_files), _no_substitute)
+
+    @abstractmethod
+    def values(self, sample: Sample) -> dict[str, Any]:
+        """The values of a sample by column, ``n_replaced`` among them, and ``error`` if something is missing of it.
+
+        Raises:
+            InvalidArgumentError: if the sample does not fit the columns; then its row has the error and no values.
+        """
+
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """Load what reading needs, before the first file; an exception of it is none of a row."""
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Read the files of a batch.
+
+        Args:
+            batch: Columns, NumPy arrays or lists, all of one length.
+
+        Returns:
+            The columns that came, but for the bytes of files, and those of this class. A row that could not be read
+            has the reason in ``error``, and zeros, NaN or empty values.
+
+        Raises:
+            InvalidArgumentError: if ``batch`` is no mapping of columns, has no column of files, numbers of rows are
+                none, or a column that is to come out is there already.
+        """
+        keep_to_assigned_cpus()
+        passed = self._passed_on(batch)
+        self.prepare()
+        rows = batch_rows(batch, self._names)
+        try:
+            values = self._read(rows)
+        finally:
+            if any(row.item is not None and isinstance(row.item.source, bytes) for row in rows):
+                # Bytes come anew with each batch: those of this one need not stay in memory.
+                self._reader.files.close()
+        return passed | {
+            self._prefix + column.name: column.gather([row.get(column.name) for row in values])
+            for column in self._columns
+        }
+
+    def _passed_on(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(batch, Mapping):
+            raise InvalidArgumentError(
+                f"A batch must be a mapping from names to columns (got {type(batch).__name__}); with Ray Data, leave "
+                "batch_format at 'numpy'."
+            )
+        passed = {name: values for name, values in batch.items() if self._keep_bytes or name != self._names.bytes}
+        there = [name for column in self._columns if (name := self._prefix + column.name) in passed]
+        if there:
+            raise InvalidArgumentError(
+                f"The batch has columns that are to come out: {', '.join(there)}. Give prefix= to call those otherwise."
+            )
+        return passed
+
+    def _read(self, rows: Sequence[BatchRow]) -> list[dict[str, Any]]:
+        """For each row its values by column."""
+        specs = {
+            i: RowSpec(row.item, 0, self.recipe, self._seed, self._epoch, row.number)
+            for i, row in enumerate(rows)
+            if row.item is not None
+        }
+        results = dict(zip(specs, self._reader.read_all(list(specs.values())), strict=True))
+        return [self._values_of(row, results.get(i)) for i, row in enumerate(rows)]
+
+    def _values_of(self, row: BatchRow, result: Sample | Skipped | None) -> dict[str, Any]:
+        if row.item is None or result is None:
+            places = f"{self._names.path!r} nor {self._names.bytes!r}"
+            return {"error": f"SourceTypeError: The row names no file: neither {places} has a path or bytes."}
+        source = row.item.name
+        if isinstance(result, Skipped):
+            failure = result.failures[0]
+            return {"source": source, "error": f"{failure.error}: {failure.message}"}
+        try:
+            values = self.values(result)
+            for column in self._columns:
+                if isinstance(column, Column) and column.name in values:
+                    column.check(np.asarray(values[column.name]))
+        except InvalidArgumentError as error:
+            return {"source": source, "error": f"{type(error).__name__}: {error}"}
+        return {"source": source, **values}
+
+
+def _no_substitute(spec: RowSpec, attempt: int) -> Never:
+    raise NotImplementedError("Rows that cannot be read are reported, and nothing takes their place.")

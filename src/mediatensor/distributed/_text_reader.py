@@ -1,0 +1,193 @@
+"""`TextReader`: the text of documents and videos as columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._stages import stage
+from ..datasets import Item, Recipe, Sample
+from ..datasets._documents import DEFAULT_DPI, Document, DocumentOptions
+from ..decoders import VideoDecoder
+from ..errors import InvalidArgumentError
+from ._batch_rows import number_or_none
+from ._columns import Column, ListColumn, TextColumn
+from ._page_sources import DocumentSource, PageImage, VideoSource
+from ._predictor import LazyPredictor
+from ._row_mapper import AnyColumn, RowMapper
+
+__all__ = ["TextReader"]
+
+# As `Document.render` puts between pages.
+_PAGE_BREAK = "\n\n\n\n"
+
+
+class TextReader(RowMapper):
+    """Reads the text of each row of a batch: of images, of the pages of PDF files, or of frames of videos.
+
+    Columns that come out, beside those that came in:
+
+    * ``text``: all text, in the order in which it is read; blank lines between blocks and between pages.
+    * ``words``: a list of strings; and for each word ``confidences``, float32 (words,) in [0, 1]; ``boxes``, float32
+      (words, 4): left, top, right and bottom, relative to the page (of turned words the upright rectangle around
+      them); ``pages``, int64 (words,): the page, or which of the frames that are read, from 0; ``pts_seconds``,
+      float64 (words,): when the frame is shown, NaN on pages.
+    * ``source``: the path, or what else the file is called.
+    * ``error``: why the row, or some of its pages, could not be read; empty if they could. The text of the other pages
+      is there.
+    * ``n_replaced``: how many frames another took the place of, with ``decoder_options={"on_error": "nearest"}``.
+
+    A batch may have a column ``page``, with the number of a page, or of one of the frames: then only that is read.
+    Models are loaded at the first batch, once for each process.
+
+    Args:
+        every_seconds: The files are videos, and frames so far apart are read; ``None`` for images and PDF files.
+        dpi: Pixels per inch that pages of PDF files are rendered at.
+        predictor_options: What `mediatensor.ocr.ocr_predictor` takes: ``det_arch``, ``reco_arch`` ...; by default its
+            defaults, with ``pretrained=True``.
+        make_predictor: Gives the predictor instead, anything that takes a list of pages as `OCRPredictor` does.
+        device: Where the models go, such as ``"cuda"``.
+        decoder_options: For videos, what `VideoDecoder` takes: ``on_error``, ``stream_index`` ...
+        page_column: Name of the column with numbers of pages.
+        options: What `RowMapper` takes: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
+            ``max_open_files`` ...
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> import ray  # doctest: +SKIP
+        >>> texts = ray.data.read_binary_files("scans", include_paths=True).map_batches(
+        ...     TextReader, batch_size=8, num_cpus=2, compute=ray.data.ActorPoolStrategy(size=4)
+        ... )  # doctest: +SKIP
+        >>> texts.select_columns(["source", "text", "error"]).write_parquet("texts")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        every_seconds: float | None = None,
+        dpi: float = DEFAULT_DPI,
+        predictor_options: Mapping[str, Any] | None = None,
+        make_predictor: Callable[[], Any] | None = None,
+        device: str = "cpu",
+        decoder_options: Mapping[str, Any] | None = None,
+        page_column: str = "page",
+        **options: Any,
+    ) -> None:
+        if every_seconds is not None and not 0 < every_seconds < math.inf:
+            raise InvalidArgumentError(f"every_seconds must be a positive number or None (got {every_seconds!r}).")
+        if every_seconds is None and decoder_options:
+            raise InvalidArgumentError("decoder_options are for videos: give every_seconds, too.")
+        self._predictor = LazyPredictor(dict(predictor_options or {}), make_predictor, device)
+        recipe = TextRecipe(
+            self._predictor, every_seconds, DocumentOptions(dpi), dict(decoder_options or {}), page_column
+        )
+        columns: list[AnyColumn] = [
+            TextColumn("text"),
+            ListColumn("words"),
+            Column("confidences", "float32", (None,)),
+            Column("boxes", "float32", (None, 4)),
+            Column("pages", "int64", (None,)),
+            Column("pts_seconds", "float64", (None,)),
+        ]
+        super().__init__(recipe, columns, used_columns=(page_column,), **options)
+
+    def prepare(self) -> None:
+        self._predictor.load()
+
+    def values(self, sample: Sample) -> dict[str, Any]:
+        values: dict[str, Any] = sample.extra[_READ]
+        return values
+
+
+# The key of what was read, in ``Sample.extra``.
+_READ = "read"
+
+
+@dataclass(frozen=True)
+class TextRecipe(Recipe):
+    """How text is read from a document or a video; see `TextReader`."""
+
+    used_columns: ClassVar[frozenset[str]] = frozenset()
+
+    predictor: LazyPredictor
+    every_seconds: float | None = None
+    document_options: DocumentOptions = field(default_factory=DocumentOptions)
+    decoder_options: dict[str, Any] = field(default_factory=dict)
+    page_column: str = "page"
+
+    def open(self, item: Item) -> DocumentSource | VideoSource:
+        if self.every_seconds is None:
+            return DocumentSource(Document(item.source, self.document_options))
+        decoder = VideoDecoder(item.source, **{**self.decoder_options, "dimension_order": "NHWC"})
+        try:
+            return VideoSource(decoder, self.every_seconds)
+        except BaseException:
+            decoder.close()
+            raise
+
+    def read(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> Sample:
+        found = _Found()
+        for image in opened.images(self._page(item)):
+            if image.pixels is None:
+                found.add_error(image, image.error)
+                continue
+            with stage("transform"):
+                # One at a time: what is read of a page does not depend on the pages beside it.
+                page = self.predictor.load()([image.pixels]).pages[0]
+            found.add_page(image, page)
+        return Sample(extra={_READ: found.values()})
+
+    def position(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> float:
+        return self._page(item) or 0
+
+    def _page(self, item: Item) -> int | None:
+        return number_or_none(item.extra.get(self.page_column), self.page_column)
+
+
+class _Found:
+    """What was read of the pages of a row."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._words: list[str] = []
+        self._confidences: list[float] = []
+        self._boxes: list[tuple[float, float, float, float]] = []
+        self._pages: list[int] = []
+        self._seconds: list[float] = []
+        self._errors: list[str] = []
+        self._num_replaced = 0
+
+    def add_page(self, image: PageImage, page: Any) -> None:
+        if page.error is not None:
+            self.add_error(image, page.error)
+            return
+        self._num_replaced += image.num_replaced
+        self._texts.append(page.render())
+        for word in (word for block in page.blocks for line in block.lines for word in line.words):
+            corners = np.asarray(word.geometry)
+            self._words.append(word.value)
+            self._confidences.append(word.confidence)
+            self._boxes.append((*corners.min(0).tolist(), *corners.max(0).tolist()))
+            self._pages.append(image.number)
+            self._seconds.append(image.seconds)
+
+    def add_error(self, image: PageImage, error: str) -> None:
+        self._errors.append(f"PageError: Page {image.number} (counted from 0): {error}")
+
+    def values(self) -> dict[str, Any]:
+        return {
+            "text": _PAGE_BREAK.join(self._texts),
+            "words": self._words,
+            "confidences": np.array(self._confidences, np.float32),
+            "boxes": np.array(self._boxes, np.float32).reshape(-1, 4),
+            "pages": np.array(self._pages, np.int64),
+            "pts_seconds": np.array(self._seconds, np.float64),
+            "error": "; ".join(self._errors),
+            "n_replaced": self._num_replaced,
+        }

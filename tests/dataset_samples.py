@@ -1,0 +1,56 @@
+"""Samples and datasets that are made of numbers, without any file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mediatensor.datasets import (
+    Failure,
+    Item,
+    MediaDataset,
+    Recipe,
+    Sample,
+)
+from mediatensor.frames import AudioSamples, FrameBatch
+
+
+def clip(*shape: int, seed: int = 0, channels_last: bool = True, **options: Any) -> FrameBatch:
+    """Frames (*shape, 3, H, W) as a decoder gives them, with times."""
+    *leading, height, width = shape
+    random = torch.Generator().manual_seed(seed + 1)
+    data = torch.randint(1, 256, (*leading, height, width, 3), dtype=torch.uint8, generator=random).movedim(-1, -3)
+    pts = torch.rand(leading, dtype=torch.float64, generator=random)
+    return FrameBatch(data if channels_last else data.contiguous(), pts, pts / 10, **options)
+
+
+def sound(length: int, channels: int = 2, rate: int = 16_000, seed: int = 0) -> AudioSamples:
+    random = torch.Generator().manual_seed(seed)
+    return AudioSamples(torch.rand(channels, length, generator=random) + 0.1, seed + 0.5, length / rate, rate)
+
+
+def image(height: int, width: int, seed: int = 0) -> Tensor:
+    return clip(1, height, width, seed=seed).data[0]
+
+
+class Made(Recipe):
+    """Clips that are made of the columns of an item; no file is opened."""
+
+    def open(self, item: Item) -> Any:
+        return open(os.devnull, "rb")
+
+    def read(self, opened: Any, item: Item, part: int) -> Sample:
+        length, side = item.extra["num_frames"], item.extra.get("side", 8)
+        return Sample(frames=clip(length, side, side, seed=item.label), frame_indices=torch.arange(length))
+
+
+def made_dataset(lengths: list[int], rows_per_file: int = 1, **columns: Any) -> MediaDataset:
+    items = [Item(f"{i}.mp4", label=i, extra={"num_frames": length, **columns}) for i, length in enumerate(lengths)]
+    return MediaDataset(items, Made(), rows_per_file=rows_per_file)
+
+
+def failure(row: int) -> Failure:
+    return Failure(f"{row}.mp4", row, 2, "DecodeError", "cut", "skipped")

@@ -1,0 +1,512 @@
+"""Rows that depend on nothing but their specification: whoever reads them, and how often."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+from torch import Tensor
+
+from mediatensor import FrameBatch
+from mediatensor.datasets import (
+    DataLoader,
+    MediaDataset,
+    RowBatches,
+    RowKey,
+    Sample,
+    Shuffle,
+    Skipped,
+    VideoClips,
+    stack,
+)
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import (
+    InvalidArgumentError,
+    OpenError,
+    OutOfRangeError,
+    SourceNotFoundError,
+    TooManyFailuresError,
+)
+from mediatensor.samplers import clips_at_random_timestamps, clips_at_regular_indices
+from mediatensor.transforms import RandomCrop, RandomHorizontalFlip
+from training_set import FPS, linear_decode, make_videos
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return make_videos(tmp_path_factory.mktemp("videos"), 6)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory, videos: list[Path]) -> list[Path]:
+    """Files that cannot be read: not media, cut off, empty, missing."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "text.mp4").write_text("not a video")
+    (folder / "cut.mp4").write_bytes(videos[0].read_bytes()[:600])
+    (folder / "empty.mp4").touch()
+    return [folder / "text.mp4", folder / "cut.mp4", folder / "empty.mp4", folder / "missing.mp4"]
+
+
+def noisy(frames: FrameBatch) -> Tensor:
+    """A transform that draws from all three generators."""
+    noise = torch.randint(0, 2, frames.data.shape, dtype=torch.uint8)
+    return frames.data + noise + np.random.randint(0, 2) + random.randint(0, 2)
+
+
+def dataset(paths: list[Path], **options: Any) -> VideoClips:
+    options = {"num_frames_per_clip": 4, "num_indices_between_frames": 2, "rows_per_file": 3, "seed": 7, **options}
+    return VideoClips(paths, transform=noisy, decoder_options={"transforms": [RandomCrop((16, 20))]}, **options)
+
+
+def bits_by_row(loader: Any) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for batch in loader:
+        for row, data, times in zip(
+            batch.row.tolist(), batch.frames.data, batch.frames.pts_seconds.numpy(), strict=True
+        ):
+            assert row not in found
+            found[row] = data.contiguous().numpy().tobytes() + times.tobytes()
+    return found
+
+
+# One row
+
+
+def test_a_clip_is_what_a_linear_decode_has_there(videos: list[Path]) -> None:
+    rows = VideoClips(videos, num_frames_per_clip=4, num_indices_between_frames=2, rows_per_file=5)
+    for row in range(len(rows)):
+        sample = rows[row]
+        assert isinstance(sample, Sample)
+        assert sample.frames is not None
+        assert sample.frame_indices is not None
+        assert sample.source == str(videos[row // 5])
+        assert (sample.row, sample.epoch) == (row, 0)
+        assert torch.equal(sample.frames.data, linear_decode(videos[row // 5])[sample.frame_indices])
+        assert torch.diff(sample.frame_indices).tolist() == [2, 2, 2]
+        assert sample.frames.pts_seconds.tolist() == pytest.approx((sample.frame_indices / FPS).tolist())
+        assert sample.effective_fps == pytest.approx(FPS / 2)
+
+
+def test_rows_epochs_and_seeds_draw_differently(videos: list[Path]) -> None:
+    def firsts(**options: Any) -> list[int]:
+        rows = VideoClips(videos, num_frames_per_clip=1, rows_per_file=20, **options)
+        rows.set_epoch(options.get("seed", 0))
+        return [int(rows[row].frame_indices[0]) for row in range(20)]  # type: ignore[union-attr, index]
+
+    first = firsts()
+    assert len(set(first)) > 5
+    assert first == firsts() != firsts(seed=1)
+    rows = VideoClips(videos, num_frames_per_clip=1, rows_per_file=20)
+    rows.set_epoch(1)
+    assert first != [int(rows[row].frame_indices[0]) for row in range(20)]  # type: ignore[union-attr, index]
+
+
+def test_random_rows_are_uniform_over_the_video(videos: list[Path]) -> None:
+    """Chi-squared of 24 equally likely first frames, 23 degrees of freedom."""
+    rows = VideoClips(videos[:1], num_frames_per_clip=1, rows_per_file=2400)
+    samples = rows.__getitems__(range(2400))
+    counts = np.bincount([int(sample.frame_indices[0]) for sample in samples], minlength=24)  # type: ignore[union-attr, index]
+    assert ((counts - 100) ** 2 / 100).sum() < 59.0  # exceeded by chance less than once in 10,000
+
+
+def test_a_spec_gives_the_same_anywhere(videos: list[Path]) -> None:
+    rows = dataset(videos)
+    for row in (0, 4, 17):
+        spec = pickle.loads(pickle.dumps(rows.spec(row, epoch=3)))
+        alone, again, keyed = spec.load(), spec.load(), rows[RowKey(row, 3)]
+        assert torch.equal(alone.frames.data, again.frames.data)
+        assert torch.equal(alone.frames.data, keyed.frames.data)  # type: ignore[union-attr]
+        assert (alone.row, alone.epoch, alone.source) == (row, 3, str(videos[row // 3]))
+
+
+def test_reading_leaves_the_generators_alone(videos: list[Path]) -> None:
+    rows = dataset(videos)
+
+    def draws() -> tuple[float, float, float]:
+        return torch.rand(()).item(), np.random.random(), random.random()
+
+    torch.manual_seed(0), np.random.seed(0), random.seed(0)
+    expected = draws()
+    torch.manual_seed(0), np.random.seed(0), random.seed(0)
+    rows[0]
+    assert draws() == expected
+
+
+def test_any_sampler_and_labels(videos: list[Path]) -> None:
+    sampler = partial(clips_at_random_timestamps, num_frames_per_clip=3, seconds_between_frames=0.4)
+    rows = VideoClips(videos, sampler, label=lambda item: Path(item.name).stem)
+    sample = rows[2]
+    assert sample.frames.data.shape == (3, 3, 32, 48)  # type: ignore[union-attr]
+    assert sample.label == "002"  # type: ignore[union-attr]
+    assert sample.effective_fps == pytest.approx(2.5)  # type: ignore[union-attr]
+
+    regular = partial(clips_at_regular_indices, num_clips=5, num_frames_per_clip=2)
+    with pytest.raises(InvalidArgumentError, match="keep_clip_dimension"):
+        VideoClips(videos, regular)[0]
+    several = VideoClips(videos, regular, keep_clip_dimension=True)[0]
+    assert several.frames.data.shape == (5, 2, 3, 32, 48)  # type: ignore[union-attr]
+    assert several.frame_indices.shape == (5, 2)  # type: ignore[union-attr]
+
+
+def test_a_function_of_ones_own(videos: list[Path]) -> None:
+    def last_frames(decoder: VideoDecoder) -> FrameBatch:
+        return decoder.get_frames_in_range(len(decoder) - 2, len(decoder))
+
+    rows = VideoClips(videos, last_frames, rows_per_file=2)
+    samples = rows.__getitems__([0, 1])
+    assert [sample.frame_indices.tolist() for sample in samples] == [[22, 23]] * 2  # type: ignore[union-attr]
+
+
+def test_random_transforms_of_the_decoder_draw_for_each_row(videos: list[Path]) -> None:
+    """A crop's position shows in the rows above the blue half's end and differs although the decoder is the same."""
+    rows = VideoClips(
+        videos[:1], num_frames_per_clip=1, rows_per_file=30, decoder_options={"transforms": [RandomCrop((16, 16))]}
+    )
+    samples = rows.__getitems__(range(30))
+    heights = {int((sample.frames.data[0, 2, :, 0] > 100).sum()) for sample in samples}  # type: ignore[union-attr]
+    assert len(heights) > 5
+
+
+def test_transforms_that_do_not_fit(videos: list[Path]) -> None:
+    with pytest.raises(InvalidArgumentError, match="times"):
+        VideoClips(videos, transform=lambda frames: frames.data[:3])[0]
+    with pytest.raises(InvalidArgumentError, match="FrameBatch or a tensor"):
+        VideoClips(videos, transform=lambda frames: "no")[0]  # type: ignore[arg-type, return-value]
+
+
+def test_rows_out_of_range(videos: list[Path]) -> None:
+    rows = VideoClips(videos)
+    assert rows.spec(-1).row == 5
+    for row in (6, -7):
+        with pytest.raises(OutOfRangeError, match=f"row {row}"):
+            rows[row]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rows_per_file": 0},
+        {"rows_per_file": [1, 2]},
+        {"on_error": "ignore"},
+        {"max_open_files": 0},
+        {"max_consecutive_failures": 0},
+    ],
+    ids=str,
+)
+def test_bad_arguments(videos: list[Path], options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(options))):
+        VideoClips(videos, **options)
+
+
+def test_no_files() -> None:
+    with pytest.raises(InvalidArgumentError, match="no files"):
+        VideoClips([])
+
+
+# Workers
+
+CONTEXTS = [(1, "fork"), (2, "fork"), (4, "fork"), (2, "forkserver"), (2, "spawn")]
+
+
+@pytest.mark.parametrize(("num_workers", "context"), CONTEXTS)
+def test_workers_give_the_same_bits(videos: list[Path], broken: list[Path], num_workers: int, context: str) -> None:
+    rows = dataset([*videos, *broken[:1]], on_error="replace")
+    expected = bits_by_row(DataLoader(rows, 4, shuffle=True))
+    assert sorted(expected) == list(range(len(rows)))
+    rows[0]  # so that a fork finds a decoder open
+    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, multiprocessing_context=context)
+    assert bits_by_row(loader) == expected
+    assert bits_by_row(loader) != expected  # another epoch
+    loader.set_epoch(0)
+    assert bits_by_row(loader) == expected
+
+
+def test_workers_that_outlive_an_epoch(videos: list[Path]) -> None:
+    rows = dataset(videos)
+    expected = [bits_by_row(DataLoader(rows, 4, shuffle=True, rank=0, num_ranks=1))]
+    loader = DataLoader(rows, 4, shuffle=True)
+    loader.set_epoch(1)
+    expected.append(bits_by_row(loader))
+    loader = DataLoader(rows, 5, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=4)
+    assert [bits_by_row(loader), bits_by_row(loader)] == expected
+
+
+def test_plain_indices_follow_set_epoch_in_running_workers(videos: list[Path]) -> None:
+    rows = dataset(videos)
+    loader = torch.utils.data.DataLoader(rows, 3, collate_fn=stack, num_workers=2, persistent_workers=True)
+    first = bits_by_row(loader)
+    rows.set_epoch(1)
+    second = bits_by_row(loader)
+    rows.set_epoch(0)
+    assert bits_by_row(loader) == first != second
+
+
+def test_how_rows_are_grouped_changes_nothing(videos: list[Path]) -> None:
+    rows = dataset(videos)
+    one_by_one = {row: rows[row].frames.data.contiguous().numpy().tobytes() for row in range(18)}  # type: ignore[union-attr]
+    for shuffle, batch_size in ((Shuffle(rows_together=3), 6), (Shuffle(window=6), 5), (True, 18)):
+        for batch in DataLoader(rows, batch_size, shuffle=shuffle):
+            for row, data in zip(batch.row.tolist(), batch.frames.data, strict=True):
+                assert data.contiguous().numpy().tobytes() == one_by_one[row]
+
+
+def test_files_are_opened_once_and_kept_within_the_bound(videos: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    original = VideoDecoder.__init__
+
+    def counting(self: VideoDecoder, source: Any, **options: Any) -> None:
+        opened.append(str(source))
+        original(self, source, **options)
+
+    monkeypatch.setattr(VideoDecoder, "__init__", counting)
+    rows = VideoClips(videos, num_frames_per_clip=2, rows_per_file=4, max_open_files=3)
+    rows.__getitems__(range(12))
+    assert len(opened) == 3
+    rows.__getitems__(range(12))
+    assert len(opened) == 3
+    rows.__getitems__(range(24))
+    assert len(opened) == 6  # the three that were open, and three others
+
+
+def test_rows_of_one_file_are_read_in_its_order(videos: list[Path]) -> None:
+    """So that each group of pictures is decoded once, going forward."""
+    asked: list[int] = []
+
+    def sampler(decoder: Any) -> FrameBatch:
+        first = int(torch.randint(len(decoder), ()))
+        frames = decoder.get_frames_at([first])
+        asked.append(first)  # not reached by a decoder that only listens
+        return FrameBatch(frames.data[None], frames.pts_seconds[None], frames.duration_seconds[None])
+
+    rows = VideoClips(videos[:1], sampler, rows_per_file=10)
+    rows.__getitems__(range(10))
+    assert asked == sorted(asked)
+    assert len(asked) == 10
+
+
+# Ranks
+
+
+def _read_as_rank(rank: int, num_ranks: int, store: str, paths: list[Path], queue: Any) -> None:
+    torch.distributed.init_process_group("gloo", f"file://{store}", rank=rank, world_size=num_ranks)
+    try:
+        queue.put((rank, bits_by_row(DataLoader(dataset(paths), 4, shuffle=True, num_workers=1))))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_two_ranks_of_torch_distributed(videos: list[Path], tmp_path: Path) -> None:
+    context = torch.multiprocessing.get_context("spawn")
+    queue = context.SimpleQueue()
+    arguments = (2, str(tmp_path / "store"), videos, queue)
+    processes = [context.Process(target=_read_as_rank, args=(rank, *arguments)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    parts = dict(queue.get() for _ in processes)
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert parts[0].keys().isdisjoint(parts[1])
+    assert {**parts[0], **parts[1]} == bits_by_row(DataLoader(dataset(videos), 4, shuffle=True))
+
+
+# Resuming
+
+
+@pytest.mark.parametrize("num_given", [0, 1, 3])
+@pytest.mark.parametrize(("num_workers", "new_workers"), [(0, 2), (2, 0), (2, 4)])
+def test_resuming_in_the_middle_of_an_epoch(
+    videos: list[Path], num_given: int, num_workers: int, new_workers: int
+) -> None:
+    loader = DataLoader(dataset(videos), 4, shuffle=True)
+    expected = [bits_by_row(loader), bits_by_row(loader)]
+
+    loader = DataLoader(
+        dataset(videos), 4, shuffle=True, num_workers=num_workers, prefetch_factor=4 if num_workers else None
+    )
+    batches = iter(loader)
+    before = bits_by_row([next(batches) for _ in range(num_given)])
+    state = pickle.loads(pickle.dumps(loader.state_dict()))
+    del batches
+
+    other = DataLoader(dataset(videos), 4, shuffle=True, num_workers=new_workers)
+    other.load_state_dict(state)
+    after = bits_by_row(other)
+    assert before.keys().isdisjoint(after)
+    assert {**before, **after} == expected[0]
+    assert bits_by_row(other) == expected[1]
+
+
+def test_resuming_keeps_the_order(videos: list[Path]) -> None:
+    whole = [batch.row.tolist() for batch in DataLoader(dataset(videos), 4, shuffle=True)]
+    loader = DataLoader(dataset(videos), 4, shuffle=True)
+    batches = iter(loader)
+    next(batches), next(batches)
+    other = DataLoader(dataset(videos), 4, shuffle=True)
+    other.load_state_dict(loader.state_dict())
+    assert [batch.row.tolist() for batch in other] == whole[2:]
+    assert len(other) == len(whole)
+
+
+def test_state_between_epochs(videos: list[Path]) -> None:
+    loader = DataLoader(dataset(videos), 4, shuffle=True)
+    bits_by_row(loader)
+    other = DataLoader(dataset(videos), 4, shuffle=True)
+    other.load_state_dict(loader.state_dict())
+    assert bits_by_row(other) == bits_by_row(loader)
+    assert other.epoch == loader.epoch == 2
+
+
+def test_leaving_an_epoch_begins_another(videos: list[Path]) -> None:
+    """As a training loop of so many steps an epoch does: it must not read the same first rows again and again."""
+    loader = DataLoader(dataset(videos), 4, shuffle=True)
+    rows = [next(iter(loader)).row.tolist() for _ in range(3)]
+    assert rows[0] != rows[1] != rows[2]
+    assert loader.epoch == 2
+
+
+def test_torch_dataloader_resumes_with_row_batches(videos: list[Path]) -> None:
+    rows = dataset(videos)
+    whole = bits_by_row(DataLoader(rows, 4, shuffle=True))
+    batches = RowBatches(rows, 4, shuffle=True)
+    loader = torch.utils.data.DataLoader(rows, batch_sampler=batches, collate_fn=stack, num_workers=2)
+    iterator = iter(loader)
+    before = bits_by_row([next(iterator), next(iterator)])
+    resumed = RowBatches(rows, 4, shuffle=True)
+    resumed.load_state_dict(batches.state_dict(2))
+    after = bits_by_row(torch.utils.data.DataLoader(rows, batch_sampler=resumed, collate_fn=stack))
+    assert before.keys().isdisjoint(after)
+    assert {**before, **after} == whole
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_torchdata_stateful_dataloader(videos: list[Path], num_workers: int) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
+    rows = dataset(videos)
+    whole = bits_by_row(DataLoader(rows, 4, shuffle=True))
+
+    def make() -> Any:
+        batches = RowBatches(rows, 4, shuffle=True)
+        return stateful.StatefulDataLoader(rows, batch_sampler=batches, collate_fn=stack, num_workers=num_workers)
+
+    loader = make()
+    iterator = iter(loader)
+    before = bits_by_row([next(iterator), next(iterator)])
+    state = loader.state_dict()
+    other = make()
+    other.load_state_dict(state)
+    after = bits_by_row(other)
+    assert before.keys().isdisjoint(after)
+    assert {**before, **after} == whole
+
+
+# Broken files
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_skipping(videos: list[Path], broken: list[Path], num_workers: int) -> None:
+    loader = DataLoader(dataset([*videos, *broken], on_error="skip"), 4, shuffle=True, num_workers=num_workers)
+    assert sorted(bits_by_row(loader)) == list(range(18))
+    assert sorted(failure.row for failure in loader.failures.failures) == list(range(18, 30))
+    assert set(loader.failures.by_file()) == set(map(str, broken))
+    assert {failure.action for failure in loader.failures.failures} == {"skipped"}
+    report = loader.failures.as_dict()["files"]
+    assert [report[str(path)]["num_failures"] for path in broken] == [3] * 4
+    assert [report[str(path)]["reasons"][0].split(":")[0] for path in broken] == [
+        "OpenError",
+        "OpenError",
+        "OpenError",
+        "SourceNotFoundError",
+    ]
+    assert str(loader.failures).startswith("12 rows could not be read (12 skipped, 0 replaced), of 4 files:")
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_replacing(videos: list[Path], broken: list[Path], num_workers: int) -> None:
+    rows = dataset([*videos, *broken], on_error="replace")
+    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers)
+    sources: dict[int, str] = {}
+    for batch in loader:
+        assert len(batch) in (4, 2)
+        sources.update(zip(batch.row.tolist(), batch.source, strict=True))
+    assert sorted(sources) == list(range(30))
+    assert set(sources.values()) <= set(map(str, videos))
+    assert {failure.row for failure in loader.failures.failures} == set(range(18, 30))
+    for failure in loader.failures.failures:
+        assert failure.action == "replaced"
+        assert failure.replaced_by == sources[failure.row]
+
+
+def test_a_batch_of_nothing_but_broken_rows_does_not_come(videos: list[Path], broken: list[Path]) -> None:
+    loader = DataLoader(dataset([*videos[:1], *broken[:2]], on_error="skip"), 3)
+    batches = list(loader)
+    assert [batch.row.tolist() for batch in batches] == [[0, 1, 2]]
+    assert len(loader.failures) == 6
+
+
+def test_raising(videos: list[Path], broken: list[Path]) -> None:
+    rows = dataset([*broken, *videos])
+    with pytest.raises(OpenError):
+        rows[0]
+    with pytest.raises(SourceNotFoundError, match=r"missing\.mp4"):
+        rows[9]
+    with pytest.raises(OpenError, match="Caught OpenError in DataLoader worker"):
+        list(DataLoader(rows, 4, num_workers=1))
+    assert isinstance(dataset([*broken, *videos], on_error="skip")[0], Skipped)
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_too_many_failures(videos: list[Path], broken: list[Path], on_error: Any) -> None:
+    rows = dataset(broken, on_error=on_error, max_consecutive_failures=3, rows_per_file=1)
+    with pytest.raises(TooManyFailuresError, match="max_consecutive_failures") as caught:
+        list(DataLoader(rows, 4))
+    assert isinstance(caught.value.__cause__, OpenError)
+    mixed = [path for pair in zip(broken, videos, strict=False) for path in pair]
+    assert len(list(DataLoader(dataset(mixed, on_error=on_error, max_consecutive_failures=3, rows_per_file=1), 2))) == 4
+
+
+def test_mistakes_of_the_user_are_not_broken_files(videos: list[Path]) -> None:
+    def wrong(frames: FrameBatch) -> FrameBatch:
+        raise KeyError("typo")
+
+    with pytest.raises(KeyError, match="typo"):
+        VideoClips(videos, transform=wrong, on_error="skip")[0]
+
+
+# Life of the object
+
+
+def test_pickling_and_copying_leave_open_files_behind(videos: list[Path]) -> None:
+    rows = dataset(videos)
+    expected = rows[0].frames.data  # type: ignore[union-attr]
+    for other in (pickle.loads(pickle.dumps(rows)), copy.deepcopy(rows)):
+        assert isinstance(other, MediaDataset)
+        assert torch.equal(other[0].frames.data, expected)  # type: ignore[union-attr]
+    rows.close()
+    assert torch.equal(rows[0].frames.data, expected)  # type: ignore[union-attr]
+
+
+def test_threads_read_the_same(videos: list[Path]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    rows = dataset(videos)
+    expected = [rows[row].frames.data for row in range(18)]  # type: ignore[union-attr]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda row: rows[row % 18].frames.data, range(72)))  # type: ignore[union-attr]
+    assert all(torch.equal(data, expected[row % 18]) for row, data in enumerate(found))
+
+
+def test_flips_of_a_sequence_draw_once_a_clip(videos: list[Path]) -> None:
+    """The lower half of each frame is dark, left and right are alike except in a crop: all frames turn together."""
+    rows = VideoClips(videos[:1], num_frames_per_clip=4, rows_per_file=8, transform=RandomHorizontalFlip())
+    for sample in rows.__getitems__(range(8)):
+        assert sample.frames.data.shape == (4, 3, 32, 48)  # type: ignore[union-attr]
