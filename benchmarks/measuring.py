@@ -32,7 +32,7 @@ from .results import Row, summarise
 from .scenarios import KINDS
 from .suites import Scenario, Suite
 
-__all__ = ["Effort", "Measurement", "measure_suite"]
+__all__ = ["Effort", "Measurement", "WorkerError", "WorkerProcess", "measure_suite"]
 
 # A worker that does not answer for so long is given up.
 _PATIENCE_SECONDS = 1800
@@ -76,16 +76,20 @@ class WorkerError(Exception):
 
 
 class WorkerProcess:
-    """The other side of `benchmarks.worker`.
+    """The other side of `benchmarks.worker`, or of another module that serves requests.
+
+    Args:
+        library: What it is to import.
+        module: Name of the module.
 
     Raises:
         WorkerError: if the library cannot be used.
     """
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, module: str = "benchmarks.worker") -> None:
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker"],
+            [sys.executable, "-m", module],
             cwd=Path(__file__).parents[1],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -31,7 +31,7 @@ from .libraries import Library, create_library
 from .reference import Comparison, load_reference
 from .scenarios import KINDS
 
-__all__ = ["main"]
+__all__ = ["main", "serve"]
 
 _MIB = 1 << 20
 
@@ -128,12 +128,11 @@ def _peak_rss() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / _MIB, 1)
 
 
-def main() -> None:
-    """Answer requests until the input ends."""
+def serve(worker: Any) -> None:
+    """Answer requests with what the methods of a worker return, until the input ends."""
     # Libraries print; the answers have a channel of their own.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    worker = Worker()
     for line in sys.stdin:
         request = json.loads(line)
         try:
@@ -141,6 +140,11 @@ def main() -> None:
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
         print(json.dumps(answer), file=answers)
+
+
+def main() -> None:
+    """Serve as one library."""
+    serve(Worker())
 
 
 if __name__ == "__main__":

