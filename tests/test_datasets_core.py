@@ -195,8 +195,11 @@ def test_rows_out_of_range(videos: list[Path]) -> None:
     [
         {"rows_per_file": 0},
         {"rows_per_file": [1, 2]},
+        {"rows_per_file": 1.5},
+        {"rows_per_file": True},
         {"on_error": "ignore"},
         {"max_open_files": 0},
+        {"max_open_files": "many"},
         {"max_consecutive_failures": 0},
     ],
     ids=str,
@@ -472,6 +475,21 @@ def test_too_many_failures(videos: list[Path], broken: list[Path], on_error: Any
     assert isinstance(caught.value.__cause__, OpenError)
     mixed = [path for pair in zip(broken, videos, strict=False) for path in pair]
     assert len(list(DataLoader(dataset(mixed, on_error=on_error, max_consecutive_failures=3, rows_per_file=1), 2))) == 4
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_epoch_of_nothing_is_an_error(broken: list[Path], num_workers: int) -> None:
+    """Each worker alone sees too few failures to give up: a training that does nothing must not end well."""
+    loader = DataLoader(dataset(broken, on_error="skip"), 2, num_workers=num_workers)
+    with pytest.raises(TooManyFailuresError, match="Not one row"):
+        list(loader)
+    assert len(loader.failures) == 12
+
+
+@pytest.mark.parametrize("option", ["sampler", "batch_sampler"])
+def test_the_order_is_not_to_be_given_twice(videos: list[Path], option: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=option):
+        DataLoader(dataset(videos), 2, **{option: range(3)})
 
 
 def test_mistakes_of_the_user_are_not_broken_files(videos: list[Path]) -> None:

@@ -188,6 +188,7 @@ def test_buckets_hold() -> None:
     [
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": True}, "batch_size"),
+        ({"batch_size": 2, "shuffle": 3}, "shuffle"),
         ({"batch_size": 2, "rank": 1}, "num_ranks"),
         ({"batch_size": 2, "rank": 2, "num_ranks": 2}, "rank"),
     ],

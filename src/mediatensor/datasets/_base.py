@@ -67,7 +67,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
     ) -> None:
         if not len(items):
             raise InvalidArgumentError("There are no files: the source of the dataset is empty.")
-        if max_open_files < 1:
+        if not isinstance(max_open_files, int) or isinstance(max_open_files, bool) or max_open_files < 1:
             raise InvalidArgumentError(f"max_open_files must be a positive whole number (got {max_open_files!r}).")
         self.items = items
         self.recipe = recipe
@@ -154,7 +154,9 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
 def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.int64]:
     """For each file the number of rows up to its end."""
-    counts = np.full(num_files, rows_per_file) if isinstance(rows_per_file, int) else np.asarray(rows_per_file)
+    counts = np.asarray(rows_per_file)
+    if counts.ndim == 0:
+        counts = np.full(num_files, counts)
     if len(counts) != num_files or counts.dtype.kind != "i" or counts.min() < 0 or counts.sum() < 1:
         raise InvalidArgumentError(
             f"rows_per_file must be a positive whole number, or one for each of the {num_files} files "

@@ -65,6 +65,8 @@ class RowBatches(Sampler[list[RowKey]]):
     ) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
             raise InvalidArgumentError(f"batch_size must be a positive whole number (got {batch_size!r}).")
+        if not isinstance(shuffle, bool | Shuffle):
+            raise InvalidArgumentError(f"shuffle must be True, False or a Shuffle (got {shuffle!r}).")
         self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -78,6 +80,11 @@ class RowBatches(Sampler[list[RowKey]]):
         self._runs: list[list[int]] = []
         self._num_drawn = 0
         self._planned: tuple[Any, list[NDArray[np.int64]]] | None = None
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether a part of the epoch was read before, and is left out of the next iteration."""
+        return bool(self._runs)
 
     def set_epoch(self, epoch: int) -> None:
         """Have the next iteration begin an epoch."""

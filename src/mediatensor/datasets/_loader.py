@@ -7,7 +7,7 @@ from typing import Any
 
 import torch.utils.data
 
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, TooManyFailuresError
 from ._base import MediaDataset
 from ._batches import RowBatches
 from ._collate import stack
@@ -47,6 +47,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     Raises:
         InvalidArgumentError: if an argument of ours is not among the accepted ones.
+        TooManyFailuresError: by an iteration in which not one row could be read.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -74,6 +75,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         bucket_by: Callable[[Item], Any] | None = None,
         **options: Any,
     ) -> None:
+        if taken := sorted({"batch_sampler", "sampler"} & options.keys()):
+            raise InvalidArgumentError(
+                f"{taken[0]} cannot be given: rows come in the order of RowBatches. torch's DataLoader takes it, and a "
+                "RowBatches of yours as batch_sampler."
+            )
         order = {"shuffle": shuffle, "seed": seed, "rank": rank, "num_ranks": num_ranks, "bucket_by": bucket_by}
         self.batches: RowBatches | StreamProgress
         if isinstance(dataset, TarSamples):
@@ -106,6 +112,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if self._has_begun:
             self.set_epoch(self.epoch + 1)
         self._has_begun = True
+        is_empty, num_failures_before = not self.batches.is_resumed, len(self.failures)
         for batch in super().__iter__():
             self._num_given += 1
             if isinstance(self.batches, StreamProgress):
@@ -114,8 +121,16 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 self.failures.add(batch.failures)
                 if not len(batch):  # every row was skipped
                     continue
+            is_empty = False
             yield batch
         self.set_epoch(self.epoch + 1)
+        # Each worker sees its own failures only: too few, perhaps, to be too many.
+        if is_empty and len(self.failures) > num_failures_before:
+            last = self.failures.failures[-1]
+            raise TooManyFailuresError(
+                f"Not one row of the epoch could be read; the last failure is of {last.source!r}: {last.error}: "
+                f"{last.message}"
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """Where the next batch is, for `load_state_dict`; plain numbers and lists.

@@ -43,6 +43,11 @@ class StreamProgress:
         # A rank may be through with its share of an epoch while others are not: what it gave is part of their state.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
 
+    @property
+    def is_resumed(self) -> bool:
+        """Whether a part of the epoch was read before, and is left out of the next iteration."""
+        return bool(self._given.intervals())
+
     def set_epoch(self, epoch: int) -> None:
         """Have the next iteration begin an epoch."""
         self._last_epoch = (self.epoch, self._given)
