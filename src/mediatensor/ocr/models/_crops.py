@@ -11,7 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["LineBatch", "cut_lines", "line_sizes", "padded_width"]
+__all__ = [
+    "LineBatch",
+    "cut_lines",
+    "line_sizes",
+    "network_input",
+    "padded_width",
+    "page_part",
+    "sampling_grid",
+    "to_float",
+]
 
 MAX_FLOAT_PIXELS = 32_000_000
 """Of the part of a page that is converted to floats at once (384 MB); lines of larger pages are cut one by one."""
@@ -53,9 +62,7 @@ def padded_width(width: int) -> int:
     return -(-width // step) * step
 
 
-def cut_lines(
-    page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int, mode: str = "bilinear"
-) -> Iterator[LineBatch]:
+def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int) -> Iterator[LineBatch]:
     """Cut lines out of a page.
 
     Args:
@@ -63,7 +70,6 @@ def cut_lines(
         quads: (N, 4, 2) corners in pixels, top left first, in the direction of reading.
         height: Of the result.
         max_width: Wider lines are squeezed to this.
-        mode: Interpolation, as of ``grid_sample``.
 
     Yields:
         Lines of one padded width, at most so many at once that memory stays bounded.
@@ -84,10 +90,10 @@ def cut_lines(
             corners = quads[chosen].astype(np.float64)
             picture = whole
             if picture is None:
-                part, corner = _region(page, corners)
+                part, corner = page_part(page, corners)
                 picture, corners = to_float(part), corners - corner
             own = [int(targets[index]) for index in chosen]
-            yield LineBatch(_sample(picture, corners, own, height, padded, factor, mode), chosen, own)
+            yield LineBatch(_sample(picture, corners, own, height, padded, factor), chosen, own)
 
 
 def to_float(image: Tensor) -> Tensor:
@@ -95,9 +101,25 @@ def to_float(image: Tensor) -> Tensor:
     return image.float() / 255 if image.dtype == torch.uint8 else image.float()
 
 
-def _region(page: Tensor, corners: npt.NDArray[np.float64]) -> tuple[Tensor, npt.NDArray[np.float64]]:
+def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], like: Tensor) -> Tensor:
+    """Lines in RGB as PP-OCR's networks take them: BGR, normalised, 0 where there is no picture.
+
+    Args:
+        lines: (N, 3, H, W) in [0, 1], NaN where there is no picture.
+        mean: Of each channel.
+        std: Of each channel.
+        like: A parameter of the network, for device and type.
+
+    Returns:
+        (N, 3, H, W).
+    """
+    offset, scale = (torch.tensor(values, device=lines.device).view(1, 3, 1, 1) for values in (mean, std))
+    return ((lines.flip(1) - offset) / scale).nan_to_num_(0.0).to(device=like.device, dtype=like.dtype)
+
+
+def page_part(page: Tensor, corners: npt.NDArray[np.floating]) -> tuple[Tensor, npt.NDArray[np.float64]]:
     """The part of the page around the corners, with a margin, and its first corner."""
-    first = np.clip(np.floor(corners.min((0, 1))).astype(int) - 2, 0, [page.shape[2] - 1, page.shape[1] - 1])
+    first = np.clip(np.floor(corners.min((0, 1))).astype(int) - 1, 0, [page.shape[2] - 1, page.shape[1] - 1])
     last = np.maximum(np.ceil(corners.max((0, 1))).astype(int) + 2, first + 1)
     return page[:, first[1] : last[1], first[0] : last[0]], first.astype(np.float64)
 
@@ -109,13 +131,38 @@ def _sample(
     height: int,
     padded: int,
     factor: int,
-    mode: str,
 ) -> Tensor:
     """Samples at the centres of the pixels of each line; lines that shrink are sampled finer, and averaged."""
     device = picture.device
     rows, columns = height * factor, padded * factor
+    grid = sampling_grid(picture, corners, [width * factor for width in widths], rows, columns)
+    grid = grid.reshape(1, len(widths) * rows, columns, 2)
+    sampled = F.grid_sample(picture[None], grid, padding_mode="border", align_corners=False)[0]
+    lines = sampled.view(3, len(widths), rows, columns).transpose(0, 1)
+    if factor > 1:
+        lines = F.avg_pool2d(lines, factor)
+    outside = torch.arange(padded, device=device)[None] >= torch.tensor(widths, device=device)[:, None]
+    return lines.masked_fill(outside[:, None, None], torch.nan)
+
+
+def sampling_grid(
+    picture: Tensor, corners: npt.NDArray[np.floating], widths: Sequence[int], rows: int, columns: int
+) -> Tensor:
+    """Where in a picture the pixels of lines lie, as ``grid_sample`` takes it.
+
+    Args:
+        picture: (3, H, W).
+        corners: (N, 4, 2) in its pixels; first, second and last span the parallelogram of each line.
+        widths: How many columns span it; the others go on beyond.
+        rows: All span it.
+        columns: Of each line.
+
+    Returns:
+        (N, rows, columns, 2), on the picture's device.
+    """
+    device = picture.device
     down = (torch.arange(rows, device=device) + 0.5) / rows
-    own = torch.tensor(widths, device=device, dtype=torch.float32) * factor
+    own = torch.tensor(widths, device=device, dtype=torch.float32)
     along = (torch.arange(columns, device=device) + 0.5)[None] / own[:, None]
     points = torch.from_numpy(corners).to(device=device, dtype=torch.float32)
     origin, right, below = points[:, 0], points[:, 1] - points[:, 0], points[:, 3] - points[:, 0]
@@ -125,10 +172,4 @@ def _sample(
         + down[None, :, None, None] * below[:, None, None]
     )
     size = torch.tensor([picture.shape[2], picture.shape[1]], device=device, dtype=torch.float32)
-    grid = (grid * 2 / size - 1).reshape(1, len(widths) * rows, columns, 2)
-    sampled = F.grid_sample(picture[None], grid, mode=mode, padding_mode="border", align_corners=False)[0]
-    lines = sampled.view(3, len(widths), rows, columns).transpose(0, 1)
-    if factor > 1:
-        lines = F.avg_pool2d(lines, factor)
-    outside = torch.arange(padded, device=device)[None] >= torch.tensor(widths, device=device)[:, None]
-    return lines.masked_fill(outside[:, None, None], torch.nan)
+    return grid * 2 / size - 1

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ._crops import cut_lines
+from ._crops import cut_lines, network_input
 from ._orientation import lines_are_tall
 
 if TYPE_CHECKING:
@@ -68,10 +67,9 @@ def upside_down_probabilities(
     corners = turned(quads, np.where(tall, 90, 0)) * (width, height)
     rows, columns = classifier.cfg["input_shape"][1:]
     parameter = next(classifier.parameters())
-    mean, std = (torch.tensor(classifier.cfg[name], device=page.device).view(1, 3, 1, 1) for name in ("mean", "std"))
     result = np.zeros(len(quads))
     for batch in cut_lines(page, corners, rows, columns):
-        data = ((batch.data.flip(1) - mean) / std).nan_to_num_(0.0)[..., :columns]
-        data = F.pad(data, (0, columns - data.shape[3])).to(parameter)
+        data = network_input(batch.data, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
+        data = F.pad(data, (0, columns - data.shape[3]))
         result[batch.indices] = classifier(data).float().softmax(1)[:, 1].cpu().numpy()
     return result

@@ -79,6 +79,7 @@ class PreProcessor(nn.Module):
         symmetric_pad: Pad on all sides; else on the right and below.
 
     Example:
+        >>> import numpy as np
         >>> batches = PreProcessor((32, 128), batch_size=2)([np.zeros((16, 20, 3), np.uint8)] * 3)
         >>> [tuple(batch.shape) for batch in batches]
         [(2, 3, 32, 128), (1, 3, 32, 128)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from inspect import signature
+from typing import Any, TypeVar
 
 from torch import nn
 
 from ...errors import InvalidArgumentError
-from .classification.ppocr import LineOrientationClassifier, ppocr_mobile_v2_line_orientation
+from .classification.ppocr import ppocr_mobile_v2_line_orientation
 from .detection.zoo import detection_predictor
 from .kie_predictor import KIEPredictor
 from .predictor import OCRPredictor
+from .predictor.base import TextPredictor
 from .recognition.zoo import recognition_predictor
 
 __all__ = ["kie_predictor", "ocr_predictor"]
+
+_Predictor = TypeVar("_Predictor", bound=TextPredictor)
 
 
 def ocr_predictor(
@@ -76,27 +80,21 @@ def ocr_predictor(
         ''
     """
     _refuse_layout(detect_layout, layout_arch, detect_tables)
-    options = dict(kwargs)
-    parts = _parts(
+    return _built(
+        OCRPredictor,
         det_arch,
         reco_arch,
         pretrained,
         pretrained_backbone,
-        assume_straight_pages,
         preserve_aspect_ratio,
         symmetric_pad,
-        needs_turns=not assume_straight_pages or detect_orientation or straighten_pages,
-        options=options,
-    )
-    return OCRPredictor(
-        *parts,
         assume_straight_pages=assume_straight_pages,
-        straighten_pages=straighten_pages,
+        export_as_straight_boxes=export_as_straight_boxes,
         detect_orientation=detect_orientation,
+        straighten_pages=straighten_pages,
         detect_language=detect_language,
         ignore_regions=ignore_regions,
-        export_as_straight_boxes=export_as_straight_boxes,
-        **_known(OCRPredictor, options),
+        **kwargs,
     )
 
 
@@ -150,27 +148,21 @@ def kie_predictor(
         {'words': []}
     """
     _refuse_layout(detect_layout, layout_arch, False)
-    options = dict(kwargs)
-    parts = _parts(
+    return _built(
+        KIEPredictor,
         det_arch,
         reco_arch,
         pretrained,
         pretrained_backbone,
-        assume_straight_pages,
         preserve_aspect_ratio,
         symmetric_pad,
-        needs_turns=not assume_straight_pages or detect_orientation or straighten_pages,
-        options=options,
-    )
-    return KIEPredictor(
-        *parts,
         assume_straight_pages=assume_straight_pages,
-        straighten_pages=straighten_pages,
+        export_as_straight_boxes=export_as_straight_boxes,
         detect_orientation=detect_orientation,
+        straighten_pages=straighten_pages,
         detect_language=detect_language,
         ignore_regions=ignore_regions,
-        export_as_straight_boxes=export_as_straight_boxes,
-        **_known(KIEPredictor, options),
+        **kwargs,
     )
 
 
@@ -186,24 +178,23 @@ def _refuse_layout(detect_layout: bool, layout_arch: str | None, detect_tables: 
             )
 
 
-def _parts(
+def _built(
+    kind: type[_Predictor],
     det_arch: str | nn.Module,
     reco_arch: str | nn.Module,
     pretrained: bool,
     pretrained_backbone: bool,
-    assume_straight_pages: bool,
     preserve_aspect_ratio: bool,
     symmetric_pad: bool,
-    *,
-    needs_turns: bool,
-    options: dict[str, Any],
-) -> tuple[Any, Any, LineOrientationClassifier | None]:
-    """Detector, recogniser and line classifier; takes from ``options`` what is for them."""
+    /,
+    **options: Any,
+) -> _Predictor:
+    """A predictor of this kind; ``options`` are for it, but for those of the detector and the recogniser."""
     sides = {name: options.pop(name) for name in ("shorter_side", "longer_side") if name in options}
     detector = detection_predictor(
         det_arch,
         pretrained=pretrained,
-        assume_straight_pages=assume_straight_pages,
+        assume_straight_pages=options["assume_straight_pages"],
         preserve_aspect_ratio=preserve_aspect_ratio,
         symmetric_pad=symmetric_pad,
         batch_size=options.pop("det_bs", 2),
@@ -215,27 +206,15 @@ def _parts(
     recogniser = recognition_predictor(
         reco_arch, pretrained=pretrained, batch_size=options.pop("reco_bs", 128), **backbone, **vocab
     )
+    needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
     # docTR's orientation models are always pretrained; so is this one, which costs 0.6 MB.
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None
-    return detector, recogniser, classifier
+    _refuse_unknown(kind, options)
+    return kind(detector, recogniser, classifier, **options)
 
 
-def _known(predictor: type, options: dict[str, Any]) -> dict[str, Any]:
-    """The rest of the arguments, if the predictor has all of them."""
-    known = {
-        "preserve_original_coords",
-        "disable_page_orientation",
-        "disable_crop_orientation",
-        "min_confidence",
-        "split_after",
-        "on_error",
-        "resolve_lines",
-        "resolve_blocks",
-        "paragraph_break",
-        "line_break",
-        "keep_reading_order",
-    }
-    unknown = sorted(set(options) - known)
+def _refuse_unknown(kind: type[TextPredictor], options: dict[str, Any]) -> None:
+    own = {name for name, one in signature(TextPredictor).parameters.items() if one.kind is one.KEYWORD_ONLY}
+    unknown = sorted(set(options) - own - set(signature(kind.builder_type).parameters))
     if unknown:
-        raise InvalidArgumentError(f"{predictor.__name__} has no arguments {', '.join(unknown)}.")
-    return options
+        raise InvalidArgumentError(f"{kind.__name__} has no arguments {', '.join(unknown)}.")

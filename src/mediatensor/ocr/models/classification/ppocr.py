@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._onnx import OnnxGraph, fill_layers
-from .._ppocr_blocks import parameter_layers
+from .._ppocr_blocks import SqueezeExcitation, parameter_layers
 from .._weights import load_weights
 
 __all__ = ["LineOrientationClassifier", "default_cfgs", "ppocr_mobile_v2_line_orientation"]
@@ -63,18 +63,6 @@ class _ConvNorm(nn.Module):
         return normalised
 
 
-class _Gates(nn.Module):
-    def __init__(self, num_channels: int) -> None:
-        super().__init__()
-        self.squeeze = nn.Conv2d(num_channels, num_channels // 4, 1)
-        self.excite = nn.Conv2d(num_channels // 4, num_channels, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        gates = self.excite(F.relu(self.squeeze(x.mean((2, 3), keepdim=True))))
-        gated: Tensor = x * (gates * 0.2 + 0.5).clamp(0, 1)
-        return gated
-
-
 class _InvertedResidual(nn.Module):
     def __init__(
         self, in_channels: int, kernel: int, expanded: int, out_channels: int, gated: bool, swish: bool, stride: int
@@ -82,7 +70,7 @@ class _InvertedResidual(nn.Module):
         super().__init__()
         self.expand = _ConvNorm(in_channels, expanded, 1)
         self.depthwise = _ConvNorm(expanded, expanded, kernel, (stride, 1), expanded)
-        self.gates = _Gates(expanded) if gated else None
+        self.gates = SqueezeExcitation(expanded, 0.2) if gated else None
         self.project = _ConvNorm(expanded, out_channels, 1)
         self.activation = F.hardswish if swish else F.relu
         self.residual = stride == 1 and in_channels == out_channels

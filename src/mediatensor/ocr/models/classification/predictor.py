@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._orientation import LineEvidence, line_evidence, signed_turn, vote_page_turn
+from .._orientation import LineEvidence, line_evidence, lines_are_tall, signed_turn, vote_page_turn
 from .._pages import Image, as_images
 from .._turned_lines import longest, page_quads, upside_down_probabilities
 from ..detection.predictor import DetectionPredictor
@@ -101,8 +101,7 @@ def _line_turn(classifier: LineOrientationClassifier, image: Tensor) -> tuple[in
     """The turn of a crop, which is a line: lying if it is much taller than wide."""
     whole = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]])
     probability = float(upside_down_probabilities(classifier, image, whole)[0])
-    tall = image.shape[1] >= 1.5 * image.shape[2]
-    upright = 90 if tall else 0
+    upright = 90 if lines_are_tall(whole, (image.shape[1], image.shape[2]))[0] else 0
     if probability <= 0.5:
         return signed_turn(upright), 1 - probability
     return signed_turn((upright + 180) % 360), probability

@@ -12,42 +12,24 @@ import torch
 from ._losses import dice_loss, focal_loss
 from ._postprocessing import boxes_from_bitmap
 from ._targets import draw_targets
+from .core import DetectionPostProcessor
 
 __all__ = ["PPOCRPostProcessor", "text_region_loss"]
 
 Targets = list[dict[str, npt.NDArray[np.floating[Any]]]]
 
-UNCLIP_RATIO = 1.6
-"""The network marks lines that are shrunk; PaddleOCR's value."""
 
-
-class PPOCRPostProcessor:
+class PPOCRPostProcessor(DetectionPostProcessor):
     """Boxes of lines from probabilities.
 
     Args:
         box_thresh: Mean probability from which a line is one.
-        bin_thresh: Probability from which a pixel belongs to a line.
+        bin_thresh: Probability above which a pixel belongs to a line.
         assume_straight_pages: Straight boxes; else rotated ones.
     """
 
-    def __init__(self, box_thresh: float = 0.5, bin_thresh: float = 0.3, assume_straight_pages: bool = True) -> None:
-        self.box_thresh = box_thresh
-        self.bin_thresh = bin_thresh
-        self.assume_straight_pages = assume_straight_pages
-
-    def __call__(self, proba_map: npt.NDArray[np.floating]) -> list[list[npt.NDArray[np.float64]]]:
-        """Boxes of each map of each page.
-
-        Args:
-            proba_map: (N, H, W, C) in [0, 1].
-
-        Returns:
-            Per page, per class, relative boxes (K, 5), or (K, 5, 2) where pages are not assumed straight.
-        """
-        return [
-            [self.boxes(page[..., index], self.assume_straight_pages) for index in range(page.shape[-1])]
-            for page in proba_map
-        ]
+    # The network marks lines that are shrunk; PaddleOCR's value.
+    unclip_ratio = 1.6
 
     def boxes(self, proba_map: npt.NDArray[np.floating], straight: bool) -> npt.NDArray[np.float64]:
         """Boxes of one map (H, W): relative, (K, 5), or (K, 5, 2) where not ``straight``."""
@@ -57,8 +39,16 @@ class PPOCRPostProcessor:
         grown[1:] |= text[:-1]
         grown[:, 1:] |= grown[:, :-1]
         return boxes_from_bitmap(
-            proba_map, grown, box_thresh=self.box_thresh, unclip_ratio=UNCLIP_RATIO, straight=straight, clip=straight
+            proba_map,
+            grown,
+            box_thresh=self.box_thresh,
+            unclip_ratio=self.unclip_ratio,
+            straight=straight,
+            clip=straight,
         )
+
+    def _boxes(self, prob_map: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
+        return self.boxes(prob_map, self.assume_straight_pages)
 
 
 def text_region_loss(

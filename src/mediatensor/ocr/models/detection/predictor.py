@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from .._compiled import plain
 from .._pages import Image, as_images
 from ..preprocessor import FlexiblePreProcessor, PageBatch, PreProcessor
 
@@ -46,7 +47,7 @@ class DetectionPredictor(nn.Module):
     @property
     def finds_lines(self) -> bool:
         """Whether the network marks whole lines rather than words."""
-        return getattr(_plain(self.model), "text_unit", "word") == "line"
+        return getattr(plain(self.model), "text_unit", "word") == "line"
 
     @torch.inference_mode()
     def forward(self, pages: Iterable[Image], return_maps: bool = False, **kwargs: Any) -> Any:
@@ -114,8 +115,3 @@ class DetectionPredictor(nn.Module):
             else:
                 boxes = {name: placement.restore(found) for name, found in out["preds"][position].items()}
             yield index, Located(boxes, maps[position] if return_maps and maps is not None else None)
-
-
-def _plain(model: Any) -> Any:
-    """The module inside one that ``torch.compile`` made."""
-    return getattr(model, "_orig_mod", model)

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
+from .._compiled import plain
 from .._registry import list_models
 from ..preprocessor import FlexiblePreProcessor, PreProcessor
 from .fast import FAST, reparameterize
@@ -82,10 +83,10 @@ def refuse_unknown(kwargs: dict[str, Any]) -> None:
 
 def _model(arch: str | nn.Module, pretrained: bool, assume_straight_pages: bool, pretrained_backbone: bool) -> Any:
     if isinstance(arch, nn.Module):
-        plain = getattr(arch, "_orig_mod", arch)
-        if not (hasattr(plain, "postprocessor") and hasattr(plain, "class_names")):
+        model = plain(arch)
+        if not (hasattr(model, "postprocessor") and hasattr(model, "class_names")):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no detection model.")
-        plain.assume_straight_pages = assume_straight_pages
+        model.assume_straight_pages = assume_straight_pages
         return arch
     if arch not in ARCHS:
         raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from ...io.elements import KIEDocument
 from ..builder import KIEDocumentBuilder
-from ..classification.ppocr import LineOrientationClassifier
-from ..detection.predictor import DetectionPredictor
-from ..predictor._original_coordinates import restore_original
-from ..predictor._page_words import UNKNOWN
 from ..predictor.base import TextPredictor
-from ..predictor.predictor import BUILDER_OPTIONS
-from ..recognition.predictor import RecognitionPredictor
 
 __all__ = ["KIEPredictor"]
 
@@ -29,16 +23,8 @@ class KIEPredictor(TextPredictor):
         **kwargs: As of :class:`~mediatensor.ocr.models.predictor.OCRPredictor`.
     """
 
-    def __init__(
-        self,
-        det_predictor: DetectionPredictor,
-        reco_predictor: RecognitionPredictor,
-        line_classifier: LineOrientationClassifier | None = None,
-        **kwargs: Any,
-    ) -> None:
-        options = {name: kwargs.pop(name) for name in BUILDER_OPTIONS if name in kwargs}
-        super().__init__(det_predictor, reco_predictor, line_classifier=line_classifier, **kwargs)
-        self.doc_builder = KIEDocumentBuilder(**options)
+    builder_type: ClassVar = KIEDocumentBuilder
+    doc_builder: KIEDocumentBuilder
 
     @torch.inference_mode()
     def forward(self, pages: Any) -> KIEDocument:
@@ -55,19 +41,14 @@ class KIEPredictor(TextPredictor):
         def by_class(name: str) -> list[dict[str, Any]]:
             return [{key: getattr(found, name) for key, found in page.words.items()} for page in read]
 
-        document = self.doc_builder(
-            [page.image for page in read],
+        document: KIEDocument = self._document(
+            read,
             by_class("boxes"),
             by_class("scores"),
             by_class("texts"),
-            [page.shape for page in read],
             by_class("orientations"),
-            [page.orientation or dict(UNKNOWN) for page in read] if self.detect_orientation else None,
-            [page.language or dict(UNKNOWN) for page in read] if self.detect_language else None,
             characters=[
                 {key: found.characters or [()] * len(found.texts) for key, found in page.words.items()} for page in read
             ],
-            errors=[page.error for page in read],
         )
-        restore_original(document, read)
         return document

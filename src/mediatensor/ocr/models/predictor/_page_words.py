@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...io.elements import Character
 from .._straightening import Straightening
 
-__all__ = ["UNKNOWN", "ClassWords", "PageWords", "characters_of", "straight_boxes"]
+__all__ = ["UNKNOWN", "ClassWords", "PageWords", "characters_of", "no_words", "straight_boxes"]
 
 FloatArray = npt.NDArray[np.floating]
 
@@ -62,6 +62,11 @@ class PageWords:
     language: dict[str, Any] | None = None
     error: str | None = None
     straightened: Straightening | None = None
+
+
+def no_words(straight: bool = True) -> ClassWords:
+    """Of a class that a page has nothing of."""
+    return ClassWords(np.zeros((0, 4) if straight else (0, 4, 2)), np.zeros(0), [], [])
 
 
 def straight_boxes(quads: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._crops import cut_lines, line_sizes, to_float
+from .._crops import cut_lines, line_sizes, page_part, sampling_grid, to_float
 from .._line_words import boxes_between_gaps, ink_map
 from .._orientation import signed_turn
 from .._turned_lines import turned
@@ -86,17 +86,11 @@ def _cut_quad(page: Tensor, quad: npt.NDArray[np.floating]) -> Tensor | None:
     columns, rows = int(widths[0]), int(heights[0])
     if columns < 1 or rows < 1:
         return None
-    first = np.clip(np.floor(quad.min(0)).astype(int) - 1, 0, [page.shape[2] - 1, page.shape[1] - 1])
-    last = np.maximum(np.ceil(quad.max(0)).astype(int) + 2, first + 1)
-    part = to_float(page[:, first[1] : last[1], first[0] : last[0]])
-    corners = torch.from_numpy(quad - first).to(device=page.device, dtype=torch.float32)
-    along = (torch.arange(columns, device=page.device) + 0.5) / columns
-    down = (torch.arange(rows, device=page.device) + 0.5) / rows
-    origin, right, below = corners[0], corners[1] - corners[0], corners[3] - corners[0]
-    grid = origin + along[None, :, None] * right + down[:, None, None] * below
-    size = torch.tensor([part.shape[2], part.shape[1]], device=page.device)
+    part, corner = page_part(page, quad[None])
+    picture = to_float(part)
+    grid = sampling_grid(picture, quad[None] - corner, [columns], rows, columns)
     # What lies beyond the page is black, as in docTR.
-    crop = F.grid_sample(part[None], (grid * 2 / size - 1)[None], padding_mode="zeros", align_corners=False)[0]
+    crop = F.grid_sample(picture[None], grid, padding_mode="zeros", align_corners=False)[0]
     return (crop * 255).round_().to(torch.uint8) if page.dtype == torch.uint8 else crop.to(page.dtype)
 
 

@@ -5,34 +5,36 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
 from ...io.reader import Pages
+from .._compiled import plain
 from .._orientation import estimate_page_skew, signed_turn
 from .._pages import Image, as_image, single_images
 from .._straightening import plan_straightening, straighten
 from .._turned_lines import page_quads
 from .._utils import get_language
+from ..builder import DocumentBuilder, KIEDocumentBuilder
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
 from ..recognition.predictor import RecognitionPredictor
 from . import _line_reading as lines
 from ._hooks import checked_boxes, revised_boxes
-from ._page_words import ClassWords, PageWords, straight_boxes
-from ._word_reading import box_quads, cut_lines_into_words, read_page_words
+from ._ignored_regions import IgnoredRegion, checked_regions, without_regions
+from ._original_coordinates import restore_original
+from ._page_words import UNKNOWN, ClassWords, PageWords, no_words, straight_boxes
+from ._word_reading import box_quads, cut_lines_into_words, cut_words, read_page_words
 
 __all__ = ["TextPredictor"]
 
 Hook = Callable[[Any], Any]
-IgnoredRegion = Sequence[float]
 
 SMALLEST_SKEW = 0.5
 """In degrees: pages that are turned by less are not straightened."""
@@ -58,14 +60,19 @@ class TextPredictor(nn.Module):
             for recognisers of lines.
         on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
             ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
+        **builder_options: Of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
     """
+
+    builder_type: ClassVar[type[DocumentBuilder] | type[KIEDocumentBuilder]]
+    """Makes documents of what was read."""
+    doc_builder: Any
 
     def __init__(
         self,
         det_predictor: DetectionPredictor,
         reco_predictor: RecognitionPredictor,
-        *,
         line_classifier: LineOrientationClassifier | None = None,
+        *,
         assume_straight_pages: bool = True,
         straighten_pages: bool = False,
         detect_orientation: bool = False,
@@ -77,6 +84,7 @@ class TextPredictor(nn.Module):
         min_confidence: float = 0.5,
         split_after: str = "",
         on_error: Literal["report", "raise"] = "report",
+        **builder_options: Any,
     ) -> None:
         super().__init__()
         if on_error not in ("report", "raise"):
@@ -97,11 +105,12 @@ class TextPredictor(nn.Module):
         self.preserve_original_coords = preserve_original_coords
         self.disable_page_orientation = disable_page_orientation
         self.disable_crop_orientation = disable_crop_orientation
-        self.ignore_regions = _checked_regions(ignore_regions)
+        self.ignore_regions = checked_regions(ignore_regions)
         self.min_confidence = min_confidence
         self.split_after = split_after
         self.on_error = on_error
         self.hooks: list[Hook] = []
+        self.doc_builder = self.builder_type(**builder_options)
 
     def add_hook(self, hook: Hook) -> None:
         """Have boxes looked at, and changed, between detection and recognition.
@@ -168,29 +177,20 @@ class TextPredictor(nn.Module):
     def _load(self, sources: Any, index: int) -> Tensor | str:
         """One page, or why it cannot be read."""
         try:
-            return self._without_regions(as_image(sources[index]))
+            return without_regions(as_image(sources[index]), self.ignore_regions)
         except PageError as error:
             if self.on_error == "raise":
                 raise
             warnings.warn(f"page {index} is left empty: {error}", stacklevel=4)
             return str(error)
 
-    def _without_regions(self, image: Tensor) -> Tensor:
-        if not len(self.ignore_regions):
-            return image
-        image = image.clone()
-        height, width = image.shape[1:]
-        for left, top, right, bottom in (self.ignore_regions * (width, height, width, height)).round().astype(int):
-            image[:, top:bottom, left:right] = 255 if image.dtype == torch.uint8 else 1
-        return image
-
     def _unreadable(self, reason: str) -> PageWords:
         image = np.zeros((0, 0, 3), np.uint8)
-        return PageWords(image, (0, 0), {name: _no_words() for name in self._class_names}, error=reason)
+        return PageWords(image, (0, 0), {name: no_words() for name in self._class_names}, error=reason)
 
     @property
     def _class_names(self) -> list[str]:
-        return list(getattr(self.det_predictor.model, "_orig_mod", self.det_predictor.model).class_names)
+        return list(plain(self.det_predictor.model).class_names)
 
     def _locate(self, images: Sequence[Tensor]) -> Iterator[Located]:
         return self.det_predictor.locate(images, rotated=True)
@@ -244,7 +244,7 @@ class TextPredictor(nn.Module):
 
     def _words(self, image: Tensor, located: Located, turn: int) -> dict[str, ClassWords]:
         return {
-            name: self._class_words(image, boxes, turn) if len(boxes) else _no_words(boxes.ndim == 2)
+            name: self._class_words(image, boxes, turn) if len(boxes) else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
         }
 
@@ -286,8 +286,6 @@ class TextPredictor(nn.Module):
 
     def _turns(self, image: Tensor, quads: npt.NDArray[np.float64], turn: int) -> npt.NDArray[np.int64]:
         if self.crop_orientation_predictor is not None:
-            from ._word_reading import cut_words
-
             crops = [image[:, :1, :1] if crop is None else crop for crop in cut_words(image, quads)]
             return np.array(self.crop_orientation_predictor(crops)[1], dtype=np.int64) % 360
         if self.disable_crop_orientation or self.line_classifier is None:
@@ -300,6 +298,31 @@ class TextPredictor(nn.Module):
         value, confidence = get_language(" ".join(text for found in words.values() for text, _ in found.texts))
         return {"value": value, "confidence": confidence}
 
+    def _document(
+        self,
+        read: Sequence[PageWords],
+        boxes: Sequence[Any],
+        scores: Sequence[Any],
+        texts: Sequence[Any],
+        orientations: Sequence[Any],
+        **details: Sequence[Any],
+    ) -> Any:
+        """The document of pages, by what was found on each; ``details`` are for the builder."""
+        document = self.doc_builder(
+            [page.image for page in read],
+            boxes,
+            scores,
+            texts,
+            [page.shape for page in read],
+            orientations,
+            [page.orientation or dict(UNKNOWN) for page in read] if self.detect_orientation else None,
+            [page.language or dict(UNKNOWN) for page in read] if self.detect_language else None,
+            errors=[page.error for page in read],
+            **details,
+        )
+        restore_original(document, read)
+        return document
+
 
 def _original(sources: Any, index: int) -> Any:
     """The image that the result shows: of a file only where it is, as the images of long documents fill the memory."""
@@ -308,23 +331,6 @@ def _original(sources: Any, index: int) -> Any:
 
 def _shown(source: Image) -> Any:
     return source.data if isinstance(source, Frame) else source
-
-
-def _checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
-    try:
-        boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(
-            f"ignore_regions={regions!r}: give boxes (xmin, ymin, xmax, ymax) relative to the page. Names of layout "
-            "classes need a layout model, which is not available."
-        ) from None
-    if not ((boxes >= 0) & (boxes <= 1)).all():
-        raise InvalidArgumentError(f"ignore_regions={regions!r}: coordinates are relative, in [0, 1].")
-    return boxes
-
-
-def _no_words(straight: bool = True) -> ClassWords:
-    return ClassWords(np.zeros((0, 4) if straight else (0, 4, 2)), np.zeros(0), [], [])
 
 
 def _scores(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:

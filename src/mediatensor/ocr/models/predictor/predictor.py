@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -13,21 +12,9 @@ from ..builder import DocumentBuilder
 from ..classification.ppocr import LineOrientationClassifier
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
-from ._original_coordinates import restore_original
-from ._page_words import UNKNOWN, ClassWords
 from .base import TextPredictor
 
 __all__ = ["OCRPredictor"]
-
-BUILDER_OPTIONS = (
-    "resolve_lines",
-    "resolve_blocks",
-    "paragraph_break",
-    "line_break",
-    "export_as_straight_boxes",
-    "keep_reading_order",
-)
-"""Arguments of predictors that are for the builder of documents."""
 
 
 class OCRPredictor(TextPredictor):
@@ -40,6 +27,9 @@ class OCRPredictor(TextPredictor):
         **kwargs: Of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
     """
 
+    builder_type: ClassVar = DocumentBuilder
+    doc_builder: DocumentBuilder
+
     def __init__(
         self,
         det_predictor: DetectionPredictor,
@@ -47,13 +37,11 @@ class OCRPredictor(TextPredictor):
         line_classifier: LineOrientationClassifier | None = None,
         **kwargs: Any,
     ) -> None:
-        options = {name: kwargs.pop(name) for name in BUILDER_OPTIONS if name in kwargs}
-        super().__init__(det_predictor, reco_predictor, line_classifier=line_classifier, **kwargs)
+        super().__init__(det_predictor, reco_predictor, line_classifier, **kwargs)
         if len(self._class_names) != 1:
             raise InvalidArgumentError(
                 f"the detector finds {', '.join(self._class_names)}: use kie_predictor, which keeps classes apart."
             )
-        self.doc_builder = DocumentBuilder(**options)
 
     @torch.inference_mode()
     def forward(self, pages: Any) -> Document:
@@ -72,19 +60,14 @@ class OCRPredictor(TextPredictor):
             PageError: A page cannot be read, and ``on_error="raise"``.
         """
         read = list(self._read(pages, single_class=True))
-        words: Sequence[ClassWords] = [next(iter(page.words.values())) for page in read]
-        document = self.doc_builder(
-            [page.image for page in read],
+        words = [next(iter(page.words.values())) for page in read]
+        document: Document = self._document(
+            read,
             [found.boxes for found in words],
             [found.scores for found in words],
             [found.texts for found in words],
-            [page.shape for page in read],
             [found.orientations for found in words],
-            [page.orientation or dict(UNKNOWN) for page in read] if self.detect_orientation else None,
-            [page.language or dict(UNKNOWN) for page in read] if self.detect_language else None,
             line_ids=[found.line_ids for found in words],
             characters=[found.characters for found in words],
-            errors=[page.error for page in read],
         )
-        restore_original(document, read)
         return document

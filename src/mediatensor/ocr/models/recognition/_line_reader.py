@@ -10,12 +10,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._crops import LineBatch, cut_lines
+from .._crops import LineBatch, cut_lines, network_input
 from .._line_words import LineCharacters, LineWord, ink_map, split_line
 from ._ctc import CtcCharacters
 from .ppocr import PPOCRRecognizer
 
-__all__ = ["MAX_LINE_WIDTH", "LineReading", "network_input", "read_batch", "read_lines"]
+__all__ = ["MAX_LINE_WIDTH", "LineReading", "read_batch", "read_lines"]
 
 MAX_LINE_WIDTH = 4096
 """In pixels at the height of the recogniser: some 200 characters. Longer lines are squeezed."""
@@ -55,32 +55,11 @@ def read_lines(
     return readings
 
 
-def network_input(lines: Tensor, mean: tuple[float, ...], std: tuple[float, ...], like: Tensor) -> Tensor:
-    """Lines in RGB as the network takes them: BGR, normalised, 0 where there is no picture, channels last.
-
-    Args:
-        lines: (N, 3, H, W) in [0, 1], NaN where there is no picture.
-        mean: Of each channel.
-        std: Of each channel.
-        like: A parameter of the network, for device and type.
-
-    Returns:
-        (N, 3, H, W).
-    """
-    shape = (1, 3, 1, 1)
-    device = lines.device
-    normalised = (lines.flip(1) - torch.tensor(mean, device=device).view(shape)) / torch.tensor(
-        std, device=device
-    ).view(shape)
-    filled = normalised.nan_to_num_(0.0).to(device=like.device, dtype=like.dtype)
-    return filled.contiguous(memory_format=torch.channels_last)
-
-
 def read_batch(model: PPOCRRecognizer, batch: LineBatch, split_after: str = "") -> Iterator[LineReading]:
     """Read lines of one padded width."""
     parameter = model.head.weight
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
-    characters = model.decode(model.features(inputs))
+    characters = model.decode(model.features(inputs.contiguous(memory_format=torch.channels_last)))
     grays = batch.data.mean(1).cpu().numpy()
     for position, width in enumerate(batch.widths):
         yield _to_reading(model, characters.sequence(position), grays[position, :, :width], width, split_after)

@@ -68,10 +68,10 @@ class Attention(nn.Module):
         self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.num_heads = num_heads
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         n, steps, width = x.shape
         q, k, v = self.qkv(x).view(n, steps, 3, self.num_heads, width // self.num_heads).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        mixed = F.scaled_dot_product_attention(q, k, v)
         projected: Tensor = self.project(mixed.transpose(1, 2).reshape(n, steps, width))
         return projected
 
@@ -85,8 +85,8 @@ class Layer(nn.Module):
         self.mixer_norm = nn.LayerNorm(width, 1e-5)
         self.expand, self.shrink = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        x = x + self.attention(self.attention_norm(x), mask)
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.attention_norm(x))
         mixed: Tensor = self.shrink(F.silu(self.expand(self.mixer_norm(x))))
         return x + mixed
 
@@ -186,12 +186,11 @@ class PPOCRRecognizer(nn.Module):
         """The layer that scores the classes, and the class of the first character; what a whitelist hooks into."""
         return self.head, BLANK + 1
 
-    def features(self, x: Tensor, valid_widths: Tensor | None = None) -> Tensor:
+    def features(self, x: Tensor) -> Tensor:
         """What the head sees.
 
         Args:
             x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
-            valid_widths: How many pixels of each line are picture, the rest being padding that no step should mind.
 
         Returns:
             (N, W / 8, 120).
@@ -199,9 +198,8 @@ class PPOCRRecognizer(nn.Module):
         x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
         shortcut, x = self.shortcut(x), self.reduce(x)
         x = (x + self.local(x)).squeeze(2).transpose(1, 2)
-        mask = None if valid_widths is None else _attention_mask(valid_widths, x.shape[1], self.step_pixels)
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x)
         mixed: Tensor = self.norm(x) + shortcut.squeeze(2).transpose(1, 2)
         return mixed
 
@@ -308,13 +306,6 @@ def is_look_alike(character: str) -> bool:
 def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
     """Bool (1 + characters,), false for the blank."""
     return torch.tensor([False, *(test(character) for character in characters)])
-
-
-def _attention_mask(valid_widths: Tensor, num_steps: int, step_pixels: int) -> Tensor:
-    """(N, 1, 1, T), true where a step sees picture."""
-    valid_steps = (valid_widths + step_pixels - 1) // step_pixels
-    mask = torch.arange(num_steps, device=valid_widths.device)[None] < valid_steps[:, None]
-    return mask[:, None, None]
 
 
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .._compiled import plain
 from .._crops import LineBatch, padded_width, to_float
 from .._pages import Image, as_images
 from ..preprocessor import PreProcessor, resized
@@ -52,7 +53,7 @@ class RecognitionPredictor(nn.Module):
     @property
     def reads_lines(self) -> bool:
         """Whether the model reads whole lines, spaces included."""
-        return isinstance(getattr(self.model, "_orig_mod", self.model), PPOCRRecognizer)
+        return isinstance(plain(self.model), PPOCRRecognizer)
 
     @torch.inference_mode()
     def forward(self, crops: Iterable[Image], **kwargs: Any) -> list[tuple[str, float]]:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
+from .._compiled import plain
 from .._registry import list_models
 from ..preprocessor import PreProcessor, positive
 from .predictor import RecognitionPredictor
@@ -50,7 +51,7 @@ def recognition_predictor(
     mean, std = kwargs.pop("mean", None), kwargs.pop("std", None)
     model = _model(arch, pretrained, kwargs)
     cfg = model.cfg
-    if getattr(getattr(model, "_orig_mod", model), "text_unit", "word") == "line":
+    if getattr(plain(model), "text_unit", "word") == "line":
         return RecognitionPredictor(None, model, split_wide_crops, positive("batch_size", batch_size))
     pre_processor = PreProcessor(
         cfg["input_shape"][1:],
@@ -65,8 +66,7 @@ def recognition_predictor(
 
 def _model(arch: str | nn.Module, pretrained: bool, kwargs: dict[str, Any]) -> Any:
     if isinstance(arch, nn.Module):
-        plain = getattr(arch, "_orig_mod", arch)
-        if not hasattr(plain, "vocab"):
+        if not hasattr(plain(arch), "vocab"):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no recognition model.")
         if kwargs:
             raise InvalidArgumentError(f"{', '.join(sorted(kwargs))}: the model is made already.")
