@@ -47,7 +47,36 @@ def test_ranks_together_read_every_row_once(shuffle: bool | Shuffle, num_ranks: 
         for rank in range(num_ranks)
     ]
     assert sorted(flat(rows)) == list(range(44))
-    assert max(map(len, rows)) - min(map(len, rows)) <= 1
+    assert max(map(len, rows)) - min(map(len, rows)) <= 4
+
+
+@given(
+    num_files=st.integers(1, 40),
+    batch_size=st.integers(1, 5),
+    num_ranks=st.integers(1, 5),
+    num_buckets=st.integers(0, 6),
+)
+def test_no_rank_has_more_than_one_batch_more(
+    num_files: int, batch_size: int, num_ranks: int, num_buckets: int
+) -> None:
+    """However many buckets have rows left over."""
+    bucket_by = (lambda item: int(item.name[:-4]) % num_buckets) if num_buckets else None
+    ranks = [
+        rows_of(
+            RowBatches(
+                dataset(num_files), batch_size, shuffle=True, rank=rank, num_ranks=num_ranks, bucket_by=bucket_by
+            )
+        )
+        for rank in range(num_ranks)
+    ]
+    counts = [len(batches) for batches in ranks]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] - counts[-1] <= 1
+    batches = [batch for batches in ranks for batch in batches]
+    assert sorted(flat(batches)) == list(range(num_files))
+    assert all(len(batch) <= batch_size for batch in batches)
+    if num_buckets:
+        assert all(len({row % num_buckets for row in batch}) == 1 for batch in batches)
 
 
 def test_number_of_batches_is_what_comes() -> None:

@@ -74,7 +74,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self.seed = seed
         self._row_ends = _row_ends(rows_per_file, len(items))
         # Shared, so that workers which outlive an epoch hear of the next one.
-        self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._epoch: Tensor = torch.zeros((), dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open_files), self._substitute)
 
     @property

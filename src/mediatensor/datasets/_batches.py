@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.utils.data import Sampler
 from ..errors import InvalidArgumentError
 from ._base import MediaDataset, RowKey
 from ._items import Item
-from ._order import Shuffle, epoch_order, global_batches, rank_share
+from ._order import Shuffle, epoch_order, epoch_steps
 
 __all__ = ["RowBatches", "rank_and_number"]
 
@@ -67,6 +68,12 @@ class RowBatches(Sampler[list[RowKey]]):
             raise InvalidArgumentError(f"batch_size must be a positive whole number (got {batch_size!r}).")
         if not isinstance(shuffle, bool | Shuffle):
             raise InvalidArgumentError(f"shuffle must be True, False or a Shuffle (got {shuffle!r}).")
+        if not isinstance(dataset, MediaDataset):
+            raise InvalidArgumentError(
+                f"The dataset is of type {type(dataset).__name__}; it must be a MediaDataset. Choose or join the items "
+                "that it is made of; or use torch's DataLoader, which takes subsets and joined datasets, with "
+                "collate_fn=stack."
+            )
         self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -74,12 +81,13 @@ class RowBatches(Sampler[list[RowKey]]):
         self._seed = dataset.seed if seed is None else seed
         self._file_of_row = dataset.file_of_row
         self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
+        self._order = _order_of(self._shuffle, self._file_of_row, self._buckets)
         #: The epoch of the next iteration.
         self.epoch = 0
         # What was read of it before: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
         self._num_drawn = 0
-        self._planned: tuple[Any, list[NDArray[np.int64]]] | None = None
+        self._planned: tuple[Any, list[list[NDArray[np.int64]]]] | None = None
 
     @property
     def is_resumed(self) -> bool:
@@ -93,34 +101,33 @@ class RowBatches(Sampler[list[RowKey]]):
     def __iter__(self) -> Iterator[list[RowKey]]:
         epoch = self.epoch
         self._num_drawn = 0
-        for rows in self._plan():
-            share = rank_share(rows, self.rank, self.num_ranks)
-            if len(share):
+        for step in self._plan():
+            if self.rank < len(step):
                 self._num_drawn += 1
-                yield [RowKey(row, epoch) for row in share.tolist()]
+                yield [RowKey(row, epoch) for row in step[self.rank].tolist()]
 
     def __len__(self) -> int:
         """Number of batches that the next iteration gives on this rank."""
-        return sum(len(rows) > self.rank for rows in self._plan())
+        return sum(self.rank < len(step) for step in self._plan())
 
-    def _plan(self) -> list[NDArray[np.int64]]:
-        """The global batches that are left of the epoch."""
+    def _plan(self) -> list[list[NDArray[np.int64]]]:
+        """The steps that are left of the epoch."""
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
         if self._planned is None or self._planned[0] != key:
-            self._planned = (key, self._global_batches(self._remaining_rows(), self.batch_size, self.num_ranks))
+            self._planned = (key, self._steps(self._remaining_rows(), self.batch_size, self.num_ranks))
         return self._planned[1]
 
     def _remaining_rows(self) -> NDArray[np.int64]:
         rows = epoch_order(self._file_of_row, self._shuffle, seed=self._seed, epoch=self.epoch)
         for batch_size, num_ranks, num_batches in self._runs:
-            done = self._global_batches(rows, batch_size, num_ranks)[:num_batches]
+            done = [batch for step in self._steps(rows, batch_size, num_ranks)[:num_batches] for batch in step]
             rows = rows[~np.isin(rows, np.concatenate(done))] if done else rows
         return rows
 
-    def _global_batches(self, rows: NDArray[np.int64], batch_size: int, num_ranks: int) -> list[NDArray[np.int64]]:
+    def _steps(self, rows: NDArray[np.int64], batch_size: int, num_ranks: int) -> list[list[NDArray[np.int64]]]:
         buckets = self._buckets
         bucket_of = None if buckets is None else lambda row: buckets[self._file_of_row[row]]
-        return global_batches(rows, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
+        return epoch_steps(rows, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
 
     def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
         """The state to load in order to go on behind a batch.
@@ -141,6 +148,7 @@ class RowBatches(Sampler[list[RowKey]]):
             "epoch": self.epoch,
             "seed": self._seed,
             "num_rows": len(self._file_of_row),
+            "order": self._order,
             "runs": [run for run in runs if run[2]],
         }
 
@@ -148,17 +156,38 @@ class RowBatches(Sampler[list[RowKey]]):
         """Have the next iteration go on where `state_dict` was taken.
 
         Raises:
-            InvalidArgumentError: if it is not such a state, or that of a dataset of other rows or another seed.
+            InvalidArgumentError: if it is not such a state, or that of a dataset with other numbers of rows, of another
+                seed, shuffling or ``bucket_by``: some rows would come twice, and others never.
         """
-        own = {"version": _STATE_VERSION, "seed": self._seed, "num_rows": len(self._file_of_row)}
+        own = {
+            "version": _STATE_VERSION,
+            "seed": self._seed,
+            "num_rows": len(self._file_of_row),
+            "order": self._order,
+        }
         for name, value in own.items():
             if state.get(name) != value:
                 raise InvalidArgumentError(
                     f"The state has {name}={state.get(name)!r}, but here it is {value!r}: it does not belong to this "
                     "dataset and order."
                 )
-        self.epoch, self._runs = int(state["epoch"]), [[int(n) for n in run] for run in state["runs"]]
-        self._num_drawn = 0
+        try:
+            epoch, runs = int(state["epoch"]), [[int(n) for n in run] for run in state["runs"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"The state is damaged ({type(error).__name__}: {error}).") from None
+        if any(len(run) != 3 or min(run) < 1 for run in runs):
+            raise InvalidArgumentError(f"The state is damaged: its runs are {runs}.")
+        self.epoch, self._runs, self._num_drawn = epoch, runs, 0
+
+
+def _order_of(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
+    """What the order of an epoch depends on beside seed and epoch, as text: the same in every process."""
+    text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
+    if buckets is None:
+        return text
+    number_of: dict[Any, int] = {}
+    numbers = np.array([number_of.setdefault(bucket, len(number_of)) for bucket in buckets], "<i8")
+    return f"{text}; buckets {zlib.crc32(numbers.tobytes()):08x}"
 
 
 def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from torch.utils.data import get_worker_info
 
 from .._stages import collect_stages, stage
 from ..errors import InvalidArgumentError
+from ._default_device import tensors_on_cpu
 from ._merging import (
     Wanted,
     audio_together,
@@ -175,7 +176,7 @@ def _as_lists(samples: Sequence[Sample]) -> dict[str, Any]:
 def _batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Sample]], Mapping[str, Any]]) -> Batch:
     """The batch of the samples that are there; ``arrange`` gives those of its fields that hold data."""
     started = time.monotonic()
-    with collect_stages() as stage_seconds, stage("collate"):
+    with collect_stages() as stage_seconds, stage("collate"), tensors_on_cpu():
         good = [sample for sample in samples if isinstance(sample, Sample)]
         _check_alike(good)
         failures = tuple(failure for sample in samples for failure in sample.failures)

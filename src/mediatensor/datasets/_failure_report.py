@@ -64,7 +64,9 @@ class FailureReport:
             f"  {name}: {_count(len(failures), 'row')}, {'; '.join(_reasons(failures))}"
             for name, failures in files.items()
         ]
-        return "\n".join([head + (":" if lines else "."), *lines])
+        text = "\n".join([head + (":" if lines else "."), *lines])
+        # Names of files need not be text; what is none cannot be printed.
+        return text.encode(errors="backslashreplace").decode()
 
 
 def _count(number: int, noun: str) -> str:

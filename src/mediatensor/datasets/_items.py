@@ -29,7 +29,7 @@ class Item:
         'first'
     """
 
-    source: str | os.PathLike[str] | bytes | Source
+    source: str | os.PathLike[str] | bytes | Source = field(repr=False)  # bytes fill pages; there is the name
     label: Any = None
     name: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from ..errors import InvalidArgumentError, TooManyFailuresError
 from ._base import MediaDataset
 from ._batches import RowBatches
 from ._collate import stack
+from ._default_device import tensors_on_cpu
 from ._failure_report import FailureReport
 from ._items import Item
 from ._order import Shuffle
@@ -88,6 +89,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             options |= {"batch_size": batch_size, "drop_last": drop_last, "collate_fn": WithRows(collate_fn)}
         else:
             self.batches = RowBatches(dataset, batch_size, drop_last=drop_last, **order)  # type: ignore[arg-type]
+            if not options.get("in_order", True):
+                raise InvalidArgumentError("in_order must be True: resuming counts batches, in their order.")
             options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
         self.failures = FailureReport()
         self._num_given = 0
@@ -113,7 +116,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             self.set_epoch(self.epoch + 1)
         self._has_begun = True
         is_empty, num_failures_before = not self.batches.is_resumed, len(self.failures)
-        for batch in super().__iter__():
+        with tensors_on_cpu():  # where the generator of this loader is
+            batches = super().__iter__()
+        for batch in batches:
             self._num_given += 1
             if isinstance(self.batches, StreamProgress):
                 batch = self.batches.take(batch)
@@ -150,7 +155,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 that of the same rank, or the list of all of them if the number of ranks is another now.
 
         Raises:
-            InvalidArgumentError: if it is not such a state, or that of a dataset of other rows or another seed.
+            InvalidArgumentError: if it is not such a state, or that of a dataset with other numbers of rows, of another
+                seed, shuffling or ``bucket_by``.
         """
         if isinstance(self.batches, StreamProgress):
             self.batches.load_state_dict(state)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidArgumentError
 from ._seeding import derived_seed
 
-__all__ = ["Shuffle", "epoch_order", "global_batches", "rank_share", "shuffle_quality"]
+__all__ = ["Shuffle", "epoch_order", "epoch_steps", "shuffle_quality"]
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ def _shuffled(
     return order
 
 
-def global_batches(
+def epoch_steps(
     order: NDArray[np.int64],
     batch_size: int,
     num_ranks: int,
     *,
     drop_last: bool = False,
     bucket_of: Callable[[int], Any] | None = None,
-) -> list[NDArray[np.int64]]:
-    """The rows that all ranks together read in each step.
+) -> list[list[NDArray[np.int64]]]:
+    """The batches that the ranks read in each step.
 
     Args:
         order: The rows of the epoch.
@@ -118,33 +118,40 @@ def global_batches(
         bucket_of: Gives the bucket of a row; a batch has rows of one bucket. ``None`` for one bucket.
 
     Returns:
-        Arrays of ``batch_size * num_ranks`` rows; those that are not full come last.
+        For each step the batches of the first ranks. All ranks have one in every step but the last; batches that are
+        not full come at the end.
+
+    >>> [[batch.tolist() for batch in step] for step in epoch_steps(np.arange(7), 2, 2)]
+    [[[0, 1], [2, 3]], [[4, 5], [6]]]
     """
     size = batch_size * num_ranks
-    if bucket_of is None:
-        whole = [order[start : start + size] for start in range(0, len(order), size)]
-        return whole[:-1] if whole and drop_last and len(whole[-1]) < size else whole
+    whole, rest = _in_whole(order, size, bucket_of)
+    steps = [np.split(rows, num_ranks) for rows in whole]
+    if drop_last:
+        return steps
     batches: list[NDArray[np.int64]] = []
+    for rows in rest:
+        # Enough for all ranks, or else whole batches for some: a rank must not read what another bucket left for it.
+        batches += np.array_split(rows, num_ranks if len(rows) >= num_ranks else -(-len(rows) // batch_size))
+    return steps + [batches[first : first + num_ranks] for first in range(0, len(batches), num_ranks)]
+
+
+def _in_whole(
+    order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Rows of one bucket in groups of ``size``, and what is left of each bucket."""
+    if bucket_of is None:
+        end = len(order) // size * size
+        return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
+    whole: list[NDArray[np.int64]] = []
     filling: dict[Any, list[int]] = {}
     for row in order.tolist():
         rows = filling.setdefault(bucket_of(row), [])
         rows.append(row)
         if len(rows) == size:
-            batches.append(np.array(rows))
+            whole.append(np.array(rows))
             rows.clear()
-    if not drop_last:
-        # The longest first, so that a rank which gets nothing of one gets nothing of those behind it.
-        batches += [np.array(rows) for rows in sorted(filling.values(), key=len, reverse=True) if rows]
-    return batches
-
-
-def rank_share(rows: NDArray[np.int64], rank: int, num_ranks: int) -> NDArray[np.int64]:
-    """What one rank reads of a global batch: neighbours stay together, and shares differ by one row at most.
-
-    >>> [rank_share(np.arange(5), rank, 2).tolist() for rank in range(2)]
-    [[0, 1, 2], [3, 4]]
-    """
-    return np.array_split(rows, num_ranks)[rank]
+    return whole, [np.array(rows) for rows in filling.values() if rows]
 
 
 def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], batch_size: int) -> dict[str, float]:

@@ -18,7 +18,24 @@ class Opened(Protocol):
 
 
 class Recipe(ABC):
-    """How samples are made of files. Picklable, and without any state: what it gives depends on its arguments alone."""
+    """How samples are made of files. Picklable, and without any state: what it gives depends on its arguments alone.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from mediatensor.datasets import DataLoader, Item, MediaDataset, Recipe, Sample
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> @dataclass(frozen=True)
+        ... class MiddleFrames(Recipe):
+        ...     def open(self, item):
+        ...         return VideoDecoder(item.source)
+        ...
+        ...     def read(self, opened, item, part):
+        ...         return Sample(image=opened[len(opened) // 2])
+        >>> dataset = MediaDataset([Item("run/1.mp4", label=0), Item("jump/1.mp4", label=1)], MiddleFrames())
+        >>> loader = DataLoader(dataset, batch_size=2, shuffle=True)
+        >>> next(iter(loader)).images.shape  # doctest: +SKIP
+        torch.Size([2, 3, 720, 1280])
+    """
 
     #: Columns of a manifest that `read` makes the sample of; they do not travel with it.
     used_columns: ClassVar[frozenset[str]] = frozenset()

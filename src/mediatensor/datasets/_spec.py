@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from .._stages import stage
+from ._default_device import tensors_on_cpu
 from ._items import Item
 from ._open_files import OpenFiles
 from ._recipe import Recipe
@@ -61,7 +62,12 @@ class RowSpec:
         if files is None:
             with OpenFiles(max_open=1) as own_files:
                 return self.load(own_files)
-        with files.borrow(self.item, self.recipe) as opened, seeded(self.random_seed), stage("transform"):
+        with (
+            tensors_on_cpu(),
+            files.borrow(self.item, self.recipe) as opened,
+            seeded(self.random_seed),
+            stage("transform"),
+        ):
             sample = self.recipe.read(opened, self.item, self.part)
         columns = {name: value for name, value in self.item.extra.items() if name not in self.recipe.used_columns}
         return dataclasses.replace(
@@ -77,5 +83,5 @@ class RowSpec:
         """Where in the file reading is going to begin."""
         if type(self.recipe).position is Recipe.position:
             return float(self.part)  # nothing of the file is needed to tell
-        with files.borrow(self.item, self.recipe) as opened, seeded(self.random_seed):
+        with tensors_on_cpu(), files.borrow(self.item, self.recipe) as opened, seeded(self.random_seed):
             return self.recipe.position(opened, self.item, self.part)

@@ -116,9 +116,9 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._shuffle_buffer = shuffle_buffer
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1), _no_substitute)
         # Shared, so that workers which outlive an epoch hear of the next one: its number, and how often it was set.
-        self._now: Tensor = torch.zeros(2, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._now: Tensor = torch.zeros(2, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
         # Shared, so that the process that saves a state hears where shards ended.
-        self._num_rows: Tensor = torch.full((self._rows.num_shards,), -1).share_memory_()  # type: ignore[no-untyped-call]
+        self._num_rows: Tensor = torch.full((self._rows.num_shards,), -1, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
         # What to leave out, as long as the epoch is not set once more.
         self._resumed: tuple[int, LeftOut] = (0, LeftOut())
 

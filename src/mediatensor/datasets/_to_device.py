@@ -63,7 +63,10 @@ class ToDevice:
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
         self.loader = loader
-        self.device = torch.device(device)
+        try:
+            self.device = torch.device(device)
+        except RuntimeError as error:
+            raise InvalidArgumentError(f"device must be a device of torch (got {device!r}: {error}).") from None
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise InvalidArgumentError(f"There is no device {str(device)!r}: torch finds no CUDA here; use 'cpu'.")
         self._transform = transform

@@ -1,0 +1,204 @@
+"""What happens around datasets in a training: hopeless files, killed workers, other settings after a pause, devices."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+
+from mediatensor.datasets import (
+    DataLoader,
+    Failure,
+    FailureReport,
+    Item,
+    MediaDataset,
+    Recipe,
+    RowBatches,
+    Sample,
+    Shuffle,
+    ToDevice,
+    stack,
+)
+from mediatensor.errors import DecodeError, InvalidArgumentError, TooManyFailuresError
+
+
+@dataclass(frozen=True)
+class Dots(Recipe):
+    """Images of random dots; some items are broken."""
+
+    broken: tuple[int, ...] = ()
+
+    def open(self, item: Item) -> Any:
+        return open(os.devnull, "rb")
+
+    def read(self, opened: Any, item: Item, part: int) -> Sample:
+        if item.extra["number"] in self.broken:
+            raise DecodeError(f"{item.name} is broken")
+        return Sample(image=torch.randint(0, 256, (3, 2, 2), dtype=torch.uint8))
+
+
+def dataset(num_files: int, broken: range | tuple[int, ...] = (), name: str | None = None, **options: Any) -> Any:
+    items = [Item(f"{i}.png", label=i % 3, name=name or f"{i}.png", extra={"number": i}) for i in range(num_files)]
+    return MediaDataset(items, Dots(tuple(broken)), **options)
+
+
+def rows_of(loader: Any) -> list[int]:
+    return [row for batch in loader for row in batch.row.tolist()]
+
+
+@pytest.fixture
+def no_cpu_by_default() -> Iterator[None]:
+    """Tensors are made on a device that has no memory, as other programs have them made on a GPU."""
+    torch.set_default_device("meta")
+    yield
+    torch.set_default_device("cpu")
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("num_files", "rows_per_file", "name"), [(1, 1, None), (1, 5, None), (2, 1, None), (3, 1, "the same name")]
+)
+def test_replacing_ends_where_nothing_can_be_read(num_files: int, rows_per_file: int, name: str | None) -> None:
+    rows = dataset(
+        num_files,
+        range(num_files),
+        name,
+        on_error="replace",
+        rows_per_file=rows_per_file,
+        max_consecutive_failures=4,
+    )
+    with pytest.raises(TooManyFailuresError, match="5 files"):
+        rows[0]
+
+
+def test_replacements_that_fail_count_until_one_is_read() -> None:
+    """Of nine files the last can be read: rows of all others end there, however many they are."""
+    rows = dataset(9, range(8), on_error="replace", max_consecutive_failures=100)
+    samples = [rows[i] for i in range(9)]
+    assert {sample.source for sample in samples} == {"8.png"}
+    assert all(len(sample.failures) >= 1 for sample in samples[:8])
+
+
+def test_reports_of_files_whose_names_are_no_text_can_be_printed() -> None:
+    report = FailureReport()
+    name = os.fsdecode(b"\xff.mp4")
+    report.add([Failure(name, 0, 0, "OpenError", f"Could not open {name}.", "skipped")])
+    text = str(report)
+    assert "\\udcff.mp4: 1 row" in text
+    text.encode()
+
+
+# Orders
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"shuffle": False},
+        {"shuffle": Shuffle(window=4)},
+        {"shuffle": Shuffle(rows_together=2)},
+        {"bucket_by": lambda item: item.label},
+    ],
+    ids=str,
+)
+def test_a_state_of_another_order_is_refused(others: dict[str, Any]) -> None:
+    """Rows that were given would come once more, and others never."""
+    loader = DataLoader(dataset(12), 2, **{"shuffle": True, **others})
+    next(iter(loader))
+    with pytest.raises(InvalidArgumentError, match="order="):
+        DataLoader(dataset(12), 2, shuffle=True).load_state_dict(loader.state_dict())
+    same = DataLoader(dataset(12), 3, **{"shuffle": True, **others})
+    same.load_state_dict(loader.state_dict())
+    assert len(rows_of(same)) == 10
+
+
+def test_a_state_of_files_with_other_numbers_of_rows_is_refused() -> None:
+    state = RowBatches(dataset(2, rows_per_file=[1, 3]), 2).state_dict(1)
+    with pytest.raises(InvalidArgumentError, match="order="):
+        RowBatches(dataset(2, rows_per_file=[2, 2]), 2).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"epoch": "x"}, {"epoch": None}, {"runs": 3}, {"runs": [[4]]}, {"runs": [[0, 1, 1]]}, {"runs": ["abc"]}]
+)
+def test_damaged_states_are_refused(damage: dict[str, Any]) -> None:
+    batches = RowBatches(dataset(8), 2)
+    with pytest.raises(InvalidArgumentError, match="damaged"):
+        batches.load_state_dict({**batches.state_dict(1), **damage})
+    assert [len(batch) for batch in batches] == [2] * 4
+
+
+def test_a_loader_that_gives_batches_as_they_come_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="in_order"):
+        DataLoader(dataset(8), 2, num_workers=2, in_order=False)
+
+
+@pytest.mark.parametrize("shuffle", [3, "window", None], ids=str)
+def test_shuffling_by_something_else_is_refused(shuffle: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="shuffle must be"):
+        DataLoader(dataset(8), 2, shuffle)
+
+
+# Subsets
+
+
+def test_subsets_and_joined_datasets_in_torchs_loader() -> None:
+    rows = dataset(8)
+    bits = {i: rows[i].image.sum().item() for i in range(8)}
+    training, validation = torch.utils.data.random_split(rows, [6, 2])
+    joined: Any = torch.utils.data.ConcatDataset([training, validation])
+    loader = torch.utils.data.DataLoader(joined, 3, shuffle=True, collate_fn=stack)
+    found = {
+        row: image.sum().item() for batch in loader for row, image in zip(batch.row.tolist(), batch.images, strict=True)
+    }
+    assert found == bits
+    with pytest.raises(InvalidArgumentError, match="Subset"):
+        DataLoader(training, 2)  # type: ignore[arg-type]
+
+
+# Processes and devices
+
+
+def test_a_training_goes_on_after_a_worker_was_killed() -> None:
+    loader: Any = DataLoader(dataset(60), 2, shuffle=True, num_workers=2, persistent_workers=True)
+    batches = iter(loader)
+    seen = [row for _ in range(4) for row in next(batches).row.tolist()]
+    os.kill(loader._iterator._workers[0].pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"):  # noqa: PT012
+        for batch in batches:
+            seen += batch.row.tolist()
+    again = DataLoader(dataset(60), 2, shuffle=True, num_workers=2)
+    again.load_state_dict(loader.state_dict())
+    assert sorted(seen + rows_of(again)) == list(range(60))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_reading_stays_on_the_cpu(num_workers: int, request: pytest.FixtureRequest) -> None:
+    """``torch.set_default_device`` is for the model: samples, labels and random numbers are the same with it."""
+    expected = list(DataLoader(dataset(6), 3, shuffle=True))
+    request.getfixturevalue("no_cpu_by_default")
+    batches = list(DataLoader(dataset(6), 3, shuffle=True, num_workers=num_workers))
+    assert len(batches) == 2
+    for batch, other in zip(batches, expected, strict=True):
+        assert torch.equal(batch.images, other.images)
+        assert torch.equal(batch.label, other.label)
+        assert torch.equal(batch.row, other.row)
+
+
+def test_devices_that_there_are_not() -> None:
+    with pytest.raises(InvalidArgumentError, match="bogus"):
+        ToDevice([], "bogus")
+
+
+def test_items_with_bytes_are_described_by_their_name() -> None:
+    text = repr(Item(b"x" * 10_000, label=3))
+    assert "<10000 bytes>" in text
+    assert len(text) < 100
