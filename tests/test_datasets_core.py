@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import os
 import pickle
 import random
 from functools import partial
@@ -511,6 +513,22 @@ def test_pickling_and_copying_leave_open_files_behind(videos: list[Path]) -> Non
         assert torch.equal(other[0].frames.data, expected)  # type: ignore[union-attr]
     rows.close()
     assert torch.equal(rows[0].frames.data, expected)  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files through /proc")
+def test_files_are_closed_with_the_dataset(videos: list[Path]) -> None:
+    """At once, and not when garbage is collected."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        rows = dataset(videos)
+        list(DataLoader(rows, 4))
+        assert len(os.listdir("/proc/self/fd")) > before
+        del rows
+        assert len(os.listdir("/proc/self/fd")) <= before
+    finally:
+        gc.enable()
 
 
 def test_threads_read_the_same(videos: list[Path]) -> None:

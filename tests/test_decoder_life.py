@@ -57,6 +57,7 @@ def test_close_and_with(clip: Path) -> None:
 
 @needs_proc
 def test_files_are_released_by_close_and_by_collection(clip: Path) -> None:
+    gc.collect()  # what other tests left
     before = num_open_files()
     decoder = VideoDecoder(clip)
     decoder[0]
@@ -74,6 +75,7 @@ def test_files_are_released_by_close_and_by_collection(clip: Path) -> None:
 def test_errors_leak_no_files(tmp_path: Path, clip: Path) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(clip.read_bytes()[:2000])
+    gc.collect()  # what other tests left
     before = num_open_files()
     for _ in range(5):
         with pytest.raises(ValueError, match="open"):

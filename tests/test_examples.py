@@ -77,15 +77,6 @@ def is_there(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def test_training_resumes_with_the_same_weights(tmp_path: Path) -> None:
-    printed = run(EXAMPLES / "train_clips.py", "--quick", "--epochs=1", "--workers=0", folder=tmp_path)
-    assert re.search(r"stopped behind step 12, in epoch 1\n.*\n *resumed behind step 7, in epoch 1", printed), printed
-    assert "same weights with and without interruption: yes" in printed
-    whole, resumed = checkpoint(tmp_path, "whole.pt"), checkpoint(tmp_path, "interrupted.pt")
-    assert whole["step"] == resumed["step"] == 20
-    assert are_equal(whole["model"], resumed["model"])
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_training_learns_where_shapes_move(tmp_path: Path) -> None:
@@ -106,24 +97,22 @@ def test_training_learns_where_shapes_move(tmp_path: Path) -> None:
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
 def test_ranks_share_clips_and_resume(tmp_path: Path) -> None:
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    printed = torchrun(2, f"--folder={whole}", folder=tmp_path)
-    assert printed.count("read 160 clips, each once") == 4
-    accuracy = float(re.findall(r"([\d.]+)% correct", printed)[-1])
-    assert accuracy > 100 * LEARNED
+    printed = torchrun(2, "--epochs=2", f"--folder={whole}", folder=tmp_path)
+    assert printed.count("read 160 clips, each once") == 2
 
-    stopped = torchrun(2, f"--folder={resumed}", "--stop-behind-step=30", folder=tmp_path)
+    stopped = torchrun(2, "--epochs=2", f"--folder={resumed}", "--stop-behind-step=30", folder=tmp_path)
     assert "stopped behind step 30, in epoch 2" in stopped
     at_the_stop = the_file(resumed, "checkpoint.pt").read_bytes()
-    printed = torchrun(2, f"--folder={resumed}", folder=tmp_path)
+    printed = torchrun(2, "--epochs=2", f"--folder={resumed}", folder=tmp_path)
     assert "resumed behind step 24, in epoch 2" in printed
-    assert printed.count("read 160 clips, each once") == 3
+    assert printed.count("read 160 clips, each once") == 1
     assert are_equal(checkpoint(whole, "checkpoint.pt")["model"], checkpoint(resumed, "checkpoint.pt")["model"])
 
     # What two ranks have begun, one can end.
     the_file(resumed, "checkpoint.pt").write_bytes(at_the_stop)
-    printed = torchrun(1, f"--folder={resumed}", folder=tmp_path)
-    assert printed.count("read 160 clips, each once") == 3
-    assert checkpoint(resumed, "checkpoint.pt")["step"] == 80
+    printed = torchrun(1, "--epochs=2", f"--folder={resumed}", folder=tmp_path)
+    assert printed.count("read 160 clips, each once") == 1
+    assert checkpoint(resumed, "checkpoint.pt")["step"] == 40
 
 
 @pytest.mark.slow

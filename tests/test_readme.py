@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,17 +63,24 @@ def write_documents(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "snippet"), SNIPPETS, ids=[f"line {line}" for line, _ in SNIPPETS])
-def test_snippet(line: int, snippet: str, folder: Path) -> None:
+def test_snippet(
+    line: int,
+    snippet: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     script = folder / f"readme_{line}.py"
     # Empty lines before it, so that a traceback shows the line of the README.
     script.write_text("\n" * (line - 1) + snippet, encoding="utf-8")
-    run = subprocess.run([sys.executable, script.name], cwd=folder, capture_output=True, text=True, timeout=200)
-    assert run.returncode == 0, run.stderr
+    monkeypatch.chdir(folder)
+    runpy.run_path(str(script), run_name="__main__")
+    printed = capfd.readouterr().out
     promised = promised_output(snippet)
     if promised:
-        assert run.stdout.splitlines() == promised
+        assert printed.splitlines() == promised
     else:
-        assert re.match(r"frame \d+ was replaced by frame \d+: ", run.stdout)
+        assert re.match(r"frame \d+ was replaced by frame \d+: ", printed)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,20 @@ _MAX_IDLE_BYTES = 1 << 27
 _idle: deque[NDArray[np.uint8]] = deque()
 
 
+# Defaults are looked up now: when the interpreter ends, the names of this module are cleared before its last arrays.
+def _give_back(
+    memory: NDArray[np.uint8], idle: deque[NDArray[np.uint8]] = _idle, max_idle_bytes: int = _MAX_IDLE_BYTES
+) -> None:
+    if memory.size > max_idle_bytes:
+        return
+    idle.append(memory)
+    try:
+        while sum(block.size for block in list(idle)) > max_idle_bytes:
+            idle.popleft()
+    except (IndexError, RuntimeError):  # others take blocks at the same time, which serves as well
+        pass
+
+
 class _Block:
     """Memory that goes back to the idle blocks when the last array on it is gone."""
 
@@ -26,8 +41,8 @@ class _Block:
         self.memory = memory
         self.__array_interface__ = memory.__array_interface__
 
-    def __del__(self) -> None:
-        _give_back(self.memory)
+    def __del__(self, give_back: Callable[[NDArray[np.uint8]], None] = _give_back) -> None:
+        give_back(self.memory)
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -50,14 +65,3 @@ def _take(num_bytes: int) -> NDArray[np.uint8]:
             return memory
         _idle.append(memory)
     return np.empty(num_bytes, np.uint8)
-
-
-def _give_back(memory: NDArray[np.uint8]) -> None:
-    if memory.size > _MAX_IDLE_BYTES:
-        return
-    _idle.append(memory)
-    try:
-        while sum(block.size for block in list(_idle)) > _MAX_IDLE_BYTES:
-            _idle.popleft()
-    except (IndexError, RuntimeError):  # others take blocks at the same time, which serves as well
-        pass

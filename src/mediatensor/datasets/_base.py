@@ -75,7 +75,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self._row_ends = _row_ends(rows_per_file, len(items))
         # Shared, so that workers which outlive an epoch hear of the next one.
         self._epoch: Tensor = torch.zeros((), dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
-        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open_files), self._substitute)
+        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open_files))
 
     @property
     def epoch(self) -> int:
@@ -134,7 +134,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         """Several samples: those of one file are read together, in the order in which they stand in it."""
         started = time.monotonic()
         with collect_stages() as stage_seconds:
-            samples = self._reader.read_all([self._spec_of(row) for row in rows])
+            samples = self._reader.read_all([self._spec_of(row) for row in rows], self._substitute)
         if samples:
             worker = get_worker_info()
             timing = Timing(None if worker is None else worker.id, started, time.monotonic(), dict(stage_seconds))

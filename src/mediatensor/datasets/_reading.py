@@ -16,6 +16,9 @@ __all__ = ["OnError", "RowReader"]
 
 OnError = Literal["raise", "skip", "replace"]
 
+#: Gives for a row's spec and the number of an attempt the spec to read instead.
+Substitute = Callable[[RowSpec, int], RowSpec]
+
 
 class RowReader:
     """Reads rows, and does what the policy says about those that fail.
@@ -24,19 +27,12 @@ class RowReader:
         on_error: The policy.
         max_consecutive_failures: How many files may fail one after the other.
         files: Where open files are kept.
-        substitute: Gives for a row's spec and the number of an attempt the spec to read instead.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
     """
 
-    def __init__(
-        self,
-        on_error: OnError,
-        max_consecutive_failures: int,
-        files: OpenFiles,
-        substitute: Callable[[RowSpec, int], RowSpec],
-    ) -> None:
+    def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
         if on_error not in ("raise", "skip", "replace"):
             raise InvalidArgumentError(f"on_error must be 'raise', 'skip' or 'replace' (got {on_error!r}).")
         if max_consecutive_failures < 1:
@@ -46,12 +42,15 @@ class RowReader:
         self.files = files
         self._on_error = on_error
         self._limit = max_consecutive_failures
-        self._substitute = substitute
         self._num_failing = 0
         self._last_failing: Hashable = None
 
-    def read(self, spec: RowSpec) -> Sample | Skipped:
+    def read(self, spec: RowSpec, substitute: Substitute | None = None) -> Sample | Skipped:
         """The sample of a row, or of what stands in for it.
+
+        Args:
+            spec: The row.
+            substitute: What to read in its place, under ``on_error="replace"``.
 
         Raises:
             MediaTensorError, OSError: of a file that cannot be read, under ``on_error="raise"``.
@@ -74,11 +73,11 @@ class RowReader:
                 )
             failures.append(_failure(trying, error, "skipped" if self._on_error == "skip" else "replaced"))
             self._count(trying, error, is_replacement=len(failures) > 1)
-            if self._on_error == "skip":
+            if self._on_error == "skip" or substitute is None:
                 return Skipped(tuple(failures))
-            trying = self._substitute(spec, len(failures))
+            trying = substitute(spec, len(failures))
 
-    def read_all(self, specs: Sequence[RowSpec]) -> list[Sample | Skipped]:
+    def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
         """The samples of several rows, in the order of the rows; each as `read` gives it.
 
         They are read file by file, and those of one file in the order in which they stand in it.
@@ -90,7 +89,7 @@ class RowReader:
         for members in by_file.values():
             # One file after the other: a file may not stay open until all others were looked at.
             for i in self._in_order_of_position(members, specs):
-                results[i] = self.read(specs[i])
+                results[i] = self.read(specs[i], substitute)
         return [results[i] for i in range(len(specs))]
 
     def _in_order_of_position(self, members: list[int], specs: Sequence[RowSpec]) -> list[int]:

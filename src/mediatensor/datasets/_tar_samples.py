@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, Never, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -114,7 +114,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._rows = _rows_of(shards, kind, media)
         self._label = label
         self._shuffle_buffer = shuffle_buffer
-        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1), _no_substitute)
+        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
         # Shared, so that workers which outlive an epoch hear of the next one: its number, and how often it was set.
         self._now: Tensor = torch.zeros(2, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
         # Shared, so that the process that saves a state hears where shards ended.
@@ -223,10 +223,6 @@ def _drawn(waiting: list[_T], random: np.random.Generator) -> _T:
     chosen = int(random.integers(len(waiting)))
     waiting[chosen], waiting[-1] = waiting[-1], waiting[chosen]
     return waiting.pop()
-
-
-def _no_substitute(spec: RowSpec, attempt: int) -> Never:
-    raise InvalidArgumentError("A stream has no other rows to replace one by.")
 
 
 def _rows_of(shards: Any, kind: MediaKind, media: str | None) -> ShardRows | IterableRows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Never
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class RowMapper(ABC):
         self._seed = seed
         self._epoch = epoch
         # Every failure goes to its own row, so no number of them is too many.
-        self._reader = RowReader("skip", sys.maxsize, OpenFiles(max_open_files), _no_substitute)
+        self._reader = RowReader("skip", sys.maxsize, OpenFiles(max_open_files))
 
     @abstractmethod
     def values(self, sample: Sample) -> dict[str, Any]:
@@ -186,7 +186,3 @@ class RowMapper(ABC):
         except InvalidArgumentError as error:
             return {"source": source, "error": f"{type(error).__name__}: {error}"}
         return {"source": source, **values}
-
-
-def _no_substitute(spec: RowSpec, attempt: int) -> Never:
-    raise NotImplementedError("Rows that cannot be read are reported, and nothing takes their place.")
