@@ -20,7 +20,9 @@ from torch import Tensor
 from mediatensor import FrameBatch
 from mediatensor.datasets import (
     DataLoader,
+    Item,
     MediaDataset,
+    Recipe,
     RowBatches,
     RowKey,
     Sample,
@@ -500,6 +502,18 @@ def test_mistakes_of_the_user_are_not_broken_files(videos: list[Path]) -> None:
 
     with pytest.raises(KeyError, match="typo"):
         VideoClips(videos, transform=wrong, on_error="skip")[0]
+
+
+def test_a_recipe_that_gives_something_else(videos: list[Path]) -> None:
+    class FirstFrame(Recipe):
+        def open(self, item: Item) -> VideoDecoder:
+            return VideoDecoder(item.source)
+
+        def read(self, opened: VideoDecoder, item: Item, part: int) -> Any:
+            return opened[0]
+
+    with pytest.raises(TypeError, match="Sample"):
+        MediaDataset([Item(str(videos[0]))], FirstFrame(), on_error="skip")[0]
 
 
 # Life of the object

@@ -99,6 +99,12 @@ def test_paths_are_relative_to_the_manifest(tmp_path: Path, monkeypatch: pytest.
     assert items[4].source == "./concat:e.mp4|f.mp4"
 
 
+def test_spaces_around_the_names_of_columns(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("path, label , place\na.mp4,3,Oslo\n")
+    (item,) = as_items(tmp_path / "rows.csv", kind="video")
+    assert (item.label, item.extra) == (3, {"place": "Oslo"})
+
+
 def test_columns_by_name_and_empty_fields(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("\ufeffpath,url,clip,class\n,https://host/a.mp4,x.mp4,1\nb.mp4,,y.mp4,0\n", "utf-8")

@@ -117,7 +117,7 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
         if not fields:  # an empty line
             continue
         if header is None:
-            header = fields
+            header = [name.strip() for name in fields]  # "path, label": else no column would be called label
             twice = sorted({name for name in header if header.count(name) > 1})
             if twice:
                 raise InvalidArgumentError(f"{place} names the column {twice[0]!r} more than once.")

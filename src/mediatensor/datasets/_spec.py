@@ -58,6 +58,7 @@ class RowSpec:
 
         Raises:
             MediaTensorError: if the file cannot be read.
+            TypeError: if the recipe gives something else than a `Sample`.
         """
         if files is None:
             with OpenFiles(max_open=1) as own_files:
@@ -69,6 +70,8 @@ class RowSpec:
             stage("transform"),
         ):
             sample = self.recipe.read(opened, self.item, self.part)
+        if not isinstance(sample, Sample):
+            raise TypeError(f"{type(self.recipe).__name__}.read must return a Sample (got {type(sample).__name__}).")
         columns = {name: value for name, value in self.item.extra.items() if name not in self.recipe.used_columns}
         return dataclasses.replace(
             sample,
