@@ -43,7 +43,8 @@ class Effort:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure, report."""
     options = _parse(arguments)
-    effort = Effort(2, options.repeats or 1) if options.quick else Effort(repeats=options.repeats or Effort.repeats)
+    usual = Effort(2, 1) if options.quick else Effort()
+    effort = Effort(options.files or usual.num_files, options.repeats or usual.repeats)
     stamp = machine_stamp()
     rows: list[LoaderRow] = []
     notes: list[str] = []
@@ -76,6 +77,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.loaders", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="tiny videos and one run: does everything work?")
     parser.add_argument("--repeats", type=int, help=f"timed epochs of each way (default: {Effort.repeats})")
+    parser.add_argument("--files", type=int, help=f"videos of each set (default: {Effort.num_files})")
     parser.add_argument("--sets", nargs="+", default=["mandelbrot", "film"], choices=["mandelbrot", "film"])
     parser.add_argument("--libraries", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="NAME")
     parser.add_argument(
@@ -87,8 +89,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
     options = parser.parse_args(arguments)
-    if options.repeats is not None and options.repeats < 1:
-        parser.error("--repeats must be positive")
+    for name in ("repeats", "files"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            parser.error(f"--{name} must be positive")
     return options
 
 

@@ -107,7 +107,7 @@ def test_reports_of_files_whose_names_are_no_text_can_be_printed() -> None:
         {"shuffle": Shuffle(rows_together=2)},
         {"bucket_by": lambda item: item.label},
     ],
-    ids=str,
+    ids=["in order", "window", "rows together", "buckets"],
 )
 def test_a_state_of_another_order_is_refused(others: dict[str, Any]) -> None:
     """Rows that were given would come once more, and others never."""
