@@ -232,6 +232,7 @@ def test_a_damaged_shard_gives_what_is_before_the_damage_and_one_failure(
         (lzma.compress(b"0" * 5000), "compressed with xz"),
         (gzip.compress(tar_bytes([("a.mp4", b"0")]))[:-20], "end-of-stream marker"),
     ],
+    ids=["empty", "text", "xz", "cut gzip"],
 )
 def test_files_that_are_no_archives_are_one_failure(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "a.tar").write_bytes(data)
