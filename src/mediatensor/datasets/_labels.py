@@ -56,9 +56,9 @@ class LabelCoding:
                 "them all be class names, or all be numbers."
             )
         if all(map(_WHOLE.fullmatch, texts)):
-            return cls({text: int(text) for text in texts})
+            return cls({text: int(text) for text in sorted(texts)})
         if all(map(_DECIMAL.fullmatch, texts)):
-            return cls({text: float(text) for text in texts})
+            return cls({text: float(text) for text in sorted(texts)})
         return cls({text: number for number, text in enumerate(sorted(texts))}, are_class_names=True)
 
     def apply(self, item: Item) -> Item:
