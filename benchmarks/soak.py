@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,8 @@ def _by_name(found: dict[int, Usage]) -> dict[str, Usage]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, run, report; fails if anything is not flat."""
     options = _parse(arguments)
-    effort = Effort(300, 30, 1) if options.quick else Effort()
+    usual = Effort(300, 30, 1) if options.quick else Effort()
+    effort = replace(usual, num_epochs=options.epochs or usual.num_epochs)
     stamp = machine_stamp()
     parts = []
     with tempfile.TemporaryDirectory() as folder:
@@ -112,6 +113,7 @@ def _as_json(part: Part) -> dict[str, Any]:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="300 decoders, and an epoch over 30 files")
+    parser.add_argument("--epochs", type=int, help=f"over the files (default: {Effort.num_epochs})")
     parser.add_argument(
         "--clips",
         type=Path,

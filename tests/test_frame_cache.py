@@ -8,6 +8,7 @@ import pickle
 import random
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -387,3 +388,24 @@ assert checksums(decoder) == expected
 def test_a_forked_child_decodes_on_its_own(clip: Path) -> None:
     run = subprocess.run([sys.executable, "-c", _FORK, str(clip)], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
+
+
+def test_decoders_that_are_closed_leave_nothing_behind(clip: Path) -> None:
+    """Not even an entry each: a worker opens hundreds of thousands."""
+
+    def open_and_close(count: int) -> None:
+        for _ in range(count):
+            with VideoDecoder(clip) as decoder:
+                decoder.get_frames_at([3, 5])
+
+    only_here = tracemalloc.Filter(True, "*/mediatensor/decoders/_recent.py")
+    tracemalloc.start()
+    try:
+        open_and_close(10)
+        before = tracemalloc.take_snapshot().filter_traces([only_here])
+        open_and_close(60)
+        after = tracemalloc.take_snapshot().filter_traces([only_here])
+    finally:
+        tracemalloc.stop()
+    grown = sum(change.count_diff for change in after.compare_to(before, "filename"))
+    assert grown < 20

@@ -125,6 +125,7 @@ class RecentPictures:
         with _cache.lock:
             while self._pictures:
                 self.drop_oldest()
+            _cache.owners.pop(id(self), None)
 
     def drop_oldest(self) -> None:
         _, (_, size) = self._pictures.popitem(last=False)
