@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from .chart import can_draw, draw_chart
 from .libraries import LIBRARIES
 from .machine import machine_stamp
 from .measuring import Effort, Measurement, measure_suite
+from .options import add_folders, check_counts
 from .ratios import compute_ratios
 from .reporting import Report, to_json, to_markdown
 from .suites import SUITES, Suite, quick_suite
@@ -66,17 +65,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="stop repeating a library in a scenario after so much time (default: %(default)g)",
     )
     parser.add_argument("--libraries", nargs="+", default=list(LIBRARIES), choices=list(LIBRARIES), metavar="NAME")
-    parser.add_argument(
-        "--clips",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "mediatensor-benchmark-clips",
-        metavar="FOLDER",
-        help="where clips are kept for the next time (default: in the folder for temporary files)",
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and charts there")
+    add_folders(parser)
     options = parser.parse_args(arguments)
-    if options.repeats is not None and options.repeats < 1:
-        parser.error("--repeats must be positive")
+    check_counts(parser, options, "repeats")
     return options
 
 

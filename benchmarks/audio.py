@@ -15,7 +15,6 @@ import math
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +28,7 @@ from mediatensor import get_num_threads
 
 from .chart import can_draw, draw_chart
 from .machine import machine_stamp
+from .options import add_folders, check_counts
 from .results import quartiles
 from .sound_ways import OURS, TORCHCODEC, Way, ways_to_get_all, ways_to_get_seconds
 from .sounds import FORMATS, SoundClip, begin_seconds, linear_samples, make_sounds
@@ -275,17 +275,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="tiny files and one run: does everything work?")
     parser.add_argument("--repeats", type=int, help=f"timed runs of each library (default: {Effort.repeats})")
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=list(FORMATS), metavar="NAME")
-    parser.add_argument(
-        "--clips",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "mediatensor-benchmark-clips",
-        metavar="FOLDER",
-        help="where files are kept for the next time (default: in the folder for temporary files)",
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    add_folders(parser)
     options = parser.parse_args(arguments)
-    if options.repeats is not None and options.repeats < 1:
-        parser.error("--repeats must be positive")
+    check_counts(parser, options, "repeats")
     effort = QUICK if options.quick else Effort()
     effort = replace(effort, repeats=options.repeats or effort.repeats)
     stamp = machine_stamp() | versions() | {"thread budget": str(get_num_threads())}

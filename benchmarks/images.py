@@ -30,6 +30,7 @@ from mediatensor.encoders import PngEncoder
 
 from .chart import can_draw, draw_chart
 from .machine import machine_stamp
+from .options import check_counts
 from .results import quartiles
 
 __all__ = ["main"]
@@ -210,8 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, help="timed runs of each library (default: 15)")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
     options = parser.parse_args(arguments)
-    if options.repeats is not None and options.repeats < 1:
-        parser.error("--repeats must be positive")
+    check_counts(parser, options, "repeats")
     stamp = machine_stamp() | {name: version(name) for name in ("torch", "pillow", "numpy")}
     stamp["thread budget"] = str(get_num_threads())
     repeats = options.repeats or (1 if options.quick else 15)

@@ -10,7 +10,6 @@ import argparse
 import json
 import random
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from .loaders_sets import LoaderCase, planned, training_sets, write_frames
 from .loaders_ways import FOLDERS, WAYS
 from .machine import machine_stamp
 from .measuring import WorkerError, WorkerProcess
+from .options import add_folders, check_counts
 from .reference import make_reference
 
 __all__ = ["main"]
@@ -80,18 +80,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--files", type=int, help=f"videos of each set (default: {Effort.num_files})")
     parser.add_argument("--sets", nargs="+", default=["mandelbrot", "film"], choices=["mandelbrot", "film"])
     parser.add_argument("--libraries", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="NAME")
-    parser.add_argument(
-        "--clips",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "mediatensor-benchmark-clips",
-        metavar="FOLDER",
-        help="where videos are kept for the next time (default: in the folder for temporary files)",
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
+    add_folders(parser)
     options = parser.parse_args(arguments)
-    for name in ("repeats", "files"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            parser.error(f"--{name} must be positive")
+    check_counts(parser, options, "repeats", "files")
     return options
 
 

@@ -25,6 +25,7 @@ from mediatensor.decoders import VideoDecoder
 from .chart import can_draw
 from .clips import Encoded, film, make_clips
 from .machine import machine_stamp
+from .options import add_folders, check_counts
 from .processes import Usage, usages
 from .soak_files import write_files
 from .soak_report import Series, draw, to_markdown
@@ -114,15 +115,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="300 decoders, and an epoch over 30 files")
     parser.add_argument("--epochs", type=int, help=f"over the files (default: {Effort.num_epochs})")
-    parser.add_argument(
-        "--clips",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "mediatensor-benchmark-clips",
-        metavar="FOLDER",
-        help="where videos are kept for the next time (default: in the folder for temporary files)",
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a chart there")
-    return parser.parse_args(arguments)
+    add_folders(parser)
+    options = parser.parse_args(arguments)
+    check_counts(parser, options, "epochs")
+    return options
 
 
 def _parts(good: Sequence[Path], folder: Path, effort: Effort) -> Iterator[Part]:

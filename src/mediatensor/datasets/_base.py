@@ -16,6 +16,7 @@ from torch.utils.data import Dataset, get_worker_info
 
 from .._stages import collect_stages
 from ..errors import InvalidArgumentError, OutOfRangeError
+from ._checks import check_positive
 from ._items import Item
 from ._open_files import OpenFiles
 from ._reading import OnError, RowReader
@@ -67,8 +68,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
     ) -> None:
         if not len(items):
             raise InvalidArgumentError("There are no files: the source of the dataset is empty.")
-        if not isinstance(max_open_files, int) or isinstance(max_open_files, bool) or max_open_files < 1:
-            raise InvalidArgumentError(f"max_open_files must be a positive whole number (got {max_open_files!r}).")
+        check_positive("max_open_files", max_open_files)
         self.items = items
         self.recipe = recipe
         self.seed = seed

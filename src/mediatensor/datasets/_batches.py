@@ -13,6 +13,7 @@ from torch.utils.data import Sampler
 
 from ..errors import InvalidArgumentError
 from ._base import MediaDataset, RowKey
+from ._checks import check_positive
 from ._items import Item
 from ._order import Shuffle, epoch_order, epoch_steps
 
@@ -64,8 +65,7 @@ class RowBatches(Sampler[list[RowKey]]):
         num_ranks: int | None = None,
         bucket_by: Callable[[Item], Any] | None = None,
     ) -> None:
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-            raise InvalidArgumentError(f"batch_size must be a positive whole number (got {batch_size!r}).")
+        check_positive("batch_size", batch_size)
         if not isinstance(shuffle, bool | Shuffle):
             raise InvalidArgumentError(f"shuffle must be True, False or a Shuffle (got {shuffle!r}).")
         if not isinstance(dataset, MediaDataset):

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from .._stages import stage
+from ..decoders import AudioVideoDecoder, VideoDecoder
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
 
-__all__ = ["apply_transform", "effective_fps", "sound_fields", "without_clip_dimension"]
+__all__ = ["apply_transform", "effective_fps", "indexed_first", "sound_fields", "without_clip_dimension"]
 
 Sound = AudioSamples | AudioSamplesBatch
+V = TypeVar("V", VideoDecoder, AudioVideoDecoder)
+
+
+def indexed_first(opened: V) -> V:
+    """A decoder whose index is made of the file as it was opened: after decoding it would be opened once more.
+
+    Raises:
+        MediaTensorError: if there is no frame; the decoder is then closed.
+    """
+    try:
+        (opened.video if isinstance(opened, AudioVideoDecoder) else opened)._make_index()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
 
 
 def without_clip_dimension(clips: FrameBatch, *, keep: bool) -> FrameBatch:

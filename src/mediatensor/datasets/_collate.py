@@ -15,6 +15,7 @@ from torch.utils.data import get_worker_info
 
 from .._stages import collect_stages, stage
 from ..errors import InvalidArgumentError
+from ._checks import check_positive
 from ._default_device import tensors_on_cpu
 from ._merging import (
     Wanted,
@@ -121,8 +122,8 @@ def pad(
         ("width of size", width),
         ("multiple_of", multiple_of),
     ):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise InvalidArgumentError(f"{name} must be a positive whole number (got {value!r}).")
+        if value is not None:
+            check_positive(name, value)
     wanted = Wanted(num_frames, num_samples, height, width, multiple_of)
     return _batch(samples, lambda good: _padded(good, wanted))
 

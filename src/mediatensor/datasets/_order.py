@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidArgumentError
+from ._checks import check_positive
 from ._seeding import derived_seed
 
 __all__ = ["Shuffle", "epoch_order", "epoch_steps", "shuffle_quality"]
@@ -42,8 +42,8 @@ class Shuffle:
 
     def __post_init__(self) -> None:
         for name, value in (("rows_together", self.rows_together), ("window", self.window)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise InvalidArgumentError(f"{name} must be a positive whole number (got {value!r}).")
+            if value is not None:
+                check_positive(name, value)
 
 
 def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from .._stages import stage
 from ..errors import InvalidArgumentError, MediaTensorError, TooManyFailuresError
+from ._checks import check_positive
 from ._open_files import OpenFiles, file_key
 from ._samples import Failure, Sample, Skipped
 from ._spec import RowSpec
@@ -35,10 +36,7 @@ class RowReader:
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
         if on_error not in ("raise", "skip", "replace"):
             raise InvalidArgumentError(f"on_error must be 'raise', 'skip' or 'replace' (got {on_error!r}).")
-        if max_consecutive_failures < 1:
-            raise InvalidArgumentError(
-                f"max_consecutive_failures must be a positive whole number (got {max_consecutive_failures!r})."
-            )
+        check_positive("max_consecutive_failures", max_consecutive_failures)
         self.files = files
         self._on_error = on_error
         self._limit = max_consecutive_failures

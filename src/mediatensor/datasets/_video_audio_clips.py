@@ -16,7 +16,7 @@ from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ._audio_video_sampling import ClipPolicy, audio_video_clips_at_random_timestamps
 from ._base import MediaDataset
-from ._clips import apply_transform, check_is_one, effective_fps, sound_fields
+from ._clips import apply_transform, check_is_one, effective_fps, indexed_first, sound_fields
 from ._items import Item
 from ._positions import first_wanted
 from ._recipe import Recipe
@@ -116,7 +116,7 @@ class VideoAudioRecipe(Recipe):
     decoder_options: dict[str, Any] = field(default_factory=dict)
 
     def open(self, item: Item) -> AudioVideoDecoder:
-        return AudioVideoDecoder(item.source, **{**self.decoder_options, "transforms": None})
+        return indexed_first(AudioVideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))
 
     def read(self, opened: AudioVideoDecoder, item: Item, part: int) -> Sample:
         with stage("decode"):

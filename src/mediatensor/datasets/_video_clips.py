@@ -14,7 +14,7 @@ from ..decoders import VideoDecoder
 from ..frames import FrameBatch
 from ..samplers import clips_at_random_indices
 from ._base import MediaDataset
-from ._clips import apply_transform, effective_fps, without_clip_dimension
+from ._clips import apply_transform, effective_fps, indexed_first, without_clip_dimension
 from ._items import Item
 from ._positions import first_wanted
 from ._recipe import Recipe
@@ -96,13 +96,7 @@ class VideoRecipe(Recipe):
     decoder_options: dict[str, Any] = field(default_factory=dict)
 
     def open(self, item: Item) -> VideoDecoder:
-        decoder = VideoDecoder(item.source, **{**self.decoder_options, "transforms": None})
-        try:
-            len(decoder)  # the index is made of the file as it was opened; after decoding it would be opened again
-        except BaseException:
-            decoder.close()
-            raise
-        return decoder
+        return indexed_first(VideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))
 
     def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
         with stage("decode"):

@@ -198,6 +198,11 @@ class VideoDecoder(Closing):
         """Whether frames had to be decoded on the CPU although another device was asked for."""
         return CpuFallbackStatus(status_known=True)
 
+    def _make_index(self) -> None:
+        """Make the index now: of a file that was just opened it needs no second opening; approximate mode has none."""
+        if isinstance(self._frames, ExactFrames):
+            _ = self._frames.index
+
     def _frames_shown_at(self, pts_seconds: Tensor) -> Tensor | None:
         """Indices of the frames of exact times, of the same shape; ``None`` in approximate mode."""
         if isinstance(self._frames, ApproximateFrames):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..datasets._checks import check_positive
 from ..errors import InvalidArgumentError
 
 __all__ = ["clip_rows"]
@@ -33,8 +34,7 @@ def clip_rows(
         [{'path': 'a.mp4', 'row': 1, 'label': 0}, {'path': 'b.mp4', 'row': 2, 'label': 1}]
     """
     files = [os.fspath(path) for path in paths]
-    if not isinstance(rows_per_file, int) or isinstance(rows_per_file, bool) or rows_per_file < 1:
-        raise InvalidArgumentError(f"rows_per_file must be a positive whole number (got {rows_per_file!r}).")
+    check_positive("rows_per_file", rows_per_file)
     for name, values in columns.items():
         if len(values) != len(files):
             raise InvalidArgumentError(

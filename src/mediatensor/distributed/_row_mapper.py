@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Recipe, RowSpec, Sample, Skipped
+from ..datasets._checks import check_positive
 from ..datasets._open_files import OpenFiles
 from ..datasets._reading import RowReader
 from ..errors import InvalidArgumentError
@@ -94,8 +95,7 @@ class RowMapper(ABC):
         epoch: int = 0,
         max_open_files: int = 8,
     ) -> None:
-        if max_open_files < 1:
-            raise InvalidArgumentError(f"max_open_files must be a positive whole number (got {max_open_files!r}).")
+        check_positive("max_open_files", max_open_files)
         self.recipe = recipe
         self._names = ColumnNames(path_column, bytes_column, row_column, tuple(used_columns))
         self._columns = (*columns, TextColumn("source"), TextColumn("error"), Column("n_replaced", "int64"))

@@ -1,0 +1,29 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+__all__ = ["add_folders", "check_counts"]
+
+
+def add_folders(parser: argparse.ArgumentParser) -> None:
+    """``--clips``, where generated files are kept, and ``--output``."""
+    parser.add_argument(
+        "--clips",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "mediatensor-benchmark-clips",
+        metavar="FOLDER",
+        help="where generated files are kept for the next time (default: in the folder for temporary files)",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and charts there")
+
+
+def check_counts(parser: argparse.ArgumentParser, options: argparse.Namespace, *names: str) -> None:
+    """End the program with a message if one of the numbers that were given is not positive."""
+    for name in names:
+        number = getattr(options, name)
+        if number is not None and number < 1:
+            parser.error(f"--{name} must be positive")
