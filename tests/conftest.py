@@ -15,6 +15,7 @@ import torch
 from hypothesis import settings
 
 import media
+from fake_device import fake_device as fake_device
 from mediatensor._pyav import VideoReader
 from oracles import linear_decode_rgb
 

@@ -175,7 +175,7 @@ SAMPLES = torch.zeros(2, 100)
         (lambda: AudioEncoder(SAMPLES, sample_rate=0), "sample_rate = 0 must be > 0"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=0.5), "sample_rate = 0.5 must be > 0"),
         (lambda: AudioEncoder(SAMPLES), "sample_rate is needed"),
-        (lambda: AudioEncoder(SAMPLES.to("meta"), sample_rate=RATE), r"\.cpu\(\)"),
+        (lambda: AudioEncoder(SAMPLES.to("meta"), sample_rate=RATE), "no values"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=RATE).to_tensor("nosuch"), "Got format='nosuch'"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=9999).to_tensor("mp3"), "invalid sample rate=9999.*44100"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=44_100).to_tensor("opus"), "invalid sample rate=44100"),

@@ -113,6 +113,7 @@ def test_what_a_gpu_still_does_counts_as_working(monkeypatch: pytest.MonkeyPatch
         time.sleep(0.03)
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
     meter = StallMeter(device="cuda:1")
     list(meter.watch(SleepyLoader(5, 0.0)))

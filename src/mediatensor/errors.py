@@ -12,9 +12,11 @@ from __future__ import annotations
 __all__ = [
     "ClosedError",
     "DecodeError",
+    "DeviceError",
     "EncodeError",
     "FrameIndexError",
     "InvalidArgumentError",
+    "IsolatedWorkerError",
     "MediaTensorError",
     "MissingDependencyError",
     "OpenError",
@@ -68,6 +70,10 @@ class DecodeError(MediaTensorError, IndexError, RuntimeError):
     """A frame that the index lists could not be decoded; the message names the frame."""
 
 
+class DeviceError(MediaTensorError, RuntimeError):
+    """A device cannot decode a stream, or stopped midway; the message says why, and what to do instead."""
+
+
 class EncodeError(MediaTensorError, RuntimeError):
     """Encoding failed: a codec or a container refused, or methods of an encoder were called in the wrong order."""
 
@@ -102,6 +108,27 @@ class FrameIndexError(MediaTensorError, ValueError, RuntimeError):
 
 class ClosedError(MediaTensorError, ValueError, RuntimeError):
     """A decoder or an encoder was used after ``close()``."""
+
+
+class IsolatedWorkerError(MediaTensorError, RuntimeError):
+    """The process in which isolated work was done did not finish it; the next call has a new one.
+
+    Attributes:
+        reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised one of
+            a type that is neither of ``mediatensor.errors`` nor of Python) or ``"result"`` (what came from the process
+            is not what one sends that is in order).
+
+    Example:
+        >>> IsolatedWorkerError("The isolated process ended: SIGSEGV.", "crash").reason
+        'crash'
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[IsolatedWorkerError], tuple[str, str]]:
+        return type(self), (str(self), self.reason)
 
 
 class MissingDependencyError(MediaTensorError, ImportError):

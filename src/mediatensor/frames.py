@@ -9,6 +9,8 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from ._devices import pinned
+
 __all__ = ["AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"]
 
 
@@ -23,6 +25,18 @@ def _describe(result: Any) -> str:
             text = str(value)
             lines.append(f"  {spec.name}: {text.replace(chr(10), chr(10) + '  ') if is_dataclass(value) else text}")
     return "\n".join(lines)
+
+
+def _on_cpu(key: Any) -> Any:
+    """An index with its tensors on the CPU, where times are."""
+    if isinstance(key, Tensor):
+        return key.cpu()
+    return type(key)(_on_cpu(part) for part in key) if type(key) in (list, tuple) else key
+
+
+def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
+    """What an index selects; data on a device take it wherever it is."""
+    return data[key_on_cpu if data.device.type == "cpu" else key]
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,14 @@ class Frame:
     def __iter__(self) -> Iterator[Tensor | float]:
         return iter((self.data, self.pts_seconds, self.duration_seconds))
 
+    def to(self, *args: Any, **kwargs: Any) -> Frame:
+        """The frame with ``data.to(*args, **kwargs)``."""
+        return replace(self, data=self.data.to(*args, **kwargs))
+
+    def pin_memory(self) -> Frame:
+        """The frame with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
+        return replace(self, data=pinned(self.data))
+
     def __repr__(self) -> str:
         return _describe(self)
 
@@ -89,7 +111,7 @@ class FrameBatch:
     """Decoded video frames with their times.
 
     ``len(batch)`` is the first dimension; iterating and indexing give `FrameBatch` objects, the same key
-    being applied to the data and to both times.
+    being applied to the data and to both times. Tensors in a key may be on any device.
 
     Attributes:
         data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
@@ -135,17 +157,18 @@ class FrameBatch:
             yield self[i]
 
     def __getitem__(self, key: Any) -> FrameBatch:
+        on_cpu = _on_cpu(key)
         return FrameBatch(
-            self.data[key],
-            self.pts_seconds[key],
-            self.duration_seconds[key],
-            replaced=self._replaced_at(key) if self.replaced else (),
+            _rows(self.data, key, on_cpu),
+            self.pts_seconds[on_cpu],
+            self.duration_seconds[on_cpu],
+            replaced=self._replaced_at(on_cpu) if self.replaced else (),
         )
 
     def _replaced_at(self, key: Any) -> tuple[ReplacedFrame, ...]:
         """The reports of the frames that ``key`` selects, with their new positions."""
         count = self.pts_seconds.numel()
-        kept = torch.arange(count).reshape(self.pts_seconds.shape)[key].flatten().tolist()
+        kept = torch.arange(count, device="cpu").reshape(self.pts_seconds.shape)[key].flatten().tolist()
         return tuple(
             ReplacedFrame(report.index, report.reason, position, report.used_index)
             for position, old in enumerate(kept)
@@ -161,7 +184,7 @@ class FrameBatch:
 
     def pin_memory(self) -> FrameBatch:
         """The batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
-        return FrameBatch(self.data.pin_memory(), self.pts_seconds, self.duration_seconds, replaced=self.replaced)
+        return FrameBatch(pinned(self.data), self.pts_seconds, self.duration_seconds, replaced=self.replaced)
 
     def __repr__(self) -> str:
         return _describe(self)
@@ -210,7 +233,7 @@ class AudioSamples:
 
     def pin_memory(self) -> AudioSamples:
         """The samples with their data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
-        return replace(self, data=self.data.pin_memory())
+        return replace(self, data=pinned(self.data))
 
     def __repr__(self) -> str:
         return _describe(self)
@@ -275,12 +298,12 @@ class AudioSamplesBatch:
     @overload
     def __getitem__(self, key: Tensor) -> AudioSamples | AudioSamplesBatch: ...
     def __getitem__(self, key: Any) -> AudioSamples | AudioSamplesBatch:
-        pts_seconds, duration_seconds = self.pts_seconds[key], self.duration_seconds[key]
+        on_cpu = _on_cpu(key)
+        data = _rows(self.data, key, on_cpu)
+        pts_seconds, duration_seconds = self.pts_seconds[on_cpu], self.duration_seconds[on_cpu]
         if pts_seconds.ndim == 0:
-            return AudioSamples(self.data[key], pts_seconds.item(), duration_seconds.item(), self.sample_rate)
-        return AudioSamplesBatch(
-            self.data[key], pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[key]
-        )
+            return AudioSamples(data, pts_seconds.item(), duration_seconds.item(), self.sample_rate)
+        return AudioSamplesBatch(data, pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[on_cpu])
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
         """The batch with ``data.to(*args, **kwargs)``; the others stay on the CPU."""
@@ -288,7 +311,7 @@ class AudioSamplesBatch:
 
     def pin_memory(self) -> AudioSamplesBatch:
         """The batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
-        return replace(self, data=self.data.pin_memory())
+        return replace(self, data=pinned(self.data))
 
     def __repr__(self) -> str:
         return _describe(self)

@@ -6,11 +6,12 @@ the rest of the library sees plain Python values, numpy arrays, and frames as op
 
 from __future__ import annotations
 
+from .cuda import CUDA_DECODE_ERRORS, create_cuda_context, why_no_nvcuvid
 from .facts import ContainerFacts, StreamFacts
 from .linear import LinearFrame, linear_decode
 from .opening import read_container_facts
-from .packets import UndecodablePacketError
-from .pixels import FrameConverter, Orientation, fingerprint
+from .packets import UndecodablePacketError, decode_packet
+from .pixels import FrameConverter, fingerprint, orientation_of
 from .reading import (
     DISCARD_ENTRY,
     KEY_ENTRY,
@@ -22,8 +23,10 @@ from .reading import (
 from .resampling import MAX_CHANNELS, Resampler
 from .sound import AudioReader, SampleForm, SampleQueue, has_frame_threads, set_trimming
 from .subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
+from .surfaces import cuda_surface_of, is_frame, surface_of
 
 __all__ = [
+    "CUDA_DECODE_ERRORS",
     "DISCARD_ENTRY",
     "KEY_ENTRY",
     "MAX_CHANNELS",
@@ -32,7 +35,6 @@ __all__ = [
     "ContainerFacts",
     "FrameConverter",
     "LinearFrame",
-    "Orientation",
     "PacketFacts",
     "Resampler",
     "SampleForm",
@@ -41,13 +43,20 @@ __all__ = [
     "SubtitlePacket",
     "UndecodablePacketError",
     "VideoReader",
+    "create_cuda_context",
+    "cuda_surface_of",
+    "decode_packet",
     "fingerprint",
     "has_frame_threads",
+    "is_frame",
     "is_key_frame",
     "linear_decode",
+    "orientation_of",
     "packet_facts",
     "read_container_facts",
     "read_subtitle_facts",
     "read_subtitle_packets",
     "set_trimming",
+    "surface_of",
+    "why_no_nvcuvid",
 ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._source import make_source
 from .packets import UndecodablePacketError
-from .pixels import FrameConverter, Orientation
+from .pixels import FrameConverter
 from .reading import VideoReader
 
 __all__ = ["LinearFrame", "linear_decode"]
@@ -51,9 +51,9 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
     try:
         time_base = reader.facts().time_base
         converter = FrameConverter()
-        orientation: Orientation | None = None
+        orientation = None
         for frame in _frames(reader):
-            orientation = orientation or Orientation.of_frame(frame)
+            orientation = orientation or converter.orientation_of(frame)
             rgb = np.empty((*converter.output_size(frame, orientation), 3), np.uint8)
             converter.write(frame, orientation, rgb)
             known = frame.pts is not None and time_base is not None

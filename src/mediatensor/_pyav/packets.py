@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import av
@@ -15,11 +15,25 @@ from ..errors import ReadError
 from .facts import ContainerFacts, StreamFacts, container_facts, stream_facts
 from .opening import choose_stream, close_container, error_text, open_container
 
-__all__ = ["PacketReader", "UndecodablePacketError"]
+__all__ = ["PacketReader", "UndecodablePacketError", "decode_packet"]
 
 
 class UndecodablePacketError(Exception):
     """The codec refused a packet; the next ones may still decode."""
+
+
+def decode_packet(context: Any, packet: Any | None) -> list[Any]:
+    """Feed one packet (``None`` drains the codec) and take the frames that come out, in the codec's order.
+
+    Raises:
+        UndecodablePacketError: if the codec refuses the packet.
+    """
+    try:
+        return context.decode(packet)  # type: ignore[no-any-return]
+    except av.EOFError:
+        return []
+    except (av.FFmpegError, ValueError) as error:
+        raise UndecodablePacketError(error_text(error)) from error
 
 
 class PacketReader(ABC):
@@ -133,7 +147,11 @@ class PacketReader(ABC):
             return False
         self._packets = self._container.demux(self._stream)
         self.is_fresh = False
+        self._flush()
         return True
+
+    def _flush(self) -> None:  # noqa: B027
+        """Have the codec forget what it was fed: a seek has done that for the demuxer's own."""
 
     def seek_bytes(self, position: int) -> bool:
         """Go to a byte of the file; the next packet is the first that begins after it. ``False`` if that cannot be."""
@@ -143,6 +161,7 @@ class PacketReader(ABC):
             return False
         self._packets = self._container.demux(self._stream)
         self.is_fresh = False
+        self._flush()
         return True
 
     def will_need(self, start: int, stop: int) -> None:
@@ -172,18 +191,13 @@ class PacketReader(ABC):
                 # PyAV stumbles over packets of streams that appear midway; it goes on after them.
                 self._packets = self._container.demux(self._stream)
 
-    def decode(self, packet: Any | None) -> list[Any]:
+    def decode(self, packet: Any | None) -> Sequence[Any]:
         """Feed one packet (``None`` drains the codec) and take the frames that come out, in the codec's order.
 
         Raises:
             UndecodablePacketError: if the codec refuses the packet.
         """
-        try:
-            return self._context.decode(packet)  # type: ignore[no-any-return]
-        except av.EOFError:
-            return []
-        except (av.FFmpegError, ValueError) as error:
-            raise UndecodablePacketError(error_text(error)) from error
+        return decode_packet(self._context, packet)
 
     def close(self) -> None:
         container, self._container = self._container, None

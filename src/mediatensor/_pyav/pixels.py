@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -15,86 +15,32 @@ from av.sidedata.sidedata import SideDataContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
+from .._buffers import empty
+from .._orientation import Orientation
 from ..transforms._steps import CropStep, PixelStep, ResizeStep, output_size
 
-__all__ = ["FrameConverter", "Orientation", "fingerprint"]
+__all__ = ["FrameConverter", "fingerprint", "orientation_of"]
 
 _YCGCO, _BT2020_CONSTANT_LUMINANCE = 8, 10  # matrix coefficients of H.273
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
 _UNSPECIFIED_RANGE = 0  # FFmpeg's
-# swscale refuses two matrices that it has no coefficients for; the program falls back in the same way.
-_UNSUPPORTED_MATRICES = {_YCGCO: "ITU601", _BT2020_CONSTANT_LUMINANCE: "BT2020"}
+# swscale refuses matrices that it has no coefficients for, those numbered 3 and 11 to 14 too; the program falls back in
+# the same way.
+_UNSUPPORTED_MATRICES = dict.fromkeys((3, _YCGCO, 11, 12, 13, 14), "ITU601") | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
 
 _make_side_data: Any = SideDataContainer  # its type hints know no constructor
 
 
-@dataclass(frozen=True)
-class Orientation:
-    """How a stored picture is turned to be shown upright: transpose first, then flip.
-
-    Attributes:
-        transposed: Rows become columns.
-        flipped_horizontally: Left and right are swapped, after transposing.
-        flipped_vertically: Top and bottom are swapped, after transposing.
-        rotation: The same as a counter-clockwise angle in degrees, if it is a pure rotation of the display matrix.
-    """
-
-    transposed: bool = False
-    flipped_horizontally: bool = False
-    flipped_vertically: bool = False
-    rotation: float | None = None
-
-    @classmethod
-    def from_display_matrix(cls, matrix: bytes, rotation: float | None) -> Orientation:
-        """Round a display matrix (nine native 32-bit integers, as in ISO 14496-12) to the nearest quarter turn.
-
-        The matrix sends the point (x, y) to (a x + c y, b x + d y); the larger diagonal says whether
-        x and y change places, the signs say which way they run.
-        """
-        a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
-        if abs(a) + abs(d) >= abs(b) + abs(c):
-            return cls(False, a < 0, d < 0, rotation)
-        return cls(True, c < 0, b < 0, rotation)
-
-    @classmethod
-    def of_frame(cls, frame: Any) -> Orientation:
-        rotation = float(frame.rotation) or None
-        try:
-            # ``frame.side_data`` makes a cycle: the codec would not get the picture's memory back until garbage is
-            # collected. And where damage lets memory show through, it would show something else.
-            matrix = _make_side_data(frame).get("DISPLAYMATRIX")
-        except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for
-            return cls._from_rotation(rotation)
-        return cls() if matrix is None else cls.from_display_matrix(bytes(matrix), rotation)
-
-    @classmethod
-    def _from_rotation(cls, rotation: float | None) -> Orientation:
-        quarter_turns = round((rotation or 0.0) / 90) % 4
-        return (
-            cls(False, False, False, rotation),
-            cls(True, False, True, rotation),
-            cls(False, True, True, rotation),
-            cls(True, True, False, rotation),
-        )[quarter_turns]
-
-    @property
-    def turns(self) -> bool:
-        """Whether the picture changes at all."""
-        return self.transposed or self.flipped_horizontally or self.flipped_vertically
-
-    def size(self, height: int, width: int) -> tuple[int, int]:
-        """(height, width) of a picture after turning it."""
-        return (width, height) if self.transposed else (height, width)
-
-    def apply(self, pixels: NDArray[Any]) -> NDArray[Any]:
-        """A turned view of (H, W, C) pixels."""
-        if self.transposed:
-            pixels = pixels.transpose(1, 0, 2)
-        if self.flipped_vertically:
-            pixels = pixels[::-1]
-        if self.flipped_horizontally:
-            pixels = pixels[:, ::-1]
-        return pixels
+def orientation_of(frame: Any) -> Orientation:
+    """How a decoded frame is to be turned."""
+    rotation = float(frame.rotation) or None
+    try:
+        # ``frame.side_data`` makes a cycle: the codec would not get the picture's memory back until garbage is
+        # collected. And where damage lets memory show through, it would show something else.
+        matrix = _make_side_data(frame).get("DISPLAYMATRIX")
+    except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for
+        return Orientation.from_rotation(rotation)
+    return Orientation() if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
 
 
 class FrameConverter:
@@ -118,28 +64,36 @@ class FrameConverter:
         self._filter = _ScaleFilter(self._format)
         self._resizers: dict[int, VideoReformatter] = {}
 
-    @property
-    def dtype(self) -> type[np.generic]:
-        return np.float32 if self._is_float else np.uint8
+    def orientation_of(self, picture: Any) -> Orientation:
+        """How the frame is to be turned."""
+        return orientation_of(picture)
 
-    def output_size(self, frame: Any, orientation: Orientation) -> tuple[int, int]:
+    def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
+        """An array (num_rows, height, width, 3) of undefined values."""
+        return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
+
+    def here(self) -> Callable[[], AbstractContextManager[object]]:
+        """Makes contexts for other threads; these convert like any."""
+        return nullcontext
+
+    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
         """(height, width) that ``write`` needs for this frame."""
-        return output_size(self._steps, *orientation.size(frame.height, frame.width))
+        return output_size(self._steps, *orientation.size(picture.height, picture.width))
 
-    def write(self, frame: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Convert ``frame`` into ``out``, of shape (height, width, 3); of another size, it is scaled to fit."""
+    def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
+        """Convert a frame into ``out``, of shape (height, width, 3); of another size, it is scaled to fit."""
         steps = self._steps
-        if out.shape[:2] != self.output_size(frame, orientation):
+        if out.shape[:2] != self.output_size(picture, orientation):
             steps = (*steps, ResizeStep(*out.shape[:2]))
         if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
             height, width = orientation.size(steps[0].height, steps[0].width)
-            picture = self._reformat(self._to_rgb, frame, Interpolation.BILINEAR, width=width, height=height)
+            rgb = self._reformat(self._to_rgb, picture, Interpolation.BILINEAR, width=width, height=height)
             steps = steps[1:]
         else:
-            picture = self._convert(frame)
-        pixels = orientation.apply(_pixels(picture, self._dtype))
-        if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(picture, frame):
-            pixels = self._resize(steps[0], picture, 0)  # spares a copy of the large picture
+            rgb = self._convert(picture)
+        pixels = orientation.apply(_pixels(rgb, self._dtype))
+        if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(rgb, picture):
+            pixels = self._resize(steps[0], rgb, 0)  # spares a copy of the large picture
         for number, step in enumerate(steps):
             pixels = self._apply(step, pixels, number)
         if self._is_float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from av.video.frame import PictureType
 
@@ -53,6 +53,16 @@ class PacketFacts(NamedTuple):
     is_encrypted: bool
 
 
+class Decoder(Protocol):
+    """What a reader needs of that which decodes its packets, see `mediatensor.backends.PictureDecoder`."""
+
+    @property
+    def is_open(self) -> bool: ...
+    def decode(self, packet: Any | None) -> Sequence[Any]: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class VideoReader(PacketReader):
     """An open handle on one video stream: its packets in order, a seek, and a decoder.
 
@@ -61,6 +71,7 @@ class VideoReader(PacketReader):
         stream_index: Index among all streams; ``None`` for the one FFmpeg thinks best.
         num_threads: Threads of the codec; 0 lets FFmpeg decide.
         is_strict: Let the codec refuse packets in which it finds errors, instead of concealing them.
+        open_decoder: Makes what decodes the packets, given this reader; by default the stream's own codec decodes.
 
     Raises:
         OpenError, SourceNotFoundError: if the source cannot be opened.
@@ -69,8 +80,18 @@ class VideoReader(PacketReader):
 
     media_type = "video"
 
-    def __init__(self, source: Source, stream_index: int | None, num_threads: int, *, is_strict: bool = False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        stream_index: int | None,
+        num_threads: int,
+        *,
+        is_strict: bool = False,
+        open_decoder: Callable[[VideoReader], Decoder] | None = None,
+    ) -> None:
         self._is_strict = is_strict
+        self._open_decoder = open_decoder
+        self._decoder: Decoder | None = None
         super().__init__(source, stream_index, num_threads)
 
     def _configure_codec(self, context: Any) -> None:
@@ -78,6 +99,34 @@ class VideoReader(PacketReader):
         context.thread_type = "NONE" if self._num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
         strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
         context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if self._is_strict else "0"}
+
+    @property
+    def codec_context(self) -> Any:
+        """The codec of the demuxer's stream, configured."""
+        return self._context
+
+    @property
+    def is_codec_open(self) -> bool:
+        if self._open_decoder is None:
+            return super().is_codec_open
+        return self._decoder is not None and self._decoder.is_open
+
+    def decode(self, packet: Any | None) -> Sequence[Any]:
+        if self._open_decoder is None:
+            return super().decode(packet)
+        if self._decoder is None:  # not before it is needed: reading packets alone takes none
+            self._decoder = self._open_decoder(self)
+        return self._decoder.decode(packet)
+
+    def _flush(self) -> None:
+        if self._decoder is not None:
+            self._decoder.flush()
+
+    def close(self) -> None:
+        decoder, self._decoder = self._decoder, None
+        if decoder is not None:
+            decoder.close()
+        super().close()
 
     @property
     def has_no_timestamps(self) -> bool:
@@ -163,6 +212,6 @@ def packet_facts(packet: Any) -> PacketFacts:
     )
 
 
-def is_key_frame(frame: Any) -> bool:
-    """Whether the codec says that a frame refers to no other."""
-    return bool(frame.key_frame) or frame.pict_type == PictureType.I
+def is_key_frame(picture: Any) -> bool:
+    """Whether the codec says that a picture refers to no other."""
+    return bool(picture.key_frame) or getattr(picture, "pict_type", None) == PictureType.I

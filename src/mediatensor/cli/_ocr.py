@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from .._devices import checked_device
 from ..errors import InvalidArgumentError, MediaTensorError, PageError
 from . import _text
 from ._console import emit, emit_error, positive_number, progress, replacing
@@ -119,14 +120,21 @@ class TextReader:
         if self._predictor is not None:
             return
         try:
+            device = checked_device(self._device)
+        except MediaTensorError as error:
+            raise self._unusable_device(error) from error
+        try:
             made = self._make()
         except MediaTensorError as error:
             raise ReaderUnusableError(str(error)) from error
         try:
-            self._predictor = made.to(self._device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).partition("\n")[0]
-            raise ReaderUnusableError(f"--device {self._device} cannot be used: {reason}") from error
+            self._predictor = made.to(device)
+        except RuntimeError as error:  # no memory is left on it
+            raise self._unusable_device(error) from error
+
+    def _unusable_device(self, error: Exception) -> ReaderUnusableError:
+        reason = str(error).partition("\n")[0]
+        return ReaderUnusableError(f"--device {self._device} cannot be used: {reason}")
 
     def _make(self) -> Any:
         from ..ocr.models import ocr_predictor

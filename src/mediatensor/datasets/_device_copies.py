@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._devices import pinned
 from .._stages import stage
 
 __all__ = ["CopyAhead", "CopyNow"]
@@ -79,7 +80,7 @@ def _moved(value: Any, device: torch.device, *, non_blocking: bool) -> Any:
     if hasattr(value, "to"):
         if non_blocking and hasattr(value, "pin_memory"):
             # Only from page-locked memory does a copy run beside the program; what is there already stays.
-            value = value.pin_memory()
+            value = pinned(value) if isinstance(value, Tensor) else value.pin_memory()
         return value.to(device, non_blocking=non_blocking)
     if isinstance(value, dict):
         return {key: _moved(one, device, non_blocking=non_blocking) for key, one in value.items()}

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
+from .._devices import has_lost_cuda
 from .._stages import stage
-from ..errors import InvalidArgumentError, MediaTensorError, TooManyFailuresError
+from ..errors import DeviceError, InvalidArgumentError, MediaTensorError, TooManyFailuresError
 from ._checks import check_positive
 from ._open_files import OpenFiles, file_key
 from ._samples import Failure, Sample, Skipped
@@ -52,6 +53,7 @@ class RowReader:
 
         Raises:
             MediaTensorError, OSError: of a file that cannot be read, under ``on_error="raise"``.
+            DeviceError: whatever the policy, if this process was forked and cannot use the CUDA device of the files.
             TooManyFailuresError: if too many files failed one after the other.
         """
         failures: list[Failure] = []
@@ -60,8 +62,8 @@ class RowReader:
             try:
                 sample = trying.load(self.files)
             except (MediaTensorError, OSError) as raised:
-                if self._on_error == "raise":
-                    raise
+                if self._on_error == "raise" or (isinstance(raised, DeviceError) and has_lost_cuda()):
+                    raise  # in this process, every other file would fail like this, too
                 error = raised
             else:
                 self._num_failing, self._last_failing = 0, None

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from .._devices import on_device, pinned
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from ._transport import packed, unpacked
 
@@ -135,10 +136,10 @@ class Batch:
     images: Tensor | list[Tensor] | None = None
     label: Tensor | list[Any] = field(default_factory=list)
     source: list[str] = field(default_factory=list)
-    row: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+    row: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64, device="cpu"))
     epoch: int = 0
     frame_indices: Tensor | list[Tensor] | None = None
-    effective_fps: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64))
+    effective_fps: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64, device="cpu"))
     num_valid_frames: Tensor | None = None
     num_valid_features: Tensor | None = None
     valid_sizes: Tensor | None = None
@@ -180,8 +181,8 @@ class Batch:
         return self._with_tensors(lambda tensors: tensors.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """The batch in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
-        return self._with_tensors(lambda tensors: tensors.pin_memory())
+        """The batch in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for; what is on a device stays."""
+        return self._with_tensors(lambda one: pinned(one) if isinstance(one, Tensor) else one.pin_memory())
 
     def _with_tensors(self, change: Callable[[Any], Any]) -> Batch:
         def changed(value: Any) -> Any:
@@ -225,7 +226,7 @@ def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.de
     """Which of the places 0 to size - 1 are before each number, bool (count, size); all if there are no numbers."""
     if num_valid is None:
         return torch.ones(count, size, dtype=torch.bool, device=device)
-    return torch.arange(size, device=device) < num_valid.to(device, non_blocking=True)[:, None]
+    return torch.arange(size, device=device) < on_device(num_valid, device)[:, None]
 
 
 def _batch_of(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 
+from .._devices import checked_device
 from .._stages import collect_stages, traced
 from .._threads import _available_cores
 from ..errors import InvalidArgumentError
@@ -181,15 +182,10 @@ def _num_workers(loader: object) -> int | None:
 
 def _synchronizer(device: str | torch.device | None) -> Callable[[], object]:
     """A function that waits until a device has nothing left to do."""
-    try:
-        device = torch.device("cpu" if device is None else device)
-        module = getattr(torch, device.type)
-        if device.type == "cpu":
-            return lambda: None
-        if not module.is_available():
-            raise RuntimeError("it is not there")
-    except (RuntimeError, AttributeError) as error:
-        raise InvalidArgumentError(
-            f"device must be a device of torch on this machine, such as 'cuda' (got {device!r}: {error})."
-        ) from None
-    return partial(module.synchronize, device) if device.type in ("cuda", "xpu") else module.synchronize
+    there = checked_device("cpu" if device is None else device)
+    if there.type == "cpu":
+        return lambda: None
+    module: Any = getattr(torch, there.type, None)
+    if not hasattr(module, "synchronize"):
+        raise InvalidArgumentError(f"device must be one that can be waited for, such as 'cuda' (got {device!r}).")
+    return partial(module.synchronize, there) if there.type in ("cuda", "xpu") else module.synchronize

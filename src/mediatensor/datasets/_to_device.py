@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._devices import checked_device
 from .._stages import stage
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
@@ -63,12 +64,7 @@ class ToDevice:
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
         self.loader = loader
-        try:
-            self.device = torch.device(device)
-        except RuntimeError as error:
-            raise InvalidArgumentError(f"device must be a device of torch (got {device!r}: {error}).") from None
-        if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise InvalidArgumentError(f"There is no device {str(device)!r}: torch finds no CUDA here; use 'cpu'.")
+        self.device = checked_device(device)
         self._transform = transform
         # Of the batch that was handed over last; None: ask the loader.
         self._position: _Position | None = None

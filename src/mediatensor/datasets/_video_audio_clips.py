@@ -57,7 +57,8 @@ class VideoAudioClips(MediaDataset):
         label: Gives the label of an `Item`; by default its own.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip.
         decoder_options: What else `AudioVideoDecoder` takes: ``transforms`` of frames (random ones draw anew for each
-            row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode`` ...
+            row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` (of the frames; as in
+            `VideoClips`) ...
         dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 

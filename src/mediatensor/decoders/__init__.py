@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ..backends._cuda import get_nvdec_cache_capacity, set_nvdec_cache_capacity
 from ._audio_decoder import AudioDecoder
 from ._audio_metadata import AudioStreamMetadata
 from ._audio_video_decoder import AudioVideoDecoder
 from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
 from ._cpu_fallback import CpuFallbackStatus
+from ._devices import set_cuda_backend
 from ._frame_index import FrameIndex
 from ._image_decoders import (
     decode_avif,
@@ -58,4 +60,7 @@ __all__ = [
     "decode_png",
     "decode_webp",
     "get_container_metadata",
+    "get_nvdec_cache_capacity",
+    "set_cuda_backend",
+    "set_nvdec_cache_capacity",
 ]

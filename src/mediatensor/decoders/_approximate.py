@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._pyav import Orientation
 from .._stages import stage
 from ..errors import StreamError
 from ..frames import FrameBatch
@@ -103,8 +102,11 @@ class ApproximateFrames:
         return self._batch_at([self._timeline.seconds(i) for i in indices], nearest=True)
 
     def _batch_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
+        return self._video.decoding(lambda: self._decode_at(seconds, nearest=nearest))
+
+    def _decode_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
         tick = self._video.time_base
-        times = torch.zeros(2, len(seconds), dtype=torch.float64)
+        times = torch.zeros(2, len(seconds), dtype=torch.float64, device="cpu")
         with stage("decode"), self._video.pool.borrow() as handle:
             assert isinstance(handle.stream, ApproximateStream)
             if handle.chooses_threads and not handle.stream.reader.is_codec_open:
@@ -113,7 +115,7 @@ class ApproximateFrames:
             for row in sorted(range(len(seconds)), key=seconds.__getitem__):
                 frame = handle.stream.frame_at(seconds[row], nearest=nearest)
                 name = f"The frame at {seconds[row]:.6f} s"
-                writer.write(handle.converter, frame, Orientation.of_frame(frame), [row], name)
+                writer.write(handle.converter, frame, [row], name)
                 times[0, row] = frame.pts * tick.numerator / tick.denominator
                 times[1, row] = frame.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
         return self._video.batch(writer.pixels, times[0], times[1])

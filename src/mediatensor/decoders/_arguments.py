@@ -16,7 +16,6 @@ from ..errors import InvalidArgumentError, OutOfRangeError
 
 __all__ = [
     "check_choice",
-    "check_device",
     "check_num_threads",
     "check_seconds",
     "check_seconds_range",
@@ -45,13 +44,6 @@ def check_num_threads(num_ffmpeg_threads: int | None) -> None:
             f"num_ffmpeg_threads = {num_ffmpeg_threads!r} should be an int of at least 0 (0 lets FFmpeg decide), "
             "or None for the process's thread budget."
         )
-
-
-def check_device(device: object) -> None:
-    """Raise unless the device (``None``: torch's default) is the CPU."""
-    resolved = torch.get_default_device() if device is None else torch.device(device)  # type: ignore[call-overload]
-    if resolved.type != "cpu":
-        raise InvalidArgumentError(f"Unsupported device: {resolved}. Frames are decoded on 'cpu'.")
 
 
 def valid_index(index: int, num_frames: int, stream_index: int) -> int:
@@ -91,7 +83,7 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
 def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
     """Times as a float64 array."""
     try:
-        return torch.as_tensor(seconds, dtype=torch.float64).cpu().numpy().ravel()
+        return torch.as_tensor(seconds, dtype=torch.float64, device="cpu").numpy().ravel()
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidArgumentError(f"Couldn't convert timestamps input to a tensor: {error}") from None
 

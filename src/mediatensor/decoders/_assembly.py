@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..errors import DecodeError, SizeChangeError
 from ..frames import ReplacedFrame
@@ -28,7 +29,7 @@ class Assembled:
         replaced: What the error policy did.
     """
 
-    pixels: NDArray[Any] | None
+    pixels: NDArray[Any] | Tensor | None
     frames: NDArray[np.int64]
     replaced: tuple[ReplacedFrame, ...]
 
@@ -80,7 +81,7 @@ def assemble(
     )
     pixels = writer.pixels
     if failed and on_error == "skip":
-        kept = np.array([frame not in failed for frame in frames.tolist()], bool)
+        kept = [row for row, frame in enumerate(frames.tolist()) if frame not in failed]
         pixels, used = None if pixels is None else pixels[kept], used[kept]
     return Assembled(pixels, used, replaced)
 

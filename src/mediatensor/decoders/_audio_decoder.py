@@ -239,7 +239,7 @@ class AudioDecoder(Closing):
         begin, output = handle.stream.begin_seconds, self._output_form(handle)
         first, last = sample_range(begin if start is None else start, stop, begin, output.sample_rate)
         if first == last:
-            data = torch.empty((output.num_channels, 0))
+            data = torch.empty((output.num_channels, 0), device="cpu")
         else:
             data = self._decode(handle, output, None if start is None else first, last)
             if data.shape[1] == 0 and start is not None and handle.stream.is_at_end:

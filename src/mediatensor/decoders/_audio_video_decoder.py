@@ -29,6 +29,8 @@ class _VideoOptions(TypedDict, total=False):
 
     dimension_order: Literal["NCHW", "NHWC"]
     device: str | torch.device | None
+    decode_backend: str | None
+    strict_device: bool
     seek_mode: Literal["exact", "approximate"]
     transforms: Sequence[object] | None
     output_dtype: torch.dtype | Literal["auto"]
@@ -66,9 +68,9 @@ class AudioVideoDecoder(Closing):
         sample_rate: Samples per second to resample the sound to; by default those of the stream.
         num_channels: Number of channels to mix the sound to; by default those of the stream.
         num_ffmpeg_threads: Codec threads, as of the two decoders.
-        video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``seek_mode``,
-            ``transforms``, ``output_dtype``, ``custom_frame_mappings``, ``frame_index``, ``on_error``,
-            ``on_size_change``.
+        video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``decode_backend``,
+            ``strict_device``, ``seek_mode``, ``transforms``, ``output_dtype``, ``custom_frame_mappings``,
+            ``frame_index``, ``on_error``, ``on_size_change``. The device is that of the frames; samples are on the CPU.
 
     Attributes:
         video: The `VideoDecoder`.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from .._pyav import FrameConverter, Orientation
-from ..errors import DecodeError, ReadError
+from ..backends import PictureConverter
+from ..errors import DecodeError, DeviceError, ReadError
 from ._frame_index import FrameIndex
 from ._frame_stream import FrameStream, MissingFrameError
 from ._handles import Handle, Lane
@@ -60,8 +60,8 @@ class Call:
         self.write(self.handle.converter, frame, picture, rows)
         return True
 
-    def write(self, converter: FrameConverter, frame: int, picture: Any, rows: list[int]) -> None:
-        self.writer.write(converter, picture, Orientation.of_frame(picture), rows, f"Frame {frame}")
+    def write(self, converter: PictureConverter, frame: int, picture: Any, rows: list[int]) -> None:
+        self.writer.write(converter, picture, rows, f"Frame {frame}")
 
     def decode(self, lane: Lane, frames: list[int], *, keeps: bool, is_left: bool = False) -> None:
         """Decode frames and write those that have rows; what cannot be decoded is noted, or raises."""
@@ -86,6 +86,8 @@ class Call:
                 return
             except MissingFrameError as error:
                 frame, reason = index.frame_of(error.ordinal), "it does not come out of the codec"
+                if not stream.decodes_in_software:
+                    raise DeviceError(f"Frame {frame} does not come out of the device's decoder.") from None
                 if self.on_error == "raise":
                     raise DecodeError(f"Frame {frame} could not be decoded: {reason}.") from None
                 lost = {error.ordinal}
@@ -145,7 +147,13 @@ def decode_call(call: Call, frames: list[int], *, overlaps: bool) -> None:
         return
     longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
     parts = [[index.frame_of(ordinal) for ordinal in runs[entry]] for entry in longest_first]
-    run_in_lanes(lanes, parts, lambda lane, part: call.decode(lane, part, keeps=keeps, is_left=True))
+    here = handle.converter.here()
+
+    def decode(lane: Lane, part: list[int]) -> None:
+        with here():
+            call.decode(lane, part, keeps=keeps, is_left=True)
+
+    run_in_lanes(lanes, parts, decode)
 
 
 def _chooses_threads(call: Call, segments: list[Segment]) -> bool:

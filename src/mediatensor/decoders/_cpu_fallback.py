@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
-__all__ = ["CpuFallbackStatus"]
+from .._locks import ForkSafeLock
+
+__all__ = ["CpuFallbackStatus", "warn_once"]
+
+# Reasons can hold names and numbers of files without end.
+_MAX_NUM_WARNED = 256
 
 
 @dataclass(frozen=True)
@@ -12,18 +18,45 @@ class CpuFallbackStatus:
     """Whether frames that were asked for on another device were decoded on the CPU; true if they were.
 
     Attributes:
-        status_known: Whether it is known yet.
+        status_known: Whether it is known yet: what a device can decode shows at the first frame, at the latest.
+        device_type: Of the device that frames come out on.
+        reason: Why the CPU decodes; ``None`` if it does not, or because it was asked to.
 
     Example:
         >>> status = CpuFallbackStatus(status_known=True)
         >>> bool(status), str(status)
         (False, '[CPU] Fallback status: No fallback required')
+        >>> str(CpuFallbackStatus(True, "cuda", "NVcuvid unavailable: there is no driver"))
+        '[CUDA] Fallback status: Falling back due to: NVcuvid unavailable: there is no driver'
     """
 
     status_known: bool = False
+    device_type: str = "cpu"
+    reason: str | None = None
 
     def __bool__(self) -> bool:
-        return False
+        return self.reason is not None
 
     def __str__(self) -> str:
-        return f"[CPU] Fallback status: {'No fallback required' if self.status_known else 'Unknown'}"
+        if self.reason is not None:
+            status = f"Falling back due to: {self.reason}"
+        else:
+            status = "No fallback required" if self.status_known else "Unknown"
+        return f"[{self.device_type.upper()}] Fallback status: {status}"
+
+
+_warned: set[str] = set()
+_lock = ForkSafeLock()
+
+
+def warn_once(status: CpuFallbackStatus) -> None:
+    """Warn that the CPU decodes, once in this process for each reason."""
+    message = (
+        f"Video frames for the device {status.device_type!r} are decoded on the CPU and converted on the device. "
+        f"{status.reason} (strict_device=True makes this an error, decode_backend='cpu' asks for it)."
+    )
+    with _lock:
+        if message in _warned or len(_warned) >= _MAX_NUM_WARNED:
+            return
+        _warned.add(message)
+    warnings.warn(message, stacklevel=2)

@@ -91,7 +91,7 @@ class ExactFrames:
         """Run ``decode`` on the index; if the index turns out not to hold, settle it by decoding and run it again."""
         index = self._index_up_to(highest)
         try:
-            return decode(index)
+            return self._video.decoding(lambda: decode(index))
         except IndexDoubtError as doubt:
             reason = str(doubt)
         if index is not self.index:  # of first frames alone: the whole may show what is the matter
@@ -101,7 +101,7 @@ class ExactFrames:
                 with stage("index"):
                     self._index = settle_stream(self._video, reason)
                     store_index(self._video, self._index)
-        return decode(self.index)
+        return self._video.decoding(lambda: decode(self.index))
 
     @property
     def num_frames(self) -> int:

@@ -218,7 +218,7 @@ class FrameIndex:
         """
         num_gops = len(self._gop_starts())
         if (self.entry_bytes < 0).any():
-            return torch.full((num_gops,), -1)
+            return torch.full((num_gops,), -1, device="cpu")
         total = np.zeros(num_gops, np.int64)
         np.add.at(total, self._gop_of_entries(), self.entry_bytes)
         return torch.from_numpy(total)

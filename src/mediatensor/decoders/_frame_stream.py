@@ -17,7 +17,7 @@ import numpy as np
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from .._readers import SourceFaultError
 from .._stages import stage
-from ..errors import ReadError
+from ..errors import DeviceError, ReadError
 from ._disposable import disposable_parser
 from ._ffv1_slices import slices_are_sound
 from ._frame_index import NO_PTS, Disposable, FrameIndex
@@ -49,10 +49,17 @@ class MissingFrameError(Exception):
 
 
 class FrameStream:
-    """A reader and the state of its codec: which frame comes out next."""
+    """A reader and the state of its codec: which frame comes out next.
 
-    def __init__(self, reader: VideoReader, num_threads: int) -> None:
+    Args:
+        reader: Stands at the beginning.
+        num_threads: Of its codec.
+        decodes_in_software: Whether FFmpeg's own decoder decodes, and not that of a device.
+    """
+
+    def __init__(self, reader: VideoReader, num_threads: int, *, decodes_in_software: bool = True) -> None:
         self.reader = reader
+        self.decodes_in_software = decodes_in_software
         self._num_threads = num_threads
         codec = reader.facts().codec
         self._is_h264, self._is_ffv1 = codec == "h264", codec == "ffv1"
@@ -95,12 +102,18 @@ class FrameStream:
 
         Raises:
             IndexDoubtError: if an index made from packets turns out not to hold.
+            DeviceError: the same of a device's decoder, whose doings a software decoder has to confirm.
             MissingFrameError: if a frame of a settled index or of the user's table does not come out.
             ReadError: if the source cannot be read.
         """
         self._use(index)
-        for segment in segments:
-            yield from self._run(index, segment)
+        try:
+            for segment in segments:
+                yield from self._run(index, segment)
+        except IndexDoubtError as doubt:
+            if self.decodes_in_software:
+                raise
+            raise DeviceError(f"The device's decoder does not give what the packets promise: {doubt}.") from doubt
 
     def use_threads(self, num_threads: int) -> None:
         """Decode with another number of codec threads from now on."""
@@ -128,7 +141,13 @@ class FrameStream:
         self._lookup = _lookup_table(index)
         self._useless_entries = set()
         self._leaves_out = True
-        if index.settled or index.is_authoritative:
+        if not self.decodes_in_software:
+            if index.settled:
+                raise DeviceError(
+                    f"The packets do not show which frames there are ({'; '.join(index.anomalies)}), so that decoded "
+                    "pictures must be compared with those that a software decoder gives."
+                )
+        elif index.settled or index.is_authoritative:
             self.reader.decode_leniently()
 
     def _run(self, index: FrameIndex, segment: Segment) -> Iterator[tuple[int, Any]]:

@@ -55,6 +55,7 @@ class HandlePool(Generic[H]):
         self._open_handle = open_handle
         self._idle: list[H] = []
         self._is_closed = False
+        self._generation = 0
         self._lock = ForkSafeLock()
         with _pools_lock:
             _pools.add(self)
@@ -66,6 +67,15 @@ class HandlePool(Generic[H]):
             for handle in self._idle:
                 adapt(handle)
 
+    def replace(self, open_handle: Callable[[], H]) -> None:
+        """Open handles in another way from now on; those that there are serve no more."""
+        with self._lock:
+            self._open_handle = open_handle
+            self._generation += 1
+            idle, self._idle = self._idle, []
+        for handle in idle:
+            handle.close()
+
     @contextmanager
     def borrow(self) -> Iterator[H]:
         """A handle for the time of a ``with`` block. After an exception it is closed, its state being unknown.
@@ -73,27 +83,28 @@ class HandlePool(Generic[H]):
         Raises:
             ClosedError: after `close`.
         """
-        handle = self._take()
+        handle, generation = self._take()
         try:
             with working():
                 yield handle
         except BaseException:
             handle.close()
             raise
-        self._give_back(handle)
+        self._give_back(handle, generation)
 
-    def _take(self) -> H:
+    def _take(self) -> tuple[H, int]:
         with self._lock:
             if self._is_closed:
                 raise ClosedError("The decoder is closed; make a new one to decode more.")
+            generation, open_handle = self._generation, self._open_handle
             if self._idle:
-                return self._idle.pop()
+                return self._idle.pop(), generation
         with stage("open"):
-            return self._open_handle()
+            return open_handle(), generation
 
-    def _give_back(self, handle: H) -> None:
+    def _give_back(self, handle: H, generation: int) -> None:
         with self._lock:
-            if not self._is_closed and len(self._idle) < _MAX_IDLE:
+            if not self._is_closed and len(self._idle) < _MAX_IDLE and generation == self._generation:
                 handle.idle_since = time.monotonic()
                 self._idle.append(handle)
                 return

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from .._pyav import FrameConverter
 from .._stages import stage
 from .._threads import ThreadLease, lease_threads
+from ..backends import PictureConverter
 from ..errors import MediaTensorError
 from ._approximate_stream import ApproximateStream
 from ._frame_stream import FrameStream
@@ -23,7 +23,7 @@ class Lane:
     """What one thread needs to decode: a stream with its codec, and a converter with its scratch memory."""
 
     stream: FrameStream
-    converter: FrameConverter
+    converter: PictureConverter
 
 
 class Handle:
@@ -39,7 +39,7 @@ class Handle:
     def __init__(
         self,
         stream: FrameStream | ApproximateStream,
-        make_converter: Callable[[], FrameConverter],
+        make_converter: Callable[[], PictureConverter],
         open_stream: Callable[[], FrameStream] | None = None,
     ) -> None:
         self.stream = stream
@@ -74,7 +74,7 @@ class Handle:
                 self._more_lanes.append(Lane(self._open_stream(), self._make_converter()))
         return [Lane(self.stream, self.converter), *self._more_lanes[: count - 1]]
 
-    def convert_with(self, make_converter: Callable[[], FrameConverter]) -> None:
+    def convert_with(self, make_converter: Callable[[], PictureConverter]) -> None:
         """Convert frames in another way from now on."""
         self._make_converter, self.converter = make_converter, make_converter()
         for lane in self._more_lanes:

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._devices import checked_device, on_device, pinned_for
 from .._stages import stage
 from .._threads import lease_threads, working
 from ..errors import InvalidArgumentError
-from ._arguments import check_device
 from ._image_bytes import read_bytes
 from ._image_decoding import MAX_PIXELS, decode
 from ._image_modes import ImageReadMode, check_mode, check_output_dtype
@@ -56,20 +56,23 @@ def decode_image(
             "RGB_ALPHA" (or "RGBA") or "UNCHANGED"; in any case.
         output_dtype: ``torch.uint8`` (of 16 bits v, round(v / 257)), ``torch.uint16`` (of 8 bits v, 257 v), or "auto"
             for what the file has: uint16 for PNG and HEIC with more than 8 bits a sample, else uint8.
-        device: "cpu", or ``None`` for torch's default device, which must be that.
+        device: Where the result is put; ``None`` for torch's default device. Pictures are decoded on the CPU all the
+            same, and then copied; to a CUDA device from page-locked memory, in the order of the current stream, without
+            waiting for it.
         max_pixels: Files whose pictures have more pixels are refused before they are decoded, as are animations whose
             result would take more than 16 bytes for each of ``max_pixels``. The default, 178,956,970, is that of
             Pillow, whose own setting is left as it is; ``None`` sets no limit.
 
     Returns:
-        A contiguous tensor (C, H, W); (N, C, H, W) if the file has several pictures. For a list or tuple of sources a
-        list of tensors, in order.
+        A contiguous tensor (C, H, W) on ``device``; (N, C, H, W) if the file has several pictures. For a list or tuple
+        of sources a list of tensors, in order.
 
     Raises:
         OpenError: if the source is no image of a known format, its headers make no sense, or it is beyond a limit.
         DecodeError: if it is damaged or incomplete.
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        InvalidArgumentError: if another argument has a value that is not accepted.
+        InvalidArgumentError: if another argument has a value that is not accepted, or torch has no such device.
+        DeviceError: if the device is CUDA, and this process was forked from one that uses it.
         MissingDependencyError: if a package for the format is missing.
 
     Example:
@@ -240,7 +243,7 @@ def _decode(
     kind: str | None, source: Any, mode: object, output_dtype: object, device: object, max_pixels: int | None
 ) -> Tensor | list[Tensor]:
     read_mode, dtype = check_mode(mode), check_output_dtype(output_dtype)
-    check_device(device)
+    target = checked_device(device)
     if max_pixels is not None and (not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1):
         raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
     decode_bytes = partial(decode, kind=kind, mode=read_mode, dtype=dtype, max_pixels=max_pixels)
@@ -249,12 +252,13 @@ def _decode(
         with stage("open"):
             data, name = read_bytes(one)
         with stage("decode"):
-            return decode_bytes(data, name)
+            return pinned_for(target, decode_bytes(data, name))
 
     if isinstance(source, (list, tuple)):
-        return _decode_all(source, decode_one)
+        # Copied from here, not from where they were decoded: each thread has a current stream of its own.
+        return [on_device(picture, target) for picture in _decode_all(source, decode_one)]
     with working():
-        return decode_one(source)
+        return on_device(decode_one(source), target)
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:

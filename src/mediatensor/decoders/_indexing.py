@@ -78,7 +78,8 @@ def _fresh_reader(handle: Handle) -> VideoReader:
 
 
 def _index_from_frames(video: OpenVideo, table: PacketTable, doubts: tuple[str, ...]) -> FrameIndex:
-    """Decode the stream once and list the frames that come out."""
+    """Decode the stream once, in software, and list the frames that come out."""
+    video.decode_on_cpu(f"The packets do not show which frames there are ({'; '.join(doubts)})")
     with video.pool.borrow() as handle:
         handle.stream.reset()
         records, num_undecodable = scan_frames(handle.stream.reader)

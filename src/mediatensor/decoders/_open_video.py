@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._devices import check_process
 from .._locks import ForkSafeLock
-from .._pyav import FrameConverter, Orientation, UndecodablePacketError, VideoReader
+from .._orientation import Orientation
+from .._pyav import UndecodablePacketError, VideoReader, orientation_of
 from .._source import Source
 from .._stages import stage
-from ..errors import MediaTensorError
+from ..backends import PictureConverter, PictureDecoder, get_backend
+from ..errors import DeviceError, MediaTensorError
 from ..frames import FrameBatch, ReplacedFrame
 from ..transforms._steps import PixelStep, output_size
 from ._approximate_stream import ApproximateStream
 from ._call import ErrorPolicy
+from ._cpu_fallback import CpuFallbackStatus, warn_once
+from ._devices import stream_parameters, why_not
 from ._frame_stream import FrameStream
 from ._handle_pool import HandlePool
 from ._handles import Handle
 from ._pixel_writer import PixelWriter, SizeChangePolicy
 
 __all__ = ["HandleSpec", "OpenVideo", "Wishes"]
+
+T = TypeVar("T")
+
+# Containers that can say that pictures are to be turned.
+_FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
 
 
 @dataclass(frozen=True)
@@ -37,27 +47,43 @@ class HandleSpec:
     stream_index: int | None
     num_ffmpeg_threads: int | None
     is_approximate: bool
+    device: torch.device
+    backend: str
     is_float: bool = False
     steps: tuple[PixelStep, ...] = ()
 
     def open(self) -> Handle:
+        check_process(self.device)
         # One thread, until a call finds that there are more for it.
         num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
         reader = self._open_reader(num_threads)
-        open_stream = self._open_stream if self.num_ffmpeg_threads is None else None
+        chooses_threads = self.num_ffmpeg_threads is None and self.decodes_in_software
+        open_stream = self._open_stream if chooses_threads else None
         if self.is_approximate:
             return Handle(ApproximateStream(reader), self.converter, open_stream)
-        return Handle(FrameStream(reader, num_threads), self.converter, open_stream)
+        stream = FrameStream(reader, num_threads, decodes_in_software=self.decodes_in_software)
+        return Handle(stream, self.converter, open_stream)
 
     def _open_stream(self) -> FrameStream:
         return FrameStream(self._open_reader(1), 1)
 
     def _open_reader(self, num_threads: int) -> VideoReader:
         # Exact access takes refused packets as a reason to settle the index.
-        return VideoReader(self.source, self.stream_index, num_threads, is_strict=not self.is_approximate)
+        is_strict = not self.is_approximate
+        return VideoReader(
+            self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
+        )
 
-    def converter(self) -> FrameConverter:
-        return FrameConverter(self.steps, is_float=self.is_float)
+    def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
+        return get_backend(self.backend).open(stream_parameters(reader), self.device)
+
+    @property
+    def decodes_in_software(self) -> bool:
+        """Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared."""
+        return self.backend == "cpu"
+
+    def converter(self) -> PictureConverter:
+        return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)
 
 
 @dataclass(frozen=True)
@@ -67,6 +93,7 @@ class Wishes:
     is_channels_first: bool
     on_error: ErrorPolicy
     on_size_change: SizeChangePolicy
+    is_strict_device: bool = False
 
 
 class OpenVideo:
@@ -78,17 +105,26 @@ class OpenVideo:
 
     Raises:
         OpenError, ReadError, StreamError: if the source or the stream cannot be opened.
+        DeviceError: if the device must decode, and it is known already that it cannot.
     """
 
     def __init__(self, spec: HandleSpec, wishes: Wishes) -> None:
         self.wishes = wishes
         self._size: tuple[int, int] | None = None
         self._orientation: Orientation | None = None
+        self._fallback_reason: str | None = None
+        self._has_decoded = False
         self._use(spec)
         with self.pool.borrow() as handle:
             self.container_facts = handle.stream.reader.container_facts()
             self.facts = handle.stream.reader.facts()
+            formats = set(handle.stream.reader.format_name.split(","))
+            self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
+            parameters = stream_parameters(handle.stream.reader)
         self.spec = replace(spec, stream_index=self.facts.index)
+        reason = why_not(get_backend(spec.backend), parameters, spec.device, wishes.on_error)
+        if reason is not None:
+            self.decode_on_cpu(reason)
 
     pool: HandlePool[Handle]
     spec: HandleSpec
@@ -104,6 +140,46 @@ class OpenVideo:
         if spec != self.spec:
             self.spec = spec
             self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
+
+    # What decodes
+
+    @property
+    def cpu_fallback(self) -> CpuFallbackStatus:
+        is_known = self.spec.decodes_in_software or self._has_decoded
+        return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
+
+    def decoding(self, decode: Callable[[], T]) -> T:
+        """Do what decodes; if the device turns out not to be able to, do it again on the CPU."""
+        decodes_in_software = self.spec.decodes_in_software
+        try:
+            result = decode()
+        except DeviceError as error:
+            if decodes_in_software:
+                raise
+            self.decode_on_cpu(str(error))
+            return decode()
+        self._has_decoded = True
+        return result
+
+    def decode_on_cpu(self, reason: str) -> None:
+        """From now on decode on the CPU; what is decoded goes to the device all the same.
+
+        Raises:
+            DeviceError: if the device must decode.
+        """
+        reason = reason.rstrip(".")
+        with self._lock:
+            if self.spec.decodes_in_software:
+                return  # as before, or another thread has seen to it
+            if self.wishes.is_strict_device:
+                raise DeviceError(
+                    f"{self.name} cannot be decoded on {str(self.spec.device)!r}: {reason}. Without strict_device=True "
+                    "it is decoded on the CPU and converted on the device."
+                )
+            self._fallback_reason = reason
+            self.spec = replace(self.spec, backend="cpu")
+            self.pool.replace(self.spec.open)
+        warn_once(self.cpu_fallback)
 
     @property
     def name(self) -> str:
@@ -121,26 +197,41 @@ class OpenVideo:
         self.upright_size()
         return None if self._orientation is None else self._orientation.rotation
 
+    def stated_orientation(self) -> Orientation | None:
+        """How the container says that pictures are turned, where those of the backend do not say it themselves.
+
+        What the container says goes with the stream's own codec: it has to decode a picture to tell.
+        """
+        if self.spec.decodes_in_software or not self._may_turn:
+            return None
+        self.upright_size()
+        return self._orientation
+
     def upright_size(self) -> tuple[int, int]:
         """(height, width) of the first frame as shown, before transforms; from the header if no frame decodes."""
         with self._lock:
             if self._size is None:
                 with stage("decode"):
-                    frame = self._first_frame()
-                if frame is None:
-                    return self.facts.height or 0, self.facts.width or 0
-                self._orientation = Orientation.of_frame(frame)
-                self._size = self._orientation.size(frame.height, frame.width)
-            return self._size
+                    self._look_at_first_frame()
+        return self._size or (self.facts.height or 0, self.facts.width or 0)
 
-    def _first_frame(self) -> Any | None:
-        """The first frame: of the first packet alone if it gives one, which spares decoding those after it."""
+    def _look_at_first_frame(self) -> None:
+        """Note its size and orientation: of the first packet's if that gives one, which spares decoding the others."""
         with self.pool.borrow() as handle:
             handle.stream.reset()
+            reader = handle.stream.reader
+            if not self.spec.decodes_in_software:
+                reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
             try:
-                return _first_frame(handle.stream.reader, max_packets=1) or _first_frame(handle.stream.reader)
+                frame = _first_frame(reader, max_packets=1) or _first_frame(reader)
             except MediaTensorError:
-                return None
+                return
+            finally:
+                if reader is not handle.stream.reader:
+                    reader.close()
+            if frame is not None:
+                self._orientation = orientation_of(frame)
+                self._size = self._orientation.size(frame.height, frame.width)
 
     # Batches
 
@@ -149,19 +240,20 @@ class OpenVideo:
         return output_size(self.spec.steps, *self.upright_size())
 
     def pixel_writer(self, num_rows: int) -> PixelWriter:
-        return PixelWriter(num_rows, self.output_size() if self.wishes.on_size_change == "scale" else None)
+        size = self.output_size() if self.wishes.on_size_change == "scale" else None
+        return PixelWriter(num_rows, size, self.stated_orientation())
 
     def batch(
         self,
-        pixels: NDArray[Any] | None,
+        pixels: NDArray[Any] | Tensor | None,
         pts_seconds: Tensor,
         duration_seconds: Tensor,
         replaced: tuple[ReplacedFrame, ...] = (),
     ) -> FrameBatch:
         """(N, H, W, 3) pixels as a batch in the user's layout; ``None`` stands for no frame at all."""
         if pixels is None:
-            pixels = np.empty((0, *self.output_size(), 3), np.float32 if self.spec.is_float else np.uint8)
-        data = torch.from_numpy(pixels)
+            pixels = self.spec.converter().empty(0, *self.output_size())
+        data = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
         if self.wishes.is_channels_first:
             data = data.permute(0, 3, 1, 2)
         return FrameBatch(data, pts_seconds, duration_seconds, replaced=replaced)
@@ -189,7 +281,7 @@ def _first_frame(reader: VideoReader, max_packets: int | None = None) -> Any | N
     return frames[0] if frames else None
 
 
-def _decoded(reader: VideoReader, packet: Any | None) -> list[Any]:
+def _decoded(reader: VideoReader, packet: Any | None) -> Sequence[Any]:
     try:
         return reader.decode(packet)
     except UndecodablePacketError:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 from .._locks import ForkSafeLock
+from .._surface import Surface
 from ..errors import InvalidArgumentError
 
 __all__ = ["RecentPictures", "get_frame_cache_bytes", "set_frame_cache_bytes"]
@@ -106,6 +107,9 @@ class RecentPictures:
                 _cache.shrink(limit)
 
     def _size_of(self, picture: Any) -> int:
+        if isinstance(picture, Surface):
+            self.bytes_per_picture = picture.num_bytes
+            return picture.num_bytes
         kind = (picture.width, picture.height, picture.format.name)
         if kind != self._kind or self.bytes_per_picture is None:
             self._kind = kind

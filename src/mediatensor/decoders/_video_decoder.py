@@ -21,6 +21,7 @@ from ._approximate import ApproximateFrames
 from ._call import ErrorPolicy
 from ._closing import Closing
 from ._cpu_fallback import CpuFallbackStatus
+from ._devices import choose_backend, resolve_device
 from ._exact import ExactFrames
 from ._frame_index import FrameIndex
 from ._frame_mappings import parse_frame_mappings
@@ -64,7 +65,10 @@ class VideoDecoder(Closing):
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
         num_ffmpeg_threads: Codec threads. ``None`` takes what the process's budget (`mediatensor.set_num_threads`) has
             left, and 1 inside a DataLoader worker; 0 lets FFmpeg decide. With a number, a call has one codec.
-        device: Where frames are put; ``None`` is torch's default device. Only the CPU is supported.
+        device: Where frames come out: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
+            torch's default device. Times stay on the CPU. On a CUDA device NVDEC decodes, if it can; if not, the CPU
+            does, and the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the device,
+            within 2 levels of 255 of what the CPU gives.
         seek_mode: ``"exact"``, or ``"approximate"``: no scan; frame i is taken to be shown at begin + i / average fps
             of the header, and the nearest frame is returned. With a variable frame rate, or a header that is wrong,
             indices name other frames than in exact mode, and the number of frames is an estimate. Access by time is
@@ -86,6 +90,11 @@ class VideoDecoder(Closing):
         on_size_change: What to do when frames of a batch have different sizes. ``"raise"``: `SizeChangeError` that
             names the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
 
+        decode_backend: What decodes: a name of `mediatensor.backends.available_backends`; ``None`` for what belongs to
+            the device. ``"cpu"`` together with a CUDA device decodes on the CPU, uploads the planes and converts them
+            on the device, which for a few small frames is quicker than NVDEC.
+        strict_device: Raise `DeviceError` if the backend cannot decode the stream, instead of decoding on the CPU.
+
     Attributes:
         stream_index: Index of the stream that is decoded.
         metadata: `VideoStreamMetadata`.
@@ -97,6 +106,7 @@ class VideoDecoder(Closing):
         StreamError: if there is no such video stream, or nothing in it can be decoded.
         InvalidArgumentError: if an argument is not among the accepted ones.
         FrameIndexError: if ``frame_index`` cannot be read, or belongs to another source or stream.
+        DeviceError: if the device cannot be used in a forked process, or with ``strict_device`` cannot decode.
 
     Example:
         >>> decoder = VideoDecoder("video.mp4")  # doctest: +SKIP
@@ -123,6 +133,8 @@ class VideoDecoder(Closing):
         frame_index: FrameIndex | str | os.PathLike[str] | None = None,
         on_error: ErrorPolicy = "raise",
         on_size_change: SizeChangePolicy = "raise",
+        decode_backend: str | None = None,
+        strict_device: bool = False,
     ) -> None:
         arguments.check_choice("seek mode", seek_mode, ("exact", "approximate"))
         is_approximate = seek_mode == "approximate"
@@ -133,10 +145,11 @@ class VideoDecoder(Closing):
         arguments.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
         arguments.check_choice("on_error", on_error, ("raise", "skip", "nearest"))
         arguments.check_choice("on_size_change", on_size_change, ("raise", "scale"))
-        arguments.check_device(device)
+        resolved = resolve_device(device)
+        backend = choose_backend(decode_backend, resolved).name
         self._video = OpenVideo(
-            HandleSpec(make_source(source), stream_index, num_ffmpeg_threads, is_approximate),
-            Wishes(dimension_order == "NCHW", on_error, on_size_change),
+            HandleSpec(make_source(source), stream_index, num_ffmpeg_threads, is_approximate, resolved, backend),
+            Wishes(dimension_order == "NCHW", on_error, on_size_change, strict_device),
         )
         if given_index is not None:
             check_index_belongs(given_index, self._video)
@@ -195,8 +208,8 @@ class VideoDecoder(Closing):
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
-        """Whether frames had to be decoded on the CPU although another device was asked for."""
-        return CpuFallbackStatus(status_known=True)
+        """Whether frames had to be decoded on the CPU although another device was asked for, and why."""
+        return self._video.cpu_fallback
 
     def _make_index(self) -> None:
         """Make the index now: of a file that was just opened it needs no second opening; approximate mode has none."""
@@ -307,8 +320,8 @@ class VideoDecoder(Closing):
                     raise
                 step, fails = 1, True  # the good frames before the bad one are to come out
                 continue
-            # A frame that is kept must not keep its neighbours; NumPy copies with one thread.
-            yield from (torch.from_numpy(frame.numpy().copy(order="K")) for frame in frames) if step > 1 else frames
+            # A frame that is kept must not keep its neighbours.
+            yield from (_copied(frame) for frame in frames) if step > 1 else frames
             start += step
             if len(frames) and not fails:
                 step = _num_frames_at_a_time(frames[0])
@@ -434,6 +447,11 @@ def _given_index(
 def _num_frames_at_a_time(frame: Tensor) -> int:
     """How many frames to decode for one call while iterating: calls cost too much only where frames are small."""
     return max(1, min(_MAX_AT_A_TIME, _BYTES_AT_A_TIME // frame.nbytes))
+
+
+def _copied(frame: Tensor) -> Tensor:
+    """The frame in memory of its own; NumPy copies with one thread."""
+    return torch.from_numpy(frame.numpy().copy(order="K")) if frame.device.type == "cpu" else frame.clone()
 
 
 def _only_frame(batch: FrameBatch) -> Frame:

@@ -42,7 +42,7 @@ class ClipDecoder(RowMapper):
             ``None``: each row has an array of its own shape, which is empty if it cannot be read.
         decoder_options: What `VideoDecoder` takes: ``transforms`` (random ones draw anew for each row), ``on_error``,
             ``stream_index``, ``dimension_order``, ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames``
-            float32) ...
+            float32), ``device`` (for actors with a GPU; what was decoded there is copied back for the column) ...
         options: What `RowMapper` takes: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``, ``keep_bytes``,
             ``seed``, ``epoch``, ``max_open_files``.
 
@@ -103,7 +103,7 @@ class ClipDecoder(RowMapper):
         if frames is None:
             raise InvalidArgumentError("The sample has no frames.")
         return {
-            "frames": frames.data.numpy(),
+            "frames": frames.data.cpu().numpy(),
             "pts_seconds": frames.pts_seconds.numpy(),
             "duration_seconds": frames.duration_seconds.numpy(),
             "n_replaced": len(frames.replaced),

@@ -95,7 +95,7 @@ class VideoSource(Closing):
             yield from self._decoded(numbers[start : start + _FRAMES_AT_A_TIME])
 
     def _decoded(self, numbers: Sequence[int]) -> Iterator[PageImage]:
-        frames = self._decoder.get_frames_at([self._indices[i] for i in numbers])
+        frames = self._decoder.get_frames_at([self._indices[i] for i in numbers]).to("cpu")
         left_out = {frame.position for frame in frames.replaced if frame.used_index is None}
         replaced = {frame.position for frame in frames.replaced} - left_out
         present = [(k, i) for k, i in enumerate(numbers) if k not in left_out]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._devices import checked_device
 from .._locks import ForkSafeLock
 
 __all__ = ["LazyPredictor"]
@@ -30,7 +31,8 @@ class LazyPredictor:
         """The predictor.
 
         Raises:
-            MediaTensorError: if weights or packages are missing, or an option is not accepted.
+            MediaTensorError: if weights or packages are missing, an option is not accepted, or torch has no such
+                device.
         """
         with self._lock:
             if self._loaded is None:
@@ -45,7 +47,7 @@ class LazyPredictor:
             from ..ocr import ocr_predictor
 
             predictor = ocr_predictor(**{"pretrained": True, **self._options})
-        return predictor.to(self._device) if hasattr(predictor, "to") else predictor
+        return predictor.to(checked_device(self._device)) if hasattr(predictor, "to") else predictor
 
     def __reduce__(self) -> tuple[type[LazyPredictor], tuple[Any, ...]]:
         return LazyPredictor, (self._options, self._make, self._device)

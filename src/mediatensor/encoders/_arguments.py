@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._devices import checked_device
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
 
@@ -17,6 +18,7 @@ __all__ = [
     "channels_and_samples",
     "check_device",
     "check_frames",
+    "check_has_values",
     "frame_rate_fraction",
     "options_of",
     "positive_whole",
@@ -65,16 +67,19 @@ def positive_whole(name: str, value: Any) -> int:
 
 
 def check_device(device: object) -> None:
-    """Raise unless a device (``None``: the CPU) is the CPU."""
-    if device is not None and torch.device(device).type != "cpu":  # type: ignore[call-overload]
-        raise InvalidArgumentError(
-            f"Unsupported device: {device}. Videos are encoded on the CPU: move frames there with .cpu(). "
-            "(A hardware encoder can be named with codec, for instance 'h264_nvenc'; its frames are on the CPU, too.)"
-        )
+    """Raise unless torch has a device; ``None`` is any."""
+    if device is not None:
+        checked_device(device)
+
+
+def check_has_values(name: str, data: Tensor) -> None:
+    """Raise if a tensor has no values, and so nothing that could be encoded."""
+    if data.is_meta:
+        raise InvalidArgumentError(f"The {name} are on the device 'meta', where tensors have no values.")
 
 
 def check_frames(frames: object, height: int | None = None, width: int | None = None) -> Tensor:
-    """The frames (N, 3, H, W) of a tensor or a batch, uint8 on the CPU, of the size that the stream has."""
+    """The frames (N, 3, H, W) of a tensor or a batch, uint8 on any device, of the size that the stream has."""
     data = frames.data if isinstance(frames, FrameBatch) else frames
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected frames to be a Tensor or a FrameBatch, got {type(data)}.")
@@ -82,10 +87,7 @@ def check_frames(frames: object, height: int | None = None, width: int | None = 
         raise InvalidArgumentError(f"Expected 4D frames, (N, C, H, W), got {tuple(data.shape)}.")
     if data.dtype != torch.uint8:
         raise InvalidArgumentError(f"Expected uint8 frames: frames must have uint8 dtype, got {data.dtype}.")
-    if data.device.type != "cpu":
-        raise InvalidArgumentError(
-            f"All frames must be on the same device, the CPU, got frames on {data.device}. Move them with .cpu()."
-        )
+    check_has_values("frames", data)
     if data.shape[1] != 3:
         raise InvalidArgumentError(
             f"Each frame must have 3 channels (R, G, B), got {data.shape[1]}: the shape is {tuple(data.shape)}, and "
@@ -100,7 +102,7 @@ def check_frames(frames: object, height: int | None = None, width: int | None = 
 
 
 def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
-    """Samples as float32 (C, N) on the CPU, with as many channels as the stream has."""
+    """Samples as float32 (C, N) on any device, with as many channels as the stream has."""
     data = samples.data if isinstance(samples, AudioSamples) else samples
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")
@@ -108,8 +110,7 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
         raise InvalidArgumentError(f"Expected 1D or 2D samples, (N,) or (C, N), got {tuple(data.shape)}.")
     if data.dtype != torch.float32:
         raise InvalidArgumentError(f"Expected float32 samples, got {data.dtype}.")
-    if data.device.type != "cpu":
-        raise InvalidArgumentError(f"Samples must be on the CPU, got {data.device}. Move them with .cpu().")
+    check_has_values("samples", data)
     data = data.detach().reshape(1, -1) if data.ndim == 1 else data.detach()
     if num_channels is not None and data.shape[0] != num_channels:
         raise InvalidArgumentError(

@@ -26,7 +26,7 @@ class AudioEncoder:
     and webm are Opus. `Encoder` also takes samples piece by piece, and other codecs.
 
     Args:
-        samples: (C, N) or (N,) float32 in [-1, 1], on the CPU; or `AudioSamples`.
+        samples: (C, N) or (N,) float32 in [-1, 1], on any device; or `AudioSamples`.
         sample_rate: Samples a second; `AudioSamples` know it themselves.
 
     Raises:

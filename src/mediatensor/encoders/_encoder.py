@@ -87,7 +87,9 @@ class Encoder:
             frame_rate: Frames a second, evenly spaced. ``None`` for a variable rate: every frame comes in a
                 `FrameBatch` and keeps its time, to 1/90000 second (in mkv and webm, to 1/1000). So that mp4 and mov
                 keep durations, too, there are no B pictures in them then, unless ``extra_options`` has ``bf``.
-            device: ``None`` or ``"cpu"``.
+            device: Of the frames, for code written for torchcodec; it changes nothing. Frames may be on any device, and
+                are encoded on the CPU: a batch is copied there as a whole. (A hardware encoder can be named with
+                ``codec``, for instance ``"h264_nvenc"``.)
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
             pixel_format: FFmpeg's name, such as ``"yuv420p"`` or ``"yuv444p"``; by default the encoder's first.
             crf: Constant rate factor: less is better and larger. Encoders have their own ranges and defaults.

@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError, WriteError
+from ._arguments import check_has_values
 from ._image_png_16 import encode_png_16
 from ._target import FileLikeTarget, Sink, Target, make_target
 
@@ -37,9 +38,8 @@ class _ImageEncoder(ABC):
             raise InvalidArgumentError(
                 f"Expected (C, H, W) of {accepted}; got {img.dtype} with {img.shape[0]}: {tuple(img.shape)}."
             )
-        if img.device.type != "cpu":
-            raise InvalidArgumentError(f"Images are encoded on the CPU, got one on {img.device}: use img.cpu().")
-        self._img = img.detach()
+        check_has_values("pixels", img)
+        self._img = img.detach().cpu()
 
     def _pixels(self) -> NDArray[Any]:
         """(H, W, C); a frame of a batch already lies like this in memory."""
@@ -63,12 +63,12 @@ class JpegEncoder(_ImageEncoder):
     """Encodes one image as JPEG, with chroma at half the resolution (4:2:0).
 
     Args:
-        img: (C, H, W) uint8 on the CPU, RGB or gray (C is 3 or 1), up to 65,500 pixels wide and high. A frame of a
-            `FrameBatch` is encoded from where it lies, without a copy.
+        img: (C, H, W) uint8, RGB or gray (C is 3 or 1), up to 65,500 pixels wide and high. A frame of a `FrameBatch` on
+            the CPU is encoded from where it lies; one on another device is copied to the CPU and encoded there.
 
     Raises:
         SourceTypeError: if it is no tensor.
-        InvalidArgumentError: if its dtype, shape or device is another.
+        InvalidArgumentError: if its dtype or shape is another, or it has no values (on the device ``"meta"``).
 
     Example:
         >>> encoder = JpegEncoder(torch.zeros(3, 4, 6, dtype=torch.uint8))
@@ -132,12 +132,13 @@ class PngEncoder(_ImageEncoder):
     """Encodes one image as PNG, without loss.
 
     Args:
-        img: (C, H, W) uint8 or uint16 on the CPU: gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). A frame of
-            a `FrameBatch` is encoded from where it lies, without a copy.
+        img: (C, H, W) uint8 or uint16: gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). A frame of a
+            `FrameBatch` on the CPU is encoded from where it lies; one on another device is copied to the CPU and
+            encoded there.
 
     Raises:
         SourceTypeError: if it is no tensor.
-        InvalidArgumentError: if its dtype, shape or device is another.
+        InvalidArgumentError: if its dtype or shape is another, or it has no values (on the device ``"meta"``).
 
     Example:
         >>> from mediatensor.decoders import decode_png

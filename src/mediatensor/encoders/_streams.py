@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NoReturn
 
@@ -24,6 +25,8 @@ _TOLERANCE_SECONDS = 1e-3
 _MAX_GAP_SECONDS = 24 * 3600
 # What is encoded before packets are written: however long a tensor is, or a silence.
 _SAMPLES_AT_A_TIME = 1 << 16
+# What is copied at once of frames that are on a device: each copy waits for it, and takes memory here.
+_MAX_COPY_BYTES = 1 << 28
 
 
 class VideoStream:
@@ -42,10 +45,10 @@ class VideoStream:
         Nothing is kept: they are encoded one by one, and packets are written as they come.
 
         Args:
-            frames: (N, 3, H, W) uint8, RGB, on the CPU, of the stream's height and width; memory of any layout, where
-                channels-last (of decoded frames) is the fastest. A `FrameBatch` has times: without a ``frame_rate``
-                they are kept; with one, only that of the stream's first frame counts: it places the stream among the
-                others.
+            frames: (N, 3, H, W) uint8, RGB, on any device, of the stream's height and width; memory of any layout,
+                where channels-last (of decoded frames) is the fastest. A `FrameBatch` has times: without a
+                ``frame_rate`` they are kept; with one, only that of the stream's first frame counts: it places the
+                stream among the others.
 
         Raises:
             InvalidArgumentError: if the frames or their times do not fit.
@@ -59,8 +62,7 @@ class VideoStream:
             if len(data) == 0:
                 return
             ticks, durations = self._ticks(frames, len(data))
-            # One at a time, as arrays: slicing a tensor for every frame costs more.
-            for picture, tick, duration in zip(data.numpy(), ticks, durations, strict=True):
+            for picture, tick, duration in zip(_pictures(data), ticks, durations, strict=True):
                 self._session.encode(self._number, picture, tick, duration)
 
     def _ticks(self, frames: Tensor | FrameBatch, num_frames: int) -> tuple[list[int], list[int]]:
@@ -98,6 +100,13 @@ class VideoStream:
         )
 
 
+def _pictures(frames: Tensor) -> Iterator[NDArray[np.uint8]]:
+    """Each frame, (3, H, W), on the CPU; as arrays: slicing a tensor for every frame costs more."""
+    num_together = max(1, _MAX_COPY_BYTES // frames[0].nbytes)
+    for at in range(0, len(frames), num_together):
+        yield from frames[at : at + num_together].cpu().numpy()
+
+
 class AudioStream:
     """An audio stream of an `Encoder`; `Encoder.add_audio` makes it."""
 
@@ -111,9 +120,9 @@ class AudioStream:
         """Encode samples after those that were added before. How they are divided over calls makes no difference.
 
         Args:
-            samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on the CPU. `AudioSamples` have a time: that of
-                the first ones places the stream among the others, and where later ones begin later than the last ones
-                ended, the gap is filled with silence.
+            samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on any device. `AudioSamples` have a time: that
+                of the first ones places the stream among the others, and where later ones begin later than the last
+                ones ended, the gap is filled with silence.
 
         Raises:
             InvalidArgumentError: if the samples, their rate or their time do not fit.
@@ -123,7 +132,7 @@ class AudioStream:
         """
         with self._session.lock:
             self._session.check_can_add("samples")
-            data = arguments.channels_and_samples(samples, self._settings.num_channels).numpy()
+            data = arguments.channels_and_samples(samples, self._settings.num_channels).cpu().numpy()
             gap = self._gap(samples) if isinstance(samples, AudioSamples) else 0
             self._session.begin(self._number, samples.pts_seconds if isinstance(samples, AudioSamples) else None)
             silence = np.zeros((self._settings.num_channels, min(gap, _SAMPLES_AT_A_TIME)), np.float32)

@@ -24,11 +24,11 @@ __all__ = ["VideoEncoder"]
 class VideoEncoder:
     """Encodes frames into a video file, a tensor or a file object.
 
-    The frames are not copied; they are encoded one by one. `Encoder` says how files are written, which colours they
-    have, and what the codecs do; it also takes frames piece by piece, and sound.
+    Frames on the CPU are not copied; they are encoded one by one. `Encoder` says how files are written, which colours
+    they have, and what the codecs do; it also takes frames piece by piece, and sound.
 
     Args:
-        frames: (N, 3, H, W) uint8, RGB, on the CPU; or a `FrameBatch` of them.
+        frames: (N, 3, H, W) uint8, RGB, on any device; or a `FrameBatch` of them. They are encoded on the CPU.
         frame_rate: Frames a second. Needed for a tensor. A `FrameBatch` keeps its own times without it: exactly, if
             they are evenly spaced, else to 1/90000 second (in mkv and webm, to 1/1000). The first frame is the
             beginning of the file.

@@ -31,7 +31,8 @@ class DecoderTransform(Transform):
     Crops are the same pixels either way. Resizing is not: the decoder scales with FFmpeg's swscale, a tensor is
     scaled by torch. Both are bilinear with antialias, and on natural video at least 98 % of the values agree within 2
     of 255, but sharp edges of colour may differ by more where the width shrinks to half or less, since swscale then
-    halves the resolution of the colours.
+    halves the resolution of the colours. Where frames come out on another device, the decoder crops and scales there
+    with torch, within 2 levels of swscale.
 
     To write one, implement `resolve`. Set ``is_random = False`` if it draws no random numbers.
 

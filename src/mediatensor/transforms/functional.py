@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from .._devices import on_device
 from ..errors import InvalidArgumentError
 from ._arguments import (
     check_fill,
@@ -201,7 +202,12 @@ def _fill_tensor(fill: tuple[float, ...], images: Tensor) -> Tensor:
             raise InvalidArgumentError(
                 f"fill of {dtype} images must be whole numbers of 0 to {highest} (got {fill!r})."
             )
-    return torch.tensor(fill, dtype=torch.float64, device="cpu").to(dtype).to(images.device).view(-1, 1, 1)
+    return _beside(images, torch.tensor(fill, dtype=torch.float64, device="cpu").to(dtype))
+
+
+def _beside(images: Tensor, values: Tensor) -> Tensor:
+    """One value for each channel, (C, 1, 1) on the device of the images."""
+    return on_device(values.view(-1, 1, 1), images.device)
 
 
 @over_images
@@ -251,7 +257,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
             f"normalize has {len(mean)} means but the images have {images.shape[-3]} channels "
             f"(shape {tuple(images.shape)}); give one mean and std for each channel."
         )
-    offset, divisor = images.new_tensor(mean).view(-1, 1, 1), images.new_tensor(std).view(-1, 1, 1)
+    offset, divisor = (_beside(images, torch.tensor(x, dtype=images.dtype, device="cpu")) for x in (mean, std))
     return (images - offset).div_(divisor)
 
 

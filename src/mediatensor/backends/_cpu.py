@@ -1,0 +1,59 @@
+"""Decoding in software; on the way to a device the planes are uploaded and converted there (the hybrid path)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from .._pyav import FrameConverter, decode_packet, surface_of
+from ..transforms._steps import PixelStep
+from ._interface import DecodeBackend, Picture, PictureConverter, PictureDecoder, StreamParameters, Surface
+
+__all__ = ["CpuBackend"]
+
+
+class CpuBackend(DecodeBackend):
+    """FFmpeg's software decoders.
+
+    For the CPU, swscale makes RGB of the pictures. For any other device their planes are uploaded as they are (1.5
+    bytes a pixel for 4:2:0 of 8 bits, half of what RGB takes), and converted, turned, scaled and cropped there.
+    """
+
+    name = "cpu"
+    device_types: ClassVar[tuple[str, ...]] = ("cpu",)
+
+    def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
+        return None
+
+    def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
+        return _SoftwareDecoder(stream.codec_context)
+
+    def surface(self, picture: Any, device: torch.device) -> Surface:
+        return surface_of(picture)
+
+    def converter(self, device: torch.device, steps: tuple[PixelStep, ...], *, is_float: bool) -> PictureConverter:
+        if device.type == "cpu":
+            return FrameConverter(steps, is_float=is_float)
+        return super().converter(device, steps, is_float=is_float)
+
+
+class _SoftwareDecoder(PictureDecoder):
+    """The codec that belongs to the demuxer's stream; it is opened, flushed by seeks and closed with the container."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._context.is_open)
+
+    def decode(self, packet: Any | None) -> Sequence[Picture]:
+        return decode_packet(self._context, packet)
+
+    def flush(self) -> None:
+        """Nothing is left to do."""
+
+    def close(self) -> None:
+        self._context = None

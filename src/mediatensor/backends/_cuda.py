@@ -1,0 +1,178 @@
+"""Decoding on NVIDIA GPUs: FFmpeg's NVDEC decoders by way of PyAV, pictures handed to torch where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+
+from .._pyav import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, why_no_nvcuvid
+from ..errors import DeviceError, InvalidArgumentError
+from ._decoder_cache import DecoderCache
+from ._interface import DecodeBackend, Picture, PictureDecoder, StreamParameters, Surface
+from ._streams import reading_surface
+
+__all__ = ["CudaBackend", "get_nvdec_cache_capacity", "set_nvdec_cache_capacity"]
+
+# What some generation of NVDEC decodes; whether this one does shows at the first picture.
+_CODECS = frozenset(("av1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "vc1", "vp8", "vp9", "wmv3"))
+
+# PyAV hands over pictures of 4:2:0 alone.
+_LAYOUTS = frozenset(("yuv420p", "yuvj420p", "nv12", "yuv420p10le", "yuv420p12le", "p010le", "p012le", "p016le"))
+
+# As many as torchcodec keeps.
+_DEFAULT_CAPACITY = 20
+
+_cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
+
+
+def set_nvdec_cache_capacity(capacity: int) -> None:
+    """Set how many idle NVDEC decoders are kept for each GPU; making one costs tens of milliseconds.
+
+    A decoder is used again for a stream of the same codec, size, pixel format and parameter sets. Each holds memory of
+    the GPU: some ten pictures.
+
+    Args:
+        capacity: 0 keeps none; by default 20. If more are idle, those that were used least recently are freed.
+
+    Raises:
+        InvalidArgumentError: if the number is negative or not whole.
+
+    Example:
+        >>> set_nvdec_cache_capacity(4)
+        >>> get_nvdec_cache_capacity()
+        4
+        >>> set_nvdec_cache_capacity(20)
+    """
+    if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 0:
+        raise InvalidArgumentError(f"NVDEC cache capacity must be non-negative, got {capacity!r}.")
+    _cache.capacity = capacity
+
+
+def get_nvdec_cache_capacity() -> int:
+    """How many idle NVDEC decoders are kept for each GPU, see `set_nvdec_cache_capacity`."""
+    return _cache.capacity
+
+
+class CudaBackend(DecodeBackend):
+    """NVDEC.
+
+    Damage within a picture goes unnoticed here, NVDEC conceals it: where that matters, decode on the CPU.
+
+    Args:
+        cuda: ``torch.cuda``, or what stands in for it.
+        create_context: Makes a codec context of PyAV for (codec, extradata, index of the device).
+        why_unavailable: Why there is no NVDEC here, ``None`` if there may be.
+        cache: Keeps idle contexts.
+    """
+
+    name = "cuda"
+    device_types: ClassVar[tuple[str, ...]] = ("cuda",)
+
+    def __init__(
+        self,
+        cuda: Any = torch.cuda,
+        create_context: Callable[[str, bytes, int], Any] = create_cuda_context,
+        why_unavailable: Callable[[], str | None] = why_no_nvcuvid,
+        cache: DecoderCache[Any] = _cache,
+    ) -> None:
+        self._cuda = cuda
+        self._create_context = create_context
+        self._why_unavailable = why_unavailable
+        self._cache = cache
+
+    def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
+        if device.type != "cuda":
+            return f"NVDEC's pictures come out on a CUDA device, not on {str(device)!r}"
+        if (reason := self._why_unavailable()) is not None:
+            return f"NVcuvid unavailable: {reason}"
+        if (reason := _why_unsupported(stream)) is not None:
+            return f"Video not supported: {reason}"
+        return None
+
+    def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
+        kind = (stream.codec, stream.width, stream.height, stream.pixel_format, stream.extradata)
+        context = self._cache.take(device.index, kind)
+        if context is None:
+            try:
+                with self._cuda.device(device):
+                    self._cuda.current_stream(device).synchronize()  # makes the device's context current here
+                    context = self._create_context(stream.codec, stream.extradata, device.index)
+            except CUDA_DECODE_ERRORS as error:
+                raise DeviceError(f"NVDEC cannot be opened for {stream.codec}: {error}.") from error
+        return _CudaDecoder(context, stream, partial(self._cache.put, device.index, kind))
+
+    def surface(self, picture: Any, device: torch.device) -> Surface:
+        try:
+            return cuda_surface_of(picture, partial(reading_surface, device, self._cuda))
+        except ValueError as error:
+            raise DeviceError(f"Video not supported: {error}.") from error
+
+
+class _CudaDecoder(PictureDecoder):
+    """A codec context of FFmpeg with NVDEC behind it.
+
+    Args:
+        context: Stands at the beginning of a stream.
+        stream: What it decodes.
+        give_back: Takes the context when it is not needed any more.
+    """
+
+    def __init__(self, context: Any, stream: StreamParameters, give_back: Callable[[Any], object]) -> None:
+        self._context = context
+        self._stream = stream
+        self._give_back = give_back
+        self._has_failed = False
+
+    def decode(self, packet: Any | None) -> Sequence[Picture]:
+        try:
+            frames = self._context.decode(packet)
+        except EOFError:
+            return []
+        except CUDA_DECODE_ERRORS as error:
+            raise self._failure(f"NVDEC refuses a packet of {self._stream.codec}: {error}.") from error
+        for frame in frames:
+            self._check(frame)
+        return frames  # type: ignore[no-any-return]
+
+    def _check(self, frame: Any) -> None:
+        """FFmpeg falls back to software by itself, and leaves to the user what it cannot cut off."""
+        stream = self._stream
+        if frame.format.name != "cuda":
+            raise self._failure(
+                f"Video not supported: NVDEC does not take this {stream.codec} stream (profile {stream.profile}, "
+                f"{stream.pixel_format}, {stream.width}x{stream.height})."
+            )
+        if (frame.width, frame.height) != (stream.width, stream.height):
+            raise self._failure(
+                f"Video not supported: a picture of {frame.width}x{frame.height} (width x height) in a stream of "
+                f"{stream.width}x{stream.height}, which is cropped at the top or left, or changes its size."
+            )
+
+    def _failure(self, message: str) -> DeviceError:
+        self._has_failed = True
+        return DeviceError(message)
+
+    def flush(self) -> None:
+        self._context.flush_buffers()
+
+    def close(self) -> None:
+        context, self._context = self._context, None
+        if context is not None and not self._has_failed:
+            context.flush_buffers()
+            self._give_back(context)
+
+
+def _why_unsupported(stream: StreamParameters) -> str | None:
+    """What a header shows already; the driver says the rest when it is asked to decode."""
+    if stream.codec not in _CODECS:
+        return f"NVDEC has no decoder of {stream.codec}"
+    if stream.pixel_format is not None and stream.pixel_format not in _LAYOUTS:
+        return f"PyAV hands over NVDEC's pictures of 4:2:0 alone, and this stream is {stream.pixel_format}"
+    if stream.codec == "h264" and (stream.bits_per_component or 8) > 8:
+        return f"NVDEC decodes H.264 of 8 bits, and this stream has {stream.bits_per_component}"
+    if stream.width % 2 or stream.height % 2:
+        return f"the size is odd ({stream.width}x{stream.height}), and PyAV leaves out the last chroma samples"
+    return None

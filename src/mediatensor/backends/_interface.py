@@ -1,0 +1,154 @@
+"""What a decode backend is: the interface that the decoders know, and that third parties implement."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import torch
+
+from .._orientation import Orientation
+from .._surface import Surface
+from ..transforms._steps import PixelStep
+
+__all__ = ["DecodeBackend", "Picture", "PictureConverter", "PictureDecoder", "StreamParameters", "Surface"]
+
+
+@dataclass(frozen=True)
+class StreamParameters:
+    """What a header says of a video stream, for a backend that is to decode it.
+
+    Attributes:
+        codec: FFmpeg's name of the format: ``"h264"``, ``"hevc"``, ``"av1"``, ...
+        profile: FFmpeg's name of the profile, if it is known.
+        width: Of a picture in pixels, before rotation.
+        height: Of a picture in pixels, before rotation.
+        pixel_format: FFmpeg's name of what a software decoder would give, such as ``"yuv420p10le"``, if it is known.
+        bits_per_component: 8, 10, ..., if it is known.
+        extradata: The codec's configuration record as the container stores it; empty if there is none.
+        codec_context: PyAV's context of the demuxer's stream, configured and not open, for who decodes in software.
+    """
+
+    codec: str
+    profile: str | None
+    width: int
+    height: int
+    pixel_format: str | None
+    bits_per_component: int | None
+    extradata: bytes
+    codec_context: Any = field(default=None, repr=False, compare=False)
+
+
+class Picture(Protocol):
+    """What the decoders know of a decoded picture, wherever its pixels are."""
+
+    @property
+    def pts(self) -> int | None:
+        """Of the packet that it came from, unchanged; ``None`` if that had none."""
+
+    @property
+    def duration(self) -> int:
+        """Of the packet, in the same ticks; 0 if that had none."""
+
+    @property
+    def width(self) -> int:
+        """In pixels, as stored."""
+
+    @property
+    def height(self) -> int:
+        """In pixels, as stored."""
+
+    @property
+    def key_frame(self) -> bool:
+        """Whether it refers to no other."""
+
+    @property
+    def is_corrupt(self) -> bool:
+        """Whether the codec flags it as damaged."""
+
+
+class PictureDecoder(ABC):
+    """Decodes the packets of one stream, in the order of the file."""
+
+    @abstractmethod
+    def decode(self, packet: Any | None) -> Sequence[Picture]:
+        """Feed a packet, and take the pictures that come out, in the order in which they are shown.
+
+        Args:
+            packet: A PyAV packet: a buffer of bytes with ``pts``, ``dts``, ``duration`` and ``is_keyframe``. ``None``
+                for the end of the stream: the pictures that were held back come out.
+
+        Raises:
+            DeviceError: if it cannot go on; the stream is then decoded on the CPU.
+        """
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Forget everything that was fed: the next packet comes from another place of the same stream."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what is held; pictures that were handed out stay good."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a codec is ready."""
+        return True
+
+
+class PictureConverter(Protocol):
+    """Writes pictures as RGB into the rows of a batch; one for each thread that converts."""
+
+    def orientation_of(self, picture: Any) -> Orientation:
+        """How the picture is to be turned."""
+
+    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
+        """(height, width) after turning and all steps."""
+
+    def empty(self, num_rows: int, height: int, width: int) -> Any:
+        """An array or tensor (num_rows, height, width, 3) of undefined values, uint8 or float32."""
+
+    def write(self, picture: Any, orientation: Orientation, out: Any) -> None:
+        """Convert the picture into ``out``, of shape (height, width, 3); of another size, it is scaled to fit."""
+
+    def here(self) -> Callable[[], AbstractContextManager[object]]:
+        """Makes contexts in which other threads convert where the calling thread would: on its current stream."""
+
+
+class DecodeBackend(ABC):
+    """A way of decoding video: on the CPU, on a GPU, ...
+
+    Attributes:
+        name: By which it is asked for, and which reports give: ``"cpu"``, ``"cuda"``, ...
+        device_types: Types of torch devices for which it is the one to be taken if no other is named.
+    """
+
+    name: ClassVar[str]
+    device_types: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
+        """Why a stream cannot be decoded here, as far as that is known without decoding; ``None`` if it may work."""
+
+    @abstractmethod
+    def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
+        """A decoder that stands at the beginning of a stream.
+
+        Raises:
+            DeviceError: if the stream cannot be decoded here.
+        """
+
+    def surface(self, picture: Any, device: torch.device) -> Surface:
+        """The planes of a picture that a decoder of this backend gave; here, the picture itself."""
+        if not isinstance(picture, Surface):
+            raise TypeError(f"The backend {self.name!r} must define surface() for {type(picture).__name__}.")
+        return picture
+
+    def converter(self, device: torch.device, steps: tuple[PixelStep, ...], *, is_float: bool) -> PictureConverter:
+        """What converts this backend's pictures into RGB on a device."""
+        from ._plane_converter import PlaneConverter
+
+        return PlaneConverter(self.surface, device, steps, is_float=is_float)

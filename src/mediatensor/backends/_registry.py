@@ -1,0 +1,108 @@
+"""Which decode backends there are: ours, those that were registered, and those of installed packages."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+
+import torch
+
+from ..errors import InvalidArgumentError
+from ._interface import DecodeBackend
+
+__all__ = ["ENTRY_POINT_GROUP", "available_backends", "backend_for", "get_backend", "register_backend"]
+
+ENTRY_POINT_GROUP = "mediatensor.backends"
+
+_backends: dict[str, DecodeBackend] = {}
+
+
+def register_backend(backend: DecodeBackend) -> None:
+    """Make a backend known under its name; another one of the same name gives way.
+
+    Packages need not call it: an entry point of the group ``mediatensor.backends`` that names a `DecodeBackend`, or a
+    class or function that makes one without arguments, is found by itself. Processes that are spawned know only
+    backends that are found like this, or registered where their main module is imported.
+
+    Args:
+        backend: The backend.
+
+    Raises:
+        InvalidArgumentError: if it is none.
+
+    Example:
+        >>> from mediatensor.backends import get_backend
+        >>> register_backend(get_backend("cpu"))
+    """
+    if not isinstance(backend, DecodeBackend):
+        raise InvalidArgumentError(f"A backend must be an instance of DecodeBackend (got {backend!r}).")
+    _backends[backend.name] = backend
+
+
+def available_backends() -> tuple[str, ...]:
+    """The names of all backends: ours, registered ones, and those of installed packages, which are not loaded for it.
+
+    Example:
+        >>> {"cpu", "cuda"} <= set(available_backends())
+        True
+    """
+    return tuple(sorted({*_backends, *_installed()}))
+
+
+def get_backend(name: str) -> DecodeBackend:
+    """The backend of a name.
+
+    Args:
+        name: One of `available_backends`.
+
+    Raises:
+        InvalidArgumentError: if there is none of this name, or the package that has it cannot be loaded.
+
+    Example:
+        >>> get_backend("cpu").name
+        'cpu'
+    """
+    if name not in _backends:
+        found = _installed().get(name)
+        if found is None:
+            raise InvalidArgumentError(
+                f"There is no decode backend {name!r}; available are {', '.join(available_backends())}."
+            )
+        register_backend(_loaded(found))
+    return _backends[name]
+
+
+def backend_for(device: torch.device) -> DecodeBackend:
+    """The backend that decodes for a device if none is named: the CPU's for devices that have none of their own."""
+    for name in available_backends():
+        if name not in _backends:
+            try:
+                get_backend(name)
+            except InvalidArgumentError as error:
+                warnings.warn(str(error), stacklevel=2)
+                _installed.cache_clear()
+                _broken.add(name)
+    return next((known for known in _backends.values() if device.type in known.device_types), _backends["cpu"])
+
+
+_broken: set[str] = set()
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, EntryPoint]:
+    found = entry_points(group=ENTRY_POINT_GROUP)
+    return {point.name: point for point in found if point.name not in _broken}
+
+
+def _loaded(point: EntryPoint) -> DecodeBackend:
+    try:
+        found = point.load()
+        backend = found if isinstance(found, DecodeBackend) else found()
+    except Exception as error:  # whatever a package of others raises
+        raise InvalidArgumentError(
+            f"The decode backend {point.name!r} ({point.value}) cannot be loaded: {error!r}."
+        ) from error
+    if not isinstance(backend, DecodeBackend) or backend.name != point.name:
+        raise InvalidArgumentError(f"{point.value} makes no DecodeBackend of the name {point.name!r}: {backend!r}.")
+    return backend

@@ -1,0 +1,245 @@
+"""Decode backends that run the device path of the decoders without a device.
+
+`PlaneBackend` is what a third party would write: it knows nothing of the library but its interface. `stand_in_cuda`
+is the CUDA backend itself, over a software codec that says that its pictures lie on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import av
+import torch
+from torch import Tensor
+
+from mediatensor.backends import DecodeBackend, Picture, PictureDecoder, StreamParameters, Surface, register_backend
+from mediatensor.backends import _registry as registry
+from mediatensor.backends._cuda import CudaBackend
+from mediatensor.backends._decoder_cache import DecoderCache
+from mediatensor.errors import DeviceError
+
+__all__ = ["PlaneBackend", "RecordingCuda", "StandInContext", "StandInCudaBackend", "registered"]
+
+
+@contextmanager
+def registered(backend: DecodeBackend) -> Iterator[None]:
+    """A backend that is known for the time of a ``with`` block."""
+    register_backend(backend)
+    try:
+        yield
+    finally:
+        del registry._backends[backend.name]
+
+
+class PlaneBackend(DecodeBackend):
+    """Decodes with a software codec of its own and gives planes of nv12 or p010le on the device.
+
+    Args:
+        refusal: What `why_not` says.
+        num_packets: How many packets a decoder takes before it fails.
+        fails_to_open: Whether none can be opened.
+        leaves_out: The picture of this pts never comes out.
+    """
+
+    name = "planes"
+
+    def __init__(
+        self,
+        refusal: str | None = None,
+        num_packets: int | None = None,
+        fails_to_open: bool = False,
+        leaves_out: int | None = None,
+    ) -> None:
+        self.refusal = refusal
+        self.num_packets = num_packets
+        self.fails_to_open = fails_to_open
+        self.leaves_out = leaves_out
+        self.packets: list[int | None] = []
+        self.num_open = 0
+        self.num_opened = 0
+
+    def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
+        return self.refusal
+
+    def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
+        if self.fails_to_open:
+            raise DeviceError("No engine is free.")
+        self.num_open += 1
+        self.num_opened += 1
+        return _PlaneDecoder(self, stream, device)
+
+
+class _PlaneDecoder(PictureDecoder):
+    def __init__(self, backend: PlaneBackend, stream: StreamParameters, device: torch.device) -> None:
+        self._backend = backend
+        self._device = device
+        self._context = _software_context(stream.codec, stream.extradata)
+        self._num_left = backend.num_packets
+
+    def decode(self, packet: Any | None) -> Sequence[Picture]:
+        self._backend.packets.append(None if packet is None else packet.pts)
+        if self._num_left is not None:
+            if self._num_left == 0:
+                raise DeviceError("The engine has stopped.")
+            self._num_left -= 1
+        frames = [frame for frame in self._context.decode(packet) if frame.pts != self._backend.leaves_out]
+        return [self._surface(frame) for frame in frames]
+
+    def _surface(self, frame: Any) -> Surface:
+        stored = _interleaved(frame)
+        planes = tuple(torch.from_dlpack(plane.__dlpack__()).clone().to(self._device) for plane in stored.planes)
+        return Surface(
+            planes,
+            stored.format.name,
+            frame.width,
+            frame.height,
+            pts=frame.pts,
+            duration=frame.duration,
+            key_frame=bool(frame.key_frame),
+            is_corrupt=frame.is_corrupt,
+            matrix=int(frame.colorspace),
+            color_range=int(frame.color_range),
+        )
+
+    def flush(self) -> None:
+        self._context.flush_buffers()
+
+    def close(self) -> None:
+        self._backend.num_open -= 1
+
+
+def _software_context(codec: str, extradata: bytes) -> Any:
+    context: Any = av.CodecContext.create({"av1": "libdav1d"}.get(codec, codec), "r")
+    if extradata:
+        context.extradata = extradata
+    context.thread_count = 1
+    return context
+
+
+def _interleaved(frame: Any) -> Any:
+    """The frame as NVDEC stores it: the same samples, chroma interleaved; of 10 bits, in the high ones of 16."""
+    deep = max(component.bits for component in frame.format.components) > 8
+    return frame.reformat(format="p010le" if deep else "nv12")
+
+
+class StandInContext:
+    """A software codec that looks like PyAV's context with NVDEC behind it.
+
+    Args:
+        codec: FFmpeg's name of the format.
+        extradata: Its configuration record.
+        device_index: Of the device that it would be on.
+    """
+
+    def __init__(self, codec: str, extradata: bytes, device_index: int | None) -> None:
+        self._context = _software_context(codec, extradata)
+        self.num_flushes = 0
+        self.error: BaseException | None = None
+        self.falls_back = False
+        self.crops = False
+
+    def decode(self, packet: Any | None) -> list[Any]:
+        if self.error is not None:
+            raise self.error
+        return [_StandInFrame(frame, self) for frame in self._context.decode(packet)]
+
+    def flush_buffers(self) -> None:
+        self.num_flushes += 1
+        self._context.flush_buffers()
+
+
+class _StandInFrame:
+    """A frame that says it is on a GPU; its planes are those that PyAV exports of NVDEC's pictures."""
+
+    def __init__(self, frame: Any, context: StandInContext) -> None:
+        self.frame = frame
+        self._stored = _interleaved(frame)
+        self.format = frame.format if context.falls_back else SimpleNamespace(name="cuda")
+        self.width = frame.width + 2 * context.crops
+
+    @property
+    def planes(self) -> tuple[Any, ...]:
+        return self._stored.planes  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.frame, name)
+
+
+class RecordingCuda:
+    """``torch.cuda`` as far as the backend needs it; notes which stream waits for which.
+
+    Args:
+        current: Name of the stream that the caller works on.
+    """
+
+    def __init__(self, current: str = "default") -> None:
+        self.current = current
+        self.waits: list[tuple[str, str]] = []
+
+    def device(self, device: torch.device) -> Any:
+        return _nothing()
+
+    def current_stream(self, device: torch.device) -> _Stream:
+        return _Stream(self.current, self)
+
+    def default_stream(self, device: torch.device) -> _Stream:
+        return _Stream("default", self)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+class _Stream:
+    def __init__(self, name: str, cuda: RecordingCuda) -> None:
+        self.name = name
+        self._cuda = cuda
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Stream) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for."""
+
+    def wait_stream(self, other: _Stream) -> None:
+        self._cuda.waits.append((self.name, other.name))
+
+
+class StandInCudaBackend(CudaBackend):
+    """The CUDA backend, over `StandInContext` and `RecordingCuda`; for any device.
+
+    Args:
+        capacity: Of the cache of decoders.
+        unavailable: Why there is no NVDEC.
+    """
+
+    name = "stand-in"
+    device_types = ()
+
+    def __init__(self, capacity: int = 20, unavailable: str | None = None) -> None:
+        self.recording = RecordingCuda()
+        self.contexts: list[StandInContext] = []
+        self.failure: BaseException | None = None
+        self.cache: DecoderCache[Any] = DecoderCache(capacity)
+        super().__init__(self.recording, self._make, lambda: unavailable, self.cache)
+
+    def _make(self, codec: str, extradata: bytes, device_index: int) -> StandInContext:
+        if self.failure is not None:
+            raise self.failure
+        self.contexts.append(StandInContext(codec, extradata, device_index))
+        return self.contexts[-1]
+
+    def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
+        return super().why_not(stream, torch.device("cuda", 0))
+
+
+def largest_difference(one: Tensor, other: Tensor) -> int:
+    """Of two uint8 tensors, in levels."""
+    return int((one.cpu().to(torch.int16) - other.cpu().to(torch.int16)).abs().max())

@@ -1,0 +1,212 @@
+"""The registry of decode backends, the cache of idle decoders, and what torchcodec's users call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from device_backends import PlaneBackend, registered
+from mediatensor.backends import (
+    DecodeBackend,
+    PictureDecoder,
+    StreamParameters,
+    available_backends,
+    get_backend,
+    register_backend,
+)
+from mediatensor.backends import _registry as registry
+from mediatensor.backends._decoder_cache import DecoderCache
+from mediatensor.decoders import (
+    CpuFallbackStatus,
+    VideoDecoder,
+    get_nvdec_cache_capacity,
+    set_cuda_backend,
+    set_nvdec_cache_capacity,
+)
+from mediatensor.errors import InvalidArgumentError
+
+
+class _Other(DecodeBackend):
+    name = "other"
+    device_types = ("fake",)
+
+    def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
+        return "nothing can be decoded"
+
+    def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
+        raise NotImplementedError
+
+
+# The registry
+
+
+def test_ours_are_there() -> None:
+    assert {"cpu", "cuda"} <= set(available_backends())
+    assert get_backend("cuda").name == "cuda"
+
+
+def test_a_backend_is_taken_for_the_devices_that_it_names(clip: Path, fake_device: torch.device) -> None:
+    assert VideoDecoder(clip, device=fake_device).cpu_fallback.reason is None
+    with registered(_Other()), pytest.warns(UserWarning, match="nothing can be decoded"):
+        decoder = VideoDecoder(clip, device=fake_device)
+    assert decoder.cpu_fallback.reason == "nothing can be decoded"
+    assert str(decoder.cpu_fallback).startswith("[FAKE] ")
+    assert decoder[0].device == fake_device
+
+
+def test_what_is_no_backend() -> None:
+    with pytest.raises(InvalidArgumentError, match="instance of DecodeBackend"):
+        register_backend(PlaneBackend)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="'nothing'; available are cpu, cuda"):
+        get_backend("nothing")
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+    """Installs a package with an entry point of a name and a body of its module."""
+    known = dict(registry._backends)
+
+    def install(name: str, body: str) -> None:
+        (tmp_path / f"package_{name}.py").write_text(textwrap.dedent(body))
+        folder = tmp_path / f"package_{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: package-{name}\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text(f"[mediatensor.backends]\n{name} = package_{name}:Backend\n")
+        registry._installed.cache_clear()
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield install
+    registry._backends.clear()
+    registry._backends.update(known)
+    registry._broken.clear()
+    registry._installed.cache_clear()
+
+
+def test_the_backend_of_an_installed_package(
+    installed: Callable[[str, str], None], clip: Path, fake_device: torch.device
+) -> None:
+    installed(
+        "brought",
+        """
+        from mediatensor.backends import get_backend
+
+        class Backend(type(get_backend("cpu"))):
+            name = "brought"
+            device_types = ("fake",)
+
+            def why_not(self, stream, device):
+                return f"what was brought does not decode {stream.codec}"
+        """,
+    )
+    assert "brought" in available_backends()
+    with pytest.warns(UserWarning, match="what was brought does not decode h264"):
+        decoder = VideoDecoder(clip, device=fake_device)
+    assert decoder[0].device == fake_device
+
+
+def test_a_package_that_cannot_be_loaded(
+    installed: Callable[[str, str], None], clip: Path, fake_device: torch.device
+) -> None:
+    installed("broken", "raise OSError('a library is missing')")
+    with pytest.raises(InvalidArgumentError, match=r"broken.*a library is missing"):
+        VideoDecoder(clip, decode_backend="broken")
+    with pytest.warns(UserWarning, match="a library is missing"):
+        assert VideoDecoder(clip, device=fake_device)[0].device == fake_device
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        VideoDecoder(clip, device=fake_device)
+
+
+def test_a_package_with_something_else(installed: Callable[[str, str], None], clip: Path) -> None:
+    installed("odd", "Backend = dict")
+    with pytest.raises(InvalidArgumentError, match="makes no DecodeBackend of the name 'odd'"):
+        VideoDecoder(clip, decode_backend="odd")
+
+
+def test_importing_the_library_needs_no_cuda() -> None:
+    code = "import mediatensor.decoders, torch, sys; print(torch.cuda.is_initialized())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert run.stdout.strip() == "False"
+
+
+# The cache
+
+
+def test_the_cache_gives_back_what_is_of_the_kind() -> None:
+    cache: DecoderCache[str] = DecoderCache(capacity=2)
+    cache.put(0, "h264", "first")
+    cache.put(0, "hevc", "second")
+    cache.put(1, "h264", "elsewhere")
+    assert cache.take(0, "av1") is None
+    assert cache.take(0, "h264") == "first"
+    assert cache.take(0, "h264") is None
+    assert cache.take(1, "h264") == "elsewhere"
+
+
+def test_the_cache_is_bounded_for_each_device() -> None:
+    cache: DecoderCache[int] = DecoderCache(capacity=2)
+    for number in range(5):
+        cache.put(0, "h264", number)
+        cache.put(1, "h264", 10 + number)
+    assert len(cache) == 4
+    assert [cache.take(0, "h264") for _ in range(3)] == [4, 3, None]
+    cache.capacity = 1
+    assert [cache.take(1, "h264") for _ in range(2)] == [14, None]
+    cache.capacity = 0
+    cache.put(0, "h264", 1)
+    assert len(cache) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_begins_with_an_empty_cache() -> None:
+    cache: DecoderCache[int] = DecoderCache(capacity=2)
+    cache.put(0, "h264", 1)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if cache.take(0, "h264") is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert cache.take(0, "h264") == 1
+
+
+# torchcodec's names
+
+
+def test_the_capacity_can_be_set() -> None:
+    before = get_nvdec_cache_capacity()
+    assert before == 20
+    set_nvdec_cache_capacity(3)
+    try:
+        assert get_nvdec_cache_capacity() == 3
+    finally:
+        set_nvdec_cache_capacity(before)
+    for wrong in (-1, 2.5, "many", True):
+        with pytest.raises(RuntimeError, match="must be non-negative, got"):
+            set_nvdec_cache_capacity(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["nvdec", "NVDEC", "ffmpeg", "beta"])
+def test_the_cuda_backend_can_be_chosen_as_in_torchcodec(name: str, clip: Path, clip_rgb: torch.Tensor) -> None:
+    with set_cuda_backend(name):
+        assert torch.equal(VideoDecoder(clip)[0], clip_rgb[0])
+
+
+def test_other_cuda_backends_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"Invalid CUDA backend \(x\). Supported values are 'nvdec' and 'ffmpeg'."):
+        set_cuda_backend("x").__enter__()
+
+
+def test_what_the_status_says() -> None:
+    assert str(CpuFallbackStatus()) == "[CPU] Fallback status: Unknown"
+    assert not CpuFallbackStatus(True, "cuda")
+    assert str(CpuFallbackStatus(True, "cuda")) == "[CUDA] Fallback status: No fallback required"
+    status = CpuFallbackStatus(True, "cuda", "Video not supported: 4:2:2")
+    assert status
+    assert str(status) == "[CUDA] Fallback status: Falling back due to: Video not supported: 4:2:2"

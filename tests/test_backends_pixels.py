@@ -1,0 +1,134 @@
+"""Colours of pictures converted with torch are those that swscale gives on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+import media
+from backends_pixels import EXACT_LEVELS, bars, convert, differences, expected, gradient, interlaced, nested, noise
+
+FORMATS = [
+    "nv12", "p010le", "p016le",
+    "yuv420p", "yuv422p", "yuv440p", "yuv444p", "yuvj420p", "yuvj422p", "yuvj444p",
+    "yuv420p9le", "yuv420p10le", "yuv420p12le", "yuv422p10le", "yuv422p12le", "yuv444p9le", "yuv444p10le",
+    "yuv444p12le", "gray",
+]  # fmt: skip
+SIZES = [(32, 48), (32, 47), (31, 48), (31, 47)]
+FAST = {"yuv420p", "yuv422p", "yuvj420p", "yuvj422p"}
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_uint8_is_what_swscale_gives(pixel_format: str) -> None:
+    for height, width in SIZES:
+        for paint in (noise, bars, gradient):
+            for matrix, color_range in ((1, 1), (5, 2), (9, 1)):
+                frame = paint(pixel_format, height, width, matrix=matrix, color_range=color_range)
+                found = differences(frame)
+                assert found.max() <= EXACT_LEVELS, (paint.__name__, height, width, matrix, color_range)
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_float_is_what_swscale_gives(pixel_format: str) -> None:
+    for height, width in SIZES:
+        for paint in (noise, gradient):
+            for matrix, color_range in ((1, 1), (9, 2)):
+                frame = paint(pixel_format, height, width, matrix=matrix, color_range=color_range)
+                found = differences(frame, is_float=True)
+                if pixel_format in FAST and width % 2 and height % 2 == 0:
+                    found = found[:, :-1]  # swscale leaves the last column undefined
+                assert found.max() < 0.02, (paint.__name__, height, width, matrix, color_range)
+
+
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "nv12", "yuv444p10le"])
+def test_every_matrix_that_the_cpu_knows(pixel_format: str) -> None:
+    for matrix in (0, 1, 2, 4, 5, 6, 7, 8, 9, 10):
+        for color_range in (0, 1, 2):
+            frame = noise(pixel_format, 16, 18, matrix=matrix, color_range=color_range)
+            assert differences(frame).max() <= EXACT_LEVELS, (matrix, color_range)
+            assert differences(frame, is_float=True).max() < 0.02, (matrix, color_range)
+
+
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "nv12", "yuv420p10le", "yuv422p", "yuv444p"])
+@pytest.mark.parametrize(("height", "width"), [(32, 48), (31, 48), (32, 47)])
+def test_interlaced_pictures(pixel_format: str, height: int, width: int) -> None:
+    assert differences(interlaced(noise(pixel_format, height, width))).max() <= EXACT_LEVELS
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+@pytest.mark.parametrize("is_float", [False, True])
+def test_surfaces_of_hardware_look_like_the_software_decoders_frames(height: int, width: int, is_float: bool) -> None:
+    limit = 0.02 if is_float else EXACT_LEVELS
+    crop = width - width % 2 if is_float else width  # see above: the last column of float32
+    for software, hardware, shift in (("yuv420p", "nv12", 0), ("yuvj420p", "nv12", 0), ("yuv420p10le", "p010le", 6),
+                                      ("yuv420p10le", "p016le", 6), ("yuv420p12le", "p016le", 4)):  # fmt: skip
+        color_range = 2 if "j" in software else 1
+        frame = noise(software, height, width, color_range=color_range)
+        found = convert(nested(frame, hardware, shift), is_float=is_float) - expected(frame, is_float=is_float)
+        assert np.abs(found[:, :crop]).max() <= limit, (software, hardware)
+
+
+def _formula(y: float, cb: float, cr: float, k_r: float, k_b: float, is_full: bool) -> np.ndarray[Any, Any]:
+    """ITU-T H.273: R'G'B' in [0, 1] of 8-bit Y'CbCr."""
+    luma = y / 255 if is_full else (y - 16) / 219
+    blue_difference, red_difference = ((c - 128) / (255 if is_full else 224) for c in (cb, cr))
+    red = luma + 2 * (1 - k_r) * red_difference
+    blue = luma + 2 * (1 - k_b) * blue_difference
+    return np.clip([red, (luma - k_r * red - k_b * blue) / (1 - k_r - k_b), blue], 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "k_r", "k_b"), [(1, 0.2126, 0.0722), (6, 0.299, 0.114), (7, 0.212, 0.087), (9, 0.2627, 0.0593)]
+)
+@pytest.mark.parametrize("is_full", [False, True])
+def test_flat_colours_follow_the_standard(matrix: int, k_r: float, k_b: float, is_full: bool) -> None:
+    for colour in ((60, 128, 128), (100, 110, 170), (120, 160, 90), (200, 120, 130), (81, 90, 140)):
+        formula = 255 * _formula(*colour, k_r, k_b, is_full)
+        # swscale cuts off instead of rounding where it is fast, and rounds chroma to steps of luma elsewhere.
+        for pixel_format, levels in (("yuv420p", 3), ("nv12", 3), ("yuv444p", 1)):
+            frame = av.VideoFrame(16, 8, pixel_format)
+            values = [bytes([colour[0]]), bytes(colour[1:])] if pixel_format == "nv12" else [bytes([c]) for c in colour]
+            for plane, value in zip(frame.planes, values, strict=True):
+                plane.update(value * (plane.buffer_size // len(value)))
+            frame.colorspace, frame.color_range = matrix, 2 if is_full else 1
+            assert np.abs(convert(frame) - formula).max() <= levels, (colour, pixel_format)
+        # The last one again: white of 16 bits is 255 * 256 and not 65535.
+        assert np.abs(convert(frame, is_float=True) * 257 / 256 - formula).max() < 0.05, colour
+
+
+def test_a_colour_far_outside_overflows_as_in_swscale() -> None:
+    frame = av.VideoFrame(8, 8, "yuv444p")
+    for plane, value in zip(frame.planes, (255, 255, 128), strict=True):
+        plane.update(bytes([value]) * plane.buffer_size)
+    frame.colorspace, frame.color_range = 9, 1
+    assert (convert(frame)[..., 2] == expected(frame)[..., 2]).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["h264_b_pyramid", "h264_444", "hevc_10bit", "mpeg2_interlaced", "raw_nv12", "rotated_90_odd", "h264_gray"]
+)
+def test_decoded_clips(name: str, tmp_path: Path) -> None:
+    with av.open(media.make(name, tmp_path)) as container:
+        for number, frame in enumerate(container.decode(video=0)):
+            if number % 5 == 0:
+                assert differences(frame).max() <= EXACT_LEVELS, number
+            if number == 10:
+                assert differences(frame, is_float=True).max() < 0.02
+                break
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["androidx-media__bear-vp9-odd-dimensions.webm", "androidx-media__sample_av1.mkv", "decord__video_90.mov",
+     "pims__bulk-water.mov", "vali__test_hevc10.mkv", "metadata-extractor-images__100_0306.AVI"],
+)  # fmt: skip
+def test_real_files(name: str, media_data: Callable[[str], Path]) -> None:
+    with av.open(media_data(name)) as container:
+        frame = next(container.decode(video=0))
+        assert differences(frame).max() <= EXACT_LEVELS
+        assert differences(frame, is_float=True).max() < 0.02
