@@ -1,0 +1,171 @@
+"""What `benchmarks.gpu_check` finds out, as lines of JSON that are written at once and outlive a run that is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "FAIL",
+    "NOT_RUN",
+    "PASS",
+    "Check",
+    "Figure",
+    "Found",
+    "NotRun",
+    "Records",
+    "Step",
+    "Target",
+    "contained",
+    "found_in",
+    "in_a_line",
+    "read_lines",
+]
+
+PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
+
+
+class NotRun(Exception):
+    """A check or a figure cannot be had here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question with a yes or a no.
+
+    Attributes:
+        name: What is asked.
+        status: `PASS`, `FAIL` or `NOT_RUN`.
+        figure: What was measured, in words.
+        reason: Why it failed or was not run.
+        group: Of the checks; filled in by whoever runs the step.
+    """
+
+    name: str
+    status: str
+    figure: str = ""
+    reason: str = ""
+    group: str = ""
+
+    @classmethod
+    def of(cls, name: str, is_right: bool, figure: str = "", reason: str = "") -> Check:
+        """The answer to a question that was asked; the reason is left out if it is yes."""
+        return cls(name, PASS if is_right else FAIL, figure, "" if is_right else reason)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A row of a table: words, numbers or ``None``; rows of one table have the same columns."""
+
+    table: str
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that is to be reached, and how far it is: no check, because machines differ.
+
+    Attributes:
+        name: What is aimed at.
+        is_met: Whether it is reached; ``None`` if it could not be measured.
+        figure: What was measured, or why nothing was.
+    """
+
+    name: str
+    is_met: bool | None
+    figure: str
+
+
+Found = Check | Figure | Target
+_KINDS: dict[str, type[Check] | type[Figure] | type[Target]] = {"check": Check, "figure": Figure, "target": Target}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is run as a whole: if it fails, or the process dies, the next one is not concerned.
+
+    Attributes:
+        name: Unique within its group.
+        run: Yields what it finds.
+    """
+
+    name: str
+    run: Callable[[], Iterable[Found]]
+
+
+def contained(name: str, found: Iterable[Found]) -> Iterator[Found]:
+    """What is found, and if that ends with an exception, a check of this name that says so.
+
+    Example:
+        >>> def broken():
+        ...     yield Check("first", PASS)
+        ...     raise NotRun("no device")
+        >>> [(check.name, check.status) for check in contained("all", broken())]
+        [('first', 'pass'), ('all', 'not run')]
+    """
+    try:
+        yield from found
+    except NotRun as reason:
+        yield Check(name, NOT_RUN, reason=str(reason))
+    except Exception as error:  # whatever it is, what comes next is not concerned
+        yield Check(name, FAIL, reason=in_a_line(error))
+
+
+def in_a_line(error: Exception) -> str:
+    """Type and message.
+
+    >>> in_a_line(ValueError("too large\\nby far"))
+    'ValueError: too large by far'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())[:400]
+
+
+@dataclass
+class Records:
+    """Everything that was found, in order.
+
+    Attributes:
+        path: The file of JSON lines; it is continued if it exists.
+    """
+
+    path: Path
+    found: list[Found] = field(default_factory=list)
+
+    def add(self, found: Found) -> None:
+        """Keep what was found, here and in the file."""
+        self.found.append(found)
+        (kind,) = (name for name, its_type in _KINDS.items() if type(found) is its_type)
+        self._write({"kind": kind, **asdict(found)})
+
+    def begin(self, group: str, step: str) -> None:
+        """Leave word in the file of what is being run, for whoever finds this process dead."""
+        self._write({"kind": "begin", "group": group, "name": step})
+
+    def end(self, group: str, step: str) -> None:
+        """Leave word that the step is over."""
+        self._write({"kind": "end", "group": group, "name": step})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def read_lines(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
+    """The complete lines of a file from a place on, and the place behind them."""
+    if not path.exists():
+        return [], offset
+    with path.open("rb") as file:
+        file.seek(offset)
+        complete, newline, _ = file.read().rpartition(b"\n")
+    return [json.loads(line) for line in complete.splitlines()], offset + len(complete) + len(newline)
+
+
+def found_in(lines: Iterable[dict[str, Any]]) -> Iterator[Found]:
+    """What the lines tell that was found."""
+    for line in lines:
+        kind = _KINDS.get(line["kind"])
+        if kind is not None:
+            yield kind(**{key: value for key, value in line.items() if key != "kind"})
