@@ -42,6 +42,7 @@ class PlaneBackend(DecodeBackend):
         num_packets: How many packets a decoder takes before it fails.
         fails_to_open: Whether none can be opened.
         leaves_out: The picture of this pts never comes out.
+        makes_surfaces_late: Whether decoders give pictures of their own, of which surfaces are made when wanted.
     """
 
     name = "planes"
@@ -52,11 +53,13 @@ class PlaneBackend(DecodeBackend):
         num_packets: int | None = None,
         fails_to_open: bool = False,
         leaves_out: int | None = None,
+        makes_surfaces_late: bool = False,
     ) -> None:
         self.refusal = refusal
         self.num_packets = num_packets
         self.fails_to_open = fails_to_open
         self.leaves_out = leaves_out
+        self.makes_surfaces_late = makes_surfaces_late
         self.packets: list[int | None] = []
         self.num_open = 0
         self.num_opened = 0
@@ -70,6 +73,19 @@ class PlaneBackend(DecodeBackend):
         self.num_open += 1
         self.num_opened += 1
         return _PlaneDecoder(self, stream, device)
+
+    def surface(self, picture: Any, device: torch.device) -> Surface:
+        return super().surface(picture.hidden if self.makes_surfaces_late else picture, device)
+
+
+class _LatePicture:
+    """A picture with what `Picture` asks for, and no more."""
+
+    def __init__(self, surface: Surface) -> None:
+        self.pts, self.duration = surface.pts, surface.duration
+        self.width, self.height = surface.width, surface.height
+        self.key_frame, self.is_corrupt = surface.key_frame, surface.is_corrupt
+        self.hidden = surface
 
 
 class _PlaneDecoder(PictureDecoder):
@@ -86,7 +102,8 @@ class _PlaneDecoder(PictureDecoder):
                 raise DeviceError("The engine has stopped.")
             self._num_left -= 1
         frames = [frame for frame in self._context.decode(packet) if frame.pts != self._backend.leaves_out]
-        return [self._surface(frame) for frame in frames]
+        surfaces = [self._surface(frame) for frame in frames]
+        return [_LatePicture(surface) for surface in surfaces] if self._backend.makes_surfaces_late else surfaces
 
     def _surface(self, frame: Any) -> Surface:
         stored = _interleaved(frame)

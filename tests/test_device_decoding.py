@@ -199,6 +199,13 @@ def test_a_backend_gives_the_frames_of_the_cpu(name: str, folder: Path, fake_dev
     assert backend.num_open == 0
 
 
+def test_a_backend_with_pictures_of_its_own(clip: Path, clip_rgb: torch.Tensor) -> None:
+    with registered(PlaneBackend(makes_surfaces_late=True)):
+        decoder = VideoDecoder(clip, decode_backend="planes", strict_device=True)
+        for wanted in ([4, 20], [4, 21]):  # the second time, one of them was kept
+            assert largest_difference(decoder.get_frames_at(wanted).data, clip_rgb[wanted]) <= TOLERANCE
+
+
 def test_the_plan_is_that_of_the_cpu(folder: Path) -> None:
     """Pictures that nobody asked for and none refers to are not fed to a backend either."""
     path = media.make("h264_16_b_frames", folder)
@@ -218,7 +225,7 @@ def _frames(path: Path, indices: list[int]) -> tuple[VideoDecoder, torch.Tensor]
 @pytest.mark.parametrize("arguments", [{"refusal": "No such engine"}, {"fails_to_open": True}, {"num_packets": 0}])
 def test_what_a_backend_refuses_the_cpu_decodes(arguments: Any, clip: Path, clip_rgb: torch.Tensor) -> None:
     backend = PlaneBackend(**arguments)
-    with registered(backend), pytest.warns(UserWarning, match=r"decoded on the CPU.*strict_device=True"):
+    with registered(backend), pytest.warns(UserWarning, match=r"decoded in software.*strict_device=True"):
         decoder, frames = _frames(clip, [3, 30])
     assert torch.equal(frames, clip_rgb[[3, 30]])
     assert decoder.cpu_fallback
@@ -308,7 +315,7 @@ def test_the_cuda_backend_gives_the_frames_of_the_cpu(name: str, folder: Path) -
 def test_what_nvdec_does_not_take(name: str, reason: str, folder: Path) -> None:
     path = media.make(name, folder)
     backend = StandInCudaBackend()
-    with registered(backend), pytest.warns(UserWarning, match="decoded on the CPU"):
+    with registered(backend), pytest.warns(UserWarning, match="decoded in software"):
         decoder = VideoDecoder(path, decode_backend="stand-in")
     assert decoder.cpu_fallback.status_known
     assert str(decoder.cpu_fallback.reason).startswith("Video not supported: ")

@@ -91,4 +91,4 @@ def on_device(tensor: Tensor, device: torch.device) -> Tensor:
     On MPS the copy may read memory that was given back (https://github.com/pytorch/pytorch/issues/189690): it is waited
     for.
     """
-    return tensor.to(device, non_blocking=device.type != "mps")
+    return tensor.to(device, non_blocking=device.type not in ("cpu", "mps"))

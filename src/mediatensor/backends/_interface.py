@@ -43,7 +43,11 @@ class StreamParameters:
 
 
 class Picture(Protocol):
-    """What the decoders know of a decoded picture, wherever its pixels are."""
+    """What the decoders know of a decoded picture, wherever its pixels are.
+
+    Two more attributes, which `Surface` has, are optional: ``num_bytes``, for how many it counts while it is kept for
+    calls to come (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if it says itself how it is to be turned.
+    """
 
     @property
     def pts(self) -> int | None:

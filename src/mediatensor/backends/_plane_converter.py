@@ -86,7 +86,7 @@ class PlaneConverter:
         """How the picture is to be turned."""
         if is_frame(picture):
             return orientation_of(picture)
-        return self._surface(picture, self._device).orientation
+        return getattr(picture, "orientation", None) or Orientation()
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
         """(height, width) after turning and all steps."""

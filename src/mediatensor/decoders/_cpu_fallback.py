@@ -52,8 +52,8 @@ _lock = ForkSafeLock()
 def warn_once(status: CpuFallbackStatus) -> None:
     """Warn that the CPU decodes, once in this process for each reason."""
     message = (
-        f"Video frames for the device {status.device_type!r} are decoded on the CPU and converted on the device. "
-        f"{status.reason} (strict_device=True makes this an error, decode_backend='cpu' asks for it)."
+        f"Frames for the device {status.device_type!r} are decoded in software, on the CPU: {status.reason}. "
+        "(strict_device=True makes this an error, decode_backend='cpu' asks for it.)"
     )
     with _lock:
         if message in _warned or len(_warned) >= _MAX_NUM_WARNED:

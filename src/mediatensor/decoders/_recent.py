@@ -13,7 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 from .._locks import ForkSafeLock
-from .._surface import Surface
+from .._pyav import is_frame
 from ..errors import InvalidArgumentError
 
 __all__ = ["RecentPictures", "get_frame_cache_bytes", "set_frame_cache_bytes"]
@@ -107,9 +107,9 @@ class RecentPictures:
                 _cache.shrink(limit)
 
     def _size_of(self, picture: Any) -> int:
-        if isinstance(picture, Surface):
-            self.bytes_per_picture = picture.num_bytes
-            return picture.num_bytes
+        if not is_frame(picture):  # a backend's own; what it does not tell is taken to be as large as RGB
+            self.bytes_per_picture = int(getattr(picture, "num_bytes", picture.width * picture.height * 3))
+            return self.bytes_per_picture
         kind = (picture.width, picture.height, picture.format.name)
         if kind != self._kind or self.bytes_per_picture is None:
             self._kind = kind

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ._transfers import constant, upload
+
 __all__ = [
     "LineBatch",
     "cut_lines",
@@ -19,8 +21,12 @@ __all__ = [
     "padded_width",
     "page_part",
     "sampling_grid",
+    "spans_of",
     "to_float",
+    "upload_spans",
 ]
+
+FloatArray = npt.NDArray[np.float64]
 
 MAX_FLOAT_PIXELS = 32_000_000
 """Of the part of a page that is converted to floats at once (384 MB); lines of larger pages are cut one by one."""
@@ -74,6 +80,39 @@ def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_wi
     Yields:
         Lines of one padded width, at most so many at once that memory stays bounded.
     """
+    cuts = _planned(page, np.asarray(quads, dtype=np.float64), height, max_width)
+    if not cuts:
+        return
+    spans = upload_spans([cut.spans for cut in cuts], page.device)
+    whole = to_float(page) if cuts[0].part is page else None
+    start = 0
+    for cut in cuts:
+        picture = to_float(cut.part) if whole is None else whole
+        lines = _sample(picture, spans[start : start + len(cut.indices)], height, cut.padded, cut.factor)
+        yield LineBatch(lines, cut.indices, [int(width) for width in cut.spans[:, 8]])
+        start += len(cut.indices)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Lines that are cut out together.
+
+    Attributes:
+        indices: Which.
+        padded: Their width, padded.
+        factor: So much finer they are sampled.
+        part: Of the page, that they are cut from; or the page.
+        spans: See :func:`spans_of`.
+    """
+
+    indices: list[int]
+    padded: int
+    factor: int
+    part: Tensor
+    spans: FloatArray
+
+
+def _planned(page: Tensor, quads: FloatArray, height: int, max_width: int) -> list[_Cut]:
     widths, heights = line_sizes(quads)
     targets = np.clip(np.ceil(height * widths / np.maximum(heights, 1e-6)), 8, max_width).astype(int)
     factors = np.clip(np.ceil(heights / height - 0.3), 1, MAX_OVERSAMPLING).astype(int)
@@ -82,18 +121,14 @@ def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_wi
     for index in range(len(quads)):
         groups.setdefault((padded_width(int(targets[index])), int(factors[index])), []).append(index)
     at_once = len(quads) if page.shape[1] * page.shape[2] <= MAX_FLOAT_PIXELS else 1
-    whole = to_float(page) if at_once > 1 else None
+    cuts = []
     for (padded, factor), members in sorted(groups.items()):
         size = max(1, min(at_once, most // (height * padded)))
         for start in range(0, len(members), size):
             chosen = members[start : start + size]
-            corners = quads[chosen].astype(np.float64)
-            picture = whole
-            if picture is None:
-                part, corner = page_part(page, corners)
-                picture, corners = to_float(part), corners - corner
-            own = [int(targets[index]) for index in chosen]
-            yield LineBatch(_sample(picture, corners, own, height, padded, factor), chosen, own)
+            part, corner = (page, np.zeros(2)) if at_once > 1 else page_part(page, quads[chosen])
+            cuts.append(_Cut(chosen, padded, factor, part, spans_of(part, quads[chosen] - corner, targets[chosen])))
+    return cuts
 
 
 def to_float(image: Tensor) -> Tensor:
@@ -113,7 +148,7 @@ def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], li
     Returns:
         (N, 3, H, W).
     """
-    offset, scale = (torch.tensor(values, device=lines.device).view(1, 3, 1, 1) for values in (mean, std))
+    offset, scale = (constant(tuple(values), lines.device).view(1, 3, 1, 1) for values in (mean, std))
     return ((lines.flip(1) - offset) / scale).nan_to_num_(0.0).to(device=like.device, dtype=like.dtype)
 
 
@@ -124,52 +159,59 @@ def page_part(page: Tensor, corners: npt.NDArray[np.floating]) -> tuple[Tensor, 
     return page[:, first[1] : last[1], first[0] : last[0]], first.astype(np.float64)
 
 
-def _sample(
-    picture: Tensor,
-    corners: npt.NDArray[np.float64],
-    widths: Sequence[int],
-    height: int,
-    padded: int,
-    factor: int,
-) -> Tensor:
+def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: int) -> Tensor:
     """Samples at the centres of the pixels of each line; lines that shrink are sampled finer, and averaged."""
-    device = picture.device
     rows, columns = height * factor, padded * factor
-    grid = sampling_grid(picture, corners, [width * factor for width in widths], rows, columns)
-    grid = grid.reshape(1, len(widths) * rows, columns, 2)
+    grid = sampling_grid(spans, rows, columns, factor).reshape(1, len(spans) * rows, columns, 2)
     sampled = F.grid_sample(picture[None], grid, padding_mode="border", align_corners=False)[0]
-    lines = sampled.view(3, len(widths), rows, columns).transpose(0, 1)
+    lines = sampled.view(3, len(spans), rows, columns).transpose(0, 1)
     if factor > 1:
         lines = F.avg_pool2d(lines, factor)
-    outside = torch.arange(padded, device=device)[None] >= torch.tensor(widths, device=device)[:, None]
+    outside = torch.arange(padded, device=spans.device)[None] >= spans[:, 8:9]
     return lines.masked_fill(outside[:, None, None], torch.nan)
 
 
-def sampling_grid(
-    picture: Tensor, corners: npt.NDArray[np.floating], widths: Sequence[int], rows: int, columns: int
-) -> Tensor:
-    """Where in a picture the pixels of lines lie, as ``grid_sample`` takes it.
+def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.ArrayLike) -> FloatArray:
+    """What has to be known on the device of lines to sample them.
 
     Args:
         picture: (3, H, W).
         corners: (N, 4, 2) in its pixels; first, second and last span the parallelogram of each line.
-        widths: How many columns span it; the others go on beyond.
-        rows: All span it.
-        columns: Of each line.
+        widths: How many columns span it.
 
     Returns:
-        (N, rows, columns, 2), on the picture's device.
+        (N, 11): the corners, the width, and the picture's width and height.
     """
-    device = picture.device
+    size = np.broadcast_to(np.array([picture.shape[2], picture.shape[1]], dtype=np.float64), (len(corners), 2))
+    columns = np.asarray(widths, dtype=np.float64).reshape(-1, 1)
+    return np.concatenate([corners.reshape(-1, 8).astype(np.float64), columns, size], axis=1)
+
+
+def upload_spans(spans: Sequence[FloatArray], device: torch.device) -> Tensor:
+    """Those of many lines on the device of the page, float32 (N, 11), in one piece."""
+    return upload(np.concatenate(spans).astype(np.float32), device)
+
+
+def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Tensor:
+    """Where in their picture the pixels of lines lie, as ``grid_sample`` takes it.
+
+    Args:
+        spans: Of :func:`upload_spans`, (N, 11).
+        rows: All span a line.
+        columns: Of each line; those beyond its width go on beyond it.
+        factor: So many columns make one of its width.
+
+    Returns:
+        (N, rows, columns, 2), on the device of the spans.
+    """
+    device = spans.device
+    points, size = spans[:, :8].view(-1, 4, 2), spans[:, None, None, 9:11]
     down = (torch.arange(rows, device=device) + 0.5) / rows
-    own = torch.tensor(widths, device=device, dtype=torch.float32)
-    along = (torch.arange(columns, device=device) + 0.5)[None] / own[:, None]
-    points = torch.from_numpy(corners).to(device=device, dtype=torch.float32)
+    along = (torch.arange(columns, device=device) + 0.5)[None] / (spans[:, 8:9] * factor)
     origin, right, below = points[:, 0], points[:, 1] - points[:, 0], points[:, 3] - points[:, 0]
     grid = (
         origin[:, None, None]
         + along[:, None, :, None] * right[:, None, None]
         + down[None, :, None, None] * below[:, None, None]
     )
-    size = torch.tensor([picture.shape[2], picture.shape[1]], device=device, dtype=torch.float32)
     return grid * 2 / size - 1

@@ -23,6 +23,8 @@ Box = tuple[float, float, float, float]
 
 INK_CONTRAST = 0.4
 """Of the strongest contrast of a line with its background: from there on a pixel is ink."""
+STRONG_PERCENTILE = 98
+"""The percentile of contrasts that counts as the strongest."""
 LEAST_CONTRAST = 0.05
 """Of white: what is weaker is noise of the paper."""
 BAND_DENSITY = 0.08
@@ -78,7 +80,8 @@ def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
         bool (H, W).
     """
     contrast = np.abs(gray - np.median(gray))
-    inked: npt.NDArray[np.bool_] = contrast > max(INK_CONTRAST * float(np.percentile(contrast, 98)), LEAST_CONTRAST)
+    strongest = float(np.percentile(contrast, STRONG_PERCENTILE))
+    inked: npt.NDArray[np.bool_] = contrast > max(INK_CONTRAST * strongest, LEAST_CONTRAST)
     return inked
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,8 +12,9 @@ from torch import Tensor
 
 from ...errors import InvalidArgumentError
 from ...frames import Frame, FrameBatch
+from ._transfers import download
 
-__all__ = ["Image", "as_image", "as_images", "single_images"]
+__all__ = ["Image", "as_image", "as_images", "as_tensor", "check_values", "single_images"]
 
 Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame"
 """A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), or a decoded frame."""
@@ -51,7 +52,9 @@ def single_images(images: Any) -> Iterator[Image]:
 
 def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
     """All of them as tensors, see :func:`single_images` and :func:`as_image`."""
-    return [as_image(image) for image in single_images(images)]
+    tensors = [as_tensor(image) for image in single_images(images)]
+    check_values(tensors)
+    return tensors
 
 
 def as_image(image: Image) -> Tensor:
@@ -65,8 +68,15 @@ def as_image(image: Image) -> Tensor:
         (3, H, W), uint8 or floating.
 
     Raises:
-        InvalidArgumentError: Another shape, another type, or no pixels.
+        InvalidArgumentError: Another shape, another type, no pixels, or floats out of range.
     """
+    tensor = as_tensor(image)
+    check_values([tensor])
+    return tensor
+
+
+def as_tensor(image: Image) -> Tensor:
+    """The same, without a look at the values: for :func:`check_values`, which looks at those of many at once."""
     if isinstance(image, Frame):
         image = image.data
     if isinstance(image, np.ndarray):
@@ -88,12 +98,25 @@ def as_image(image: Image) -> Tensor:
         )
     if 0 in tensor.shape:
         raise InvalidArgumentError(f"incorrect input shape: {tuple(tensor.shape)} has no pixels.")
-    if tensor.is_floating_point() and not -0.5 <= float(tensor.amin()) <= float(tensor.amax()) <= 1.5:
-        raise InvalidArgumentError(
-            f"an image of {tensor.dtype} with values from {float(tensor.amin())} to {float(tensor.amax())}: floats "
-            "are in [0, 1]; give uint8 for [0, 255]."
-        )
     return tensor.permute(2, 0, 1) if channels_last else tensor
+
+
+def check_values(images: Sequence[Tensor]) -> None:
+    """Look whether floats are about in [0, 1]; on a device the host waits for it, once for all images.
+
+    Raises:
+        InvalidArgumentError: They are not.
+    """
+    floating = [image for image in images if image.is_floating_point()]
+    for device in {image.device for image in floating}:
+        own = [image for image in floating if image.device == device]
+        extremes = [torch.stack([image.amin(), image.amax()]).float() for image in own]
+        for image, (least, greatest) in zip(own, download(torch.stack(extremes))[0].tolist(), strict=True):
+            if not -0.5 <= least <= greatest <= 1.5:
+                raise InvalidArgumentError(
+                    f"an image of {image.dtype} with values from {least} to {greatest}: floats are in [0, 1]; give "
+                    "uint8 for [0, 255]."
+                )
 
 
 def _forward(image: npt.NDArray[Any]) -> bool:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ._compiled import with_open_sizes
 from ._crops import cut_lines, network_input
 from ._orientation import lines_are_tall
+from ._transfers import download
 
 if TYPE_CHECKING:
     from .classification.ppocr import LineOrientationClassifier
 
-__all__ = ["longest", "page_quads", "turned", "upside_down_probabilities"]
+__all__ = ["WHOLE", "longest", "page_quads", "turned", "upside_down_crops", "upside_down_probabilities"]
 
+WHOLE = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]])
+"""The quad of a crop that is one line."""
 LINES_IN_VOTE = 16
 """So many of a page's lines, the longest, say which way up it is."""
 
@@ -66,10 +71,51 @@ def upside_down_probabilities(
     tall = lines_are_tall(quads, (height, width))
     corners = turned(quads, np.where(tall, 90, 0)) * (width, height)
     rows, columns = classifier.cfg["input_shape"][1:]
-    parameter = next(classifier.parameters())
     result = np.zeros(len(quads))
+    order: list[int] = []
+    found = []
     for batch in cut_lines(page, corners, rows, columns):
-        data = network_input(batch.data, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
-        data = F.pad(data, (0, columns - data.shape[3]))
-        result[batch.indices] = classifier(data).float().softmax(1)[:, 1].cpu().numpy()
+        order += batch.indices
+        found.append(_upside_down(classifier, batch.data))
+    if found:
+        (result[order],) = download(torch.cat(found))
     return result
+
+
+def upside_down_crops(
+    classifier: LineOrientationClassifier, crops: Sequence[Tensor], batch_size: int
+) -> npt.NDArray[np.float64]:
+    """The same for crops that are lines, each on its own.
+
+    Args:
+        classifier: The network.
+        crops: (3, H, W), uint8 or floats in [0, 1], on its device.
+        batch_size: Crops that go through the network together.
+
+    Returns:
+        (N,), in [0, 1].
+    """
+    rows, columns = classifier.cfg["input_shape"][1:]
+    found = []
+    for start in range(0, len(crops), batch_size):
+        lines = []
+        for crop in crops[start : start + batch_size]:
+            height, width = crop.shape[1:]
+            corners = turned(WHOLE, np.where(lines_are_tall(WHOLE, (height, width)), 90, 0)) * (width, height)
+            lines += [
+                F.pad(line.data, (0, columns), value=torch.nan)[..., :columns]
+                for line in cut_lines(crop, corners, rows, columns)
+            ]
+        found.append(_upside_down(classifier, torch.cat(lines)))
+    (probabilities,) = download(torch.cat(found)) if found else (np.zeros(0),)
+    return probabilities.astype(np.float64)
+
+
+def _upside_down(classifier: LineOrientationClassifier, lines: Tensor) -> Tensor:
+    """Probabilities (N,) on the device, float32, for lines (N, 3, H, W) of one padded width."""
+    columns = classifier.cfg["input_shape"][2]
+    parameter = next(classifier.parameters())
+    data = network_input(lines, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
+    data = with_open_sizes(classifier, F.pad(data, (0, columns - data.shape[3])), 0)
+    probabilities: Tensor = classifier(data).float().softmax(1)[:, 1]
+    return probabilities

@@ -6,7 +6,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
@@ -54,14 +54,21 @@ class _Restriction:
     forbidden: torch.Tensor
     sources: torch.Tensor
     targets: torch.Tensor
+    _placed: dict[torch.device, tuple[torch.Tensor, ...]] = field(default_factory=dict, repr=False)
+
+    def _on(self, device: torch.device) -> tuple[torch.Tensor, ...]:
+        """All three on the device of the scores, where they are copied once."""
+        if device not in self._placed:
+            self._placed[device] = tuple(part.to(device) for part in (self.forbidden, self.sources, self.targets))
+        return self._placed[device]
 
     def __call__(self, module: nn.Module, inputs: Any, scores: torch.Tensor) -> torch.Tensor:
         """The forward hook of the layer that scores the classes."""
-        if len(self.sources):
-            given = scores[..., self.sources.to(scores.device)]
-            targets = self.targets.to(scores.device).expand(given.shape)
-            scores = scores.scatter_reduce(-1, targets, given, reduce="amax", include_self=True)
-        return scores.masked_fill(self.forbidden.to(scores.device), float("-inf"))
+        forbidden, sources, targets = self._on(scores.device)
+        if len(sources):
+            given = scores[..., sources]
+            scores = scores.scatter_reduce(-1, targets.expand(given.shape), given, reduce="amax", include_self=True)
+        return scores.masked_fill(forbidden, float("-inf"))
 
 
 def add_whitelist(

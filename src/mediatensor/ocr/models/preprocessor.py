@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
 from ._pages import Image, as_image, as_images
+from ._transfers import constant, upload_images
 
 __all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "normalized"]
 
@@ -62,8 +63,8 @@ def normalized(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype:
     """uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), less the mean and by the deviation of each channel."""
     scale = 255.0 if data.dtype == torch.uint8 else 1.0
     shape = (1, len(mean), 1, 1)
-    factor = torch.tensor([1 / (scale * value) for value in std], device=data.device).view(shape)
-    offset = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=data.device).view(shape)
+    factor = constant(tuple(1 / (scale * value) for value in std), data.device).view(shape)
+    offset = constant(tuple(-m / s for m, s in zip(mean, std, strict=True)), data.device).view(shape)
     return (data.float() * factor + offset).to(dtype)
 
 
@@ -122,7 +123,7 @@ class PreProcessor(nn.Module):
         """The same one by one, with what it takes to find the way back to the images."""
         for start in range(0, len(images), self.batch_size):
             chunk = images[start : start + self.batch_size]
-            placed = [self._place(image.to(device or image.device)) for image in chunk]
+            placed = [self._place(image) for image in (upload_images(chunk, device) if device else chunk)]
             data = normalized(torch.stack([image for image, _ in placed]), self.mean, self.std, dtype)
             yield PageBatch(data, list(range(start, start + len(chunk))), [placement for _, placement in placed])
 
@@ -192,8 +193,9 @@ class FlexiblePreProcessor(nn.Module):
         for size, members in groups.items():
             for start in range(0, len(members), at_once):
                 indices = members[start : start + at_once]
+                chunk = [images[index] for index in indices]
                 data = torch.stack(
-                    [resized(images[index].to(device or images[index].device), size) for index in indices]
+                    [resized(page, size) for page in (upload_images(chunk, device) if device else chunk)]
                 )
                 whole = Placement(0, 0, 1, 1)
                 yield PageBatch(normalized(data, self.mean, self.std, dtype), indices, [whole] * len(indices))

@@ -67,7 +67,10 @@ def ocr_predictor(
             :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
 
     Returns:
-        The predictor, a module: ``predictor.to("cuda")`` moves it. One serves any number of threads.
+        The predictor, a module. One serves any number of threads. ``predictor.to("cuda")`` moves it: pages that are
+        there, such as a decoder's frames, stay there, others are copied once, and the program waits for the device once
+        for each batch of pages that is searched for text and once for each page that is read, or a few times where
+        lines may be turned.
 
     Raises:
         InvalidArgumentError: An architecture is unknown, or something is asked for that is not available.

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._compiled import compile_network, plain, with_open_sizes
 from .._orientation import LineEvidence, line_evidence, lines_are_tall, signed_turn, vote_page_turn
 from .._pages import Image, as_images
-from .._turned_lines import longest, page_quads, upside_down_probabilities
+from .._transfers import download, upload_images
+from .._turned_lines import WHOLE, longest, page_quads, upside_down_crops, upside_down_probabilities
 from ..detection.predictor import DetectionPredictor
 from ..preprocessor import PreProcessor
 from .ppocr import LineOrientationClassifier
@@ -20,6 +22,8 @@ __all__ = ["CLASSES", "LinePageOrientation", "OrientationPredictor"]
 
 CLASSES = (0, -90, 180, 90)
 """Degrees of the classes, clockwise, in docTR's order."""
+
+DEFAULT_BATCH_SIZE = 128
 
 Orientations = list[list[int] | list[float]]
 
@@ -36,6 +40,10 @@ class OrientationPredictor(nn.Module):
         super().__init__()
         self.pre_processor = pre_processor
         self.model: Any = None if model is None else model.eval()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the network in place: as ``torch.compile``, which takes the arguments."""
+        compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
@@ -55,16 +63,21 @@ class OrientationPredictor(nn.Module):
             return [[], [], []]
         if self.model is None:
             return [[0] * len(images), [0] * len(images), [1.0] * len(images)]
-        if isinstance(self.model, LineOrientationClassifier):
-            return _as_result([_line_turn(self.model, image) for image in images])
+        if isinstance(plain(self.model), LineOrientationClassifier):
+            return _as_result(_line_turns(self.model, images, self._batch_size))
         parameter = next(self.model.parameters())
-        pre_processor = self.pre_processor or PreProcessor(self.model.cfg["input_shape"][1:], 128)
-        found: list[tuple[int, float]] = []
+        pre_processor = self.pre_processor or PreProcessor(self.model.cfg["input_shape"][1:], self._batch_size)
+        found = []
         for batch in pre_processor.batches(images, parameter.device, parameter.dtype):
-            confidences, classes = self.model(batch.data).float().softmax(1).max(1)
-            degrees = [int(self.model.cfg["classes"][index]) for index in classes.tolist()]
-            found += zip(degrees, confidences.tolist(), strict=True)
-        return _as_result(found)
+            found.append(self.model(with_open_sizes(self.model, batch.data, 0)).float().softmax(1).max(1))
+        # One download, for which the host waits once.
+        confidences, classes = download(*(torch.cat(values) for values in zip(*found, strict=True)))
+        degrees = [int(self.model.cfg["classes"][index]) for index in classes.tolist()]
+        return _as_result(list(zip(degrees, confidences.tolist(), strict=True)))
+
+    @property
+    def _batch_size(self) -> int:
+        return DEFAULT_BATCH_SIZE if self.pre_processor is None else self.pre_processor.batch_size
 
 
 class LinePageOrientation(nn.Module):
@@ -79,10 +92,15 @@ class LinePageOrientation(nn.Module):
         super().__init__()
         self.detector, self.classifier = detector, classifier.eval()
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile both networks in place: as ``torch.compile``, which takes the arguments."""
+        self.detector.compile(*args, **kwargs)
+        compile_network(self.classifier, *args, **kwargs)
+
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
         """Classify pages, see :class:`OrientationPredictor`."""
-        images = as_images(inputs)
+        images = upload_images(as_images(inputs), next(self.classifier.parameters()).device)
         located = self.detector.locate(images, rotated=True)
         turns = [
             vote_page_turn(_evidence(self.classifier, image, page_quads(found.boxes)))
@@ -97,14 +115,19 @@ def _evidence(classifier: LineOrientationClassifier, image: Tensor, quads: np.nd
     return line_evidence(sample, shape, upside_down_probabilities(classifier, image, sample))
 
 
-def _line_turn(classifier: LineOrientationClassifier, image: Tensor) -> tuple[int, float]:
-    """The turn of a crop, which is a line: lying if it is much taller than wide."""
-    whole = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]])
-    probability = float(upside_down_probabilities(classifier, image, whole)[0])
-    upright = 90 if lines_are_tall(whole, (image.shape[1], image.shape[2]))[0] else 0
-    if probability <= 0.5:
-        return signed_turn(upright), 1 - probability
-    return signed_turn((upright + 180) % 360), probability
+def _line_turns(
+    classifier: LineOrientationClassifier, images: Sequence[Tensor], batch_size: int
+) -> list[tuple[int, float]]:
+    """The turns of crops, each of which is a line: lying if it is much taller than wide."""
+    crops = upload_images(images, next(classifier.parameters()).device)
+    probabilities = upside_down_crops(classifier, crops, batch_size)
+    uprights = [90 if lines_are_tall(WHOLE, (image.shape[1], image.shape[2]))[0] else 0 for image in images]
+    return [
+        (signed_turn(upright), 1 - probability)
+        if probability <= 0.5
+        else (signed_turn((upright + 180) % 360), probability)
+        for upright, probability in zip(uprights, probabilities.tolist(), strict=True)
+    ]
 
 
 def _as_result(found: Sequence[tuple[int, float]]) -> Orientations:

@@ -12,6 +12,7 @@ from torch import nn
 
 from mediatensor.ocr.file_utils import CLASS_NAME
 
+from .._precision import at_least_float32
 from .._weights import load_weights
 from ..utils import load_pretrained_params
 from ._features import FeatureExtractor
@@ -72,9 +73,8 @@ class SegmentationDetector(nn.Module):
         raise NotImplementedError
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """What boxes are made from, (N, classes, H, W) in [0, 1]; float32 where numpy has no such type."""
-        scores = torch.sigmoid(logits)
-        return scores.float() if scores.dtype == torch.bfloat16 else scores
+        """What boxes are made from, (N, classes, H, W) in [0, 1], float32 or better."""
+        return at_least_float32(logits).sigmoid()
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
         """Load a checkpoint from a file; see :func:`~mediatensor.ocr.models.utils.load_pretrained_params`."""
@@ -86,6 +86,7 @@ class SegmentationDetector(nn.Module):
         target: Targets | None = None,
         return_model_output: bool = False,
         return_preds: bool = False,
+        maps_only: bool = False,
     ) -> dict[str, Any]:
         """Where text is.
 
@@ -95,6 +96,7 @@ class SegmentationDetector(nn.Module):
                 empty array is unknown in that image and ignored; one that is not named does not occur.
             return_model_output: Return ``out_map``, the probabilities (N, classes, H, W).
             return_preds: Return ``preds`` although there is a target.
+            maps_only: Return ``out_map`` and make no boxes, for who makes them of the map.
 
         Returns:
             ``preds``: per image the boxes of each class, see :class:`DetectionPostProcessor`; ``out_map`` if asked
@@ -104,6 +106,8 @@ class SegmentationDetector(nn.Module):
         logits = self.logits(features, (x.shape[-2], x.shape[-1]))
         if self.exportable:
             return {"logits": logits}
+        if maps_only:
+            return {"out_map": self.probabilities(logits)}
         out: dict[str, Any] = {}
         if return_model_output or return_preds or target is None:
             prob_map = self.probabilities(logits)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ...file_utils import CLASS_NAME
 from .._onnx import OnnxGraph, fill_layers
 from .._ppocr_blocks import SqueezeExcitation, Stem, make_stage, parameter_layers
+from .._precision import at_least_float32
 from .._weights import load_weights
 from ._ppocr_boxes import PPOCRPostProcessor, text_region_loss
 
@@ -130,14 +131,16 @@ class PPOCRDetector(nn.Module):
         target: list[dict[str, npt.NDArray[np.float32]]] | None = None,
         return_model_output: bool = False,
         return_preds: bool = False,
+        maps_only: bool = False,
     ) -> dict[str, Any]:
         """Where text is.
 
         Args:
             x: Pages (N, 3, H, W), normalised as ``cfg`` says; H and W multiples of 32.
             target: Per page, class name to relative boxes (K, 4) or (K, 4, 2), for a loss.
-            return_model_output: Return ``"out_map"``, probabilities (N, 1, H, W).
+            return_model_output: Return ``"out_map"``, probabilities (N, 1, H, W), float32 or better.
             return_preds: Return ``"preds"``, per page class name to boxes (K, 5) or (K, 5, 2), with their score last.
+            maps_only: Return ``"out_map"`` and make no boxes, for who makes them of the map.
 
         Returns:
             What was asked for, and ``"loss"`` where there is a target.
@@ -145,18 +148,24 @@ class PPOCRDetector(nn.Module):
         logits = self.logits(x)
         if self.exportable:
             return {"logits": logits}
+        if maps_only:
+            return {"out_map": at_least_float32(logits).sigmoid()}
         out: dict[str, Any] = {}
         if target is not None:
             out["loss"] = text_region_loss(logits, target, self.class_names)
         if return_model_output or target is None or return_preds:
-            probabilities = torch.sigmoid(logits.detach() if target is not None else logits)
+            probabilities = at_least_float32(logits.detach() if target is not None else logits).sigmoid()
             if return_model_output:
                 out["out_map"] = probabilities
             if target is None or return_preds:
-                maps = probabilities.detach().float().permute(0, 2, 3, 1).cpu().numpy()
-                boxes = self.postprocessor(maps)
-                out["preds"] = [dict(zip(self.class_names, page, strict=True)) for page in boxes]
+                out["preds"] = self._predictions(probabilities)
         return out
+
+    # What follows is numpy: a compiler of graphs must not look inside.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _predictions(self, probabilities: Tensor) -> list[dict[str, npt.NDArray[np.float64]]]:
+        maps = probabilities.detach().permute(0, 2, 3, 1).cpu().numpy()
+        return [dict(zip(self.class_names, page, strict=True)) for page in self.postprocessor(maps)]
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
         """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""

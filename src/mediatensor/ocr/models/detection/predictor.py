@@ -11,9 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._compiled import plain
+from .._compiled import compile_network, plain, with_open_sizes
 from .._pages import Image, as_images
+from .._transfers import download
 from ..preprocessor import FlexiblePreProcessor, PageBatch, PreProcessor
+from ._segmentation import SegmentationDetector
+from .ppocr import PPOCRDetector
 
 __all__ = ["DetectionPredictor", "Located"]
 
@@ -43,6 +46,10 @@ class DetectionPredictor(nn.Module):
         super().__init__()
         self.pre_processor = pre_processor
         self.model: Any = model.eval()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the network in place, for pages of all sizes: as ``torch.compile``, which takes the arguments."""
+        compile_network(self.model, *args, **kwargs)
 
     @property
     def finds_lines(self) -> bool:
@@ -94,24 +101,41 @@ class DetectionPredictor(nn.Module):
                 yield found.pop(position)
                 position += 1
 
+    def _open_sizes(self) -> tuple[int, ...]:
+        """The dimensions of a batch that differ from batch to batch."""
+        return (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
+
     def _locate_batch(
         self, batch: PageBatch, rotated: bool, return_maps: bool, kwargs: dict[str, Any]
     ) -> Iterator[tuple[int, Located]]:
         data = batch.data
         if self.model.cfg.get("color_order") == "BGR":
             data = data.flip(1)
-        data = data.contiguous(memory_format=torch.channels_last)
-        out = self.model(data, return_preds=not rotated, return_model_output=return_maps or rotated, **kwargs)
+        data = with_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), *self._open_sizes())
+        out = self.model(data, **self._asked(rotated, return_maps), **kwargs)
         maps: npt.NDArray[np.floating] | None = None
-        if return_maps or rotated:
-            maps = out["out_map"].detach().float().permute(0, 2, 3, 1).cpu().numpy()
+        if "out_map" in out:
+            # The one download of the batch, for which the host waits: boxes are found on the host.
+            maps = download(out["out_map"].float())[0].transpose(0, 2, 3, 1)
         for position, (index, placement) in enumerate(zip(batch.indices, batch.placements, strict=True)):
             if rotated and maps is not None:
-                names = self.model.class_names
-                boxes = {
-                    name: self.model.postprocessor.boxes(maps[position, :, :, layer], straight=False)
-                    for layer, name in enumerate(names)
-                }
+                boxes = self._rotated_boxes(maps[position])
             else:
-                boxes = {name: placement.restore(found) for name, found in out["preds"][position].items()}
+                found = out["preds"][position] if maps is None or "preds" in out else self._boxes(maps[position])
+                boxes = {name: placement.restore(own) for name, own in found.items()}
             yield index, Located(boxes, maps[position] if return_maps and maps is not None else None)
+
+    def _asked(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
+        """Arguments of the network: ours give the map alone, so that it is downloaded once; others as docTR's do."""
+        if isinstance(plain(self.model), SegmentationDetector | PPOCRDetector):
+            return {"maps_only": True}
+        return {"return_preds": not rotated, "return_model_output": return_maps or rotated}
+
+    def _boxes(self, page_map: npt.NDArray[np.floating]) -> dict[str, npt.NDArray[np.floating]]:
+        return dict(zip(self.model.class_names, self.model.postprocessor(page_map[None])[0], strict=True))
+
+    def _rotated_boxes(self, page_map: npt.NDArray[np.floating]) -> dict[str, npt.NDArray[np.floating]]:
+        return {
+            name: self.model.postprocessor.boxes(page_map[:, :, layer], straight=False)
+            for layer, name in enumerate(self.model.class_names)
+        }

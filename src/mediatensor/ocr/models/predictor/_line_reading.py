@@ -37,7 +37,8 @@ def turns_on_straight_page(
 ) -> tuple[IntArray, dict[int, LineReading]]:
     """By how much the lines of an upright page are turned: none, but for text that runs along a margin.
 
-    A box taller than wide is such a line, or a single character such as a 1. It is read as it is and from both sides.
+    A box taller than wide is such a line, or a single character such as a 1. It is read as it is and from both sides,
+    together with all other lines, so that the host waits once for the readings of a page.
 
     Args:
         model: The recogniser.
@@ -46,18 +47,17 @@ def turns_on_straight_page(
         split_after: Characters that end a word, besides spaces.
 
     Returns:
-        Degrees (N,), clockwise, and the readings of the lines that were read for it.
+        Degrees (N,), clockwise, and the reading of each line.
     """
     shape = (page.shape[1], page.shape[2])
     turns = np.zeros(len(quads), dtype=np.int64)
-    tall = np.flatnonzero(lines_are_tall(quads, shape))
-    if not len(tall):
-        return turns, {}
-    candidates = np.repeat(tall, 3)
-    tried = np.tile([0, 90, 270], len(tall))
+    is_tall = lines_are_tall(quads, shape)
+    tall, others = np.flatnonzero(is_tall), np.flatnonzero(~is_tall)
+    candidates = np.concatenate([np.repeat(tall, 3), others])
+    tried = np.concatenate([np.tile([0, 90, 270], len(tall)), np.zeros(len(others), dtype=np.int64)])
     readings = read_lines(model, page, _in_pixels(turned(quads[candidates], tried), shape), split_after)
     widths, heights = line_sizes(_in_pixels(quads[tall], shape))
-    chosen: dict[int, LineReading] = {}
+    chosen = dict(zip(others.tolist(), readings[3 * len(tall) :], strict=True))
     for place, index in enumerate(tall.tolist()):
         best = _best_of_tall(readings[3 * place : 3 * place + 3], float(heights[place] / max(widths[place], 1e-6)))
         turns[index] = tried[best]
@@ -95,9 +95,10 @@ def page_turn(
         return turn, confidence
     few = sample[:LINES_READ_TWICE]
     ways = (90, 270) if lines_are_tall(few, shape).mean() > 0.5 else (0, 180)
-    readings = [read_lines(model, page, _in_pixels(turned(few, np.full(len(few), way)), shape)) for way in ways]
+    both = np.concatenate([turned(few, np.full(len(few), way)) for way in ways])
+    readings = read_lines(model, page, _in_pixels(both, shape))
     confidences = [
-        {way: reading[index].confidence for way, reading in zip(ways, readings, strict=True)}
+        {way: readings[index + place * len(few)].confidence for place, way in enumerate(ways)}
         for index in range(len(few))
     ]
     return vote_page_turn(line_evidence(few, shape, flipped[: len(few)], confidences))

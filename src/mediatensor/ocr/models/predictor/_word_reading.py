@@ -8,14 +8,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._crops import cut_lines, line_sizes, page_part, sampling_grid, to_float
-from .._line_words import boxes_between_gaps, ink_map
+from .._crops import cut_lines, line_sizes, page_part, sampling_grid, spans_of, to_float, upload_spans
+from .._ink import ink_of_line, inks_of_lines
+from .._line_words import boxes_between_gaps
 from .._orientation import signed_turn
+from .._transfers import download
 from .._turned_lines import turned
 from ..recognition.predictor import RecognitionPredictor
 from ._page_words import ClassWords
 
-__all__ = ["box_quads", "cut_lines_into_words", "cut_words", "place_boxes", "read_page_words"]
+__all__ = [
+    "as_quads",
+    "box_quads",
+    "cut_lines_into_words",
+    "cut_words",
+    "place_boxes",
+    "read_page_words",
+    "scores_of",
+]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -28,6 +38,16 @@ def box_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """Straight boxes (N, 4) as quads (N, 4, 2), clockwise from the top left."""
     corners: npt.NDArray[np.float64] = boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]].astype(np.float64)
     return corners
+
+
+def as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Boxes with scores, straight (N, 5) or rotated (N, 5, 2), as quads (N, 4, 2)."""
+    return box_quads(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4].astype(np.float64)
+
+
+def scores_of(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """The scores (N,) of such boxes."""
+    return boxes[:, 4] if boxes.ndim == 2 else boxes[:, 4, 1]
 
 
 def read_page_words(
@@ -53,7 +73,7 @@ def read_page_words(
     places = boxes if straight else turned(boxes.astype(np.float64), turns)
     crops = cut_words(page, places)
     kept = [index for index, crop in enumerate(crops) if crop is not None]
-    texts = predictor([crop for crop in crops if crop is not None])
+    texts = predictor.read([crop for crop in crops if crop is not None])
     orientations = [{"value": signed_turn(int(turns[index])), "confidence": None} for index in kept]
     return ClassWords(places[kept], scores[kept], texts, orientations)
 
@@ -71,7 +91,7 @@ def cut_words(page: Tensor, boxes: npt.NDArray[np.floating]) -> list[Tensor | No
     """
     height, width = page.shape[1:]
     if boxes.ndim == 3:
-        return [_cut_quad(page, quad) for quad in boxes * (width, height)]
+        return _cut_quads(page, boxes * (width, height))
     pixels = np.round(boxes[:, :4] * (width, height, width, height)).astype(np.int64)
     pixels = (pixels + np.array([0, 0, 1, 1])).clip(0, (width, height, width, height))
     return [
@@ -80,18 +100,28 @@ def cut_words(page: Tensor, boxes: npt.NDArray[np.floating]) -> list[Tensor | No
     ]
 
 
-def _cut_quad(page: Tensor, quad: npt.NDArray[np.floating]) -> Tensor | None:
-    """The parallelogram on the first, second and last corner, as large as its sides are long."""
-    widths, heights = line_sizes(quad[None])
-    columns, rows = int(widths[0]), int(heights[0])
-    if columns < 1 or rows < 1:
-        return None
-    part, corner = page_part(page, quad[None])
-    picture = to_float(part)
-    grid = sampling_grid(picture, quad[None] - corner, [columns], rows, columns)
-    # What lies beyond the page is black, as in docTR.
-    crop = F.grid_sample(picture[None], grid, padding_mode="zeros", align_corners=False)[0]
-    return (crop * 255).round_().to(torch.uint8) if page.dtype == torch.uint8 else crop.to(page.dtype)
+def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating]) -> list[Tensor | None]:
+    """The parallelograms on the first, second and last corners, as large as their sides are long."""
+    widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
+    crops: list[Tensor | None] = [None] * len(quads)
+    kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]
+    if not kept:
+        return crops
+    parts = [page_part(page, quads[[index]]) for index in kept]
+    spans = upload_spans(
+        [
+            spans_of(part, quads[[index]] - corner, widths[index])
+            for index, (part, corner) in zip(kept, parts, strict=True)
+        ],
+        page.device,
+    )
+    for place, (index, (part, _)) in enumerate(zip(kept, parts, strict=True)):
+        grid = sampling_grid(spans[place : place + 1], heights[index], widths[index])
+        # What lies beyond the page is black, as in docTR.
+        crop = F.grid_sample(to_float(part)[None], grid, padding_mode="zeros", align_corners=False)[0]
+        is_bytes = page.dtype == torch.uint8
+        crops[index] = (crop * 255).round_().to(torch.uint8) if is_bytes else crop.to(page.dtype)
+    return crops
 
 
 def cut_lines_into_words(
@@ -99,11 +129,14 @@ def cut_lines_into_words(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
     """Lines cut at gaps in their ink, for recognisers that read words."""
     height, width = image.shape[1:]
+    seen = [
+        (batch.indices, batch.widths, inks_of_lines(batch.data))
+        for batch in cut_lines(image, quads * (width, height), CUT_HEIGHT, CUT_WIDTH)
+    ]
     parts: dict[int, npt.NDArray[np.float64]] = {}
-    for batch in cut_lines(image, quads * (width, height), CUT_HEIGHT, CUT_WIDTH):
-        grays = batch.data.mean(1).cpu().numpy()
-        for position, (index, own) in enumerate(zip(batch.indices, batch.widths, strict=True)):
-            boxes = np.array(boxes_between_gaps(ink_map(grays[position, :, :own])))
+    for (indices, widths, _), inks in zip(seen, download(*(inks for _, _, inks in seen)), strict=True):
+        for position, (index, own) in enumerate(zip(indices, widths, strict=True)):
+            boxes = np.array(boxes_between_gaps(ink_of_line(inks, position, own)))
             parts[index] = place_boxes(quads[index], boxes)
     ordered = [parts[index] for index in range(len(quads))]
     return np.concatenate(ordered), np.repeat(scores, [len(part) for part in ordered])

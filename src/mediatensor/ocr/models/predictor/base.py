@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
 from ...io.reader import Pages
-from .._compiled import plain
+from .._compiled import compile_network, plain
 from .._orientation import estimate_page_skew, signed_turn
-from .._pages import Image, as_image, single_images
+from .._pages import Image, as_tensor, check_values, single_images
 from .._straightening import plan_straightening, straighten
+from .._transfers import upload_images
 from .._turned_lines import page_quads
 from .._utils import get_language
 from ..builder import DocumentBuilder, KIEDocumentBuilder
@@ -30,7 +31,7 @@ from ._hooks import checked_boxes, revised_boxes
 from ._ignored_regions import IgnoredRegion, checked_regions, without_regions
 from ._original_coordinates import restore_original
 from ._page_words import UNKNOWN, ClassWords, PageWords, no_words, straight_boxes
-from ._word_reading import box_quads, cut_lines_into_words, cut_words, read_page_words
+from ._word_reading import as_quads, cut_lines_into_words, cut_words, read_page_words, scores_of
 
 __all__ = ["TextPredictor"]
 
@@ -112,6 +113,23 @@ class TextPredictor(nn.Module):
         self.hooks: list[Hook] = []
         self.doc_builder = self.builder_type(**builder_options)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile all networks in place: as ``torch.compile``, which takes the arguments.
+
+        The steps between the networks stay as they are, and so do the words. The sizes of pages and the numbers of
+        words are left open: what is compiled for the first pages serves the others too.
+
+        Args:
+            *args: Of ``torch.compile``.
+            **kwargs: Of ``torch.compile``.
+        """
+        self.det_predictor.compile(*args, **kwargs)
+        self.reco_predictor.compile(*args, **kwargs)
+        compile_network(self.line_classifier, *args, **kwargs)
+        for predictor in (self.page_orientation_predictor, self.crop_orientation_predictor):
+            if predictor is not None:
+                predictor.compile(*args, **kwargs)
+
     def add_hook(self, hook: Hook) -> None:
         """Have boxes looked at, and changed, between detection and recognition.
 
@@ -130,7 +148,8 @@ class TextPredictor(nn.Module):
             return
         at_once = self.det_predictor.pre_processor.batch_size
         for start in range(0, len(sources), at_once):
-            loaded = [self._load(sources, index) for index in range(start, min(start + at_once, len(sources)))]
+            chosen = range(start, min(start + at_once, len(sources)))
+            loaded = self._placed([self._load(sources, index) for index in chosen])
             images = [image for image in loaded if not isinstance(image, str)]
             located = self._locate(images)
             for index, image in enumerate(loaded, start):
@@ -143,10 +162,10 @@ class TextPredictor(nn.Module):
         """As hooks see all pages at once, all are searched before any is read."""
         found: list[Located | str] = []
         for index in range(len(sources)):
-            image = self._load(sources, index)
+            (image,) = self._placed([self._load(sources, index)])
             found.append(image if isinstance(image, str) else next(self._locate([image])))
         pages = [page for page in found if not isinstance(page, str)]
-        scores = [{name: _scores(boxes) for name, boxes in page.boxes.items()} for page in pages]
+        scores = [{name: scores_of(boxes) for name, boxes in page.boxes.items()} for page in pages]
         places = [{name: self._offered(boxes) for name, boxes in page.boxes.items()} for page in pages]
         # Copies: hooks that change boxes in place must not change what they are compared with.
         changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
@@ -168,7 +187,7 @@ class TextPredictor(nn.Module):
             for k, page in enumerate(changed)
         )
         for index, page in enumerate(found):
-            image = page if isinstance(page, str) else self._load(sources, index)
+            (image,) = self._placed([page if isinstance(page, str) else self._load(sources, index)])
             if isinstance(image, str):
                 yield self._unreadable(image)
             else:
@@ -177,12 +196,21 @@ class TextPredictor(nn.Module):
     def _load(self, sources: Any, index: int) -> Tensor | str:
         """One page, or why it cannot be read."""
         try:
-            return without_regions(as_image(sources[index]), self.ignore_regions)
+            return as_tensor(sources[index])
         except PageError as error:
             if self.on_error == "raise":
                 raise
             warnings.warn(f"page {index} is left empty: {error}", stacklevel=4)
             return str(error)
+
+    def _placed(self, loaded: Sequence[Tensor | str]) -> list[Tensor | str]:
+        """The pages where the detector is, for all that is done with them: those on the CPU go there in one piece."""
+        images = [image for image in loaded if not isinstance(image, str)]
+        check_values(images)
+        placed = iter(upload_images(images, next(self.det_predictor.parameters()).device))
+        return [
+            image if isinstance(image, str) else without_regions(next(placed), self.ignore_regions) for image in loaded
+        ]
 
     def _unreadable(self, reason: str) -> PageWords:
         image = np.zeros((0, 0, 3), np.uint8)
@@ -249,12 +277,12 @@ class TextPredictor(nn.Module):
         }
 
     def _class_words(self, image: Tensor, boxes: npt.NDArray[np.floating], turn: int) -> ClassWords:
-        scores = _scores(boxes)
+        scores = scores_of(boxes)
         if self.reco_predictor.reads_lines:
-            return self._line_words(image, _as_quads(boxes), scores, turn)
+            return self._line_words(image, as_quads(boxes), scores, turn)
         places = boxes[:, :4]
         if self.det_predictor.finds_lines:
-            places, scores = cut_lines_into_words(image, _as_quads(boxes), scores)
+            places, scores = cut_lines_into_words(image, as_quads(boxes), scores)
             if self.assume_straight_pages:
                 places = straight_boxes(places).clip(0, 1)
         turns = np.zeros(len(places), dtype=np.int64)
@@ -333,13 +361,5 @@ def _shown(source: Image) -> Any:
     return source.data if isinstance(source, Frame) else source
 
 
-def _scores(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    return boxes[:, 4] if boxes.ndim == 2 else boxes[:, 4, 1]
-
-
-def _as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    return box_quads(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4].astype(np.float64)
-
-
 def _quads_of(located: Located) -> npt.NDArray[np.float64]:
-    return page_quads({name: _as_quads(boxes) for name, boxes in located.boxes.items()})
+    return page_quads({name: as_quads(boxes) for name, boxes in located.boxes.items()})

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from ....errors import InvalidArgumentError
+from .._transfers import download
 
 __all__ = ["CtcCharacters", "ctc_best_path"]
 
@@ -137,6 +138,5 @@ def _best_of_each_step(probabilities: torch.Tensor | tuple[torch.Tensor, torch.T
                 f"probabilities of shape {tuple(best.shape)} with classes of shape {tuple(labels.shape)}; "
                 "expected both (sequences, steps)"
             )
-    best_array: FloatArray = best.detach().to("cpu", torch.float32).numpy()
-    label_array: IntArray = labels.detach().to("cpu", torch.int64).numpy()
-    return best_array, label_array
+    best_array, label_array = download(best.float(), labels)
+    return best_array, label_array.astype(np.int64, copy=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +10,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .._compiled import with_open_sizes
 from .._crops import LineBatch, cut_lines, network_input
-from .._line_words import LineCharacters, LineWord, ink_map, split_line
-from ._ctc import CtcCharacters
-from .ppocr import PPOCRRecognizer
+from .._ink import ink_of_line, inks_of_lines
+from .._line_words import LineCharacters, LineWord, split_line
+from .._transfers import download
+from ._ctc import CtcCharacters, ctc_best_path
+from .ppocr import BLANK, PPOCRRecognizer
 
-__all__ = ["MAX_LINE_WIDTH", "LineReading", "read_batch", "read_lines"]
+__all__ = ["MAX_LINE_WIDTH", "LineReading", "SeenBatch", "read_lines", "readings_of", "see_batch"]
 
 MAX_LINE_WIDTH = 4096
 """In pixels at the height of the recogniser: some 200 characters. Longer lines are squeezed."""
@@ -48,25 +51,66 @@ def read_lines(
     Returns:
         One reading for each line.
     """
-    readings: list[LineReading] = [LineReading([], 0.0)] * len(quads)
-    for batch in cut_lines(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH):
-        for index, reading in zip(batch.indices, read_batch(model, batch, split_after), strict=True):
-            readings[index] = reading
+    seen = [see_batch(model, batch) for batch in cut_lines(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)]
+    return readings_of(model, seen, len(quads), split_after)
+
+
+@dataclass(frozen=True)
+class SeenBatch:
+    """What a device knows of lines, to be read on the host.
+
+    Attributes:
+        indices: Which lines.
+        widths: How many columns of each are picture.
+        probabilities: (N, T), see `PPOCRRecognizer.best_of_steps`.
+        classes: (N, T), int32.
+        inks: See `inks_of_lines`.
+    """
+
+    indices: list[int]
+    widths: list[int]
+    probabilities: Tensor
+    classes: Tensor
+    inks: Tensor
+
+
+def see_batch(model: PPOCRRecognizer, batch: LineBatch) -> SeenBatch:
+    """Have the network look at lines of one padded width; nothing waits for it."""
+    parameter = model.head.weight
+    inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
+    inputs = with_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
+    # Called, and not by its parts, as it may be compiled.
+    probabilities, classes = model(inputs, return_steps=True)["steps"]
+    return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), inks_of_lines(batch.data))
+
+
+def readings_of(
+    model: PPOCRRecognizer, seen: Sequence[SeenBatch], number: int, split_after: str = ""
+) -> list[LineReading]:
+    """Read what the network saw: everything comes from the device at once, and only then is read.
+
+    Args:
+        model: The recogniser.
+        seen: Of :func:`see_batch`.
+        number: Of lines; those that are in no batch are empty.
+        split_after: Characters that end a word, besides spaces.
+
+    Returns:
+        One reading for each line.
+    """
+    readings: list[LineReading] = [LineReading([], 0.0)] * number
+    arrays = download(*(part for batch in seen for part in (batch.probabilities, batch.classes, batch.inks)))
+    for place, batch in enumerate(seen):
+        probabilities, classes, inks = arrays[3 * place : 3 * place + 3]
+        found = ctc_best_path((torch.from_numpy(probabilities), torch.from_numpy(classes)), BLANK)
+        for position, (index, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
+            ink = ink_of_line(inks, position, width)
+            readings[index] = _to_reading(model, found.sequence(position), ink, width, split_after)
     return readings
 
 
-def read_batch(model: PPOCRRecognizer, batch: LineBatch, split_after: str = "") -> Iterator[LineReading]:
-    """Read lines of one padded width."""
-    parameter = model.head.weight
-    inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
-    characters = model.decode(model.features(inputs.contiguous(memory_format=torch.channels_last)))
-    grays = batch.data.mean(1).cpu().numpy()
-    for position, width in enumerate(batch.widths):
-        yield _to_reading(model, characters.sequence(position), grays[position, :, :width], width, split_after)
-
-
 def _to_reading(
-    model: PPOCRRecognizer, found: CtcCharacters, gray: npt.NDArray[np.floating], width: int, split_after: str
+    model: PPOCRRecognizer, found: CtcCharacters, ink: npt.NDArray[np.bool_], width: int, split_after: str
 ) -> LineReading:
     if not len(found.labels):
         return LineReading([], 0.0)
@@ -77,4 +121,4 @@ def _to_reading(
         np.minimum(found.stop_steps * step, 1.0),
         found.confidences.astype(np.float64),
     )
-    return LineReading(split_line(characters, ink_map(gray), split_after), float(found.confidences.mean()))
+    return LineReading(split_line(characters, ink, split_after), float(found.confidences.mean()))

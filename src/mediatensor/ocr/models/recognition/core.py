@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
 from ...datasets import VOCABS, encode_sequences
+from .._transfers import download
 from ..utils import load_pretrained_params
 
 __all__ = [
@@ -84,7 +85,8 @@ class SequencePostProcessor(RecognitionPostProcessor):
         # Before the first end mark the running count of end marks is 0.
         lengths = ((classes >= len(self.vocab)).cumsum(dim=1) == 0).sum(dim=1)
         words = []
-        for row, steps, length in zip(best.tolist(), classes.tolist(), lengths.tolist(), strict=True):
+        rows = (array.tolist() for array in download(best, classes, lengths))
+        for row, steps, length in zip(*rows, strict=True):
             word = "".join(self.vocab[index] for index in steps[:length])
             words.append((word, self._confidence(row, length)))
         return words

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from .._transfers import have_all_ended
 from .._weights import load_weights
 from ..classification._transformer import MultiHeadAttention, PositionwiseFeedForward
 from ..classification.magc_resnet import magc_resnet31
@@ -216,7 +217,7 @@ class MASTER(RecognitionModel):
             # Places do not look ahead, so what follows need not be computed.
             character = self.decode(known[:, : step + 1], encoded)[:, -1].argmax(dim=-1)
             ended = ended | (character == self.end)
-            if step == self.max_length - 2 or (not self.exportable and bool(ended.all())):
+            if step == self.max_length - 2 or (not self.exportable and have_all_ended(ended, step)):
                 break
             known[:, step + 1] = character
         return self.decode(known, encoded)

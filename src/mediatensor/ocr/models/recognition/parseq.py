@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .._transfers import have_all_ended
 from .._weights import load_weights
 from ..classification._transformer import MultiHeadAttention, PositionwiseFeedForward
 from ..classification.vit import vit_s
@@ -204,23 +205,22 @@ class PARSeq(RecognitionModel):
         """
         steps = min(self.max_length if max_len is None else max_len, self.max_length) + 1
         queries = self.pos_queries[:, :steps].expand(features.shape[0], -1, -1)
-        start = torch.full((features.shape[0], 1), self.start, dtype=torch.int64, device=features.device)
-        known, ended = start, torch.zeros_like(start, dtype=torch.bool)
-        everything = torch.ones(1, steps, dtype=torch.bool, device=features.device)
+        # All of the word from the first step on, masked: each step has the shapes of the others, and one graph serves.
+        known = torch.full((features.shape[0], steps), self.pad, dtype=torch.int64, device=features.device)
+        known[:, 0] = self.start
+        ended = torch.zeros_like(known[:, :1], dtype=torch.bool)
+        columns = torch.arange(steps, device=features.device)
         for step in range(steps):
-            scores = self.decode(known, features, everything[:, : step + 1], queries[:, step : step + 1])
+            scores = self.decode(known, features, columns[None] <= step, queries[:, step : step + 1])
             character = scores.argmax(dim=-1)
             if step + 1 < steps:
-                known = torch.cat([known, character], dim=1)
+                known[:, step + 1] = character[:, 0]
             ended = ended | (character == self.end)
             # An exported graph has one length and cannot stop early.
-            if not self.exportable and max_len is None and bool(ended.all()):
+            if not self.exportable and max_len is None and have_all_ended(ended, step):
                 break
-        known = known[:, : step + 1]
-        columns = torch.arange(known.shape[1], device=features.device)
-        rows = torch.arange(steps, device=features.device)[:, None]
         # Column j holds character j - 1: all but the one that is asked for.
-        mask = (columns != rows + 1) & self._before_end(known)
+        mask = (columns != columns[:, None] + 1) & self._before_end(known)
         return self.decode(known, features, mask, queries)
 
     def _before_end(self, known: torch.Tensor) -> torch.Tensor:

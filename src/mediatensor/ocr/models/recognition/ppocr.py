@@ -203,6 +203,8 @@ class PPOCRRecognizer(nn.Module):
         mixed: Tensor = self.norm(x) + shortcut.squeeze(2).transpose(1, 2)
         return mixed
 
+    # How many characters there are is known once they are read.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def decode(self, features: Tensor) -> CtcCharacters:
         """Characters with their steps and confidences, by the best path.
 
@@ -215,11 +217,27 @@ class PPOCRRecognizer(nn.Module):
         Returns:
             Labels are positions in :attr:`characters`, plus one.
         """
+        return ctc_best_path(self.best_of_steps(features), BLANK)
+
+    def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """The best path before repetitions are merged; :meth:`decode` merges them, on the host.
+
+        Args:
+            features: Of :meth:`features`.
+
+        Returns:
+            Probabilities (N, T), float32, and classes (N, T), int64, on the device of the features.
+        """
         probabilities, classes = best_classes(features, self.head)
         doubtful = self._look_alikes[classes].any(1) & ~self._east_asian[classes].any(1)
+        if features.device.type != "cpu" or torch.compiler.is_compiling():
+            # To ask whether there is such a line would take longer than to look at all lines twice, and a graph cannot.
+            others, other_classes = best_classes(features, self.head, self._look_alikes)
+            doubtful = doubtful[:, None]
+            return torch.where(doubtful, others, probabilities), torch.where(doubtful, other_classes, classes)
         if doubtful.any():
             probabilities[doubtful], classes[doubtful] = best_classes(features[doubtful], self.head, self._look_alikes)
-        return ctc_best_path((probabilities, classes), BLANK)
+        return probabilities, classes
 
     def forward(
         self,
@@ -227,6 +245,7 @@ class PPOCRRecognizer(nn.Module):
         target: Sequence[str] | None = None,
         return_model_output: bool = False,
         return_preds: bool = False,
+        return_steps: bool = False,
     ) -> dict[str, Any]:
         """Scores of the characters.
 
@@ -235,9 +254,10 @@ class PPOCRRecognizer(nn.Module):
             target: The text of each line, for a loss.
             return_model_output: Return ``"out_map"``, the logits (N, W / 8, 1 + characters), the blank first.
             return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters.
+            return_steps: Return ``"steps"``, see :meth:`best_of_steps`, in place of the texts.
 
         Returns:
-            What was asked for, and ``"loss"`` where there is a target.
+            What was asked for, ``"loss"`` where there is a target, and ``"preds"`` where there is none.
         """
         features = self.features(x)
         if self.exportable:
@@ -249,7 +269,9 @@ class PPOCRRecognizer(nn.Module):
                 out["out_map"] = logits
             if target is not None:
                 out["loss"] = self._loss(logits, target)
-        if target is None or return_preds:
+        if return_steps:
+            out["steps"] = self.best_of_steps(features.detach())
+        elif target is None or return_preds:
             out["preds"] = self._texts(features.detach())
         return out
 
@@ -267,6 +289,7 @@ class PPOCRRecognizer(nn.Module):
         fill_layers([*first, *parameter_layers(self.layers), self.norm, self.head], graph)
         self.set_vocab(characters)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _texts(self, features: Tensor) -> list[tuple[str, float]]:
         characters = self.decode(features)
         texts = []

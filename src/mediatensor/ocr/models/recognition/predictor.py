@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._compiled import plain
+from .._compiled import compile_network, plain, with_open_sizes
 from .._crops import LineBatch, padded_width, to_float
 from .._pages import Image, as_images
+from .._transfers import upload_images
 from ..preprocessor import PreProcessor, resized
-from ._line_reader import MAX_LINE_WIDTH, read_batch
+from ._line_reader import MAX_LINE_WIDTH, readings_of, see_batch
 from ._wide_crops import remap_preds, split_crops
 from .ppocr import PPOCRRecognizer
 
@@ -50,6 +51,10 @@ class RecognitionPredictor(nn.Module):
         self.split_wide_crops = split_wide_crops
         self.batch_size = batch_size
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the network in place, for crops of all widths: as ``torch.compile``, which takes the arguments."""
+        compile_network(self.model, *args, **kwargs)
+
     @property
     def reads_lines(self) -> bool:
         """Whether the model reads whole lines, spaces included."""
@@ -69,7 +74,10 @@ class RecognitionPredictor(nn.Module):
         Raises:
             InvalidArgumentError: Something is no image.
         """
-        images = as_images(crops)
+        return self.read(as_images(crops), **kwargs)
+
+    def read(self, images: Sequence[Tensor], **kwargs: Any) -> list[tuple[str, float]]:
+        """The same for tensors (3, H, W) whose values are known to be in range."""
         return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
 
     def _read_words(self, images: Sequence[Tensor], kwargs: dict[str, Any]) -> list[tuple[str, float]]:
@@ -81,7 +89,7 @@ class RecognitionPredictor(nn.Module):
         parameter = next(self.model.parameters())
         read: list[tuple[str, float]] = []
         for batch in self.pre_processor.batches(parts, parameter.device, parameter.dtype):
-            read += self.model(batch.data, return_preds=True, **kwargs)["preds"]
+            read += self.model(with_open_sizes(self.model, batch.data, 0), return_preds=True, **kwargs)["preds"]
         return read if pieces is None else remap_preds(read, pieces, self.overlap_ratio)
 
     def _read_lines(self, images: Sequence[Tensor]) -> list[tuple[str, float]]:
@@ -90,14 +98,13 @@ class RecognitionPredictor(nn.Module):
         widths = [min(max(round(height * image.shape[2] / image.shape[1]), 8), MAX_LINE_WIDTH) for image in images]
         for index, width in enumerate(widths):
             groups.setdefault(padded_width(width), []).append(index)
-        texts: list[tuple[str, float]] = [("", 0.0)] * len(images)
-        device = next(self.model.parameters()).device
+        crops = upload_images(images, next(self.model.parameters()).device)
+        seen = []
         for padded, members in sorted(groups.items()):
             for start in range(0, len(members), self.batch_size):
                 chosen = members[start : start + self.batch_size]
-                rows = [to_float(resized(images[index].to(device), (height, widths[index]))) for index in chosen]
+                rows = [to_float(resized(crops[index], (height, widths[index]))) for index in chosen]
                 data = torch.stack([F.pad(row, (0, padded - row.shape[2]), value=torch.nan) for row in rows])
-                batch = LineBatch(data, chosen, [widths[index] for index in chosen])
-                for index, reading in zip(chosen, read_batch(self.model, batch), strict=True):
-                    texts[index] = (" ".join(word.value for word in reading.words), reading.confidence)
-        return texts
+                seen.append(see_batch(self.model, LineBatch(data, chosen, [widths[index] for index in chosen])))
+        readings = readings_of(self.model, seen, len(images))
+        return [(" ".join(word.value for word in reading.words), reading.confidence) for reading in readings]

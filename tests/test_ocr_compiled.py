@@ -1,0 +1,201 @@
+"""Predictors whose networks are compiled: the same words, and no compilation for every page.
+
+The backend only counts, so that no compiler is needed; torch asks it whenever it has captured a graph for shapes that
+none of its graphs serves.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from mediatensor.ocr.models import (
+    crop_orientation_predictor,
+    detection_predictor,
+    ocr_predictor,
+    recognition,
+    recognition_predictor,
+)
+from ocr_pages import render_text
+from ocr_reading import reader, words_of
+
+LINES = (
+    "Invoice 2041 of the firm",
+    "Total due: 1,250.00 EUR",
+    "Thank you very much!",
+    "Yes",
+    "A much longer line of text that goes on and on",
+    "7",
+    "Order 12",
+    "Street name 55, Zurich",
+)
+
+
+VOCAB = "".join(sorted(set("".join(LINES))))
+"""Fewer characters make the graphs smaller."""
+
+
+class CountingBackend:
+    """Runs graphs as they are, and counts how many there are and how often they run."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+        self.runs = 0
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        self.graphs += 1
+
+        def run(*arguments: Any) -> Any:
+            self.runs += 1
+            return graph.forward(*arguments)
+
+        return run
+
+
+@pytest.fixture
+def backend() -> Iterator[CountingBackend]:
+    torch.compiler.reset()
+    yield CountingBackend()
+    torch.compiler.reset()
+
+
+@cache
+def pages() -> tuple[NDArray[np.uint8], ...]:
+    """Twelve of different sizes, with one to seven lines of different lengths."""
+    chosen = [np.random.default_rng(number).permutation(len(LINES))[: 1 + number % 7] for number in range(12)]
+    return tuple(
+        render_text([LINES[index] for index in order], dpi=100, font_size=12 + number % 4, margin=20 + 5 * number).image
+        for number, order in enumerate(chosen)
+    )
+
+
+def summary(document: Any) -> list[tuple[str, float]]:
+    return [(word.value, round(word.confidence, 4)) for word in words_of(document)]
+
+
+@cache
+def plainly_read(number: int) -> list[tuple[str, float]]:
+    """What a page reads without a compiler."""
+    return summary(reader(vocab=VOCAB)([pages()[number]]))
+
+
+def graphs_by_page(predictor: Any, backend: CountingBackend, numbers: Iterable[int]) -> list[int]:
+    """How many graphs each page brings; words and confidences must be those without a compiler."""
+    counts = []
+    for number in numbers:
+        before = backend.graphs
+        assert summary(predictor([pages()[number]])) == plainly_read(number)
+        counts.append(backend.graphs - before)
+    return counts
+
+
+def test_pages_of_all_sizes_share_a_graph_of_the_detector(backend: CountingBackend) -> None:
+    predictor = copy.deepcopy(reader(vocab=VOCAB))
+    predictor.det_predictor.compile(backend=backend)
+    assert graphs_by_page(predictor, backend, (0, 1, 3, 5, 7)) == [1, 0, 0, 0, 0]
+    assert backend.runs == 5
+
+
+@pytest.mark.slow
+def test_pages_of_all_sizes_share_graphs(backend: CountingBackend) -> None:
+    assert len({page.shape for page in pages()}) == len(pages())
+    predictor = copy.deepcopy(reader(vocab=VOCAB))
+    assert predictor.compile(backend=backend) is None
+    counts = graphs_by_page(predictor, backend, range(12))
+    # On a CPU convolutions differ for small inputs: one graph of the detector and up to four of the recogniser.
+    assert sum(counts) <= 6
+    assert sum(counts[6:]) == 0
+    # Each page runs the detector and the recogniser at least once.
+    assert backend.runs >= 2 * 12
+    assert sum(graphs_by_page(predictor, backend, (0, 3, 5))) == 0
+
+    # As docTR's users do, with the graphs that are there.
+    wrapped = copy.deepcopy(reader(vocab=VOCAB))
+    wrapped.det_predictor.model = torch.compile(wrapped.det_predictor.model, backend=backend)
+    wrapped.reco_predictor.model = torch.compile(wrapped.reco_predictor.model, backend=backend)
+    runs = backend.runs
+    assert sum(graphs_by_page(wrapped, backend, (0, 1))) == 0
+    assert backend.runs >= runs + 2 * 2
+
+
+def test_copies_of_a_compiled_predictor_read(backend: CountingBackend) -> None:
+    predictor = ocr_predictor(pretrained=True, shorter_side=192)
+    predictor.compile(backend=backend)
+    assert list(predictor.state_dict()) == list(reader().state_dict())
+    page = pages()[0]
+    for other in (copy.deepcopy(predictor), pickle.loads(pickle.dumps(predictor))):
+        assert summary(other([page])) == summary(reader()([page]))
+    assert backend.graphs == 0, "a copy is not compiled"
+
+
+def crops(count: int) -> list[NDArray[np.uint8]]:
+    generator = np.random.default_rng(count)
+    return [generator.integers(0, 256, (20 + k, 30 + 11 * k, 3), dtype=np.uint8) for k in range(count)]
+
+
+COUNTS = (3, 2, 1, 5, 4, 7, 6, 1, 8)
+"""Several first: a second number of several brings no graph."""
+
+
+def graphs_of(predictor: Any, backend: CountingBackend) -> list[int]:
+    """How many graphs inputs of different numbers bring; results must be those without a compiler."""
+    expected = [predictor(crops(count)) for count in COUNTS]
+    predictor.compile(backend=backend)
+    counts = []
+    for count, result in zip(COUNTS, expected, strict=True):
+        before = backend.graphs
+        assert str(predictor(crops(count))) == str(result)
+        counts.append(backend.graphs - before)
+    return counts
+
+
+def test_classifiers_have_a_graph_for_one_crop_and_one_for_several(backend: CountingBackend) -> None:
+    assert graphs_of(crop_orientation_predictor(), backend) == [1, 0, 1] + [0] * (len(COUNTS) - 3)
+
+
+def test_detectors_of_words_have_a_graph_for_one_page_and_one_for_several(backend: CountingBackend) -> None:
+    torch.manual_seed(0)
+    predictor = detection_predictor("fast_tiny", batch_size=4)
+    predictor.pre_processor.output_size = (64, 64)
+    assert graphs_of(predictor, backend) == [1, 0, 1] + [0] * (len(COUNTS) - 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "most"),
+    # The graphs of the last two are those of steps, which are captured one by one.
+    [
+        pytest.param("crnn_mobilenet_v3_small", {}, 3, marks=pytest.mark.slow),
+        pytest.param("parseq", {"max_length": 8}, 12, marks=pytest.mark.slow),
+        pytest.param("master", {"max_length": 8}, 12, marks=pytest.mark.slow),
+    ],
+)
+def test_recognisers_of_words_share_graphs(
+    name: str, options: dict[str, Any], most: int, backend: CountingBackend
+) -> None:
+    torch.manual_seed(0)
+    predictor = recognition_predictor(getattr(recognition, name)(vocab="abcdef", **options), batch_size=4)
+    assert sum(graphs_of(predictor, backend)[3:]) == 0
+    assert backend.graphs <= most
+    assert backend.runs >= len(COUNTS)
+
+
+def test_compiling_twice_is_compiling_once(backend: CountingBackend) -> None:
+    predictor = crop_orientation_predictor()
+    predictor.compile(backend=backend)
+    first = predictor.model._compiled_call_impl
+    predictor.compile(backend="eager")
+    assert predictor.model._compiled_call_impl is first
+    model = torch.compile(crop_orientation_predictor().model, backend=backend)
+    wrapped = crop_orientation_predictor(model)
+    wrapped.compile(backend="eager")
+    assert wrapped.model is model
+    assert model._compiled_call_impl is None
+    assert model._orig_mod._compiled_call_impl is None
