@@ -6,7 +6,7 @@ is the CUDA backend itself, over a software codec that says that its pictures li
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,7 @@ from mediatensor.backends._cuda import CudaBackend
 from mediatensor.backends._decoder_cache import DecoderCache
 from mediatensor.errors import DeviceError
 
-__all__ = ["PlaneBackend", "RecordingCuda", "StandInContext", "StandInCudaBackend", "registered"]
+__all__ = ["ClumsyBackend", "PlaneBackend", "RecordingCuda", "StandInContext", "StandInCudaBackend", "registered"]
 
 
 @contextmanager
@@ -76,6 +76,35 @@ class PlaneBackend(DecodeBackend):
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
         return super().surface(picture.hidden if self.makes_surfaces_late else picture, device)
+
+
+class ClumsyBackend(PlaneBackend):
+    """Breaks its contract in one place.
+
+    Args:
+        place: ``"why_not"``, ``"open"``, ``"decode"``, ``"flush"``, ``"close"`` or ``"surface"``.
+        does: What it does there instead.
+    """
+
+    name = "clumsy"
+
+    def __init__(self, place: str, does: Callable[[], Any]) -> None:
+        super().__init__()
+        self._place, self._does = place, does
+
+    def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
+        return self._does() if self._place == "why_not" else None  # type: ignore[no-any-return]
+
+    def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
+        if self._place == "open":
+            return self._does()  # type: ignore[no-any-return]
+        decoder = super().open(stream, device)
+        if self._place in ("decode", "flush", "close"):
+            setattr(decoder, self._place, lambda *_: self._does())
+        return decoder
+
+    def surface(self, picture: Any, device: torch.device) -> Surface:
+        return self._does() if self._place == "surface" else super().surface(picture, device)
 
 
 class _LatePicture:

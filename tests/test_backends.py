@@ -65,6 +65,11 @@ def test_a_backend_is_taken_for_the_devices_that_it_names(clip: Path, fake_devic
 def test_what_is_no_backend() -> None:
     with pytest.raises(InvalidArgumentError, match="instance of DecodeBackend"):
         register_backend(PlaneBackend)  # type: ignore[arg-type]
+    for name in (5, "", None):
+        nameless = _Other()
+        nameless.name = name  # type: ignore[assignment,misc]
+        with pytest.raises(InvalidArgumentError, match="with a name"):
+            register_backend(nameless)
     with pytest.raises(InvalidArgumentError, match="'nothing'; available are cpu, cuda"):
         get_backend("nothing")
 

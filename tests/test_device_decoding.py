@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import warnings
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 import media
-from device_backends import PlaneBackend, StandInCudaBackend, largest_difference, registered
+from device_backends import ClumsyBackend, PlaneBackend, StandInCudaBackend, largest_difference, registered
 from fake_device import crossings
 from mediatensor._pyav import pixels
 from mediatensor.decoders import VideoDecoder, _cpu_fallback
@@ -284,6 +285,80 @@ def test_damage_that_a_backend_reports_is_judged_by_the_cpu(folder: Path) -> Non
     assert torch.equal(frames, plain[:])
     assert decoder.frame_index.anomalies == plain.frame_index.anomalies
     assert decoder.cpu_fallback
+
+
+def _raise(error: BaseException) -> Callable[[], Any]:
+    def do() -> Any:
+        raise error
+
+    return do
+
+
+@pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
+@pytest.mark.parametrize("place", ["why_not", "open", "decode", "flush", "surface"])
+@pytest.mark.parametrize(
+    "does",
+    [_raise(RuntimeError("out of order")), _raise(MemoryError("out of order")), _raise(StopIteration()), lambda: 42],
+    ids=["RuntimeError", "MemoryError", "StopIteration", "number"],
+)
+def test_a_backend_that_breaks_its_contract(
+    seek_mode: Any, place: str, does: Callable[[], Any], clip: Path, clip_rgb: torch.Tensor
+) -> None:
+    with registered(ClumsyBackend(place, does)), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        decoder = VideoDecoder(clip, decode_backend="clumsy", seek_mode=seek_mode)
+        frames = decoder.get_frames_at([30, 2]).data
+    assert largest_difference(frames, clip_rgb[[30, 2]]) <= TOLERANCE
+    if decoder.cpu_fallback:  # what flush() returns does not matter
+        assert "clumsy" in str(caught[0].message) or "42" in str(caught[0].message)
+    else:
+        assert (place, does()) == ("flush", 42)
+
+
+def test_a_backend_that_does_not_close(clip: Path) -> None:
+    with registered(ClumsyBackend("close", _raise(RuntimeError("stuck")))):
+        before = _open_files(clip)
+        decoder = VideoDecoder(clip, decode_backend="clumsy")
+        decoder[0]
+        assert _open_files(clip) > before
+        with pytest.warns(UserWarning, match=r"'clumsy' failed: RuntimeError\('stuck'\)"):
+            decoder.close()
+    assert _open_files(clip) == before
+
+
+def _open_files(path: Path) -> set[str]:
+    """The descriptors of this process that are of a file."""
+    folder = Path("/proc/self/fd")
+    if not folder.is_dir():
+        pytest.skip("needs /proc")
+    return {link.name for link in folder.iterdir() if link.exists() and link.samefile(path)}
+
+
+def test_approximate_access_to_a_backend_that_gives_nothing(clip: Path, clip_rgb: torch.Tensor) -> None:
+    with registered(ClumsyBackend("decode", list)), pytest.warns(UserWarning, match="gives no frame"):
+        frame = VideoDecoder(clip, decode_backend="clumsy", seek_mode="approximate")[4]
+    assert torch.equal(frame, clip_rgb[4])
+
+
+def test_nothing_is_known_of_the_device_before_a_frame(clip: Path) -> None:
+    with registered(PlaneBackend()):
+        decoder = VideoDecoder(clip, decode_backend="planes")
+        assert not decoder.cpu_fallback.status_known
+        assert decoder.metadata.width  # which is looked up on the CPU
+        assert len(decoder.get_frames_at([])) == 0
+        assert not decoder.cpu_fallback.status_known
+        decoder[0]
+        assert decoder.cpu_fallback.status_known
+
+
+def test_a_decoder_in_a_forked_child_does_not_fall_back(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with registered(StandInCudaBackend()):
+        decoder = VideoDecoder(clip, decode_backend="stand-in")
+        decoder._video.spec = dataclasses.replace(decoder._video.spec, device=torch.device("cuda", 0))
+        monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+        with pytest.raises(DeviceError, match=r"forked.*spawn.*ToDevice"):
+            decoder[0]
+    assert not decoder.cpu_fallback
 
 
 # The CUDA backend over stand-ins

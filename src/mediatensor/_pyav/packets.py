@@ -87,6 +87,7 @@ class PacketReader(ABC):
         return int(self._stream.index)
 
     def facts(self) -> StreamFacts:
+        """What the header says of the stream."""
         return stream_facts(self._stream)
 
     def container_facts(self) -> ContainerFacts:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from av.video.frame import PictureType
 
 from .._source import Source
-from .facts import NO_TIMESTAMPS_FLAG
+from .facts import NO_TIMESTAMPS_FLAG, StreamFacts
 from .packets import PacketReader
 
 __all__ = [
@@ -92,6 +92,7 @@ class VideoReader(PacketReader):
         self._is_strict = is_strict
         self._open_decoder = open_decoder
         self._decoder: Decoder | None = None
+        self._facts: StreamFacts | None = None
         super().__init__(source, stream_index, num_threads)
 
     def _configure_codec(self, context: Any) -> None:
@@ -99,6 +100,11 @@ class VideoReader(PacketReader):
         context.thread_type = "NONE" if self._num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
         strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
         context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if self._is_strict else "0"}
+
+    def facts(self) -> StreamFacts:
+        if self._facts is None:
+            self._facts = super().facts()
+        return self._facts
 
     @property
     def codec_context(self) -> Any:
@@ -124,9 +130,11 @@ class VideoReader(PacketReader):
 
     def close(self) -> None:
         decoder, self._decoder = self._decoder, None
-        if decoder is not None:
-            decoder.close()
-        super().close()
+        try:
+            if decoder is not None:
+                decoder.close()
+        finally:
+            super().close()
 
     @property
     def has_no_timestamps(self) -> bool:

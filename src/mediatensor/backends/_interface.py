@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -153,6 +154,7 @@ class DecodeBackend(ABC):
 
     def converter(self, device: torch.device, steps: tuple[PixelStep, ...], *, is_float: bool) -> PictureConverter:
         """What converts this backend's pictures into RGB on a device."""
+        from ._guard import guarded_surface
         from ._plane_converter import PlaneConverter
 
-        return PlaneConverter(self.surface, device, steps, is_float=is_float)
+        return PlaneConverter(partial(guarded_surface, self), device, steps, is_float=is_float)

@@ -35,9 +35,12 @@ def register_backend(backend: DecodeBackend) -> None:
         >>> from mediatensor.backends import get_backend
         >>> register_backend(get_backend("cpu"))
     """
-    if not isinstance(backend, DecodeBackend):
-        raise InvalidArgumentError(f"A backend must be an instance of DecodeBackend (got {backend!r}).")
-    _backends[backend.name] = backend
+    name = getattr(backend, "name", None)
+    if not isinstance(backend, DecodeBackend) or not isinstance(name, str) or not name:
+        raise InvalidArgumentError(
+            f"A backend must be an instance of DecodeBackend with a name (got {backend!r}, its name {name!r})."
+        )
+    _backends[name] = backend
 
 
 def available_backends() -> tuple[str, ...]:

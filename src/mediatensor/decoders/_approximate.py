@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from .._stages import stage
-from ..errors import StreamError
+from ..errors import DecodeError, DeviceError, StreamError
 from ..frames import FrameBatch
 from . import _arguments as arguments
 from ._approximate_stream import ApproximateStream
@@ -113,12 +114,20 @@ class ApproximateFrames:
                 handle.stream.reader.use_threads(handle.num_threads())
             writer = self._video.pixel_writer(len(seconds))
             for row in sorted(range(len(seconds)), key=seconds.__getitem__):
-                frame = handle.stream.frame_at(seconds[row], nearest=nearest)
+                frame = self._frame_at(handle.stream, seconds[row], nearest=nearest)
                 name = f"The frame at {seconds[row]:.6f} s"
                 writer.write(handle.converter, frame, [row], name)
                 times[0, row] = frame.pts * tick.numerator / tick.denominator
                 times[1, row] = frame.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
         return self._video.batch(writer.pixels, times[0], times[1])
+
+    def _frame_at(self, stream: ApproximateStream, seconds: float, *, nearest: bool) -> Any:
+        try:
+            return stream.frame_at(seconds, nearest=nearest)
+        except DecodeError as error:
+            if self._video.spec.decodes_in_software:
+                raise
+            raise DeviceError(f"The device's decoder gives no frame: {error}") from error
 
 
 def _timeline(video: OpenVideo) -> Timeline:

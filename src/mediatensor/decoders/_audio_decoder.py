@@ -111,7 +111,7 @@ class AudioDecoder(Closing):
 
     def _use(self, spec: AudioHandleSpec) -> None:
         self._spec = spec
-        self._pool = HandlePool(spec.open)
+        self._pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def get_all_samples(self) -> AudioSamples:
         """All samples of the stream.

@@ -11,6 +11,7 @@ import torch
 from .._devices import checked_device
 from .._pyav import VideoReader
 from ..backends import DecodeBackend, StreamParameters, available_backends, get_backend
+from ..backends._guard import why_not_guarded
 from ..backends._registry import backend_for
 from ..errors import InvalidArgumentError
 
@@ -109,4 +110,4 @@ def why_not(backend: DecodeBackend, stream: StreamParameters, device: torch.devi
         return None
     if on_error != "raise":
         return f"on_error={on_error!r} needs a codec that tells which pictures are damaged; the CPU's do"
-    return backend.why_not(stream, device)
+    return why_not_guarded(backend, stream, device)

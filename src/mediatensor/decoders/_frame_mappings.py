@@ -23,7 +23,7 @@ def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool
     """
     try:
         table = json.loads(mappings.read() if hasattr(mappings, "read") else mappings)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"Invalid custom frame mappings: {error}. It should be a valid JSON string or a file-like object."
         ) from None

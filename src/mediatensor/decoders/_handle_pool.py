@@ -6,6 +6,7 @@ After a fork the child starts with none: handles of the parent share its file of
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 import weakref
@@ -16,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from .._locks import ForkSafeLock
 from .._stages import stage
 from .._threads import ThreadLease, working
-from ..errors import ClosedError
+from ..errors import ClosedError, MediaTensorError
 
 __all__ = ["HandlePool", "PooledHandle", "reclaim_threads"]
 
@@ -49,10 +50,12 @@ class HandlePool(Generic[H]):
 
     Args:
         open_handle: Opens a new one.
+        check: Called before a handle is used again; what it raises, the borrower gets.
     """
 
-    def __init__(self, open_handle: Callable[[], H]) -> None:
+    def __init__(self, open_handle: Callable[[], H], check: Callable[[], object] | None = None) -> None:
         self._open_handle = open_handle
+        self._check = check
         self._idle: list[H] = []
         self._is_closed = False
         self._generation = 0
@@ -98,8 +101,15 @@ class HandlePool(Generic[H]):
                 raise ClosedError("The decoder is closed; make a new one to decode more.")
             generation, open_handle = self._generation, self._open_handle
             if self._idle:
+                if self._check is not None:
+                    self._check()
                 return self._idle.pop(), generation
         with stage("open"):
+            try:
+                return open_handle(), generation
+            except (MediaTensorError, OSError) as error:
+                if not (_is_out_of_files(error) and close_least_recent()):
+                    raise
             return open_handle(), generation
 
     def _give_back(self, handle: H, generation: int) -> None:
@@ -126,6 +136,20 @@ class HandlePool(Generic[H]):
         for handle in stale:
             handle.close()
 
+    def idle_times(self) -> list[float]:
+        """When the handles that are idle were given back."""
+        with self._lock:
+            return [handle.idle_since for handle in self._idle]
+
+    def close_until(self, time: float) -> int:
+        """Close handles that were given back until a time of the monotonic clock; how many these were."""
+        with self._lock:
+            old = [handle for handle in self._idle if handle.idle_since <= time]
+            self._idle = [handle for handle in self._idle if handle not in old]
+        for handle in old:
+            handle.close()
+        return len(old)
+
     def __del__(self) -> None:
         if hasattr(self, "_lock"):
             self.close()
@@ -147,6 +171,23 @@ def reclaim_threads() -> None:
         pools = list(_pools)
     for pool in pools:
         pool.close_idle(time.monotonic() - _REST_SECONDS)
+
+
+def close_least_recent() -> int:
+    """Close the half of all idle handles that was used least recently; how many these were."""
+    with _pools_lock:
+        pools = list(_pools)
+    times = sorted(time for pool in pools for time in pool.idle_times())
+    return sum(pool.close_until(times[len(times) // 2]) for pool in pools) if times else 0
+
+
+def _is_out_of_files(error: BaseException | None) -> bool:
+    """Whether an error comes of a limit on open files."""
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _after_fork_in_child() -> None:

@@ -61,7 +61,10 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
     if not has_header_table(reader) or reader.facts().codec not in _CODECS:
         return None
     shared = reader.byte_reader
-    with_bytes = source.open_bytes() if shared is None else shared
+    try:
+        with_bytes = source.open_bytes() if shared is None else shared
+    except MediaTensorError:  # too many open files, say: reading the packets needs no other
+        return None
     if with_bytes is None:
         return None
     position = with_bytes.tell()

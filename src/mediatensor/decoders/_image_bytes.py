@@ -38,19 +38,19 @@ def read_bytes(source: object) -> tuple[bytes, str]:
 
 
 def _read_path(path: str) -> bytes:
-    data = b""
+    data = bytearray()
     try:
         with open(path, "rb", buffering=0) as file:
             # The size first, so that a plain file comes in one piece; a pipe says 0.
             size = max(1, os.fstat(file.fileno()).st_size)
             _check_size(size, path)
             while part := file.read(size):
-                data = data + part if data else part
+                data += part
                 _check_size(len(data), path)
                 size = 1 << 20
     except OSError as error:
         raise OpenError(f"Could not open input file: {path} ({error}).") from None
-    return data
+    return bytes(data)
 
 
 def _read_source(source: Source) -> bytes:

@@ -117,7 +117,10 @@ class Mp3SeekingReader(AudioReader):
     def _with_bytes(self, look: Callable[[ReadAt, int], _Result | None]) -> _Result | None:
         """What a function finds that gets the file to read in and its size; ``None`` if it cannot be read."""
         shared = self.byte_reader
-        file = self._source.open_bytes() if shared is None else shared
+        try:
+            file = self._source.open_bytes() if shared is None else shared
+        except MediaTensorError:
+            return None
         if file is None:
             return None
         position = file.tell()

@@ -19,6 +19,7 @@ from .._pyav import UndecodablePacketError, VideoReader, orientation_of
 from .._source import Source
 from .._stages import stage
 from ..backends import PictureConverter, PictureDecoder, get_backend
+from ..backends._guard import open_guarded
 from ..errors import DeviceError, MediaTensorError
 from ..frames import FrameBatch, ReplacedFrame
 from ..transforms._steps import PixelStep, output_size
@@ -53,7 +54,6 @@ class HandleSpec:
     steps: tuple[PixelStep, ...] = ()
 
     def open(self) -> Handle:
-        check_process(self.device)
         # One thread, until a call finds that there are more for it.
         num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
         reader = self._open_reader(num_threads)
@@ -75,7 +75,10 @@ class HandleSpec:
         )
 
     def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
-        return get_backend(self.backend).open(stream_parameters(reader), self.device)
+        backend, parameters = get_backend(self.backend), stream_parameters(reader)
+        if self.decodes_in_software:
+            return backend.open(parameters, self.device)
+        return open_guarded(backend, parameters, self.device)
 
     @property
     def decodes_in_software(self) -> bool:
@@ -132,7 +135,7 @@ class OpenVideo:
     def _use(self, spec: HandleSpec) -> None:
         self.spec = spec
         self._lock = ForkSafeLock()
-        self.pool = HandlePool(spec.open)
+        self.pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool) -> None:
         """Set what is done to the pixels from now on; what was decoded before is kept."""
@@ -150,16 +153,15 @@ class OpenVideo:
 
     def decoding(self, decode: Callable[[], T]) -> T:
         """Do what decodes; if the device turns out not to be able to, do it again on the CPU."""
+        check_process(self.spec.device)
         decodes_in_software = self.spec.decodes_in_software
         try:
-            result = decode()
+            return decode()
         except DeviceError as error:
             if decodes_in_software:
                 raise
             self.decode_on_cpu(str(error))
             return decode()
-        self._has_decoded = True
-        return result
 
     def decode_on_cpu(self, reason: str) -> None:
         """From now on decode on the CPU; what is decoded goes to the device all the same.
@@ -251,6 +253,7 @@ class OpenVideo:
         replaced: tuple[ReplacedFrame, ...] = (),
     ) -> FrameBatch:
         """(N, H, W, 3) pixels as a batch in the user's layout; ``None`` stands for no frame at all."""
+        self._has_decoded |= pixels is not None
         if pixels is None:
             pixels = self.spec.converter().empty(0, *self.output_size())
         data = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
