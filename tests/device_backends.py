@@ -121,7 +121,7 @@ class _PlaneDecoder(PictureDecoder):
     def __init__(self, backend: PlaneBackend, stream: StreamParameters, device: torch.device) -> None:
         self._backend = backend
         self._device = device
-        self._context = _software_context(stream.codec, stream.extradata)
+        self._context = _software_context(stream.codec, stream.extradata, (stream.height, stream.width))
         self._num_left = backend.num_packets
 
     def decode(self, packet: Any | None) -> Sequence[Picture]:
@@ -157,10 +157,11 @@ class _PlaneDecoder(PictureDecoder):
         self._backend.num_open -= 1
 
 
-def _software_context(codec: str, extradata: bytes) -> Any:
+def _software_context(codec: str, extradata: bytes, size: tuple[int, int]) -> Any:
     context: Any = av.CodecContext.create({"av1": "libdav1d"}.get(codec, codec), "r")
     if extradata:
         context.extradata = extradata
+    context.height, context.width = size
     context.thread_count = 1
     return context
 
@@ -177,11 +178,11 @@ class StandInContext:
     Args:
         codec: FFmpeg's name of the format.
         extradata: Its configuration record.
-        device_index: Of the device that it would be on.
+        size: (height, width) that the container states.
     """
 
-    def __init__(self, codec: str, extradata: bytes, device_index: int | None) -> None:
-        self._context = _software_context(codec, extradata)
+    def __init__(self, codec: str, extradata: bytes, size: tuple[int, int]) -> None:
+        self._context = _software_context(codec, extradata, size)
         self.num_flushes = 0
         self.error: BaseException | None = None
         self.falls_back = False
@@ -251,8 +252,8 @@ class _Stream:
     def __hash__(self) -> int:
         return hash(self.name)
 
-    def synchronize(self) -> None:
-        """There is nothing to wait for."""
+    def query(self) -> bool:
+        return True
 
     def wait_stream(self, other: _Stream) -> None:
         self._cuda.waits.append((self.name, other.name))
@@ -276,10 +277,10 @@ class StandInCudaBackend(CudaBackend):
         self.cache: DecoderCache[Any] = DecoderCache(capacity)
         super().__init__(self.recording, self._make, lambda: unavailable, self.cache)
 
-    def _make(self, codec: str, extradata: bytes, device_index: int) -> StandInContext:
+    def _make(self, codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> StandInContext:
         if self.failure is not None:
             raise self.failure
-        self.contexts.append(StandInContext(codec, extradata, device_index))
+        self.contexts.append(StandInContext(codec, extradata, size))
         return self.contexts[-1]
 
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ import media
 from device_backends import ClumsyBackend, PlaneBackend, StandInCudaBackend, largest_difference, registered
 from fake_device import crossings
 from mediatensor._pyav import pixels
+from mediatensor.backends import StreamParameters
 from mediatensor.decoders import VideoDecoder, _cpu_fallback
 from mediatensor.errors import DeviceError, InvalidArgumentError
 from mediatensor.samplers import clips_at_regular_indices
@@ -456,6 +459,50 @@ def test_decoders_are_used_again_for_streams_of_their_kind(clip: Path, folder: P
                 assert largest_difference(decoder[6], VideoDecoder(path)[6]) <= TOLERANCE
     assert len(backend.contexts) == 2  # another size or other parameter sets: another decoder
     assert len(backend.cache) == 2
+
+
+@pytest.mark.parametrize(("codec", "num_kept"), [("h264", 0), ("vp8", 1)])
+def test_decoders_that_would_know_another_stream_are_not_used_again(codec: str, num_kept: int) -> None:
+    """Without a record of its parameter sets; a key frame of VP8 has all that there is to know."""
+    backend = StandInCudaBackend()
+    stream = StreamParameters(codec, None, 64, 64, "yuv420p", 8, b"")
+    backend.open(stream, torch.device("cuda", 0)).close()
+    assert len(backend.cache) == num_kept
+
+
+def test_an_interrupted_decoder_is_not_used_again(clip: Path) -> None:
+    backend = StandInCudaBackend()
+    with registered(backend):
+        decoder = VideoDecoder(clip, decode_backend="stand-in", strict_device=True)
+        decoder[0]
+        backend.contexts[0].error = KeyboardInterrupt()
+        with pytest.raises(KeyboardInterrupt):
+            decoder[30]
+        decoder.close()
+    assert len(backend.cache) == 0
+
+
+def test_the_size_that_the_container_states(media_data: Callable[[str], Path]) -> None:
+    """The stream is 864 wide, of which 854 are shown; only the container says so."""
+    path = media_data("gpmf-parser__karma.mp4")
+    with registered(StandInCudaBackend()):
+        frame = VideoDecoder(path, decode_backend="stand-in", strict_device=True)[3]
+    assert largest_difference(frame, VideoDecoder(path)[3]) <= TOLERANCE
+
+
+def test_open_decoders_end_with_the_interpreter(clip: Path) -> None:
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from device_backends import PlaneBackend
+from mediatensor.backends import register_backend
+from mediatensor.decoders import VideoDecoder
+register_backend(PlaneBackend())
+decoder = VideoDecoder({str(clip)!r}, decode_backend="planes", strict_device=True)
+decoder[0]
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert run.stderr == ""
 
 
 def test_a_picture_is_read_in_the_order_of_streams(clip: Path) -> None:

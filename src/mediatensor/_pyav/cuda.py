@@ -34,12 +34,18 @@ def why_no_nvcuvid() -> str | None:
     return None
 
 
-def create_cuda_context(codec: str, extradata: bytes, device_index: int) -> Any:
+def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> Any:
     """A codec context whose pictures stay on a CUDA device, for a stream that begins anew.
 
     The device's primary context, torch's, must be current in the calling thread: FFmpeg refuses to take it by itself
     where torch has made it. The codec is chosen by FFmpeg's name of the format, for AV1 too: what a container's stream
     has is libdav1d there, which knows no devices.
+
+    Args:
+        codec: FFmpeg's name of the format.
+        extradata: Its configuration record.
+        size: (height, width) that the container states: what the stream itself says is often a multiple of 16.
+        device_index: Of the CUDA device.
 
     Raises:
         CUDA_DECODE_ERRORS: if there is no such decoder, or no device.
@@ -51,11 +57,12 @@ def create_cuda_context(codec: str, extradata: bytes, device_index: int) -> Any:
         allow_software_fallback=False,
         options={"primary_ctx": "0", "current_ctx": "1"},
     )
-    context = av.CodecContext.create(codec, "r", hwaccel=accelerator)
+    context: Any = av.CodecContext.create(codec, "r", hwaccel=accelerator)
     if not context.is_hwaccel:
         raise NotImplementedError(f"FFmpeg has no CUDA decoder of {codec}")
     if extradata:
         context.extradata = extradata
+    context.height, context.width = size
     context.thread_count = 1  # each further one takes surfaces, of which NVDEC has 32
     context.options = {"max_pixels": str(MAX_PIXELS)}
     return context

@@ -22,6 +22,10 @@ _CODECS = frozenset(("av1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video",
 # PyAV hands over pictures of 4:2:0 alone.
 _LAYOUTS = frozenset(("yuv420p", "yuvj420p", "nv12", "yuv420p10le", "yuv420p12le", "p010le", "p012le", "p016le"))
 
+# Each key frame tells all. A context of others that has no record of its parameter sets would go on with those of the
+# stream before.
+_CODECS_WITHOUT_PARAMETER_SETS = frozenset(("mjpeg", "vp8", "vp9"))
+
 # As many as torchcodec keeps.
 _DEFAULT_CAPACITY = 20
 
@@ -63,7 +67,7 @@ class CudaBackend(DecodeBackend):
 
     Args:
         cuda: ``torch.cuda``, or what stands in for it.
-        create_context: Makes a codec context of PyAV for (codec, extradata, index of the device).
+        create_context: Makes a codec context of PyAV for (codec, extradata, (height, width), index of the device).
         why_unavailable: Why there is no NVDEC here, ``None`` if there may be.
         cache: Keeps idle contexts.
     """
@@ -74,7 +78,7 @@ class CudaBackend(DecodeBackend):
     def __init__(
         self,
         cuda: Any = torch.cuda,
-        create_context: Callable[[str, bytes, int], Any] = create_cuda_context,
+        create_context: Callable[[str, bytes, tuple[int, int], int], Any] = create_cuda_context,
         why_unavailable: Callable[[], str | None] = why_no_nvcuvid,
         cache: DecoderCache[Any] = _cache,
     ) -> None:
@@ -98,11 +102,14 @@ class CudaBackend(DecodeBackend):
         if context is None:
             try:
                 with self._cuda.device(device):
-                    self._cuda.current_stream(device).synchronize()  # makes the device's context current here
-                    context = self._create_context(stream.codec, stream.extradata, device.index)
+                    self._cuda.current_stream(device).query()  # makes the device's context current in this thread
+                    size = stream.height, stream.width
+                    context = self._create_context(stream.codec, stream.extradata, size, device.index)
             except CUDA_DECODE_ERRORS as error:
                 raise DeviceError(f"NVDEC cannot be opened for {stream.codec}: {error}.") from error
-        return _CudaDecoder(context, stream, partial(self._cache.put, device.index, kind))
+        can_be_reused = bool(stream.extradata) or stream.codec in _CODECS_WITHOUT_PARAMETER_SETS
+        give_back = partial(self._cache.put, device.index, kind) if can_be_reused else _let_go
+        return _CudaDecoder(context, stream, give_back)
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
         try:
@@ -133,6 +140,9 @@ class _CudaDecoder(PictureDecoder):
             return []
         except CUDA_DECODE_ERRORS as error:
             raise self._failure(f"NVDEC refuses a packet of {self._stream.codec}: {error}.") from error
+        except BaseException:  # an interruption, say: in what state that leaves the codec, nobody knows
+            self._has_failed = True
+            raise
         for frame in frames:
             self._check(frame)
         return frames  # type: ignore[no-any-return]
@@ -163,6 +173,10 @@ class _CudaDecoder(PictureDecoder):
         if context is not None and not self._has_failed:
             context.flush_buffers()
             self._give_back(context)
+
+
+def _let_go(context: Any) -> None:
+    """Keep nothing."""
 
 
 def _why_unsupported(stream: StreamParameters) -> str | None:

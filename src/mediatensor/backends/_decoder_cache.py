@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 from collections import OrderedDict
@@ -28,8 +29,10 @@ class DecoderCache(Generic[DecoderT]):
         self._idle: OrderedDict[int, tuple[Hashable, Hashable, DecoderT]] = OrderedDict()
         self._num_put = 0
         self._of_the_parent: list[object] = []
+        # While there still is a device: when the interpreter ends, its library may go before the last decoder.
+        atexit.register(_calling(weakref.WeakMethod(self.clear)))
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_forgetting(weakref.ref(self)))
+            os.register_at_fork(after_in_child=_calling(weakref.WeakMethod(self._forget)))
 
     @property
     def capacity(self) -> int:
@@ -39,7 +42,7 @@ class DecoderCache(Generic[DecoderT]):
     def capacity(self, capacity: int) -> None:
         with self._lock:
             self._capacity = capacity
-            for device in {device for device, _, _ in self._idle.values()}:
+            for device in {device for device, _, _ in list(self._idle.values())}:
                 self._shrink(device)
 
     def __len__(self) -> int:
@@ -48,7 +51,8 @@ class DecoderCache(Generic[DecoderT]):
     def take(self, device: Hashable, kind: Hashable) -> DecoderT | None:
         """An idle decoder of a device and a kind, the one that was used last; ``None`` if there is none."""
         with self._lock:
-            for number, (its_device, its_kind, decoder) in reversed(self._idle.items()):
+            # A list: collecting garbage may free a decoder, which then puts what it has here.
+            for number, (its_device, its_kind, decoder) in reversed(list(self._idle.items())):
                 if (its_device, its_kind) == (device, kind):
                     del self._idle[number]
                     return decoder
@@ -62,9 +66,14 @@ class DecoderCache(Generic[DecoderT]):
             self._shrink(device)
 
     def _shrink(self, device: Hashable) -> None:
-        numbers = [number for number, (its_device, _, _) in self._idle.items() if its_device == device]
+        numbers = [number for number, (its_device, _, _) in list(self._idle.items()) if its_device == device]
         for number in numbers[: max(0, len(numbers) - self._capacity)]:
-            del self._idle[number]
+            self._idle.pop(number, None)
+
+    def clear(self) -> None:
+        """Free all of them."""
+        with self._lock:
+            self._idle = OrderedDict()
 
     def _forget(self) -> None:
         # A device cannot be used in a forked child, not even to free what is on it.
@@ -72,10 +81,12 @@ class DecoderCache(Generic[DecoderT]):
         self._idle = OrderedDict()
 
 
-def _forgetting(cache: weakref.ref[DecoderCache[DecoderT]]) -> Callable[[], None]:
-    def forget() -> None:
-        there = cache()
-        if there is not None:
-            there._forget()
+def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], None]:
+    """Calls a method of an object that may be gone."""
 
-    return forget
+    def call() -> None:
+        method = reference()
+        if method is not None:
+            method()
+
+    return call

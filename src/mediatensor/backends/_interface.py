@@ -25,7 +25,8 @@ class StreamParameters:
     Attributes:
         codec: FFmpeg's name of the format: ``"h264"``, ``"hevc"``, ``"av1"``, ...
         profile: FFmpeg's name of the profile, if it is known.
-        width: Of a picture in pixels, before rotation.
+        width: Of a picture in pixels, before rotation. Pictures must come out in this size: hand it to the codec, which
+            may know a multiple of 16 alone.
         height: Of a picture in pixels, before rotation.
         pixel_format: FFmpeg's name of what a software decoder would give, such as ``"yuv420p10le"``, if it is known.
         bits_per_component: 8, 10, ..., if it is known.

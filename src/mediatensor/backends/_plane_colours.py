@@ -130,6 +130,9 @@ class PlaneColours:
             indices, weights = torch.from_numpy(taps.indices), torch.from_numpy(taps.weights)
             self._filters[taps] = indices.to(self._device), weights.to(self._device)
         indices, weights = self._filters[taps]
+        if self._device.type == "cuda":  # they may be dropped while another stream than that of their making reads them
+            for tensor in (indices, weights):
+                tensor.record_stream(torch.cuda.current_stream(self._device))
         filtered = resample(values, indices, weights.to(values.dtype), axis)
         return filtered if is_integer else filtered.div_(taps.one)
 

@@ -6,6 +6,7 @@ After a fork the child starts with none: handles of the parent share its file of
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import time
@@ -194,6 +195,14 @@ def _after_fork_in_child() -> None:
     for pool in list(_pools):
         pool._forget()
 
+
+def _close_all() -> None:
+    """When the interpreter ends: while there still are the modules, and the devices, that closing needs."""
+    for pool in list(_pools):
+        pool.close()
+
+
+atexit.register(_close_all)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
