@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,7 +19,7 @@ import media
 from device_backends import ClumsyBackend, PlaneBackend, StandInCudaBackend, largest_difference, registered
 from fake_device import crossings
 from mediatensor._pyav import pixels
-from mediatensor.backends import StreamParameters
+from mediatensor.backends import StreamParameters, Surface
 from mediatensor.decoders import VideoDecoder, _cpu_fallback
 from mediatensor.errors import DeviceError, InvalidArgumentError
 from mediatensor.samplers import clips_at_regular_indices
@@ -316,6 +317,26 @@ def test_a_backend_that_breaks_its_contract(
         assert "clumsy" in str(caught[0].message) or "42" in str(caught[0].message)
     else:
         assert (place, does()) == ("flush", 42)
+
+
+@pytest.mark.parametrize(
+    ("place", "gives"), [("surface", [1]), ("surface", Surface((np.zeros((1, 1)),), "gray", 1, 1))]
+)
+def test_surfaces_without_tensors(place: str, gives: Any, clip: Path, clip_rgb: torch.Tensor) -> None:
+    with registered(ClumsyBackend(place, lambda: gives)), pytest.warns(UserWarning, match="no Surface with planes"):
+        assert torch.equal(VideoDecoder(clip, decode_backend="clumsy")[2], clip_rgb[2])
+
+
+def test_pictures_that_are_none(clip: Path, clip_rgb: torch.Tensor) -> None:
+    with registered(ClumsyBackend("decode", lambda: [42])), pytest.warns(UserWarning, match="has no pts, duration"):
+        assert torch.equal(VideoDecoder(clip, decode_backend="clumsy")[2], clip_rgb[2])
+
+
+def test_a_refusal_without_words(clip: Path) -> None:
+    with registered(PlaneBackend(refusal="")), pytest.warns(UserWarning, match="'planes' gives no reason") as caught:
+        decoder = VideoDecoder(clip, decode_backend="planes")
+    assert decoder.cpu_fallback
+    assert caught[0].filename == __file__  # it points at who made the decoder
 
 
 def test_a_backend_that_does_not_close(clip: Path) -> None:

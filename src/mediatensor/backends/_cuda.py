@@ -56,7 +56,13 @@ def set_nvdec_cache_capacity(capacity: int) -> None:
 
 
 def get_nvdec_cache_capacity() -> int:
-    """How many idle NVDEC decoders are kept for each GPU, see `set_nvdec_cache_capacity`."""
+    """How many idle NVDEC decoders are kept for each GPU, see `set_nvdec_cache_capacity`.
+
+    Example:
+        >>> from mediatensor.decoders import get_nvdec_cache_capacity
+        >>> get_nvdec_cache_capacity() >= 0
+        True
+    """
     return _cache.capacity
 
 

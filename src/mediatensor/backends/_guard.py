@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .._surface import Surface
 from ..errors import DeviceError
 from ._interface import DecodeBackend, Picture, PictureDecoder, StreamParameters
 
 __all__ = ["guarded_surface", "open_guarded", "why_not_guarded"]
+
+_PICTURE_ATTRIBUTES = ("pts", "duration", "width", "height", "key_frame", "is_corrupt")
 
 
 def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> str | None:
@@ -46,9 +49,13 @@ def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) 
     """
     with _Naming(backend):
         surface = backend.surface(picture, device)
-    if not isinstance(surface, Surface) or any(plane.device.type == "meta" for plane in surface.planes):
+    if not isinstance(surface, Surface) or not all(_has_values(plane) for plane in surface.planes):
         raise DeviceError(f"The backend {backend.name!r} gives no Surface with planes, but {type(surface).__name__}.")
     return surface
+
+
+def _has_values(plane: object) -> bool:
+    return isinstance(plane, Tensor) and plane.device.type != "meta"
 
 
 class _GuardedDecoder(PictureDecoder):
@@ -69,7 +76,18 @@ class _GuardedDecoder(PictureDecoder):
 
     def decode(self, packet: Any | None) -> Sequence[Picture]:
         with _Naming(self._backend):
-            return list(self._decoder.decode(packet))
+            pictures = list(self._decoder.decode(packet))
+        for picture in pictures:
+            self._check(picture)
+        return pictures
+
+    def _check(self, picture: Any) -> None:
+        missing = [name for name in _PICTURE_ATTRIBUTES if not hasattr(picture, name)]
+        if missing:
+            raise DeviceError(
+                f"The backend {self._backend.name!r} gives {type(picture).__name__} for a picture, which has no "
+                f"{', '.join(missing)}."
+            )
 
     def flush(self) -> None:
         with _Naming(self._backend):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass
 
@@ -59,4 +60,13 @@ def warn_once(status: CpuFallbackStatus) -> None:
         if message in _warned or len(_warned) >= _MAX_NUM_WARNED:
             return
         _warned.add(message)
-    warnings.warn(message, stacklevel=2)
+    warnings.warn(message, stacklevel=_levels_to_the_user())
+
+
+def _levels_to_the_user() -> int:
+    """How many calls above `warn_once` the first one is that is not the library's."""
+    package = __name__.partition(".")[0]
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, levels = frame.f_back, levels + 1
+    return levels

@@ -48,8 +48,8 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
     """For decoders that are made in a ``with`` block on a CUDA device, choose what decodes, as torchcodec has it.
 
     Args:
-        backend: ``"nvdec"`` or ``"ffmpeg"``, in capitals or not: both are NVDEC by way of FFmpeg here.
-            ``decode_backend=`` of `VideoDecoder` is the wider choice.
+        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in capitals or not: NVDEC by way of FFmpeg here,
+            both. ``decode_backend=`` of `VideoDecoder` is the wider choice.
 
     Raises:
         InvalidArgumentError: if it is neither.
@@ -74,6 +74,7 @@ def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
     Raises:
         InvalidArgumentError: if there is none of that name.
 
+    >>> import torch
     >>> choose_backend(None, torch.device("cpu")).name
     'cpu'
     """

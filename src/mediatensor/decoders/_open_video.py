@@ -169,7 +169,7 @@ class OpenVideo:
         Raises:
             DeviceError: if the device must decode.
         """
-        reason = reason.rstrip(".")
+        reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
         with self._lock:
             if self.spec.decodes_in_software:
                 return  # as before, or another thread has seen to it
@@ -219,21 +219,29 @@ class OpenVideo:
 
     def _look_at_first_frame(self) -> None:
         """Note its size and orientation: of the first packet's if that gives one, which spares decoding the others."""
-        with self.pool.borrow() as handle:
-            handle.stream.reset()
-            reader = handle.stream.reader
-            if not self.spec.decodes_in_software:
-                reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
-            try:
-                frame = _first_frame(reader, max_packets=1) or _first_frame(reader)
-            except MediaTensorError:
+        is_borrowed = False
+        try:
+            with self.pool.borrow() as handle:
+                is_borrowed = True
+                frame = self._first_frame_of(handle)
+        except MediaTensorError:  # which has closed the handle
+            if is_borrowed:
                 return
-            finally:
-                if reader is not handle.stream.reader:
-                    reader.close()
-            if frame is not None:
-                self._orientation = orientation_of(frame)
-                self._size = self._orientation.size(frame.height, frame.width)
+            raise
+        if frame is not None:
+            self._orientation = orientation_of(frame)
+            self._size = self._orientation.size(frame.height, frame.width)
+
+    def _first_frame_of(self, handle: Handle) -> Any | None:
+        handle.stream.reset()
+        reader = handle.stream.reader
+        if not self.spec.decodes_in_software:
+            reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
+        try:
+            return _first_frame(reader, max_packets=1) or _first_frame(reader)
+        finally:
+            if reader is not handle.stream.reader:
+                reader.close()
 
     # Batches
 
