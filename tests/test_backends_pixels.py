@@ -41,7 +41,9 @@ def test_float_is_what_swscale_gives(pixel_format: str) -> None:
                 frame = paint(pixel_format, height, width, matrix=matrix, color_range=color_range)
                 found = differences(frame, is_float=True)
                 if pixel_format in FAST and width % 2 and height % 2 == 0:
-                    found = found[:, :-1]  # swscale leaves the last column undefined
+                    # swscale leaves the last column as its memory was; the CPU takes it from its coarser uint8.
+                    assert found[:, -1].max() < 3.5
+                    found = found[:, :-1]
                 assert found.max() < 0.02, (paint.__name__, height, width, matrix, color_range)
 
 

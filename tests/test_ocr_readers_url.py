@@ -189,7 +189,14 @@ def test_what_a_web_page_may_refer_to(server: RangeServer, weasyprint: StandIn) 
 
 def test_local_pages_and_own_fetchers(server: RangeServer, weasyprint: StandIn, tmp_path: Path) -> None:
     assert read_html(str(tmp_path / "page.html"), encoding="utf-8") == weasyprint.pdf
+    fetcher = weasyprint.arguments.pop("url_fetcher")
     assert weasyprint.arguments == {"guess": str(tmp_path / "page.html"), "encoding": "utf-8"}
+    assert "own" in fetcher.fetch("data:text/plain,x")
+    for url in ("file:///etc/hosts", f"{server.url}/page.png", (tmp_path / "other.html").as_uri()):
+        with pytest.raises(InvalidArgumentError, match="pass a url_fetcher"):
+            fetcher.fetch(url)
+    read_html(str(tmp_path / "page.html"), url_fetcher=print)
+    assert weasyprint.arguments["url_fetcher"] is print
     with pytest.raises(SourceNotFoundError, match="nowhere"):
         read_html("nowhere.html")
     with pytest.raises(SourceNotFoundError, match="404"):

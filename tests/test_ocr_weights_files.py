@@ -10,6 +10,7 @@ import random
 import shutil
 import socket
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,21 @@ def test_a_state_dict_of_another_shape_is_refused(tmp_path: Path) -> None:
     torch.save(crnn_mobilenet_v3_small(vocab="abc").state_dict(), tmp_path / "x.pt")
     with pytest.raises(WeightsError, match="does not fit"):
         crnn_mobilenet_v3_small(vocab="abcd").from_pretrained(str(tmp_path / "x.pt"))
+
+
+def test_a_compressed_state_dict_is_refused(tmp_path: Path) -> None:
+    model = crnn_mobilenet_v3_small(pretrained=False)
+    torch.save({name: torch.zeros_like(value) for name, value in model.state_dict().items()}, tmp_path / "plain.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "plain.pt") as plain,
+        zipfile.ZipFile(tmp_path / "small.pt", "w", zipfile.ZIP_DEFLATED) as small,
+    ):
+        for member in plain.infolist():
+            small.writestr(member.filename, plain.read(member))
+    model.from_pretrained(str(tmp_path / "plain.pt"))
+    # torch reads it, whatever it becomes.
+    with pytest.raises(WeightsError, match="compressed"):
+        model.from_pretrained(str(tmp_path / "small.pt"))
 
 
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")

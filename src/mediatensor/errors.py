@@ -3,6 +3,7 @@
 Each type also derives from the built-in exceptions that other libraries raise for the same condition,
 so that ``except`` clauses written for them keep working:
 
+>>> from mediatensor.errors import OutOfRangeError
 >>> issubclass(OutOfRangeError, IndexError) and issubclass(OutOfRangeError, RuntimeError)
 True
 """
@@ -119,6 +120,7 @@ class IsolatedWorkerError(MediaTensorError, RuntimeError):
             is not what one sends that is in order).
 
     Example:
+        >>> from mediatensor.errors import IsolatedWorkerError
         >>> IsolatedWorkerError("The isolated process ended: SIGSEGV.", "crash").reason
         'crash'
     """

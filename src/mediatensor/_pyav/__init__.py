@@ -20,7 +20,7 @@ from .reading import (
     is_key_frame,
     packet_facts,
 )
-from .resampling import MAX_CHANNELS, Resampler
+from .resampling import MAX_CHANNELS, MAX_SAMPLE_RATE, Resampler
 from .sound import AudioReader, SampleForm, SampleQueue, has_frame_threads, set_trimming
 from .subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
 from .surfaces import cuda_surface_of, is_frame, surface_of
@@ -30,6 +30,7 @@ __all__ = [
     "DISCARD_ENTRY",
     "KEY_ENTRY",
     "MAX_CHANNELS",
+    "MAX_SAMPLE_RATE",
     "READABLE_PACKETS",
     "AudioReader",
     "ContainerFacts",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._source import make_source
+from ..errors import ReadError
 from .packets import UndecodablePacketError
 from .pixels import FrameConverter
 from .reading import VideoReader
@@ -45,7 +46,7 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
 
     Raises:
         OpenError, StreamError: as `VideoReader`.
-        ReadError: if reading fails before the end of the file.
+        ReadError: if reading fails before the end of the file, behind the frames before that.
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1)
     try:
@@ -63,9 +64,15 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
 
 
 def _frames(reader: VideoReader) -> Iterator[Any]:
+    failure: ReadError | None = None
     while True:
-        packet = reader.read_packet()
+        try:
+            packet = reader.read_packet()
+        except ReadError as error:
+            packet, failure = None, error  # what the codec holds back comes out all the same
         with suppress(UndecodablePacketError):
             yield from reader.decode(packet)
+        if failure is not None:
+            raise failure
         if packet is None:
             return

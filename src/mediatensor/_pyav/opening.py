@@ -33,7 +33,10 @@ _REFERRING_FORMATS = frozenset(
         "image2",
         "image2pipe",
         "imf",
+        "lavfi",
+        "rtp",
         "rtsp",
+        "sap",
         "sdp",
         "vapoursynth",
         "vobsub",
@@ -73,7 +76,7 @@ def open_container(source: Source) -> tuple[Any, Any]:
     if isinstance(target, str) and source.may_refer_elsewhere:
         options["options"] = {"rw_timeout": str(_TIMEOUT_MICROSECONDS)}
     else:
-        options["options"] = {"format_whitelist": _SELF_CONTAINED_FORMATS}
+        options["options"] = {"format_whitelist": _SELF_CONTAINED_FORMATS, "protocol_whitelist": "file"}
     reader = None if isinstance(target, str) else target
     if reader is not None:
         options["io_open"] = _deny_opening

@@ -63,6 +63,8 @@ class PacketReader(ABC):
         self._container, self._reader = open_container(self._source)
         try:
             self._stream: Any = choose_stream(self._container, stream_index, self.media_type)
+            # Known, too, when the source could not be opened once more.
+            self._stream_index = int(self._stream.index)
             self._configure()
         except BaseException:
             self.close()
@@ -84,7 +86,7 @@ class PacketReader(ABC):
 
     @property
     def stream_index(self) -> int:
-        return int(self._stream.index)
+        return self._stream_index
 
     def facts(self) -> StreamFacts:
         """What the header says of the stream."""

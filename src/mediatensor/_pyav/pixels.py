@@ -62,6 +62,7 @@ class FrameConverter:
         # Each keeps one context: alternating sizes in one would rebuild it for every frame.
         self._to_rgb = VideoReformatter()
         self._filter = _ScaleFilter(self._format)
+        self._narrow_filter = _ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
 
     def orientation_of(self, picture: Any) -> Orientation:
@@ -104,7 +105,11 @@ class FrameConverter:
     def _convert(self, frame: Any) -> Any:
         if _takes_the_fast_path(frame) or frame.colorspace in _UNSUPPORTED_MATRICES:
             return self._reformat(self._to_rgb, frame, Interpolation.BICUBIC)
-        return self._filter.convert(frame)
+        rgb = self._filter.convert(frame)
+        if self._is_float and _lacks_last_column(frame):
+            last = _pixels(self._narrow_filter.convert(frame), np.uint8)[:, -1]
+            _pixels(rgb, np.uint16)[:, -1] = last * np.uint16(257)
+        return rgb
 
     def _apply(self, step: PixelStep, pixels: NDArray[Any], number: int) -> NDArray[Any]:
         if isinstance(step, CropStep):
@@ -170,6 +175,12 @@ def _takes_the_fast_path(frame: Any) -> bool:
     if frame.format.is_rgb or name.startswith(("gray", "pal8", "mono")):
         return True
     return name in ("yuv420p", "yuvj420p") and not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
+
+
+def _lacks_last_column(frame: Any) -> bool:
+    """Whether swscale, making 16 bits of 8, converts pairs of pixels and leaves an odd one as its memory was."""
+    is_paired = frame.format.name in ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p")
+    return bool(is_paired and frame.width % 2 and not frame.height % 2)
 
 
 def _is_own_and_plain(picture: Any, frame: Any) -> bool:

@@ -10,10 +10,17 @@ from ..errors import InvalidArgumentError
 from .opening import error_text
 from .sound import SampleForm
 
-__all__ = ["MAX_CHANNELS", "Resampler"]
+__all__ = ["MAX_CHANNELS", "MAX_RATE_RATIO", "MAX_SAMPLE_RATE", "Resampler"]
 
 #: What FFmpeg's resampler accepts.
 MAX_CHANNELS = 64
+
+#: Samples per second that are converted from or to. The resampler's filter takes memory by the ratio of the rates, and
+#: headers claim any.
+MAX_SAMPLE_RATE = 1_536_000
+
+#: How many samples may become of one: a small file whose header claims a rate of 1 would fill any memory.
+MAX_RATE_RATIO = 1 << 10
 
 
 class Resampler:
@@ -25,6 +32,10 @@ class Resampler:
         form: Of the input.
         sample_rate: Of the result.
         num_channels: Of the result, in FFmpeg's default layout for that number. The same number keeps the layout.
+
+    Raises:
+        InvalidArgumentError: if FFmpeg cannot convert to what was asked for, a rate is beyond `MAX_SAMPLE_RATE`, or the
+            result would have more than `MAX_RATE_RATIO` times the samples.
     """
 
     def __init__(self, form: SampleForm, sample_rate: int, num_channels: int) -> None:
@@ -34,6 +45,16 @@ class Resampler:
         layout = form.layout if num_channels == form.num_channels else f"{num_channels}c"
         self._blocks: list[NDArray[np.float32]] = []
         self._is_empty = True
+        if sample_rate != form.sample_rate > MAX_SAMPLE_RATE:
+            raise InvalidArgumentError(
+                f"The stream has {form.sample_rate} samples per second; more than {MAX_SAMPLE_RATE} are not converted "
+                f"to others (sample_rate={sample_rate}). Pass sample_rate=None for them as they are."
+            )
+        if sample_rate > form.sample_rate * MAX_RATE_RATIO:
+            raise InvalidArgumentError(
+                f"The stream has {form.sample_rate} samples per second; sample_rate={sample_rate} is more than "
+                f"{MAX_RATE_RATIO} times that. Pass sample_rate=None for them as they are."
+            )
         try:
             self._resampler = av.AudioResampler(format="fltp", layout=layout, rate=sample_rate)
         except (av.FFmpegError, ValueError) as error:

@@ -45,6 +45,7 @@ def set_nvdec_cache_capacity(capacity: int) -> None:
         InvalidArgumentError: if the number is negative or not whole.
 
     Example:
+        >>> from mediatensor.decoders import get_nvdec_cache_capacity, set_nvdec_cache_capacity
         >>> set_nvdec_cache_capacity(4)
         >>> get_nvdec_cache_capacity()
         4

@@ -35,7 +35,8 @@ class PlaneConverter:
     resize, and with one in the same pass that makes pictures smaller; with any other resize it is within 1 level of
     255. float32 is within 0.2 / 255. These are not met, because there the CPU is wrong:
 
-    - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined.
+    - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined,
+      so that on the CPU it is that of uint8, up to 3 levels off.
     - float32 of 4:2:0 resized in the same pass to an odd width and the same height: libswscale overflows.
     - Interlaced 4:2:0 resized in the same pass, or with a matrix that libswscale refuses (8 and 10 of H.273): on the
       CPU the fields are then converted one by one, here the picture is taken as a whole. Up to 255 levels in noise.

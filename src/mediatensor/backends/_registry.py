@@ -32,6 +32,7 @@ def register_backend(backend: DecodeBackend) -> None:
         InvalidArgumentError: if it is none.
 
     Example:
+        >>> from mediatensor.backends import register_backend
         >>> from mediatensor.backends import get_backend
         >>> register_backend(get_backend("cpu"))
     """
@@ -47,6 +48,7 @@ def available_backends() -> tuple[str, ...]:
     """The names of all backends: ours, registered ones, and those of installed packages, which are not loaded for it.
 
     Example:
+        >>> from mediatensor.backends import available_backends
         >>> {"cpu", "cuda"} <= set(available_backends())
         True
     """
@@ -63,6 +65,7 @@ def get_backend(name: str) -> DecodeBackend:
         InvalidArgumentError: if there is none of this name, or the package that has it cannot be loaded.
 
     Example:
+        >>> from mediatensor.backends import get_backend
         >>> get_backend("cpu").name
         'cpu'
     """

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._limits import check_frames
 from ..errors import InvalidArgumentError, OutOfRangeError
 
 __all__ = [
@@ -131,4 +132,5 @@ def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float6
     """
     if not (fps > 0 and math.isfinite(fps)):
         raise InvalidArgumentError(f"fps must be positive, got {fps}")
+    check_frames((stop - start) * fps, f"fps ({fps}) over {stop - start} seconds")
     return start + np.arange(math.floor((stop - start) * fps + 0.5)) / fps

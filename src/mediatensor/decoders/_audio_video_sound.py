@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from .._limits import check_samples
 from ..errors import OutOfRangeError
 from ..frames import AudioSamples
 from ._audio_metadata import AudioStreamMetadata
@@ -105,6 +106,7 @@ def with_silence(
     count = last - first
     if samples.shape[1] == count:
         return samples, ()
+    check_samples(grid.num_channels * count, f"A range of {count / grid.sample_rate} seconds")
     data = torch.zeros(grid.num_channels, count, dtype=samples.dtype, device=samples.device)
     silent_spans = []
     end = 0

@@ -8,12 +8,13 @@ from functools import partial
 
 import torch
 
+from mediatensor._limits import check_samples
 from mediatensor.decoders._audio_video_sound import SampleGrid, SoundDecoder, existing_samples, sample_grid
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamplesBatch
 
 from ._audio_policies import AudioPolicy, check_audio_policy, write_clip
-from ._common import check_positive_integer, check_positive_seconds, check_seconds
+from ._common import check_num_clips, check_positive_seconds, check_seconds
 from ._starts import check_not_empty, check_range_end, check_range_start, random_starts, regular_starts
 
 
@@ -61,14 +62,15 @@ def audio_clips_at_random_timestamps(
         DecodeError: if the samples cannot be decoded.
 
     Example:
-        >>> from mediatensor.decoders import AudioDecoder  # doctest: +SKIP
+        >>> from mediatensor.samplers import audio_clips_at_random_timestamps
+        >>> from mediatensor.decoders import AudioDecoder
         >>> clips = audio_clips_at_random_timestamps(
-        ...     AudioDecoder("speech.mp3", sample_rate=16_000, num_channels=1), num_clips=8, seconds_per_clip=2.0
-        ... )  # doctest: +SKIP
-        >>> clips.data.shape  # doctest: +SKIP
+        ...     AudioDecoder("video.mp4", sample_rate=16_000, num_channels=1), num_clips=8, seconds_per_clip=2.0
+        ... )
+        >>> clips.data.shape
         torch.Size([8, 1, 32000])
     """
-    num_clips = check_positive_integer("num_clips", num_clips, "> 0")
+    num_clips = check_num_clips(num_clips)
     return _sample(
         decoder,
         partial(random_starts, num_clips=num_clips),
@@ -121,12 +123,13 @@ def audio_clips_at_regular_timestamps(
         DecodeError: if the samples cannot be decoded.
 
     Example:
-        >>> from mediatensor.decoders import AudioDecoder  # doctest: +SKIP
+        >>> from mediatensor.samplers import audio_clips_at_regular_timestamps
+        >>> from mediatensor.decoders import AudioDecoder
         >>> clips = audio_clips_at_regular_timestamps(
-        ...     AudioDecoder("speech.mp3"), seconds_between_clip_starts=1.0, seconds_per_clip=1.0
-        ... )  # doctest: +SKIP
-        >>> clips.data.shape  # doctest: +SKIP
-        torch.Size([60, 2, 44100])
+        ...     AudioDecoder("video.mp4"), seconds_between_clip_starts=1.0, seconds_per_clip=1.0
+        ... )
+        >>> clips.data.shape
+        torch.Size([10, 1, 48000])
     """
     seconds_between_clip_starts = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
     return _sample(
@@ -166,6 +169,10 @@ def _sample(
     grid = sample_grid(decoder)
     length = _samples_per_clip(seconds_per_clip, grid.sample_rate)
     starts = choose_starts(start, _default_end(grid, start, length, stream_end=stream_end) if end is None else end)
+    check_samples(
+        len(starts) * grid.num_channels * length,
+        f"seconds_per_clip ({seconds_per_clip}), for {len(starts)} clips of {grid.num_channels} channels,",
+    )
     firsts = [grid.offset(seconds) for seconds in starts]
     pieces = existing_samples(decoder, grid, [(first, first + length) for first in firsts])
     data = torch.zeros(len(starts), grid.num_channels, length, device="cpu")
@@ -197,6 +204,7 @@ def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
     >>> _samples_per_clip(0.5, 22_050), _samples_per_clip(0.5, 11_025)
     (11025, 5513)
     """
+    check_samples(seconds_per_clip * sample_rate, f"seconds_per_clip ({seconds_per_clip})")
     length = math.floor(seconds_per_clip * sample_rate + 0.5)
     if length < 1:
         raise InvalidArgumentError(

@@ -26,6 +26,7 @@ def check_audio_policy(policy: object) -> None:
 def write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: AudioPolicy) -> int:
     """Fills ``clip`` (channels, length), which is silent, with the ``samples`` that there are; returns their number.
 
+    >>> import torch
     >>> clip = torch.zeros(1, 5)
     >>> write_clip(clip, torch.tensor([[1.0, 2.0]]), 0.0, "wrap"), clip.tolist()
     (2, [[1.0, 2.0, 1.0, 2.0, 1.0]])

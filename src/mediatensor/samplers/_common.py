@@ -6,6 +6,7 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
+from mediatensor._limits import check_frames
 from mediatensor.errors import DecodeError, InvalidArgumentError
 from mediatensor.frames import FrameBatch
 
@@ -33,6 +34,20 @@ def check_positive_integer(name: str, value: Any, requirement: str = "strictly p
     if integer < 1:
         raise InvalidArgumentError(f"{name} ({integer}) must be {requirement}.")
     return integer
+
+
+def check_num_clips(value: Any) -> int:
+    """``value`` as an int, if there may be as many clips."""
+    num_clips = check_positive_integer("num_clips", value, "> 0")
+    check_frames(num_clips, f"num_clips ({num_clips})")
+    return num_clips
+
+
+def check_clip_length(value: Any) -> int:
+    """``value`` as an int, if a clip may have as many frames."""
+    length = check_positive_integer("num_frames_per_clip", value)
+    check_frames(length, f"num_frames_per_clip ({length})")
+    return length
 
 
 def check_seconds(name: str, value: Any) -> float:

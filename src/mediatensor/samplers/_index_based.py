@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mediatensor._limits import check_frames
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import FrameBatch
 
-from ._common import as_clips, check_integer, check_num_frames, check_positive_integer
+from ._common import (
+    as_clips,
+    check_clip_length,
+    check_integer,
+    check_num_clips,
+    check_num_frames,
+    check_positive_integer,
+)
 from ._policies import Policy, check_policy, complete
 
 if TYPE_CHECKING:
@@ -63,14 +71,15 @@ def clips_at_random_indices(
         DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
 
     Example:
-        >>> from mediatensor.decoders import VideoDecoder  # doctest: +SKIP
+        >>> from mediatensor.samplers import clips_at_random_indices
+        >>> from mediatensor.decoders import VideoDecoder
         >>> clips = clips_at_random_indices(
         ...     VideoDecoder("video.mp4"), num_clips=4, num_frames_per_clip=16, num_indices_between_frames=2
-        ... )  # doctest: +SKIP
-        >>> clips.data.shape  # doctest: +SKIP
-        torch.Size([4, 16, 3, 270, 480])
+        ... )
+        >>> clips.data.shape
+        torch.Size([4, 16, 3, 360, 640])
     """
-    num_clips = check_positive_integer("num_clips", num_clips, "> 0")
+    num_clips = check_num_clips(num_clips)
     return _sample(
         decoder,
         partial(_random_starts, num_clips=num_clips),
@@ -127,14 +136,15 @@ def clips_at_regular_indices(
         DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
 
     Example:
-        >>> from mediatensor.decoders import VideoDecoder  # doctest: +SKIP
+        >>> from mediatensor.samplers import clips_at_regular_indices
+        >>> from mediatensor.decoders import VideoDecoder
         >>> clips = clips_at_regular_indices(
         ...     VideoDecoder("video.mp4"), num_clips=10, num_frames_per_clip=8
-        ... )  # doctest: +SKIP
-        >>> clips.data.shape  # doctest: +SKIP
-        torch.Size([10, 8, 3, 270, 480])
+        ... )
+        >>> clips.data.shape
+        torch.Size([10, 8, 3, 360, 640])
     """
-    num_clips = check_positive_integer("num_clips", num_clips, "> 0")
+    num_clips = check_num_clips(num_clips)
     return _sample(
         decoder,
         partial(_regular_starts, num_clips=num_clips),
@@ -157,7 +167,7 @@ def _sample(
     policy: Policy,
 ) -> FrameBatch:
     """Decodes the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
-    length = check_positive_integer("num_frames_per_clip", num_frames_per_clip)
+    length = check_clip_length(num_frames_per_clip)
     step = check_positive_integer("num_indices_between_frames", num_indices_between_frames)
     check_policy(policy)
     num_frames = check_num_frames(decoder)
@@ -168,6 +178,7 @@ def _sample(
         span=_span(length, step),
     )
     starts = choose_starts(start, end)
+    check_frames(len(starts) * length, f"{len(starts)} clips of {length} frames")
     indices = [
         index
         for first in starts

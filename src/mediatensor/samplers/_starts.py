@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from mediatensor._limits import check_frames
 from mediatensor.errors import InvalidArgumentError
 
 
@@ -58,6 +59,9 @@ def regular_starts(start: float, end: float, *, seconds_between_clip_starts: flo
     >>> regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
     [0.5, 2.5, 4.5]
     """
+    check_frames(
+        (end - start) / seconds_between_clip_starts, f"seconds_between_clip_starts ({seconds_between_clip_starts})"
+    )
     starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
     # Rounding lets arange give its end, too.
     return starts[starts < end].tolist()

@@ -7,10 +7,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mediatensor._limits import check_frames
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import FrameBatch
 
-from ._common import as_clips, check_num_frames, check_positive_integer, check_positive_seconds, check_seconds
+from ._common import (
+    as_clips,
+    check_clip_length,
+    check_num_clips,
+    check_num_frames,
+    check_positive_seconds,
+    check_seconds,
+)
 from ._policies import Policy, check_policy, complete
 from ._starts import (
     check_not_empty,
@@ -71,14 +79,15 @@ def clips_at_random_timestamps(
         DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
 
     Example:
-        >>> from mediatensor.decoders import VideoDecoder  # doctest: +SKIP
+        >>> from mediatensor.samplers import clips_at_random_timestamps
+        >>> from mediatensor.decoders import VideoDecoder
         >>> clips = clips_at_random_timestamps(
         ...     VideoDecoder("video.mp4"), num_clips=4, num_frames_per_clip=16, seconds_between_frames=0.1
-        ... )  # doctest: +SKIP
-        >>> clips.data.shape  # doctest: +SKIP
-        torch.Size([4, 16, 3, 270, 480])
+        ... )
+        >>> clips.data.shape
+        torch.Size([4, 16, 3, 360, 640])
     """
-    num_clips = check_positive_integer("num_clips", num_clips, "> 0")
+    num_clips = check_num_clips(num_clips)
     return _sample(
         decoder,
         partial(random_starts, num_clips=num_clips),
@@ -134,12 +143,13 @@ def clips_at_regular_timestamps(
         DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
 
     Example:
-        >>> from mediatensor.decoders import VideoDecoder  # doctest: +SKIP
+        >>> from mediatensor.samplers import clips_at_regular_timestamps
+        >>> from mediatensor.decoders import VideoDecoder
         >>> clips = clips_at_regular_timestamps(
         ...     VideoDecoder("video.mp4"), seconds_between_clip_starts=1.0, num_frames_per_clip=8
-        ... )  # doctest: +SKIP
-        >>> clips.data.shape  # doctest: +SKIP
-        torch.Size([10, 8, 3, 270, 480])
+        ... )
+        >>> clips.data.shape
+        torch.Size([10, 8, 3, 360, 640])
     """
     seconds_between_clip_starts = check_positive_seconds("seconds_between_clip_starts", seconds_between_clip_starts)
     return _sample(
@@ -164,7 +174,7 @@ def _sample(
     policy: Policy,
 ) -> FrameBatch:
     """Decodes the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
-    length = check_positive_integer("num_frames_per_clip", num_frames_per_clip)
+    length = check_clip_length(num_frames_per_clip)
     check_policy(policy)
     check_num_frames(decoder)
     step = _seconds_between_frames(decoder, seconds_between_frames)
@@ -178,6 +188,7 @@ def _sample(
         duration=(length - 1) * step,
     )
     starts = choose_starts(start, end)
+    check_frames(len(starts) * length, f"{len(starts)} clips of {length} frames")
     whole = sampling_range_end is None
     timestamps = [
         seconds

@@ -16,7 +16,8 @@ def read_html(url: str, **kwargs: Any) -> bytes:
     """Print a web page to a PDF file. Needs the extra ``html``.
 
     What a page from the web refers to comes from the web as well: by https, or by http if the page itself did; files
-    of this machine are not read for it, unless you pass a ``url_fetcher`` of your own.
+    of this machine are not read for it. For a page on this machine nothing is read and nothing fetched but the page.
+    Pass a ``url_fetcher`` (``weasyprint.urls.URLFetcher()`` goes everywhere) if you trust the page.
 
     Args:
         url: Of the page, or whatever else ``weasyprint.HTML`` takes first (the path of a file).
@@ -37,7 +38,7 @@ def read_html(url: str, **kwargs: Any) -> bytes:
     if web_scheme(url) and "url_fetcher" not in kwargs:
         return _print(weasyprint, fetch(url), kwargs)
     try:
-        pdf: bytes = weasyprint.HTML(url, **kwargs).write_pdf()
+        pdf: bytes = weasyprint.HTML(url, **{"url_fetcher": _local_fetcher(weasyprint, url), **kwargs}).write_pdf()
     except FileNotFoundError:
         raise SourceNotFoundError(f"Could not open {url}: it does not exist.") from None
     except OSError as error:
@@ -69,6 +70,20 @@ def _print(weasyprint: Any, page: Fetched, arguments: dict[str, Any]) -> bytes:
     wanted = {"encoding": page.charset, "base_url": page.url, "url_fetcher": _fetcher(weasyprint, page), **arguments}
     pdf: bytes = weasyprint.HTML(file_obj=io.BytesIO(page.data), **wanted).write_pdf()
     return pdf
+
+
+def _local_fetcher(weasyprint: Any, page: str) -> Any:
+    """What fetches nothing for a page on this machine but the page itself, and what lies in it."""
+
+    class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]
+        def fetch(self, url: str, headers: Any = None) -> Any:
+            if url[:5].lower() == "data:" or url == page:
+                return super().fetch(url, headers)
+            raise InvalidArgumentError(
+                f"{url[:200]!r} is not read for {page}; pass a url_fetcher if you trust the page."
+            )
+
+    return Fetcher()
 
 
 def _fetcher(weasyprint: Any, page: Fetched) -> Any:

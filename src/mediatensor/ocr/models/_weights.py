@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
@@ -31,6 +32,7 @@ MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable that names a folder of weights files."""
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
+_ZIP_MAGIC = b"PK\3\4"
 _CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
 
 
@@ -52,6 +54,11 @@ def find_weights(arch: str) -> Path:
     Raises:
         InvalidArgumentError: ``arch`` is unknown.
         WeightsNotFoundError: There is none; the message says what to install or where to put which file.
+
+    Example:
+        >>> from mediatensor.ocr.models import find_weights
+        >>> find_weights("ppocr_v6_small_det") is not None
+        True
     """
     card = model_card(arch)
     for candidate in _candidates(card):
@@ -146,6 +153,20 @@ def compare_checksum(file: Path, expected: str) -> None:
         raise WeightsError(f"{file} is damaged or another file: SHA-256 {digest}, expected {expected}.")
 
 
+def _check_not_compressed(file: Path) -> None:
+    """Refuse an archive with compressed members, which torch reads and does not write: little would become anything."""
+    with file.open("rb") as stream:
+        if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
+            return
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                is_compressed = any(member.file_size > member.compress_size for member in archive.infolist())
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise WeightsError(f"{file} is damaged: it begins as an archive and is none ({error}).") from error
+    if is_compressed:
+        raise WeightsError(f"{file} is compressed, which torch.save does not do. Load it with torch and save it again.")
+
+
 def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
     """Fill a model from a state dict that ``torch.save`` wrote; tensors alone are read, and no code is run.
 
@@ -157,6 +178,7 @@ def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[s
     Raises:
         WeightsError: The file is damaged, is none of these, or does not fit the model.
     """
+    _check_not_compressed(file)
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # Spoiled bytes make the unpickler raise nearly anything.

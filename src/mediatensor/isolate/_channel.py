@@ -1,0 +1,193 @@
+"""Messages between a process and its child, over a pair of sockets.
+
+A message is a kind, a body, and contents: a block of bytes, which goes by shared memory that has no name and that
+nobody can change or shorten any more when it is read. Where the system has no such memory, it goes through the socket.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "receive", "send"]
+
+#: Most bytes of the structure of a result (everything but the contents of tensors, arrays and bytes).
+MAX_BODY_BYTES = 64 << 20
+
+# Less is copied faster than it is mapped.
+_MIN_SHARED_BYTES = 1 << 16
+
+# kind, bytes of the body, bytes of the contents, whether these lie in shared memory
+_HEADER = struct.Struct(">cQQ?")
+_CHUNK_BYTES = 1 << 20
+_MAX_WRITTEN_AT_ONCE = 1 << 30
+
+# How often it is looked whether the other side lives: its socket may be open in processes that it left behind.
+_LOOK_SECONDS = 0.5
+
+_HAS_SEALED_MEMORY = hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
+
+
+class ChannelError(Exception):
+    """The other side is gone, or sends what it must not."""
+
+
+class Message(NamedTuple):
+    """One message.
+
+    Attributes:
+        kind: One byte.
+        body: Its structure.
+        contents: The block beside it, uint8 (bytes,), writable.
+    """
+
+    kind: bytes
+    body: bytes
+    contents: Tensor
+
+
+def send(connection: socket.socket, kind: bytes, body: bytes, pieces: Iterable[memoryview] = ()) -> None:
+    """Send a message.
+
+    Args:
+        connection: The socket.
+        kind: One byte.
+        body: Its structure.
+        pieces: The block beside it, in pieces.
+
+    Raises:
+        OSError: if the other side is gone, or there is no memory.
+    """
+    pieces = list(pieces)
+    num_bytes = sum(map(len, pieces))
+    is_shared = _HAS_SEALED_MEMORY and num_bytes >= _MIN_SHARED_BYTES
+    header = _HEADER.pack(kind, len(body), num_bytes, is_shared)
+    if not is_shared:
+        connection.sendall(header + body)
+        for piece in pieces:
+            connection.sendall(piece)
+        return
+    descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        for piece in pieces:
+            while piece:
+                piece = piece[os.write(descriptor, piece[:_MAX_WRITTEN_AT_ONCE]) :]
+        # Of one byte either all comes or nothing.
+        socket.send_fds(connection, [header[:1]], [descriptor])
+    finally:
+        os.close(descriptor)
+    connection.sendall(header[1:] + body)
+
+
+def receive(
+    connection: socket.socket,
+    *,
+    deadline: float | None = None,
+    max_bytes: int | None = None,
+    is_alive: Callable[[], bool] = lambda: True,
+) -> Message:
+    """Wait for a message.
+
+    Args:
+        connection: The socket.
+        deadline: When to give up, on the clock of ``time.monotonic``.
+        max_bytes: Most bytes of the block beside the structure.
+        is_alive: Whether the other side lives.
+
+    Raises:
+        TimeoutError: at the deadline.
+        EOFError: if the other side is gone.
+        ChannelError: if it sends what it must not.
+        OSError: if there is no memory or no handle for what comes.
+    """
+    reading = _Reading(connection, deadline, is_alive)
+    first, descriptors = reading.first_byte()
+    try:
+        header = first + reading.exactly(_HEADER.size - 1)
+        kind, num_body_bytes, num_bytes, is_shared = _HEADER.unpack(header)
+        if num_body_bytes > MAX_BODY_BYTES:
+            raise ChannelError(f"a result of {num_body_bytes} bytes beside its tensors, of at most {MAX_BODY_BYTES}")
+        if max_bytes is not None and num_bytes > max_bytes:
+            raise ChannelError(f"a result of {num_bytes} bytes, of at most {max_bytes}")
+        body = bytes(reading.exactly(num_body_bytes))
+        if not is_shared:
+            return Message(kind, body, _tensor_of(reading.exactly(num_bytes)))
+        if len(descriptors) != 1:
+            raise ChannelError("shared memory was announced, and did not come")
+        return Message(kind, body, _map(descriptors[0], num_bytes))
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+class _Reading:
+    def __init__(self, connection: socket.socket, deadline: float | None, is_alive: Callable[[], bool]) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._is_alive = is_alive
+
+    def first_byte(self) -> tuple[bytes, list[int]]:
+        self._wait()
+        try:
+            flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+            data, descriptors, _, _ = socket.recv_fds(self._connection, 1, 1, flags)
+        except ConnectionError as error:
+            raise EOFError from error
+        if not data:
+            raise EOFError
+        return data, list(descriptors)
+
+    def exactly(self, num_bytes: int) -> bytearray:
+        # It grows with what comes: what was announced may never come.
+        data = bytearray()
+        while len(data) < num_bytes:
+            self._wait()
+            try:
+                chunk = self._connection.recv(min(_CHUNK_BYTES, num_bytes - len(data)))
+            except ConnectionError as error:
+                raise EOFError from error
+            if not chunk:
+                raise EOFError
+            data += chunk
+        return data
+
+    def _wait(self) -> None:
+        poller = select.poll()
+        poller.register(self._connection, select.POLLIN)
+        was_alive = True
+        while True:
+            left = _LOOK_SECONDS if self._deadline is None else self._deadline - time.monotonic()
+            if poller.poll(max(0, min(left, _LOOK_SECONDS)) * 1000):
+                return
+            if not was_alive:
+                raise EOFError
+            if self._deadline is not None and left <= 0:
+                raise TimeoutError
+            # One more look at what it sent before it ended.
+            was_alive = self._is_alive()
+
+
+def _tensor_of(data: bytearray) -> Tensor:
+    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def _map(descriptor: int, num_bytes: int) -> Tensor:
+    """The contents of shared memory: no copy until something is written to it."""
+    try:
+        # This fails while the other side can still write, and for whatever else it may have sent.
+        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    except OSError as error:
+        raise ChannelError(f"what came is not shared memory ({error})") from error
+    if os.fstat(descriptor).st_size != num_bytes:
+        raise ChannelError("shared memory of another size came")
+    return torch.from_file(f"/proc/self/fd/{descriptor}", shared=False, size=num_bytes, dtype=torch.uint8)

@@ -1,0 +1,155 @@
+"""The program of an isolated process: it takes calls from a socket until that is closed."""
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+from typing import Any, NamedTuple
+
+from ..errors import InvalidArgumentError
+from . import _channel
+from ._confinement import deny_network, limited_memory, no_core_dumps, ran_out_of_memory
+from ._failures import failure_of
+from ._main_module import MainModule, import_main
+from ._result_types import ResultTypes
+from ._values import encode
+
+__all__ = ["Kind", "Settings", "main"]
+
+
+class Kind:
+    """The kinds of messages: what the parent sends, and what comes back."""
+
+    SETTINGS = b"S"
+    CALL = b"C"
+    READY = b"R"
+    LOADED = b"L"
+    VALUE = b"V"
+    FAILURE = b"F"
+    NOT_LOADED = b"N"
+    OUT_OF_MEMORY = b"M"
+
+
+class Settings(NamedTuple):
+    """How a child is to work.
+
+    Attributes:
+        timeout_seconds: Most seconds of a call.
+        max_memory_bytes: Most memory of a call.
+        denies_network: Whether no socket may be opened.
+        main: The module that the parent was started as.
+        added_types: A pickle of the classes that may come back besides those of the library.
+    """
+
+    timeout_seconds: float | None
+    max_memory_bytes: int | None
+    denies_network: bool
+    main: MainModule
+    added_types: bytes
+
+
+class _Unpickler(pickle.Unpickler):
+    """What the parent sent, which is trusted; functions of its own main module are looked up in a copy of it."""
+
+    def __init__(self, data: Any, main_module: MainModule) -> None:
+        super().__init__(io.BytesIO(data))
+        self._main = main_module
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "__main__":
+            import_main(self._main)
+        return super().find_class(module, name)
+
+
+def main(descriptor: int, fault_descriptor: int) -> None:
+    """Serve calls.
+
+    Args:
+        descriptor: Of the socket to the parent.
+        fault_descriptor: Of a file for what Python has to say of a crash.
+    """
+    # What the work prints is no business of the parent's standard output.
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    no_core_dumps()
+    faulthandler.enable(fault_descriptor)
+    connection = socket.socket(fileno=descriptor)
+    threading.Thread(target=_end_with, args=(connection,), name="mediatensor-parent", daemon=True).start()
+    try:
+        settings = _start(connection)
+        while True:
+            _serve(connection, fault_descriptor, settings)
+    except (EOFError, ConnectionError):
+        sys.exit()
+
+
+def _end_with(connection: socket.socket) -> None:
+    """End this process, and all that it started, when the parent is gone."""
+    poller = select.poll()
+    poller.register(connection, 0)  # hanging up is always told
+    poller.poll()
+    os.killpg(0, signal.SIGKILL)
+
+
+def _start(connection: socket.socket) -> Settings:
+    settings: Settings = pickle.loads(_channel.receive(connection).contents.numpy().data)
+    if settings.denies_network:
+        deny_network()
+    _channel.send(connection, Kind.READY, b"")
+    return settings
+
+
+def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings) -> None:
+    call = _channel.receive(connection).contents.numpy().data
+    try:
+        types = ResultTypes(_Unpickler(settings.added_types, settings.main).load())
+        function, arguments, keywords = _Unpickler(call, settings.main).load()
+    except Exception as error:
+        _channel.send(connection, Kind.NOT_LOADED, *encode(failure_of(error), ResultTypes()))
+        return
+    del call
+    _channel.send(connection, Kind.LOADED, b"")
+    if settings.timeout_seconds is not None:
+        # Its own thread ends the process even while a library holds the lock of the interpreter, or the parent is gone.
+        faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
+    try:
+        with limited_memory(settings.max_memory_bytes):
+            answer = _answer(function, arguments, keywords, types, settings.max_memory_bytes is not None)
+        _channel.send(connection, *answer)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _answer(
+    function: Any, arguments: Any, keywords: Any, types: ResultTypes, is_limited: bool
+) -> tuple[bytes, bytes, list[memoryview]]:
+    try:
+        value = function(*arguments, **keywords)
+        return (Kind.VALUE, *_encoded(value, types))
+    except BaseException as error:
+        kind = Kind.OUT_OF_MEMORY if is_limited and ran_out_of_memory(error) else Kind.FAILURE
+        return (kind, *encode(failure_of(error), ResultTypes()))
+
+
+def _encoded(value: Any, types: ResultTypes) -> tuple[bytes, list[memoryview]]:
+    try:
+        structure, contents = encode(value, types)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"The function returned {error}, which cannot come back from an isolated process: numbers, text, bytes, "
+            "lists, tuples, dictionaries, sets, tensors, arrays, the results of mediatensor and the classes in "
+            "result_types can. Return what you need of it."
+        ) from None
+    if len(structure) > _channel.MAX_BODY_BYTES:
+        raise InvalidArgumentError(
+            f"The function returned {len(structure)} bytes beside tensors, arrays and bytes, and at most "
+            f"{_channel.MAX_BODY_BYTES} come back from an isolated process. Return long lists as arrays."
+        )
+    return structure, contents

@@ -1,0 +1,154 @@
+"""The classes whose objects may come back from an isolated process, and how they are taken apart and put together.
+
+What comes back may have been made up by whoever took over the process. So nothing in it names code to be run: an
+object is the name of a class of this table, and values for its fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+from ..errors import InvalidArgumentError
+from ._main_module import CHILD_MAIN
+
+__all__ = ["ResultTypes"]
+
+_MODULES = {
+    "mediatensor.frames": (
+        "AudioSamples",
+        "AudioSamplesBatch",
+        "AudioVideoClip",
+        "Frame",
+        "FrameBatch",
+        "ReplacedFrame",
+    ),
+    "mediatensor.decoders": (
+        "AudioStreamHeaderMetadata",
+        "AudioStreamMetadata",
+        "Chapter",
+        "ContainerMetadata",
+        "CpuFallbackStatus",
+        "StreamMetadata",
+        "Subtitle",
+        "SubtitleStreamHeaderMetadata",
+        "VideoStreamHeaderMetadata",
+        "VideoStreamMetadata",
+    ),
+    "mediatensor.ocr.io.elements": (
+        "Artefact",
+        "Block",
+        "Character",
+        "Document",
+        "KIEDocument",
+        "KIEPage",
+        "LayoutElement",
+        "Line",
+        "Page",
+        "Prediction",
+        "Table",
+        "TableCell",
+        "Word",
+    ),
+}
+# Their attributes are what they are made of; all other classes are built by their constructor.
+_ELEMENTS_MODULE = "mediatensor.ocr.io.elements"
+
+
+class ResultTypes:
+    """The classes of this library whose objects can come back, and those that the user adds.
+
+    Args:
+        added: Data classes, named tuples and enumerations.
+
+    Raises:
+        InvalidArgumentError: if one of them is something else.
+    """
+
+    def __init__(self, added: Iterable[type] = ()) -> None:
+        self._added: dict[str, type] = {}
+        for cls in added:
+            if not (isinstance(cls, type) and (dataclasses.is_dataclass(cls) or _is_enum(cls) or _is_named_tuple(cls))):
+                raise InvalidArgumentError(
+                    f"result_types must be data classes, named tuples and enumerations (got {cls!r})."
+                )
+            self._added[_name(cls)] = cls
+
+    def take_apart(self, value: object) -> tuple[str, dict[str, Any]] | None:
+        """The name of the class of an object and its fields by name; ``None`` if it cannot come back."""
+        cls = type(value)
+        name = _name(cls)
+        if self._class(name) is not cls:
+            return None
+        if isinstance(value, Enum):
+            return name, {"name": value.name}
+        if isinstance(value, tuple):
+            return name, dict(zip(_tuple_fields(cls), value, strict=True))
+        if dataclasses.is_dataclass(value):
+            return name, {spec.name: getattr(value, spec.name) for spec in dataclasses.fields(value)}
+        return name, dict(vars(value))
+
+    def put_together(self, name: str, fields: Mapping[str, Any]) -> Any:
+        """The object of a class of the table with those fields.
+
+        Raises:
+            Exception: of whatever kind, if there is no such class or the fields are not its own.
+        """
+        cls = self._class(name)
+        if cls is None:
+            raise ValueError(f"no object of {name[:200]!r} may come")
+        if _is_enum(cls):
+            return cls[fields["name"]]  # type: ignore[index]
+        if dataclasses.is_dataclass(cls):
+            return _data_object(cls, fields)
+        if _is_named_tuple(cls):
+            return cls(**fields)
+        element: Any = object.__new__(cls)
+        vars(element).update(fields)
+        return element
+
+    def _class(self, name: str) -> type | None:
+        if name in self._added:
+            return self._added[name]
+        module, _, class_name = name.partition(":")
+        if class_name not in _MODULES.get(module, ()):
+            return None
+        cls: type = getattr(importlib.import_module(module), class_name)
+        return cls
+
+
+def _name(cls: type) -> str:
+    """Of a class of the library the module that users import it from, else its own."""
+    public = (module for module, names in _MODULES.items() if cls.__name__ in names)
+    module = next(public, None) if cls.__module__.split(".")[0] == "mediatensor" else None
+    if module is not None:
+        return f"{module}:{cls.__name__}"
+    own = "__main__" if cls.__module__ == CHILD_MAIN else cls.__module__
+    return f"{own}:{cls.__qualname__}"
+
+
+def _data_object(cls: type, fields: Mapping[str, Any]) -> Any:
+    specs = dataclasses.fields(cls)
+    if {spec.name for spec in specs} != set(fields):
+        raise ValueError(f"the fields of {cls.__name__} are others than {sorted(fields)}")
+    made = cls(**{spec.name: fields[spec.name] for spec in specs if spec.init})
+    for spec in specs:
+        if not spec.init:
+            object.__setattr__(made, spec.name, fields[spec.name])
+    return made
+
+
+def _is_enum(cls: type) -> bool:
+    return issubclass(cls, Enum)
+
+
+def _is_named_tuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def _tuple_fields(cls: type) -> tuple[str, ...]:
+    names: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    return names

@@ -1,0 +1,231 @@
+"""Values as text and bytes, and back: what comes from a process that need not be trusted.
+
+The structure is JSON. What JSON does not have is an object with one key, its kind: ``{"tuple": [1, 2]}``. The contents
+of tensors, arrays and ``bytes`` lie beside it, in one block. Nothing in it can name code to be run, refer to itself, or
+say that there is more than came; whatever is not as it must be raises.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import pathlib
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import InvalidArgumentError
+from ._result_types import ResultTypes
+
+__all__ = ["MAX_DEPTH", "decode", "encode"]
+
+#: How deep lists, dictionaries and objects may lie in each other.
+MAX_DEPTH = 100
+
+# Any number of bytes that every type of number can begin at.
+_ALIGNMENT = 64
+
+_PLAIN = (str, int, float, bool, type(None))
+_PLAIN_SET = frozenset(_PLAIN)
+_NUMPY_KINDS = "biufcmMSU"
+_TORCH_DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+} | {name: getattr(torch, name) for name in ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")}
+
+_TIMES: dict[str, Any] = {"datetime": datetime.datetime, "date": datetime.date, "time": datetime.time}
+
+
+class _Encoder:
+    def __init__(self, types: ResultTypes) -> None:
+        self._types = types
+        self.pieces: list[memoryview] = []
+        self.num_bytes = 0
+        self._depth = 0
+
+    def node(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN_SET:
+            return value
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise InvalidArgumentError(f"lists and dictionaries that lie more than {MAX_DEPTH} deep in each other")
+        try:
+            return self._node(value, kind)
+        finally:
+            self._depth -= 1
+
+    def _node(self, value: Any, kind: type) -> Any:
+        if kind is list:
+            return value if _PLAIN_SET.issuperset(map(type, value)) else [self.node(item) for item in value]
+        if kind in (tuple, set, frozenset):
+            return {kind.__name__: [self.node(item) for item in value]}
+        if kind is torch.Size:
+            return {"size": list(value)}
+        if issubclass(kind, dict) and kind.__module__ in ("builtins", "collections"):
+            return {"dict": [[self.node(key), self.node(item)] for key, item in value.items()]}
+        if kind in (bytes, bytearray):
+            return {kind.__name__: self._bytes(memoryview(value))}
+        if isinstance(value, Tensor):
+            return {"tensor": self._tensor(value)}
+        if kind is np.ndarray or isinstance(value, np.generic):
+            return {"array" if kind is np.ndarray else "scalar": self._array(np.asarray(value))}
+        return self._other(value, kind)
+
+    def _other(self, value: Any, kind: type) -> Any:
+        if kind is complex:
+            return {"complex": [value.real, value.imag]}
+        if kind is Fraction:
+            return {"fraction": [value.numerator, value.denominator]}
+        if kind is torch.dtype:
+            return {"dtype": str(value).removeprefix("torch.")}
+        if isinstance(value, pathlib.PurePath):
+            return {"path": str(value)}
+        if kind in _TIMES.values():
+            return {kind.__name__: value.isoformat()}
+        parts = self._types.take_apart(value)
+        if parts is None:
+            raise InvalidArgumentError(f"an object of {kind.__module__}.{kind.__qualname__}")
+        name, fields = parts
+        return {"object": [name, {key: self.node(item) for key, item in fields.items()}]}
+
+    def _bytes(self, data: memoryview) -> list[int]:
+        begin = self.num_bytes
+        self.pieces.append(data)
+        self.num_bytes += len(data)
+        padding = -self.num_bytes % _ALIGNMENT
+        self.pieces.append(memoryview(bytes(padding)))
+        self.num_bytes += padding
+        return [begin, len(data)]
+
+    def _tensor(self, tensor: Tensor) -> list[Any]:
+        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+            raise InvalidArgumentError(f"a tensor of layout {tensor.layout} on {tensor.device}")
+        plain = tensor.detach().cpu().resolve_conj().resolve_neg()
+        # As it lies in memory: what is (N, H, W, 3) there stays so, whichever way it is seen.
+        order = sorted(range(plain.ndim), key=lambda dim: (plain.stride(dim), plain.shape[dim]), reverse=True)
+        if not (dense := plain.permute(order)).is_contiguous():
+            order, dense = list(range(plain.ndim)), plain.contiguous()
+        data = memoryview(dense.reshape(-1).view(torch.uint8).numpy().data)
+        return [str(dense.dtype).removeprefix("torch."), list(dense.shape), order, *self._bytes(data)]
+
+    def _array(self, array: NDArray[Any]) -> list[Any]:
+        if array.dtype.kind not in _NUMPY_KINDS or array.dtype.itemsize == 0:
+            raise InvalidArgumentError(f"an array of dtype {array.dtype}")
+        order = sorted(range(array.ndim), key=lambda dim: (array.strides[dim], array.shape[dim]), reverse=True)
+        if not (dense := array.transpose(order)).flags.c_contiguous:
+            order, dense = list(range(array.ndim)), np.ascontiguousarray(array)
+        data = memoryview(dense.reshape(-1).view(np.uint8).data)
+        return [dense.dtype.str, list(dense.shape), order, *self._bytes(data)]
+
+
+def encode(value: Any, types: ResultTypes) -> tuple[bytes, list[memoryview]]:
+    """(structure, contents): a value as JSON, and the pieces of the block beside it.
+
+    Tensors come from whatever device they are on and go without gradients.
+
+    Raises:
+        InvalidArgumentError: naming something in it that cannot come back.
+
+    Example:
+        >>> encode({1: (2, b"ab")}, ResultTypes())[0]
+        b'{"dict": [[1, {"tuple": [2, {"bytes": [0, 2]}]}]]}'
+    """
+    encoder = _Encoder(types)
+    structure = encoder.node(value)
+    return json.dumps(structure).encode(), encoder.pieces
+
+
+class _Decoder:
+    def __init__(self, contents: Tensor, types: ResultTypes) -> None:
+        self._contents = contents
+        self._types = types
+        self._kinds: dict[str, Callable[[Any], Any]] = {
+            "tuple": lambda node: tuple(map(self.node, node)),
+            "set": lambda node: set(map(self.node, node)),
+            "frozenset": lambda node: frozenset(map(self.node, node)),
+            "size": torch.Size,
+            "dict": lambda node: {self.node(key): self.node(item) for key, item in node},
+            "bytes": lambda node: self._part(*node).numpy().tobytes(),
+            "bytearray": lambda node: bytearray(self._part(*node).numpy().tobytes()),
+            "tensor": lambda node: self._tensor(*node),
+            "array": lambda node: self._array(*node),
+            "scalar": lambda node: self._array(*node)[()],
+            "complex": lambda node: complex(*node),
+            "fraction": lambda node: Fraction(*map(int, node)),
+            "dtype": _TORCH_DTYPES.__getitem__,
+            "path": pathlib.Path,
+            "object": lambda node: self._types.put_together(
+                node[0], {key: self.node(item) for key, item in node[1].items()}
+            ),
+            **{name: cls.fromisoformat for name, cls in _TIMES.items()},
+        }
+
+    def node(self, node: Any) -> Any:
+        if isinstance(node, _PLAIN):
+            return node
+        if isinstance(node, list):
+            return node if _PLAIN_SET.issuperset(map(type, node)) else [self.node(item) for item in node]
+        ((kind, content),) = node.items()
+        return self._kinds[kind](content)
+
+    def _part(self, begin: int, num_bytes: int) -> Tensor:
+        if not (0 <= begin <= begin + num_bytes <= len(self._contents)):
+            raise ValueError(f"bytes {begin} to {begin + num_bytes} of {len(self._contents)}")
+        return self._contents[begin : begin + num_bytes]
+
+    def _tensor(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
+        dtype = _TORCH_DTYPES[name]
+        part = self._checked(dtype.itemsize, shape, order, begin, num_bytes)
+        # Any other byte would be no truth value, which torch relies on.
+        flat = part != 0 if dtype is torch.bool else part.view(dtype) if num_bytes else part.new_empty(0, dtype=dtype)
+        return flat.reshape(shape).permute(_inverse(order))
+
+    def _array(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> NDArray[Any]:
+        dtype = np.dtype(name)
+        if dtype.kind not in _NUMPY_KINDS or dtype.itemsize == 0:
+            raise ValueError(f"an array of dtype {dtype}")
+        part = self._checked(dtype.itemsize, shape, order, begin, num_bytes).numpy()
+        flat = part != 0 if dtype.kind == "b" else part.view(dtype)
+        return flat.reshape(shape).transpose(_inverse(order))
+
+    def _checked(self, item_bytes: int, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
+        if sorted(order) != list(range(len(shape))):
+            raise ValueError(f"{order} is no order of {len(shape)} dimensions")
+        if min(shape, default=0) < 0 or math.prod(shape) * item_bytes != num_bytes:
+            raise ValueError(f"{num_bytes} bytes for the shape {shape}")
+        return self._part(begin, num_bytes)
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    inverse = [0] * len(order)
+    for place, dim in enumerate(order):
+        inverse[dim] = place
+    return inverse
+
+
+def decode(structure: bytes, contents: Tensor, types: ResultTypes) -> Any:
+    """The value that `encode` took apart; its tensors and arrays lie in ``contents``.
+
+    Args:
+        structure: The JSON.
+        contents: The block beside it, a uint8 tensor (bytes,) that may be written to.
+        types: The classes that may be in it.
+
+    Raises:
+        Exception: of whatever kind, if it is not what `encode` makes.
+
+    Example:
+        >>> import torch
+        >>> structure, pieces = encode([1.5, {"x"}, None], ResultTypes())
+        >>> decode(structure, torch.empty(0, dtype=torch.uint8), ResultTypes())
+        [1.5, {'x'}, None]
+    """
+    return _Decoder(contents, types).node(json.loads(structure))

@@ -1,0 +1,256 @@
+"""`IsolatedWorker`: calls of functions in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from ..errors import ClosedError, InvalidArgumentError
+from ._child import Child
+from ._child_main import Settings
+from ._confinement import can_deny_network
+from ._main_module import is_importing_main, this_main
+from ._result_types import ResultTypes
+
+__all__ = ["DEFAULT_MAX_MEMORY_BYTES", "DEFAULT_TIMEOUT_SECONDS", "IsolatedWorker"]
+
+#: Most seconds of a call, if nothing else is said.
+DEFAULT_TIMEOUT_SECONDS = 60.0
+
+#: Most memory of a call, if nothing else is said.
+DEFAULT_MAX_MEMORY_BYTES = 4 << 30
+
+_MIN_SECONDS = 0.001
+_MIN_MEMORY_BYTES = 1 << 20
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+class IsolatedWorker:
+    """Calls functions in a process of its own, which may crash, hang or need too much memory.
+
+    FFmpeg, PDFium and Pillow read hostile bytes in C. What goes wrong there ends the process of the worker and not
+    yours: you get an `IsolatedWorkerError`, and the next call has a new process.
+
+    A process starts with the first call (some seconds, for it imports torch) and serves the calls that follow. Calls
+    may come from several threads; with ``num_processes=1`` they wait for each other. A worker may be pickled (to be
+    part of a dataset) and be used after a fork and in processes of a ``DataLoader``: each process has children of its
+    own. Nothing is left behind, not even when the program is killed: the processes end with it.
+
+    What comes back is data and never code: numbers, text, ``bytes``, lists, tuples, dictionaries, sets, paths, dates,
+    fractions, tensors (on the CPU), numpy arrays, frames, samples, metadata and subtitles of this library, its
+    documents, and the classes of ``result_types``. Large tensors come through shared memory without a copy. Exceptions
+    of ``mediatensor.errors`` and of Python come as themselves.
+
+    This is no sandbox. The process runs as the same user and can read and write the same files; somebody who takes it
+    over can do what you can, until it ends, except to open sockets (Linux), and may falsify the results of later calls
+    (see ``max_calls``).
+
+    Args:
+        timeout_seconds: Most seconds of a call, its result included; ``None`` for no limit. The start of a process and
+            the imports that the function needs do not count.
+        max_memory_bytes: Most memory that a call may take beyond what the process has when it begins, and most bytes of
+            a result; ``None`` for no limit. On Linux the memory that a call asks for counts, elsewhere what it uses,
+            looked at twenty times a second.
+        num_processes: How many calls run side by side at most.
+        max_calls: After how many calls a process is replaced; ``None`` for never. With 1 no call can harm another, and
+            each waits for a start.
+        allow_network: Whether the function may open sockets. ``False`` is enforced by the kernel on Linux (x86-64 and
+            AArch64), for sockets of every kind; on other systems it is not enforced.
+        result_types: Your own data classes, named tuples and enumerations that may come back.
+
+    Raises:
+        InvalidArgumentError: if an argument has a value that is not accepted.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> def first_frames(path):
+        ...     return VideoDecoder(path)[:16]
+        >>> with IsolatedWorker(timeout_seconds=10, max_memory_bytes=2 << 30) as worker:  # doctest: +SKIP
+        ...     frames = worker.run(first_frames, "upload.mp4")
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
+        max_memory_bytes: int | None = DEFAULT_MAX_MEMORY_BYTES,
+        num_processes: int = 1,
+        max_calls: int | None = None,
+        allow_network: bool = False,
+        result_types: Iterable[type] = (),
+    ) -> None:
+        if timeout_seconds is not None and not _MIN_SECONDS <= timeout_seconds <= threading.TIMEOUT_MAX:
+            raise InvalidArgumentError(
+                f"timeout_seconds must be at least {_MIN_SECONDS} and finite, or None (got {timeout_seconds})."
+            )
+        _check_whole("max_memory_bytes", max_memory_bytes, _MIN_MEMORY_BYTES)
+        _check_whole("max_calls", max_calls, 1)
+        _check_whole("num_processes", num_processes, 1)
+        self._timeout_seconds = timeout_seconds
+        self._max_memory_bytes = max_memory_bytes
+        self._num_processes = num_processes
+        self._max_calls = max_calls
+        self._allow_network = allow_network
+        self._result_types = tuple(result_types)
+        self._types = ResultTypes(self._result_types)
+        self._is_closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Without children: in a new object, and in a forked process."""
+        self._process_id = os.getpid()
+        self._changed = threading.Condition()
+        self._idle: list[Child] = []
+        self._busy: set[Child] = set()
+        self._num_starting = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out = ("_process_id", "_changed", "_idle", "_busy", "_num_starting", "_types")
+        return {name: value for name, value in vars(self).items() if name not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._types = ResultTypes(self._result_types)
+        self._begin()
+
+    def run(
+        self, function: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
+    ) -> _Result:
+        """Call a function in the other process.
+
+        Args:
+            function: One that can be pickled: defined at the top of a module, or a partial of one.
+            *args, **kwargs: For it; they are pickled.
+
+        Returns:
+            What it returns. Containers and objects are new ones; the memory of tensors is yours.
+
+        Raises:
+            IsolatedWorkerError: if the process crashed (``reason`` "crash"), needed too much time ("timeout") or memory
+                ("memory"), if the function raised an exception of a type that does not come as itself ("exception"),
+                or the process sent what it must not ("result").
+            InvalidArgumentError: if the function or an argument cannot be pickled, or what it returns cannot come back.
+            ClosedError: if the worker is closed, also while the call runs.
+            Exception: whatever the function raises.
+        """
+        if is_importing_main():
+            raise InvalidArgumentError(
+                "An isolated process imports the main module again to find the function in it, and that would start "
+                'another one: put what the module does under if __name__ == "__main__".'
+            )
+        try:
+            call = pickle.dumps((function, args, kwargs), protocol=pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise InvalidArgumentError(
+                f"What runs isolated must be picklable: a function at the top of a module, and its arguments ({error})."
+            ) from error
+        child = self._take()
+        try:
+            result: _Result = child.call(call)
+        except Exception as error:
+            if self._is_closed:
+                raise ClosedError("The worker was closed while the call ran.") from error
+            raise
+        finally:
+            self._give_back(child)
+        return result
+
+    def close(self) -> None:
+        """End the processes, those with calls as well. Closing twice is no error.
+
+        Example:
+            >>> from mediatensor.isolate import IsolatedWorker
+            >>> worker = IsolatedWorker()
+            >>> worker.close()
+        """
+        self._is_closed = True
+        self._renew_after_fork()
+        with self._changed:
+            idle, self._idle = self._idle, []
+            for child in self._busy:
+                child.kill()
+            self._changed.notify_all()
+        for child in idle:
+            child.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"IsolatedWorker(timeout_seconds={self._timeout_seconds}, max_memory_bytes={self._max_memory_bytes}, "
+            f"num_processes={self._num_processes})"
+        )
+
+    def _renew_after_fork(self) -> None:
+        if self._process_id != os.getpid():
+            self._begin()
+
+    def _take(self) -> Child:
+        """An idle child, or a new one; waits while there are as many as may be."""
+        self._renew_after_fork()
+        with self._changed:
+            while True:
+                if self._is_closed:
+                    raise ClosedError("The worker is closed; make another IsolatedWorker.")
+                while self._idle:
+                    child = self._idle.pop()
+                    if child.is_alive:
+                        self._busy.add(child)
+                        return child
+                    child.close()
+                if len(self._busy) + self._num_starting < self._num_processes:
+                    break
+                self._changed.wait()
+            self._num_starting += 1
+        return self._started()
+
+    def _started(self) -> Child:
+        child: Child | None = None
+        try:
+            child = Child(self._settings(), self._types)
+            return child
+        finally:
+            with self._changed:
+                self._num_starting -= 1
+                if child is not None:
+                    self._busy.add(child)
+                self._changed.notify()
+
+    def _give_back(self, child: Child) -> None:
+        with self._changed:
+            self._busy.discard(child)
+            is_worn = self._max_calls is not None and child.num_calls >= self._max_calls
+            is_kept = child.is_alive and not is_worn and not self._is_closed
+            if is_kept:
+                self._idle.append(child)
+            self._changed.notify()
+        if not is_kept:
+            child.close()
+
+    def _settings(self) -> Settings:
+        return Settings(
+            self._timeout_seconds,
+            self._max_memory_bytes,
+            not self._allow_network and can_deny_network(),
+            this_main(),
+            pickle.dumps(self._result_types),
+        )
+
+
+def _check_whole(name: str, value: object, smallest: int) -> None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if (value is None and name != "num_processes") or (is_whole and value >= smallest):  # type: ignore[operator]
+        return
+    raise InvalidArgumentError(f"{name} must be a whole number of at least {smallest} (got {value!r}).")

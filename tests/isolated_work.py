@@ -1,0 +1,125 @@
+"""What tests have done in isolated processes: good work and bad. Imports little, so that a process starts quickly."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from mediatensor.decoders import VideoDecoder
+from mediatensor.frames import FrameBatch
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+@dataclass(frozen=True)
+class Found:
+    name: str
+    tensor: torch.Tensor
+    total: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", int(self.tensor.sum()))
+
+
+class OwnError(Exception):
+    pass
+
+
+def open_video(source: object) -> VideoDecoder:
+    return VideoDecoder(source)
+
+
+def give(value: Any) -> Any:
+    return value
+
+
+def first_frames(source: object, num_frames: int) -> FrameBatch:
+    return VideoDecoder(source).get_frames_in_range(0, num_frames)
+
+
+def crash() -> None:
+    ctypes.string_at(0)
+
+
+def process_id(seconds: float = 0) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def hang_holding_the_interpreter(pid_file: Path) -> None:
+    """Start a program, write its number to the file, and never give the lock of the interpreter to another thread."""
+    program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    pid_file.write_text(str(program.pid))
+    re.match("(a+)+$", "a" * 64 + "b")
+
+
+def sleep_after_writing(pid_file: Path) -> None:
+    pid_file.write_text(str(os.getpid()))
+    time.sleep(1000)
+
+
+def take_memory(num_bytes: int) -> int:
+    return len(torch.ones(num_bytes, dtype=torch.uint8))
+
+
+def say_much() -> str:
+    print("printed")
+    os.write(1, b"written")
+    return "returned"
+
+
+def raise_own_error() -> None:
+    raise OwnError("no more")
+
+
+def connect(port: int) -> None:
+    socket.create_connection(("127.0.0.1", port), timeout=10).close()
+
+
+def send_to_parent(data: bytes) -> None:
+    """What somebody who took over the process may do: send anything."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            connection = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue
+        connection.sendall(data)
+    time.sleep(1000)
+
+
+class DatasetOfFrames(torch.utils.data.Dataset[torch.Tensor]):
+    def __init__(self, worker: Any, path: str) -> None:
+        self._worker = worker
+        self._path = path
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        frames: torch.Tensor = self._worker.run(first_frames, self._path, index + 1).data
+        return frames[index]
+
+
+if __name__ == "__main__":
+    # A program that is killed while it waits for what an isolated process does.
+    from mediatensor.isolate import IsolatedWorker
+
+    IsolatedWorker(timeout_seconds=None).run(sleep_after_writing, Path(sys.argv[1]))

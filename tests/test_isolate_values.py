@@ -1,0 +1,234 @@
+"""What comes from an isolated process: taken apart and put together, and what somebody else might send."""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import math
+import mmap
+import os
+import socket
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, ReplacedFrame
+from mediatensor.isolate._channel import ChannelError, receive, send
+from mediatensor.isolate._result_types import ResultTypes
+from mediatensor.isolate._values import MAX_DEPTH, decode, encode
+from mediatensor.ocr.io import Document
+
+TYPES = ResultTypes()
+
+
+def round_trip(value: Any) -> Any:
+    structure, pieces = encode(value, TYPES)
+    return decode(structure, torch.tensor(list(b"".join(pieces)), dtype=torch.uint8), TYPES)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1, "a", None, True, 0.1, -math.inf, 1 << 80, "\ud800"],
+        {"a": [(1, (2,)), {3}, frozenset("x")], (1, 2): b"\0\xff", "kind": {"tuple": 1}},
+        (complex(1, -2), Fraction(1001, 30000), Path("a/b"), torch.Size([1, 2]), torch.float16, bytearray(b"z")),
+        datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+        [],
+        b"",
+    ],
+)
+def test_values_come_back(value: Any) -> None:
+    returned = round_trip(value)
+    assert returned == value
+    assert repr(returned) == repr(value)  # 1 is True, and a list of them is equal as well
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.bool, torch.bfloat16, torch.float64, torch.complex64, torch.uint16]
+)
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (2, 3, 4, 5)])
+def test_tensors_come_back_as_they_lie_in_memory(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    tensor = torch.arange(math.prod(shape)).reshape(shape).to(dtype)
+    seen = tensor.permute(*reversed(range(tensor.ndim))) if tensor.ndim else tensor
+    # Something before it, that its bytes do not begin at the first.
+    _, returned = round_trip([b"abc", seen])
+    assert (returned.dtype, returned.shape) == (dtype, seen.shape)
+    assert returned.numel() == 0 or returned.stride() == seen.stride()
+    assert returned.contiguous().flatten().tolist() == seen.contiguous().flatten().tolist()
+
+
+def test_parts_and_repeats_of_tensors_come_back() -> None:
+    base = torch.arange(24.0).reshape(4, 6)
+    for tensor in (base[::2, 1::3], base[0].expand(3, 6), base.flip(0), base.requires_grad_()[1]):
+        assert torch.equal(round_trip(tensor), tensor.detach())
+    array = np.arange(24).reshape(4, 6)
+    for part in (array[::2, ::-1], array.T, np.array(["ab", "c"]), np.array([True, False]), np.float32(1.5)):
+        np.testing.assert_array_equal(round_trip(part), part, strict=True)
+
+
+def test_results_of_the_library_come_back() -> None:
+    frames = FrameBatch(
+        torch.zeros(1, 3, 2, 2), torch.zeros(1), torch.ones(1), replaced=(ReplacedFrame(0, "damaged", 0, 1),)
+    )
+    clip = AudioVideoClip(frames, AudioSamples(torch.ones(1, 4), 0.0, 0.5, 8), ((0, 2),))
+    returned = round_trip(clip)
+    assert repr(returned) == repr(clip)
+    assert returned.frames.replaced == frames.replaced
+    structure, pieces = encode(clip, TYPES)
+    contents = torch.zeros(sum(map(len, pieces)), dtype=torch.uint8)
+    # Objects are built by their own constructors, which look at what they get.
+    with pytest.raises(ValueError, match="3-dimensional"):
+        decode(
+            structure.replace(b"[1, 3, 2, 2], [", b"[1, 12], [").replace(b"[0, 1, 2, 3]", b"[0, 1]"), contents, TYPES
+        )
+
+
+def test_documents_come_back() -> None:
+    page = {
+        "page_idx": 0,
+        "dimensions": [4, 6],
+        "orientation": {},
+        "language": {},
+        "blocks": [],
+        "layout": [],
+        "tables": [],
+    }
+    document = Document.from_dict({"pages": [page]})
+    document.pages[0].page = np.arange(72, dtype=np.uint8).reshape(4, 6, 3)
+    returned = round_trip(document)
+    assert returned.export() == document.export()
+    np.testing.assert_array_equal(returned.pages[0].page, document.pages[0].page)
+
+
+def test_what_cannot_come_back_is_named() -> None:
+    for value, named in (
+        (object(), "builtins.object"),
+        ([print], "builtin_function"),
+        (np.array([None]), "dtype object"),
+        (torch.zeros(2).to_sparse(), "sparse"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=named):
+            encode(value, TYPES)
+    itself: list[Any] = []
+    itself.append(itself)
+    with pytest.raises(InvalidArgumentError, match="deep"):
+        encode(itself, TYPES)
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        b"\x80\x04.",
+        b'{"tensor": ["float32", [4], [0], 0, 16]}',
+        b'{"tensor": ["float32", [1099511627776], [0], 0, 8]}',
+        b'{"tensor": ["float32", [-1, -2], [0, 1], 0, 8]}',
+        b'{"tensor": ["uint8", [8], [0], -8, 8]}',
+        b'{"tensor": ["uint8", [4, 2], [0, 0], 0, 8]}',
+        b'{"tensor": ["uint8", [8], [7], 0, 8]}',
+        b'{"tensor": ["int32", [1], [0], 1, 4]}',
+        b'{"tensor": ["__class__", [8], [0], 0, 8]}',
+        b'{"array": ["O", [1], [0], 0, 8]}',
+        b'{"array": [[["a", "O"]], [1], [0], 0, 8]}',
+        b'{"array": ["V0", [8], [0], 0, 0]}',
+        b'{"bytes": [0, 1000000000000]}',
+        b'{"object": ["os:system", {"command": "true"}]}',
+        b'{"object": ["mediatensor.decoders:VideoDecoder", {"source": "/etc/passwd"}]}',
+        b'{"object": ["mediatensor.frames:Frame", {"__class__": 1}]}',
+        b'{"object": ["mediatensor.frames:Frame.__init__", {}]}',
+        b'{"set": [[]]}',
+        b'{"dict": [[1]]}',
+        b'{"fraction": [1, 0]}',
+        b'{"unknown": 1}',
+        b"{}",
+        b"[" * 1_000_000,
+        b'{"tuple": [' * 500 + b"]}" * 500,
+    ],
+    ids=lambda structure: structure[:60].decode("latin-1"),
+)
+def test_what_nobody_in_order_sends_is_refused(structure: bytes) -> None:
+    with pytest.raises(Exception):  # noqa: B017, PT011 - it is an IsolatedWorkerError for the caller
+        decode(structure, torch.zeros(8, dtype=torch.uint8), TYPES)
+
+
+def test_truth_values_are_0_and_1_whatever_came() -> None:
+    contents = torch.tensor([0, 1, 2, 255, 0, 0, 0, 0], dtype=torch.uint8)
+    tensor = decode(b'{"tensor": ["bool", [4], [0], 0, 4]}', contents, TYPES)
+    assert tensor.view(torch.uint8).tolist() == [0, 1, 1, 1]
+
+
+# The channel
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    here, there = socket.socketpair()
+    with here, there:
+        yield here, there
+
+
+def memory_of(num_bytes: int, *, flags: int = os.MFD_ALLOW_SEALING if hasattr(os, "MFD_ALLOW_SEALING") else 0) -> int:
+    descriptor = os.memfd_create("test", flags)
+    os.truncate(descriptor, num_bytes)
+    return descriptor
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_contents_come_by_shared_memory_or_without(
+    ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    here, there = ends
+    if not is_shared:
+        monkeypatch.setattr("mediatensor.isolate._channel._HAS_SEALED_MEMORY", False)
+    contents = bytes(range(256)) * 256
+    send(there, b"V", b"body", [memoryview(contents)])
+    message = receive(here)
+    assert (message.kind, message.body) == (b"V", b"body")
+    assert message.contents.numpy().tobytes() == contents
+    message.contents[0] = 5  # it is the receiver's
+
+
+def test_who_announces_too_much_is_not_waited_for(ends: tuple[socket.socket, socket.socket]) -> None:
+    here, there = ends
+    there.sendall(b"V" + (2).to_bytes(8) + (1 << 62).to_bytes(8) + b"\0{}")
+    with pytest.raises(ChannelError, match="of at most 1000"):
+        receive(here, max_bytes=1000)
+    there.sendall(b"V" + (1 << 62).to_bytes(8) + bytes(9))
+    with pytest.raises(ChannelError, match="of at most"):
+        receive(here)
+    with pytest.raises(TimeoutError):
+        receive(here, deadline=0)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux")
+@pytest.mark.parametrize("trick", ["mapped", "unsealable", "short", "file", "none"])
+def test_memory_that_could_change_is_refused(ends: tuple[socket.socket, socket.socket], trick: str) -> None:
+    here, there = ends
+    size = 1 << 20
+    descriptor = memory_of(1 if trick == "short" else size, **({"flags": 0} if trick == "unsealable" else {}))
+    mapped = mmap.mmap(descriptor, size) if trick == "mapped" else None
+    if trick == "file":
+        os.close(descriptor)
+        descriptor = os.open(__file__, os.O_RDONLY)
+    before = len(os.listdir("/dev/fd"))
+    there.sendmsg([b"V"]) if trick == "none" else socket.send_fds(there, [b"V"], [descriptor])
+    there.sendall((0).to_bytes(8) + size.to_bytes(8) + b"\1")
+    with pytest.raises(ChannelError):
+        receive(here)
+    assert len(os.listdir("/dev/fd")) == before
+    if mapped is not None:
+        assert not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+        mapped.close()
+    os.close(descriptor)
+
+
+def test_depth_is_bounded() -> None:
+    value: Any = 0
+    for _ in range(MAX_DEPTH):
+        value = (value,)
+    assert round_trip(value) == value

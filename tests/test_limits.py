@@ -1,0 +1,76 @@
+"""How much one call may ask for: refused before anything is set aside, with what a file claims taken at its word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mediatensor.decoders import AudioDecoder, VideoDecoder
+from mediatensor.encoders import AudioEncoder
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.samplers import (
+    audio_clips_at_random_timestamps,
+    audio_clips_at_regular_timestamps,
+    clips_at_random_indices,
+    clips_at_random_timestamps,
+    clips_at_regular_indices,
+    clips_at_regular_timestamps,
+)
+
+HUGE = 10**15
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory, clip: Path) -> VideoDecoder:
+    return VideoDecoder(clip)
+
+
+@pytest.fixture(scope="module")
+def sound() -> AudioDecoder:
+    encoded = AudioEncoder(torch.zeros(1, 8000), sample_rate=8000).to_tensor(format="wav")
+    return AudioDecoder(encoded)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda video: video.get_all_frames(fps=HUGE),
+        lambda video: video.get_all_frames(fps=1e308),
+        lambda video: video.get_frames_played_in_range(0, 1, fps=2e6),
+        lambda video: clips_at_random_indices(video, num_clips=HUGE),
+        lambda video: clips_at_random_indices(video, num_clips=10**400),
+        lambda video: clips_at_regular_indices(video, num_frames_per_clip=HUGE),
+        lambda video: clips_at_regular_indices(video, num_clips=10_000, num_frames_per_clip=10_000),
+        lambda video: clips_at_random_timestamps(video, num_clips=HUGE),
+        lambda video: clips_at_regular_timestamps(video, seconds_between_clip_starts=1e-12),
+        lambda video: clips_at_regular_timestamps(
+            video, seconds_between_clip_starts=1e-5, num_frames_per_clip=1000, seconds_between_frames=1e-9
+        ),
+    ],
+)
+def test_too_many_frames(video: VideoDecoder, ask: Callable[[VideoDecoder], Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"asks for .* frames, and one call gives 1048576 at most"):
+        ask(video)
+
+
+@pytest.mark.parametrize(
+    ("ask", "unit"),
+    [
+        (lambda sound: audio_clips_at_random_timestamps(sound, num_clips=HUGE, seconds_per_clip=0.1), "frames"),
+        (lambda sound: audio_clips_at_random_timestamps(sound, seconds_per_clip=1e308), "samples"),
+        (lambda sound: audio_clips_at_random_timestamps(sound, num_clips=1 << 20, seconds_per_clip=1), "samples"),
+        (
+            lambda sound: audio_clips_at_regular_timestamps(
+                sound, seconds_between_clip_starts=1e-12, seconds_per_clip=0.1
+            ),
+            "frames",
+        ),
+    ],
+)
+def test_too_many_samples(sound: AudioDecoder, ask: Callable[[AudioDecoder], Any], unit: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"asks for .* {unit}, and one call gives"):
+        ask(sound)
