@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -25,12 +25,15 @@ lint: $(VENV)/.installed-dev ## check style and format
 types: $(VENV)/.installed-dev ## check types
 	$(BIN)/mypy
 
+docs: $(VENV)/.installed-dev ## build the documentation into site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 BENCH_ARGS ?= published -o benchmark-results
 bench: $(VENV)/.installed-test ## compare with other decoders that are installed; BENCH_ARGS names suites and options
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist benchmark-results mediatensor-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site benchmark-results mediatensor-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

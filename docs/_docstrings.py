@@ -1,0 +1,29 @@
+"""Our docstrings as mkdocstrings wants them, as an extension of griffe, which parses them (see ``mkdocs.yml``)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+from _reference import with_linked_names
+
+EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+# A session outside that section, up to the next empty line.
+SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
+
+
+class Docstrings(griffe.Extension):
+    """Names link to the reference; sessions are code; the section that we call "Example" is griffe's "Examples"."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = for_mkdocstrings(obj.docstring.value)
+
+    def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        # griffe goes through the members of a package, and not to the package itself.
+        self.on_object(obj=pkg)
+
+
+def for_mkdocstrings(docstring: str) -> str:
+    return EXAMPLE.sub("Examples:", SESSION.sub(r"```pycon\n\g<0>\n```", with_linked_names(docstring)))

@@ -1,0 +1,112 @@
+"""What the documentation says of names, limits and calls is so, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from documentation import DOCS, PAGES, README, ROOT, prose, snippets
+from mediatensor import errors
+from test_house import public_modules
+
+COMING_FROM = [page for page in DOCS if page.parent.name == "coming-from"]
+LINK = re.compile(r"\]\(([^)]+)\)")
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    """What makes the pages of the reference; a part of the site's build, which needs no package for it."""
+    spec = importlib.util.spec_from_file_location("docs_reference", ROOT / "docs" / "_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def table_rows(page: Path, num_columns: int) -> list[list[str]]:
+    rows = [row.split(" | ") for row in re.findall(r"^\| (.*) \|$", prose(page), re.MULTILINE)]
+    return [row for row in rows if len(row) == num_columns]
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(prose(page)):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.is_file(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name} links to {target}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    named = re.findall(r"([\w/.-]+\.md)$", navigation, re.MULTILINE)
+    assert len(named) == len(set(named))
+    assert {page.relative_to(ROOT / "docs").as_posix() for page in DOCS} <= set(named)
+
+
+def test_readme_leads_to_every_page() -> None:
+    linked = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(prose(README))}
+    assert set(DOCS) <= linked
+
+
+def test_reference_has_every_public_name_once(reference: ModuleType) -> None:
+    plan = reference.reference_plan()
+    exported = {module.__name__: module for module in public_modules()}
+    assert set(plan) == set(exported)
+    for module_name, module in exported.items():
+        submodules = {name for name in module.__all__ if f"{module_name}.{name}" in exported}
+        assert set(plan[module_name]) == {name for name in module.__all__ if name[:2] != "__"} - submodules
+        for name, full in plan[module_name].items():
+            home, _, short = full.rpartition(".")
+            assert getattr(exported[home], short) is getattr(module, name)
+            documented = reference.reference_page(reference.page_of(home))
+            assert f"::: {home}\n" in documented
+            assert f"        - {short}\n" in documented
+
+
+def test_names_in_text_become_links(reference: ModuleType) -> None:
+    code = "# `VideoDecoder`\n```python\n`VideoDecoder`\n```\n>>> `VideoDecoder`\n"
+    text = "`VideoDecoder`, `x`, ``VideoDecoder``, :class:`~mediatensor.frames.Frame`\n"
+    linked = (
+        "[`VideoDecoder`][mediatensor.decoders.VideoDecoder], `x`, ``VideoDecoder``, [`Frame`][mediatensor.Frame]\n"
+    )
+    assert reference.with_linked_names(code + text + code + text) == code + linked + code + linked
+
+
+def test_limits_are_those_of_the_source() -> None:
+    rows = [row for row in table_rows(ROOT / "docs" / "limits.md", 5) if row[1][0].isdigit()]
+    assert len(rows) >= 15
+    for what, limit, _, _, constant in rows:
+        module, _, name = constant.strip("`").rpartition(".")
+        assert getattr(importlib.import_module(f"mediatensor.{module}"), name) == int(limit.replace(",", "")), what
+
+
+@pytest.mark.parametrize("page", COMING_FROM, ids=lambda page: page.stem)
+def test_our_side_of_a_migration_table_is_run(page: Path) -> None:
+    run = "".join(snippet.text for snippet in snippets(page))
+    calls = [code for _, ours in table_rows(page, 2) for code in re.findall(r"`([^`]+)`", ours) if "(" in code]
+    concrete = [call for call in calls if "path" not in call and "..." not in call]
+    assert len(concrete) >= 4
+    assert [call for call in concrete if call not in run] == []
+
+
+def test_every_exception_is_in_the_table() -> None:
+    rows = table_rows(ROOT / "docs" / "damaged.md", 3)
+    described = {name.strip("`"): re.findall(r"`(\w+)`", bases) for name, bases, _ in rows if name.startswith("`")}
+    assert set(described) == set(errors.__all__) - {"MediaTensorError"}
+    for name, bases in described.items():
+        inherited = {base.__name__ for base in getattr(errors, name).__mro__[1:]}
+        assert set(bases) <= inherited, name

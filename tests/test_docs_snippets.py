@@ -1,0 +1,75 @@
+"""Every Python snippet and every command of README and docs runs, and prints what it says that it prints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from documentation import (
+    PAGES,
+    ROOT,
+    Snippet,
+    commands,
+    page_text,
+    run_snippet,
+    snippets,
+    write_files,
+    write_small_files,
+)
+from mediatensor.cli import main
+
+PAGES_WITH_SNIPPETS = [page for page in PAGES if snippets(page)]
+COMMANDS = sorted({arguments for page in PAGES for arguments in commands(page)})
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("snippets")
+    write_files(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("commands")
+    write_small_files(folder)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_SNIPPETS, ids=name)
+def test_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(folder)
+    for snippet in snippets(page):
+        run_snippet(snippet, folder, lambda: capfd.readouterr().out)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS)
+def test_command(arguments: str, small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small_folder)
+    assert main(shlex.split(arguments)) == 0
+
+
+def test_there_is_something_to_run() -> None:
+    assert len(PAGES_WITH_SNIPPETS) >= 15
+    assert len(COMMANDS) >= 6
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_python_block_escapes(page: Path) -> None:
+    fences = re.findall(r"^[ >\t]*(?:```|~~~) *(?:py|python|pycon)\b.*$", page_text(page), re.MULTILINE | re.IGNORECASE)
+    assert len(fences) == len(snippets(page))
+
+
+def test_a_broken_promise_is_seen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    kept = Snippet(ROOT / "README.md", "python", 3, 'print("a 1 b")  # a ... b\n')
+    broken = Snippet(ROOT / "README.md", "python", 3, 'print("a")  # b\n')
+    run_snippet(kept, tmp_path, lambda: capfd.readouterr().out)
+    with pytest.raises(AssertionError, match=r"README\.md, line 3 printed\na\n"):
+        run_snippet(broken, tmp_path, lambda: capfd.readouterr().out)
