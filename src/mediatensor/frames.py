@@ -48,6 +48,12 @@ class ReplacedFrame:
         reason: Why it could not be had, in words.
         position: Where it was to stand in the (flattened) batch; under ``on_error="skip"`` where it would have stood.
         used_index: Index of the frame that took its place, or ``None`` if it was left out.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> batch = VideoDecoder("damaged.mp4", on_error="nearest").get_all_frames()
+        >>> batch.replaced[0].used_index != batch.replaced[0].index
+        True
     """
 
     index: int
@@ -72,6 +78,8 @@ class Frame:
         ValueError: if ``data`` is not 3-dimensional.
 
     Example:
+        >>> import torch
+        >>> from mediatensor import Frame
         >>> frame = Frame(torch.zeros(3, 4, 6, dtype=torch.uint8), 0.5, 0.04)
         >>> frame
         Frame:
@@ -95,7 +103,14 @@ class Frame:
         return iter((self.data, self.pts_seconds, self.duration_seconds))
 
     def to(self, *args: Any, **kwargs: Any) -> Frame:
-        """The frame with ``data.to(*args, **kwargs)``."""
+        """The frame with ``data.to(*args, **kwargs)``.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").get_frame_at(0).to("cpu", torch.float32).data.dtype
+            torch.float32
+        """
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> Frame:
@@ -123,6 +138,8 @@ class FrameBatch:
         ValueError: if ``data`` has fewer than 3 dimensions or the times are not of shape ``data.shape[:-3]``.
 
     Example:
+        >>> import torch
+        >>> from mediatensor import FrameBatch
         >>> batch = FrameBatch(torch.zeros(2, 3, 4, 6), torch.tensor([0.0, 0.5]), torch.tensor([0.5, 0.5]))
         >>> len(batch), batch[1].pts_seconds.item(), batch[:1].data.shape
         (2, 0.5, torch.Size([1, 3, 4, 6]))
@@ -177,7 +194,15 @@ class FrameBatch:
         )
 
     def to(self, *args: Any, **kwargs: Any) -> FrameBatch:
-        """The batch with ``data.to(*args, **kwargs)``; the times stay float64 on the CPU."""
+        """The batch with ``data.to(*args, **kwargs)``; the times stay float64 on the CPU.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> batch = VideoDecoder("video.mp4").get_frames_at([0, 1]).to("cpu", torch.float32)
+            >>> batch.data.dtype, batch.pts_seconds.dtype
+            (torch.float32, torch.float64)
+        """
         return FrameBatch(
             self.data.to(*args, **kwargs), self.pts_seconds, self.duration_seconds, replaced=self.replaced
         )
@@ -204,6 +229,8 @@ class AudioSamples:
         ValueError: if ``data`` is not 2-dimensional.
 
     Example:
+        >>> import torch
+        >>> from mediatensor import AudioSamples
         >>> AudioSamples(torch.zeros(2, 8000), 0.0, 0.5, 16_000)
         AudioSamples:
           data (shape): torch.Size([2, 8000])
@@ -228,7 +255,14 @@ class AudioSamples:
         return iter((self.data, self.pts_seconds, self.duration_seconds, self.sample_rate))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamples:
-        """The samples with ``data.to(*args, **kwargs)``."""
+        """The samples with ``data.to(*args, **kwargs)``.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.decoders import AudioDecoder
+            >>> AudioDecoder("video.mp4").get_all_samples().to("cpu", torch.float16).data.dtype
+            torch.float16
+        """
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamples:
@@ -258,6 +292,8 @@ class AudioSamplesBatch:
         ValueError: if ``data`` is not 3-dimensional or one of the others is not of shape (clips,).
 
     Example:
+        >>> import torch
+        >>> from mediatensor import AudioSamplesBatch
         >>> clips = AudioSamplesBatch(torch.zeros(2, 1, 4), [0.0, 0.5], [0.25, 0.25], 16, [4, 3])
         >>> len(clips), clips[1].pts_seconds, clips[:1].data.shape
         (2, 0.5, torch.Size([1, 1, 4]))
@@ -306,7 +342,16 @@ class AudioSamplesBatch:
         return AudioSamplesBatch(data, pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[on_cpu])
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
-        """The batch with ``data.to(*args, **kwargs)``; the others stay on the CPU."""
+        """The batch with ``data.to(*args, **kwargs)``; the others stay on the CPU.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.decoders import AudioDecoder
+            >>> from mediatensor.samplers import audio_clips_at_random_timestamps
+            >>> clips = audio_clips_at_random_timestamps(AudioDecoder("video.mp4"), num_clips=2, seconds_per_clip=1.0)
+            >>> clips.to("cpu", torch.float16).data.dtype
+            torch.float16
+        """
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamplesBatch:
@@ -330,6 +375,9 @@ class AudioVideoClip:
             begins later or ends earlier than the range, or has a gap. Empty if the sound is whole.
 
     Example:
+        >>> import torch
+        >>> from mediatensor import AudioVideoClip
+        >>> from mediatensor.frames import AudioSamples, FrameBatch
         >>> frames = FrameBatch(torch.zeros(2, 3, 4, 6), torch.tensor([0.0, 0.5]), torch.tensor([0.5, 0.5]))
         >>> AudioVideoClip(frames, AudioSamples(torch.zeros(1, 8000), 0.0, 1.0, 8000), ((7975, 8000),))
         AudioVideoClip:
@@ -353,7 +401,15 @@ class AudioVideoClip:
         return iter((self.frames, self.samples))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioVideoClip:
-        """The clip with ``to(*args, **kwargs)`` of its frames and of its samples."""
+        """The clip with ``to(*args, **kwargs)`` of its frames and of its samples.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.decoders import AudioVideoDecoder
+            >>> clip = AudioVideoDecoder("video.mp4").get_played_in_range(0.0, 0.5).to(torch.float16)
+            >>> clip.frames.data.dtype, clip.frames.pts_seconds.dtype
+            (torch.float16, torch.float64)
+        """
         return replace(self, frames=self.frames.to(*args, **kwargs), samples=self.samples.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioVideoClip:

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from .._buffers import empty
 from .._orientation import Orientation
+from ..errors import DecodeError
 from ..transforms._steps import CropStep, PixelStep, ResizeStep, output_size
+from .opening import error_text
 
 __all__ = ["FrameConverter", "fingerprint", "orientation_of"]
 
@@ -82,7 +84,20 @@ class FrameConverter:
         return output_size(self._steps, *orientation.size(picture.height, picture.width))
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        """Convert a frame into ``out``, of shape (height, width, 3); of another size, it is scaled to fit."""
+        """Convert a frame into ``out``, of shape (height, width, 3); of another size, it is scaled to fit.
+
+        Raises:
+            DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
+        """
+        try:
+            self._write(picture, orientation, out)
+        except av.FFmpegError as error:
+            raise DecodeError(
+                f"A frame could not be converted to RGB from format {picture.format.name} with matrix "
+                f"{int(picture.colorspace)}: {error_text(error)}. The file may be damaged."
+            ) from error
+
+    def _write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
         steps = self._steps
         if out.shape[:2] != self.output_size(picture, orientation):
             steps = (*steps, ResizeStep(*out.shape[:2]))
@@ -151,11 +166,12 @@ class _ScaleFilter:
     def convert(self, frame: Any) -> Any:
         kind = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range)
         if kind != self._configured_for:
-            self._configured_for = None
             self._configure(frame)
-            self._configured_for = kind
+        self._configured_for = None  # after an error, the graph is of no more use
         self._graph.push(frame)
-        return self._graph.pull()
+        rgb = self._graph.pull()
+        self._configured_for = kind
+        return rgb
 
     def _configure(self, frame: Any) -> None:
         self._graph = av.filter.Graph()

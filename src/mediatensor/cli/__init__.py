@@ -68,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         130 interrupted, 141 the reader of the output went away.
 
     Example:
+        >>> from mediatensor.cli import main
         >>> main(["probe"])  # prints the error to stderr
         2
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .._progress import progress
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, MediaTensorError, WriteError
 from ._text import one_line
 
 __all__ = [
@@ -68,7 +68,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """A path beside ``path`` to write to, moved over it at the end: a file is whole or it is not there.
 
     Raises:
-        OSError: if the folder does not exist or cannot be written to.
+        WriteError: if the folder does not exist or cannot be written to, or the disk is full.
     """
     if path.is_dir():
         raise InvalidArgumentError(f"The output must be a file, and {str(path)!r} is a folder.")
@@ -76,6 +76,10 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield part
         os.replace(part, path)
+    except MediaTensorError:
+        raise
+    except OSError as error:
+        raise WriteError(f"Could not write to {str(path)!r}: {error.strerror or error}.") from error
     finally:
         part.unlink(missing_ok=True)
 

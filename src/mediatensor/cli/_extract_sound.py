@@ -124,6 +124,7 @@ class SoundJob(Job):
 def pcm16(data: Tensor) -> Tensor:
     """Float samples (C, N) as interleaved 16 bits (N, C): rounded to the nearest step, halves to even, and clipped.
 
+    >>> import torch
     >>> pcm16(torch.tensor([[0.0, 0.5, 1.0, -1.0, 2.5 / 32768]])).flatten().tolist()
     [0, 16384, 32767, -32768, 2]
     """

@@ -83,6 +83,7 @@ def find_files(arguments: Sequence[str]) -> list[str]:
 def plan_tasks(files: Sequence[str], folder: Path, kind: str) -> list[Task]:
     """A task for each file; its output has the name of the file, with a number where several have the same.
 
+    >>> from pathlib import Path
     >>> [str(task.output) for task in plan_tasks(["a/scan.pdf", "scan.png", "x.png"], Path("out"), "txt")]
     ['out/scan.txt', 'out/scan.2.txt', 'out/x.txt']
 

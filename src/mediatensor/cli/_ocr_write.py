@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from xml.etree import ElementTree
 
 from . import _text
@@ -111,5 +111,27 @@ def write_pdf(pages: Sequence[Path], output: Path) -> None:
         for path in pages:
             with closing(pdfium.PdfDocument(path)) as page:
                 joined.import_pages(page)
-        with replacing(output) as part:
-            joined.save(part)
+        with replacing(output) as part, open(part, "wb") as file:
+            kept = _KeepingErrors(file)
+            joined.save(kept)
+            kept.check()
+
+
+class _KeepingErrors:
+    """A file for PDFium, which is told of no error when writing fails, and takes a part of the file for all of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._error: OSError | None = None
+
+    def write(self, data: Any) -> None:
+        if self._error is None:
+            try:
+                self._file.write(data)
+            except OSError as error:
+                self._error = error
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        if self._error is not None:
+            raise self._error

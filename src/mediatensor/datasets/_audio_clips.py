@@ -57,14 +57,15 @@ class AudioClips(MediaDataset):
         InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
 
     Example:
+        >>> from mediatensor.datasets import AudioClips
         >>> from mediatensor.transforms import LogMelSpectrogram
-        >>> dataset = AudioClips("speech", seconds_per_clip=2.0, sample_rate=16_000, num_channels=1)  # doctest: +SKIP
-        >>> dataset[0].audio.data.shape, dataset[0].num_valid_samples  # doctest: +SKIP
+        >>> dataset = AudioClips(["video.mp4"], seconds_per_clip=2.0, sample_rate=16_000, num_channels=1)
+        >>> dataset[0].audio.data.shape, dataset[0].num_valid_samples
         (torch.Size([1, 32000]), 32000)
         >>> dataset = AudioClips(
-        ...     "speech", seconds_per_clip=2.0, sample_rate=16_000, num_channels=1, transform=LogMelSpectrogram()
-        ... )  # doctest: +SKIP
-        >>> dataset[0].features.shape  # doctest: +SKIP
+        ...     ["video.mp4"], seconds_per_clip=2.0, sample_rate=16_000, num_channels=1, transform=LogMelSpectrogram()
+        ... )
+        >>> dataset[0].features.shape
         torch.Size([1, 80, 200])
     """
 

@@ -109,6 +109,7 @@ def _frames_at_rate(
 def _repeating_last(times: Tensor, end: float) -> Tensor:
     """Ascending times, those that are not before ``end`` replaced by the last one that is.
 
+    >>> import torch
     >>> _repeating_last(torch.tensor([0.0, 0.5, 1.0, 1.5]), 1.0).tolist()
     [0.0, 0.5, 0.5, 0.5]
     """

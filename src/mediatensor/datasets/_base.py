@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, SupportsIndex
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
@@ -23,6 +22,7 @@ from ._reading import OnError, RowReader
 from ._recipe import Recipe
 from ._samples import Sample, Skipped, Timing
 from ._seeding import derived_seed
+from ._shared_memory import shared_numbers
 from ._spec import RowSpec
 
 __all__ = ["MediaDataset", "RowKey"]
@@ -53,6 +53,18 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     Raises:
         InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+
+    Example:
+        >>> from mediatensor.datasets import Item, MediaDataset, Recipe, Sample
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> class FirstFrames(Recipe):
+        ...     def open(self, item):
+        ...         return VideoDecoder(item.source)
+        ...     def read(self, opened, item, part):
+        ...         return Sample(image=opened[0])
+        >>> dataset = MediaDataset([Item("videos/a.mp4"), Item("videos/b.mp4")], FirstFrames())
+        >>> len(dataset), dataset[1].image.shape
+        (2, torch.Size([3, 120, 160]))
     """
 
     def __init__(
@@ -74,7 +86,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self.seed = seed
         self._row_ends = _row_ends(rows_per_file, len(items))
         # Shared, so that workers which outlive an epoch hear of the next one.
-        self._epoch: Tensor = torch.zeros((), dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+        self._epoch: Tensor = shared_numbers((), 0)
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open_files))
 
     @property
@@ -83,7 +95,15 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Have plain indices refer to an epoch, in running workers as well; `DataLoader` does without."""
+        """Have plain indices refer to an epoch, in running workers as well; `DataLoader` does without.
+
+        Example:
+            >>> from mediatensor.datasets import VideoClips
+            >>> dataset = VideoClips(["video.mp4"], num_frames_per_clip=4)
+            >>> dataset.set_epoch(1)
+            >>> dataset[0].epoch
+            1
+        """
         self._epoch.fill_(epoch)
 
     def __len__(self) -> int:
@@ -109,6 +129,12 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
         Raises:
             OutOfRangeError: if there is no such row.
+
+        Example:
+            >>> from mediatensor.datasets import VideoClips
+            >>> dataset = VideoClips(["video.mp4"], num_frames_per_clip=4)
+            >>> dataset.spec(0).load().frames.data.equal(dataset[0].frames.data)
+            True
         """
         index = operator.index(row)
         if not -len(self) <= index < len(self):
@@ -145,7 +171,14 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return self.spec(row.row, row.epoch) if isinstance(row, RowKey) else self.spec(row)
 
     def close(self) -> None:
-        """Close the files that this process keeps open; they open again when they are needed."""
+        """Close the files that this process keeps open; they open again when they are needed.
+
+        Example:
+            >>> from mediatensor.datasets import VideoClips
+            >>> dataset = VideoClips(["video.mp4"], num_frames_per_clip=4)
+            >>> sample = dataset[0]
+            >>> dataset.close()
+        """
         self._reader.files.close()
 
     def __repr__(self) -> str:

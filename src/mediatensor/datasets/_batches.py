@@ -46,11 +46,13 @@ class RowBatches(Sampler[list[RowKey]]):
     Example:
         >>> from torch.utils.data import DataLoader
         >>> from mediatensor.datasets import RowBatches, VideoClips, stack
-        >>> dataset = VideoClips("videos", num_frames_per_clip=8)  # doctest: +SKIP
-        >>> batches = RowBatches(dataset, batch_size=4, shuffle=True)  # doctest: +SKIP
-        >>> loader = DataLoader(dataset, batch_sampler=batches, collate_fn=stack, num_workers=2)  # doctest: +SKIP
-        >>> for num_done, batch in enumerate(loader, start=1):  # doctest: +SKIP
+        >>> dataset = VideoClips("videos", num_frames_per_clip=8)
+        >>> batches = RowBatches(dataset, batch_size=2, shuffle=True)
+        >>> loader = DataLoader(dataset, batch_sampler=batches, collate_fn=stack, num_workers=2)
+        >>> for num_done, batch in enumerate(loader, start=1):
         ...     state = batches.state_dict(num_done)  # goes on behind this batch when it is loaded
+        >>> batch.frames.data.shape
+        torch.Size([1, 8, 3, 120, 160])
     """
 
     def __init__(
@@ -95,7 +97,13 @@ class RowBatches(Sampler[list[RowKey]]):
         return bool(self._runs)
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next iteration begin an epoch."""
+        """Have the next iteration begin an epoch.
+
+        Example:
+            >>> from mediatensor.datasets import RowBatches, VideoClips
+            >>> batches = RowBatches(VideoClips("videos", num_frames_per_clip=4), batch_size=2, shuffle=True)
+            >>> batches.set_epoch(1)
+        """
         self.epoch, self._runs, self._num_drawn = epoch, [], 0
 
     def __iter__(self) -> Iterator[list[RowKey]]:
@@ -158,6 +166,14 @@ class RowBatches(Sampler[list[RowKey]]):
         Raises:
             InvalidArgumentError: if it is not such a state, or that of a dataset with other numbers of rows, of another
                 seed, shuffling or ``bucket_by``: some rows would come twice, and others never.
+
+        Example:
+            >>> from mediatensor.datasets import RowBatches, VideoClips
+            >>> batches = RowBatches(VideoClips("videos", num_frames_per_clip=4), batch_size=1)
+            >>> state = batches.state_dict(2)  # behind two batches
+            >>> batches.load_state_dict(state)
+            >>> len(list(batches))
+            1
         """
         own = {
             "version": _STATE_VERSION,

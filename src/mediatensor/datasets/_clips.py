@@ -78,6 +78,7 @@ def apply_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) 
 def effective_fps(frames: FrameBatch) -> float:
     """Frames per second of a clip as it was sampled; repeated frames at its end do not count.
 
+    >>> import torch
     >>> effective_fps(FrameBatch(torch.zeros(4, 3, 1, 1), torch.tensor([0.0, 0.5, 1.0, 1.0]), torch.full((4,), 0.1)))
     2.0
     """

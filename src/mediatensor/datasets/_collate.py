@@ -53,6 +53,8 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
             or an image and others have not.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.datasets import Sample, stack
         >>> samples = [Sample(image=torch.zeros(3, 4, 6, dtype=torch.uint8), label=i) for i in range(2)]
         >>> batch = stack(samples)
         >>> batch.images.shape, batch.label
@@ -73,6 +75,8 @@ def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
         InvalidArgumentError: if some samples have frames, sound or an image and others have not.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.datasets import Sample, ragged
         >>> batch = ragged([Sample(image=torch.zeros(3, 4, width, dtype=torch.uint8)) for width in (6, 8)])
         >>> [tuple(image.shape) for image in batch.images]
         [(3, 4, 6), (3, 4, 8)]
@@ -109,6 +113,8 @@ def pad(
             channels, clips, dtype or sample rate.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.datasets import Sample, pad
         >>> samples = [Sample(image=torch.ones(3, 4, width, dtype=torch.uint8)) for width in (6, 7)]
         >>> batch = pad(samples, multiple_of=4)
         >>> batch.images.shape, batch.valid_sizes.tolist()

@@ -55,9 +55,10 @@ class DocumentPages(MediaDataset):
         MissingDependencyError: if pages are to be counted and a package for that is missing.
 
     Example:
-        >>> dataset = DocumentPages("scans", pages="all", dpi=100, on_error="skip")  # doctest: +SKIP
-        >>> dataset[3].image.shape, dataset[3].source, dataset[3].extra["page_index"]  # doctest: +SKIP
-        (torch.Size([3, 1100, 850]), 'scans/report.pdf', 2)
+        >>> from mediatensor.datasets import DocumentPages
+        >>> dataset = DocumentPages(["report.pdf", "page.png"], pages="all", dpi=100, on_error="skip")
+        >>> len(dataset), dataset[2].image.shape, dataset[2].source, dataset[2].extra["page_index"]
+        (4, torch.Size([3, 389, 556]), 'report.pdf', 2)
     """
 
     def __init__(

@@ -18,6 +18,7 @@ class FailureReport:
         failures: All of them, in the order in which their batches came.
 
     Example:
+        >>> from mediatensor.datasets import Failure, FailureReport
         >>> report = FailureReport()
         >>> report.add([Failure("cut.mp4", 3, 0, "DecodeError", "Frame 9 could not be decoded.", "skipped")])
         >>> print(report)
@@ -36,14 +37,26 @@ class FailureReport:
         return len(self.failures)
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """The failures of each file, those with most of them first."""
+        """The failures of each file, those with most of them first.
+
+        Example:
+            >>> from mediatensor.datasets import FailureReport
+            >>> FailureReport().by_file()
+            {}
+        """
         files: dict[str, list[Failure]] = {}
         for failure in self.failures:
             files.setdefault(failure.source, []).append(failure)
         return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
 
     def as_dict(self) -> dict[str, Any]:
-        """Numbers by action, and for each file how often it failed and why, for JSON."""
+        """Numbers by action, and for each file how often it failed and why, for JSON.
+
+        Example:
+            >>> from mediatensor.datasets import FailureReport
+            >>> FailureReport().as_dict()
+            {'num_failures': 0, 'actions': {}, 'files': {}}
+        """
         return {
             "num_failures": len(self.failures),
             "actions": dict(Counter(failure.action for failure in self.failures)),

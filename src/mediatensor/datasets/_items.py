@@ -23,6 +23,7 @@ class Item:
         extra: The other columns of its row in a manifest.
 
     Example:
+        >>> from mediatensor.datasets import Item
         >>> Item("videos/jump/1.mp4", label=0).name
         'videos/jump/1.mp4'
         >>> Item(b"RIFF....", name="first").name

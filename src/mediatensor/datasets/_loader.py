@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ._items import Item
 from ._order import Shuffle
 from ._samples import Batch
 from ._seeding import derived_seed
+from ._shared_memory import why_no_workers
 from ._stream_progress import StreamProgress, WithRows
 from ._tar_samples import TarSamples
 
@@ -51,14 +53,14 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         TooManyFailuresError: by an iteration in which not one row could be read.
 
     Example:
+        >>> import torch
         >>> from mediatensor.datasets import DataLoader, VideoClips
-        >>> dataset = VideoClips("videos", num_frames_per_clip=8, on_error="skip")  # doctest: +SKIP
-        >>> loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)  # doctest: +SKIP
-        >>> for epoch in range(3):  # doctest: +SKIP
-        ...     for batch in loader:
-        ...         train(batch.frames.data, batch.label)
-        ...         torch.save(loader.state_dict(), "loader.pt")
-        >>> print(loader.failures)  # doctest: +SKIP
+        >>> dataset = VideoClips("videos", num_frames_per_clip=8, on_error="skip")
+        >>> loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1)
+        >>> for batch in loader:
+        ...     frames = batch.frames.data  # train(frames, batch.label)
+        ...     torch.save(loader.state_dict(), "loader.pt")
+        >>> print(loader.failures)
         0 rows could not be read (0 skipped, 0 replaced), of 0 files.
     """
 
@@ -100,6 +102,17 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
         options.setdefault("generator", torch.Generator().manual_seed(own_seed))
         super().__init__(dataset, **options)
+        self._do_without_workers_if_need_be()
+
+    def _do_without_workers_if_need_be(self) -> None:
+        reason = why_no_workers(self.multiprocessing_context) if self.num_workers > 0 else None
+        if reason is not None:
+            warnings.warn(
+                f"Worker processes cannot be started here, so this process reads the batches itself ({reason}). They "
+                "need semaphores, which on Linux means that files can be made in /dev/shm.",
+                stacklevel=3,
+            )
+            self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
 
     @property
     def epoch(self) -> int:
@@ -107,7 +120,15 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         return self.batches.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next iteration begin an epoch."""
+        """Have the next iteration begin an epoch.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, VideoClips
+            >>> loader = DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=2)
+            >>> loader.set_epoch(3)
+            >>> loader.epoch
+            3
+        """
         self.batches.set_epoch(epoch)
         self._num_given, self._has_begun = 0, False
 
@@ -157,6 +178,16 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         Raises:
             InvalidArgumentError: if it is not such a state, or that of a dataset with other numbers of rows, of another
                 seed, shuffling or ``bucket_by``.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, VideoClips
+            >>> loader = DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1)
+            >>> batches = iter(loader)
+            >>> first = next(batches)
+            >>> other = DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1)
+            >>> other.load_state_dict(loader.state_dict())
+            >>> [batch.source for batch in other] == [batch.source for batch in batches]
+            True
         """
         if isinstance(self.batches, StreamProgress):
             self.batches.load_state_dict(state)

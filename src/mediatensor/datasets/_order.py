@@ -33,8 +33,11 @@ class Shuffle:
         InvalidArgumentError: if a number is not positive.
 
     Example:
-        >>> epoch_order(np.repeat([0, 1, 2], 4), Shuffle(rows_together=2), seed=0, epoch=0) // 4
-        array([1, 1, 2, 2, 2, 2, 0, 0, 0, 0, 1, 1])
+        >>> from mediatensor.datasets import DataLoader, Shuffle, VideoClips
+        >>> clips = VideoClips("videos", num_frames_per_clip=4, rows_per_file=4)
+        >>> loader = DataLoader(clips, batch_size=2, shuffle=Shuffle(rows_together=2))
+        >>> [len(set(batch.source)) for batch in loader]  # two rows of one file stand together
+        [1, 1, 1, 1, 1, 1]
     """
 
     rows_together: int = 1
@@ -121,6 +124,7 @@ def epoch_steps(
         For each step the batches of the first ranks. All ranks have one in every step but the last; batches that are
         not full come at the end.
 
+    >>> import numpy as np
     >>> [[batch.tolist() for batch in step] for step in epoch_steps(np.arange(7), 2, 2)]
     [[[0, 1], [2, 3]], [[4, 5], [6]]]
     """
@@ -169,6 +173,8 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
         epoch); 0 is no shuffle, about 1 a full one.
 
     Example:
+        >>> import numpy as np
+        >>> from mediatensor.datasets import shuffle_quality
         >>> shuffle_quality(np.arange(8), np.arange(8) // 2, batch_size=4)
         {'files_per_batch': 2.0, 'same_file_next': 0.5714285714285714, 'displacement': 0.0}
     """

@@ -28,6 +28,15 @@ class Failure:
         message: What it said.
         action: ``"skipped"`` or ``"replaced"``.
         replaced_by: Name of the file that a sample was taken from instead.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.datasets import DataLoader, VideoClips
+        >>> size = Path("broken.mp4").write_bytes(b"no video")
+        >>> dataset = VideoClips(["broken.mp4", "video.mp4"], num_frames_per_clip=4, on_error="skip")
+        >>> batch = next(iter(DataLoader(dataset, batch_size=2)))
+        >>> batch.failures[0].source, batch.failures[0].row
+        ('broken.mp4', 0)
     """
 
     source: str
@@ -58,7 +67,16 @@ class Timing:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Stands for a row that was left out, on its way to the collate function."""
+    """Stands for a row that was left out, on its way to the collate function.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.datasets import Skipped, VideoClips
+        >>> size = Path("broken.mp4").write_bytes(b"no video")
+        >>> row = VideoClips(["broken.mp4"], num_frames_per_clip=4, on_error="skip")[0]
+        >>> isinstance(row, Skipped)
+        True
+    """
 
     failures: tuple[Failure, ...]
     timing: Timing | None = None
@@ -85,6 +103,12 @@ class Sample:
         extra: The other columns of the manifest's row, and what a dataset adds.
         failures: What failed before this sample took its place.
         timing: Where the time went, on the first sample of those that were read together.
+
+    Example:
+        >>> from mediatensor.datasets import VideoClips
+        >>> sample = VideoClips(["video.mp4"], num_frames_per_clip=4)[0]
+        >>> sample.frames.data.shape, sample.source, sample.row
+        (torch.Size([4, 3, 360, 640]), 'video.mp4', 0)
     """
 
     frames: FrameBatch | None = None
@@ -128,6 +152,12 @@ class Batch:
         extra: For each column a list with the values of the samples.
         failures: The rows that were skipped or replaced on the way.
         timings: Where the time went.
+
+    Example:
+        >>> from mediatensor.datasets import DataLoader, VideoClips
+        >>> batch = next(iter(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=2)))
+        >>> batch.frames.data.shape, len(batch)
+        (torch.Size([2, 4, 3, 120, 160]), 2)
     """
 
     frames: FrameBatch | list[FrameBatch] | None = None
@@ -177,7 +207,14 @@ class Batch:
         return _is_before(self.audio.num_valid_samples, data.shape[-1], len(self), data.device)
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """The batch with its data, labels and what masks are made of on a device; times, names and the rest stay."""
+        """The batch with its data, labels and what masks are made of on a device; times, names and the rest stay.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, VideoClips
+            >>> batch = next(iter(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=2)))
+            >>> batch.to("cpu").frames.data.device
+            device(type='cpu')
+        """
         return self._with_tensors(lambda tensors: tensors.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
@@ -236,6 +273,7 @@ def _batch_of(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:
 def _described(value: Any) -> str:
     """Dtype and shape of data, and the first few of a list.
 
+    >>> import torch
     >>> _described(torch.zeros(2, 3)), _described(["a", "b", "c", "d", "e", "f"])
     ('float32 (2, 3)', "['a', 'b', 'c', 'd', ... 2 more]")
     """

@@ -71,6 +71,7 @@ def as_items(
         MissingDependencyError: if pyarrow is needed for a manifest, and not installed.
 
     Example:
+        >>> from mediatensor.datasets import as_items
         >>> rows = [{"path": "a.mp4", "label": "run", "place": "Oslo"}, {"path": "b.mp4", "label": "jump"}]
         >>> [(item.source, item.label, item.extra) for item in as_items(rows, kind="video")]
         [('a.mp4', 1, {'place': 'Oslo', 'class_name': 'run'}), ('b.mp4', 0, {'class_name': 'jump'})]

@@ -45,6 +45,11 @@ class StallFacts:
         worker_busy_shares: For each worker, how much of the elapsed time it was reading, from 0 to 1.
         mean_num_ready: How many batches were read and not given yet, on average over the elapsed time (Little's law:
             the sum of the times that batches waited, divided by the elapsed time); ``None`` if it is not known.
+
+    Example:
+        >>> from mediatensor.datasets import StallMeter
+        >>> StallMeter().facts.waited_seconds
+        0.0
     """
 
     num_epochs: int = 0

@@ -51,6 +51,7 @@ class StallMeter:
         InvalidArgumentError: if there is no such device.
 
     Example:
+        >>> from mediatensor.datasets import StallMeter
         >>> with StallMeter() as meter:
         ...     for batch in meter.watch([1, 2, 3]):
         ...         pass
@@ -73,6 +74,7 @@ class StallMeter:
                 batches.
 
         Example:
+            >>> from mediatensor.datasets import StallMeter
             >>> meter = StallMeter()
             >>> list(meter.watch(["first", "second"])), len(meter.watch(["first", "second"]))
             (['first', 'second'], 2)
@@ -100,7 +102,13 @@ class StallMeter:
         return advice(self.facts)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields of `facts`, shares and advice; plain numbers, texts and lists, as JSON takes them."""
+        """The fields of `facts`, shares and advice; plain numbers, texts and lists, as JSON takes them.
+
+        Example:
+            >>> from mediatensor.datasets import StallMeter
+            >>> StallMeter().as_dict()["num_batches"]
+            0
+        """
         facts = self.facts
         return {
             **dataclasses.asdict(facts),
@@ -126,6 +134,13 @@ class StallMeter:
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, StallMeter, VideoClips
+            >>> with StallMeter() as meter:
+            ...     for batch in meter.watch(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1)):
+            ...         pass
+            >>> figure = meter.plot("stalls.png")
         """
         from ._stall_plot import plot_stalls
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -25,6 +24,7 @@ from ._reading import RowReader
 from ._recipe import Recipe
 from ._samples import Sample, Skipped, Timing
 from ._seeding import derived_seed
+from ._shared_memory import shared_numbers
 from ._spec import RowSpec
 from ._stream_sources import IterableRows, LeftOut, ShardRows, Share
 
@@ -116,9 +116,9 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._shuffle_buffer = shuffle_buffer
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
         # Shared, so that workers which outlive an epoch hear of the next one: its number, and how often it was set.
-        self._now: Tensor = torch.zeros(2, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+        self._now: Tensor = shared_numbers((2,), 0)
         # Shared, so that the process that saves a state hears where shards ended.
-        self._num_rows: Tensor = torch.full((self._rows.num_shards,), -1, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+        self._num_rows: Tensor = shared_numbers((self._rows.num_shards,), -1)
         # What to leave out, as long as the epoch is not set once more.
         self._resumed: tuple[int, LeftOut] = (0, LeftOut())
 
@@ -207,6 +207,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 def drawn_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
     """All rows, each drawn among ``size`` that wait.
 
+    >>> import numpy as np
     >>> sorted(drawn_from_window(iter(range(9)), 4, np.random.default_rng(0))) == list(range(9))
     True
     """

@@ -49,6 +49,7 @@ class ToDevice:
         InvalidArgumentError: if there is no such device.
 
     Example:
+        >>> import torch
         >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
         >>> from mediatensor.transforms import Normalize, ToFloat
         >>> normalize = torch.nn.Sequential(ToFloat(), Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225)))
@@ -98,19 +99,42 @@ class ToDevice:
         return (self._position or self._position_of_loader()).epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next iteration begin an epoch."""
+        """Have the next iteration begin an epoch.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
+            >>> loader = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
+            >>> loader.set_epoch(2)
+        """
         self._position = None
         self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the loader behind the batch that was handed over last."""
+        """The state of the loader behind the batch that was handed over last.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
+            >>> loader = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
+            >>> batch = next(iter(loader))
+            >>> loader.load_state_dict(loader.state_dict())
+        """
         state = self._position_of_loader().state if self._position is None else self._position.state
         if state is None:
             raise InvalidArgumentError(f"The loader has no state_dict to resume from: {type(self.loader).__name__}.")
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Have the next iteration go on where `state_dict` was called."""
+        """Have the next iteration go on where `state_dict` was called.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
+            >>> loader = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
+            >>> batch = next(iter(loader))
+            >>> other = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
+            >>> other.load_state_dict(loader.state_dict())
+            >>> len(list(other))
+            2
+        """
         self._position = None
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 

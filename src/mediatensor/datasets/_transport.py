@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from ._shared_memory import new_shared_storage, share
 
 __all__ = ["MAX_INLINE_BYTES", "packed", "side_by_side", "unpacked"]
 
@@ -35,6 +36,7 @@ def side_by_side(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
         shape: What each is filled up to; by default the shape of the first.
         fill: What the places beyond a smaller tensor hold.
 
+    >>> import torch
     >>> side_by_side([torch.ones(1), torch.ones(2)], (3,)).tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
@@ -52,8 +54,9 @@ def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
     order = _memory_order(like)
     size = (count, *(shape[dimension] for dimension in order))
     num_bytes = math.prod(size) * like.element_size()
-    if num_bytes > MAX_INLINE_BYTES and like.device.type == "cpu" and get_worker_info() is not None:
-        storage = torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call]
+    is_to_leave = num_bytes > MAX_INLINE_BYTES and like.device.type == "cpu" and get_worker_info() is not None
+    storage = new_shared_storage(num_bytes) if is_to_leave else None
+    if storage is not None:
         together = torch.empty(0, dtype=like.dtype).set_(storage).view(size)
     else:
         together = torch.empty(size, dtype=like.dtype, device=like.device)
@@ -63,6 +66,7 @@ def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
 def _memory_order(tensor: Tensor) -> list[int]:
     """The dimensions of a tensor, those of the longest steps first.
 
+    >>> import torch
     >>> _memory_order(torch.zeros(4, 6, 3).permute(2, 0, 1))
     [1, 2, 0]
     """
@@ -70,7 +74,12 @@ def _memory_order(tensor: Tensor) -> list[int]:
 
 
 class _Inline(NamedTuple):
-    """Stands for a small tensor: it with its dimensions in the order in which they lie in memory, and that order."""
+    """Stands for a tensor that is small, or for which there is no shared memory.
+
+    Attributes:
+        array: It, with its dimensions in the order in which they lie in memory.
+        order: That order.
+    """
 
     array: NDArray[Any]
     order: list[int]
@@ -86,9 +95,7 @@ class _Parts(NamedTuple):
 def packed(value: Any) -> Any:
     """A value to pickle in place of one that holds tensors; `unpacked` gives it back."""
     if isinstance(value, Tensor):
-        is_small = value.numel() * value.element_size() <= MAX_INLINE_BYTES
-        is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
-        if is_small and is_plain and value.layout == torch.strided and value.dtype in _INLINE_DTYPES:
+        if _can_be_inline(value) and (_is_small(value) or (get_worker_info() is not None and not share(value))):
             order = _memory_order(value)
             return _Inline(value.permute(order).numpy(), order)
         return value
@@ -99,6 +106,15 @@ def packed(value: Any) -> Any:
     if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
         return _Parts(type(value), {spec.name: packed(getattr(value, spec.name)) for spec in dataclasses.fields(value)})
     return value
+
+
+def _is_small(tensor: Tensor) -> bool:
+    return tensor.numel() * tensor.element_size() <= MAX_INLINE_BYTES
+
+
+def _can_be_inline(tensor: Tensor) -> bool:
+    is_plain = type(tensor) is Tensor and tensor.device.type == "cpu" and not tensor.requires_grad
+    return is_plain and tensor.layout == torch.strided and tensor.dtype in _INLINE_DTYPES
 
 
 def unpacked(value: Any) -> Any:

@@ -66,11 +66,12 @@ class VideoAudioClips(MediaDataset):
         InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
 
     Example:
+        >>> from mediatensor.datasets import VideoAudioClips
         >>> dataset = VideoAudioClips(
-        ...     "videos", seconds_per_clip=2.0, fps=8, sample_rate=16_000, num_channels=1
-        ... )  # doctest: +SKIP
-        >>> dataset[0].frames.data.shape, dataset[0].audio.data.shape  # doctest: +SKIP
-        (torch.Size([16, 3, 720, 1280]), torch.Size([1, 32000]))
+        ...     ["video.mp4"], seconds_per_clip=2.0, fps=8, sample_rate=16_000, num_channels=1
+        ... )
+        >>> dataset[0].frames.data.shape, dataset[0].audio.data.shape
+        (torch.Size([16, 3, 360, 640]), torch.Size([1, 32000]))
     """
 
     def __init__(

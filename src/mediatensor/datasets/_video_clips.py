@@ -53,15 +53,16 @@ class VideoClips(MediaDataset):
 
     Example:
         >>> from functools import partial
+        >>> from mediatensor.datasets import VideoClips
         >>> from mediatensor.samplers import clips_at_random_timestamps
         >>> from mediatensor.transforms import RandomResizedCrop
         >>> dataset = VideoClips(
-        ...     "videos",  # a folder with one sub-folder for each class
-        ...     partial(clips_at_random_timestamps, num_frames_per_clip=16, seconds_between_frames=0.1),
+        ...     "videos",  # a folder of files, or of one folder for each class
+        ...     partial(clips_at_random_timestamps, num_frames_per_clip=8, seconds_between_frames=0.1),
         ...     decoder_options={"transforms": [RandomResizedCrop((112, 112))]},
-        ... )  # doctest: +SKIP
-        >>> dataset[0].frames.data.shape, dataset[0].label  # doctest: +SKIP
-        (torch.Size([16, 3, 112, 112]), 0)
+        ... )
+        >>> dataset[0].frames.data.shape, len(dataset)
+        (torch.Size([8, 3, 112, 112]), 3)
     """
 
     def __init__(

@@ -67,6 +67,7 @@ class WordCrops(MediaDataset):
             accepted ones.
 
     Example:
+        >>> from mediatensor.datasets import Item, WordCrops
         >>> page = Item("form.png", extra={"boxes": [[84, 109, 136, 119]], "texts": ["Total:"]})
         >>> dataset = WordCrops([page])
         >>> len(dataset)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._pyav import MAX_CHANNELS
+from .._pyav import MAX_CHANNELS, MAX_SAMPLE_RATE
 from .._source import make_source
 from .._stages import stage
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
@@ -29,8 +29,6 @@ from ._closing import Closing
 from ._handle_pool import HandlePool
 
 __all__ = ["AudioDecoder"]
-
-_MAX_SAMPLE_RATE = 1_536_000
 
 # Ranges that lie closer together than this are decoded in one go: seeking and its pre-roll cost as much.
 _MAX_SECONDS_DECODED_THROUGH = 0.25
@@ -82,8 +80,9 @@ class AudioDecoder(Closing):
         InvalidArgumentError: if another argument is not accepted.
 
     Example:
-        >>> decoder = AudioDecoder("speech.m4a", sample_rate=16_000, num_channels=1)  # doctest: +SKIP
-        >>> decoder.get_samples_played_in_range(10.0, 12.5).data.shape  # doctest: +SKIP
+        >>> from mediatensor.decoders import AudioDecoder
+        >>> decoder = AudioDecoder("video.mp4", sample_rate=16_000, num_channels=1)
+        >>> decoder.get_samples_played_in_range(5.0, 7.5).data.shape
         torch.Size([1, 40000])
     """
 
@@ -124,7 +123,10 @@ class AudioDecoder(Closing):
             StreamError: if nothing in it can be decoded.
 
         Example:
-            >>> data, pts_seconds, duration_seconds, sample_rate = decoder.get_all_samples()  # doctest: +SKIP
+            >>> from mediatensor.decoders import AudioDecoder
+            >>> data, pts_seconds, duration_seconds, sample_rate = AudioDecoder("video.mp4").get_all_samples()
+            >>> data.shape, sample_rate
+            (torch.Size([1, 480000]), 48000)
         """
         with stage("decode"), self._pool.borrow() as handle:
             return self._samples(handle, None, None)
@@ -148,7 +150,9 @@ class AudioDecoder(Closing):
             DecodeError: if the range is damaged.
 
         Example:
-            >>> decoder.get_samples_played_in_range(2.0, 2.5).duration_seconds  # doctest: +SKIP
+            >>> from mediatensor.decoders import AudioDecoder
+            >>> decoder = AudioDecoder("video.mp4")
+            >>> decoder.get_samples_played_in_range(2.0, 2.5).duration_seconds
             0.5
         """
         check_range(start_seconds, stop_seconds)
@@ -171,8 +175,11 @@ class AudioDecoder(Closing):
             OutOfRangeError, DecodeError: as for a single range.
 
         Example:
+            >>> from mediatensor.decoders import AudioDecoder
             >>> speaker_turns = [(0.0, 3.2), (7.5, 9.1)]
-            >>> turns = decoder.get_samples_played_in_ranges(speaker_turns)  # doctest: +SKIP
+            >>> turns = AudioDecoder("video.mp4").get_samples_played_in_ranges(speaker_turns)
+            >>> [turn.duration_seconds for turn in turns]
+            [3.2, 1.6]
         """
         checked = check_ranges(ranges)
         results: dict[int, AudioSamples] = {}
@@ -214,8 +221,12 @@ class AudioDecoder(Closing):
             InvalidArgumentError: if a length is not accepted.
 
         Example:
-            >>> for chunk in decoder.chunks(seconds=30):  # doctest: +SKIP
-            ...     text = model(chunk.data)
+            >>> from mediatensor.decoders import AudioDecoder
+            >>> for chunk in AudioDecoder("video.mp4").chunks(seconds=4):
+            ...     print(chunk.pts_seconds, chunk.data.shape)
+            0.0 torch.Size([1, 64000])
+            4.0 torch.Size([1, 64000])
+            8.0 torch.Size([1, 32000])
         """
         if not seconds > 0:
             raise InvalidArgumentError(f"seconds = {seconds} must be greater than 0.")
@@ -227,7 +238,13 @@ class AudioDecoder(Closing):
         return self._chunks(seconds, seconds - overlap_seconds, sample_rate, num_channels, pad_last=pad_last)
 
     def close(self) -> None:
-        """Close the file. Calls after it raise `ClosedError`; calls in progress finish."""
+        """Close the file. Calls after it raise `ClosedError`; calls in progress finish.
+
+        Example:
+            >>> from mediatensor.decoders import AudioDecoder
+            >>> decoder = AudioDecoder("video.mp4")
+            >>> decoder.close()
+        """
         self._pool.close()
 
     def _output_form(self, handle: AudioHandle) -> OutputForm:
@@ -335,9 +352,9 @@ def _described(stream: AudioStream) -> AudioStreamMetadata:
 
 
 def _check_form(sample_rate: int | None, num_channels: int | None) -> None:
-    if sample_rate is not None and not (isinstance(sample_rate, int) and 0 < sample_rate <= _MAX_SAMPLE_RATE):
+    if sample_rate is not None and not (isinstance(sample_rate, int) and 0 < sample_rate <= MAX_SAMPLE_RATE):
         raise InvalidArgumentError(
-            f"sample_rate must be > 0 and at most {_MAX_SAMPLE_RATE}, in samples per second, or None for the "
+            f"sample_rate must be > 0 and at most {MAX_SAMPLE_RATE}, in samples per second, or None for the "
             f"stream's own (got {sample_rate!r})."
         )
     if num_channels is not None and not (isinstance(num_channels, int) and 0 < num_channels <= MAX_CHANNELS):

@@ -18,6 +18,12 @@ class AudioStreamMetadata(AudioStreamHeaderMetadata):
         duration_seconds: From the header of the stream, else of the container; ``None`` if neither states it.
         begin_stream_seconds: Time of the first sample in seconds; 0 if the header does not say.
         end_stream_seconds: Begin plus duration.
+
+    Example:
+        >>> from mediatensor.decoders import AudioDecoder
+        >>> metadata = AudioDecoder("video.mp4").metadata
+        >>> metadata.codec, metadata.sample_rate, metadata.num_channels, metadata.duration_seconds
+        ('aac', 48000, 1, 10.0)
     """
 
     duration_seconds: float | None

@@ -82,10 +82,11 @@ class AudioVideoDecoder(Closing):
         InvalidArgumentError: if an argument is not among the accepted ones.
 
     Example:
-        >>> decoder = AudioVideoDecoder("video.mp4", sample_rate=16_000, num_channels=1)  # doctest: +SKIP
-        >>> frames, samples = decoder.get_played_in_range(10.0, 12.0)  # doctest: +SKIP
-        >>> frames.data.shape, samples.data.shape  # doctest: +SKIP
-        (torch.Size([50, 3, 720, 1280]), torch.Size([1, 32000]))
+        >>> from mediatensor.decoders import AudioVideoDecoder
+        >>> decoder = AudioVideoDecoder("video.mp4", sample_rate=16_000, num_channels=1)
+        >>> frames, samples = decoder.get_played_in_range(5.0, 7.0)
+        >>> frames.data.shape, samples.data.shape
+        (torch.Size([60, 3, 360, 640]), torch.Size([1, 32000]))
     """
 
     def __init__(
@@ -140,8 +141,9 @@ class AudioVideoDecoder(Closing):
             DecodeError: if something cannot be decoded.
 
         Example:
-            >>> clip = decoder.get_played_in_range(10.0, 12.0, fps=10)  # doctest: +SKIP
-            >>> len(clip.frames), clip.samples.duration_seconds, clip.silent_spans  # doctest: +SKIP
+            >>> from mediatensor.decoders import AudioVideoDecoder
+            >>> clip = AudioVideoDecoder("video.mp4").get_played_in_range(5.0, 7.0, fps=10)
+            >>> len(clip.frames), clip.samples.duration_seconds, clip.silent_spans
             (20, 2.0, ())
         """
         (clip,) = self.get_played_in_ranges([(start_seconds, stop_seconds)], fps)
@@ -160,9 +162,10 @@ class AudioVideoDecoder(Closing):
             OutOfRangeError, InvalidArgumentError, DecodeError: as of `get_played_in_range`.
 
         Example:
-            >>> clips = decoder.get_played_in_ranges([(0.0, 1.0), (30.0, 31.0)])  # doctest: +SKIP
-            >>> [clip.samples.pts_seconds for clip in clips]  # doctest: +SKIP
-            [0.0, 30.0]
+            >>> from mediatensor.decoders import AudioVideoDecoder
+            >>> clips = AudioVideoDecoder("video.mp4").get_played_in_ranges([(0.0, 1.0), (8.0, 9.0)])
+            >>> [clip.samples.pts_seconds for clip in clips]
+            [0.0, 8.0]
         """
         times = [self._times_of(pair) for pair in ranges]
         frames = [self.video.get_frames_played_in_range(start, stop, fps) for start, stop in times]
@@ -193,7 +196,13 @@ class AudioVideoDecoder(Closing):
     # Life of the object
 
     def close(self) -> None:
-        """Release the files. Decoding afterwards raises `ClosedError`."""
+        """Release the files. Decoding afterwards raises `ClosedError`.
+
+        Example:
+            >>> from mediatensor.decoders import AudioVideoDecoder
+            >>> decoder = AudioVideoDecoder("video.mp4")
+            >>> decoder.close()
+        """
         self.video.close()
         self.audio.close()
 

@@ -24,6 +24,7 @@ class CpuFallbackStatus:
         reason: Why the CPU decodes; ``None`` if it does not, or because it was asked to.
 
     Example:
+        >>> from mediatensor.decoders import CpuFallbackStatus
         >>> status = CpuFallbackStatus(status_known=True)
         >>> bool(status), str(status)
         (False, '[CPU] Fallback status: No fallback required')

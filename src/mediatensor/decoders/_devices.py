@@ -55,6 +55,7 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
         InvalidArgumentError: if it is neither.
 
     Example:
+        >>> from mediatensor.decoders import set_cuda_backend
         >>> with set_cuda_backend("nvdec"):
         ...     pass
     """

@@ -12,10 +12,9 @@ from ._h264_fields import (
     PictureStructure,
     SequenceParameters,
     parse_sequence_parameters,
-    sequence_parameter_units,
     slice_structure,
-    unit_length_size,
 )
+from ._h264_units import sequence_parameter_units, unit_length_size
 
 __all__ = ["H264Pictures", "HevcPictures"]
 

@@ -46,11 +46,12 @@ class FrameIndex:
         anomalies: What is odd in the stream, as sentences.
 
     Example:
-        >>> index = VideoDecoder("video.mp4").frame_index  # doctest: +SKIP
-        >>> len(index), index.end_seconds  # doctest: +SKIP
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> index = VideoDecoder("video.mp4").frame_index
+        >>> len(index), index.end_seconds
         (300, 10.0)
-        >>> index.gop_start_indices, index.gop_bytes  # doctest: +SKIP
-        (tensor([  0, 250]), tensor([412077, 80214]))
+        >>> index.gop_start_indices, index.gop_lengths
+        (tensor([  0,  48,  96, 144, 192, 240, 288]), tensor([48, 48, 48, 48, 48, 48, 12]))
     """
 
     time_base: Fraction
@@ -156,7 +157,8 @@ class FrameIndex:
             InvalidArgumentError: if it is not a number.
 
         Example:
-            >>> VideoDecoder("video.mp4").frame_index.frame_played_at(1.5)  # doctest: +SKIP
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.frame_played_at(1.5)
             45
         """
         return int(self.frames_played_at([seconds])[0])
@@ -175,7 +177,8 @@ class FrameIndex:
             InvalidArgumentError: if they are not numbers.
 
         Example:
-            >>> VideoDecoder("video.mp4").frame_index.frames_played_at([0.0, 1.51])  # doctest: +SKIP
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.frames_played_at([0.0, 1.51])
             tensor([ 0, 45])
         """
         times = arguments.seconds_of(seconds)
@@ -256,8 +259,9 @@ class FrameIndex:
             FrameIndexError: if the file cannot be written.
 
         Example:
-            >>> VideoDecoder("video.mp4").frame_index.save("video.index")  # doctest: +SKIP
-            >>> decoder = VideoDecoder("video.mp4", frame_index="video.index")  # doctest: +SKIP
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.save("video.index")
+            >>> decoder = VideoDecoder("video.mp4", frame_index="video.index")
         """
         from ._index_file import save_index
 
@@ -271,7 +275,9 @@ class FrameIndex:
             FrameIndexError: if the file is missing, damaged, no saved index, or of a version that is not known here.
 
         Example:
-            >>> len(FrameIndex.load("video.index"))  # doctest: +SKIP
+            >>> from mediatensor.decoders import FrameIndex, VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.save("video.index")
+            >>> len(FrameIndex.load("video.index"))
             300
         """
         from ._index_file import load_index
@@ -285,7 +291,13 @@ class FrameIndex:
     # For planning and decoding: arguments are not checked
 
     def times_of(self, frames: Int64Array) -> tuple[Tensor, Tensor]:
-        """(pts, duration) of some frames in seconds, each float64."""
+        """(pts, duration) of some frames in seconds, each float64.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.times_of([30])
+            (tensor([1.], dtype=torch.float64), tensor([0.0333], dtype=torch.float64))
+        """
         return torch.from_numpy(self._pts_seconds[frames]), torch.from_numpy(self._seconds(self.duration[frames]))
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
@@ -295,6 +307,12 @@ class FrameIndex:
 
             frames   |--0--|--1--|     |--2--|
             t           0     1    1      2
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.played_at(np.array([1.01]))
+            array([30])
         """
         return np.maximum(np.searchsorted(self._pts_seconds, seconds, side="right").astype(np.int64) - 1, 0)
 

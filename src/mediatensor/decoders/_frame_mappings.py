@@ -9,6 +9,8 @@ from ..errors import InvalidArgumentError
 
 __all__ = ["parse_frame_mappings"]
 
+# Times that can be added and subtracted without overflow.
+_MAX_TICKS = 1 << 61
 _SPELLINGS = (("pts", "duration"), ("pkt_pts", "pkt_duration"))
 
 
@@ -39,11 +41,14 @@ def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool
 def _row(frame: Any, number: int) -> tuple[int, int, bool]:
     for pts, duration in _SPELLINGS:
         try:
-            return int(frame[pts]), int(frame[duration]), bool(int(frame["key_frame"]))
+            row = int(frame[pts]), int(frame[duration]), bool(int(frame["key_frame"]))
         except (KeyError, TypeError):
             continue
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: {error}.") from None
+        if max(abs(row[0]), abs(row[1])) > _MAX_TICKS:
+            raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: times out of all proportion.")
+        return row
     raise InvalidArgumentError(
         "Invalid custom frame mappings. The 'pts'/'pkt_pts', 'duration'/'pkt_duration', and 'key_frame' keys are "
         f"required in the frame metadata (frame {number} has {sorted(frame) if isinstance(frame, dict) else frame!r})."

@@ -16,25 +16,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 
 from ._bits import BitReader, without_emulation_prevention
-from ._h264_fields import SequenceParameters, parse_sequence_parameters, sequence_parameter_units, unit_length_size
+from ._h264_fields import SequenceParameters, parse_sequence_parameters
+from ._h264_units import PARAMETER_BYTES, SLICE_BYTES, parameter_units, unit_length_size, units
 
 __all__ = ["FrameNumberCheck"]
 
 _SLICE, _PARTITION_A, _IDR_SLICE, _SEQUENCE_PARAMETERS, _PICTURE_PARAMETERS = 1, 2, 5, 7, 8
 _SLICES = frozenset((_SLICE, _PARTITION_A, _IDR_SLICE))
 _REFERENCE = 0x60  # nal_ref_idc
-_START_CODE = b"\0\0\1"
 _B, _I, _SI = 1, 2, 4
 _LAST_PARAMETER_ID = 255
 _MAX_FRAME_NUM_BITS = 16
 _MAX_REFERENCES = 32
-# What comes before and with frame_num, and a whole slice header with weights for many references.
-_FRAME_NUM_BYTES, _HEADER_BYTES = 24, 512
-# Longer than any parameter set without extensions that matter here.
-_PARAMETER_BYTES = 1024
+# What comes before and with frame_num.
+_FRAME_NUM_BYTES = 24
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,7 @@ class FrameNumberCheck:
         self._last_reference: _Slice | None = None
         with suppress(ValueError, IndexError):
             in_record = self._length_size is not None
-            for unit in _record_units(extradata) if in_record else _units(memoryview(extradata), None):
+            for unit in parameter_units(extradata) if in_record else units(memoryview(extradata), None):
                 self._learn(unit)
 
     def follows(self, packet: memoryview) -> bool:
@@ -118,14 +115,14 @@ class FrameNumberCheck:
     def _slices(self, packet: memoryview) -> Iterator[_Slice]:
         """The first slice of each picture in a packet, and perhaps others."""
         is_first = True
-        for unit in _units(packet, self._length_size):
+        for unit in units(packet, self._length_size):
             if unit[0] & 31 not in _SLICES:
                 self._learn(unit)
             elif not (self._is_thorough or unit[0] & _REFERENCE):
                 is_first = False
             elif is_first or unit[1] & 0x80:  # first_mb_in_slice ue(v) is 0
                 is_first = False
-                yield self._parse(bytes(unit[:_HEADER_BYTES]))
+                yield self._parse(bytes(unit[:SLICE_BYTES]))
 
     def _learn(self, unit: memoryview | bytes) -> None:
         """Take note of a parameter set."""
@@ -165,44 +162,9 @@ def _payload(unit: memoryview | bytes, num_bytes: int) -> BitReader:
     return BitReader(without_emulation_prevention(unit[1:num_bytes]))
 
 
-def _units(data: memoryview, length_size: int | None) -> Iterator[memoryview | bytes]:
-    """The units of a packet that are not empty; after start codes, more than the unit may be in a slice's bytes."""
-    if length_size is None:
-        yield from _units_after_start_codes(bytes(data))
-        return
-    position, end = 0, len(data)
-    while position < end:
-        start = position + length_size
-        position = start + int.from_bytes(data[position:start], "big")
-        if position > start:
-            yield data[start:position]
-
-
-def _units_after_start_codes(data: bytes) -> Iterator[bytes]:
-    position = data.find(_START_CODE)
-    while 0 <= position < len(data) - len(_START_CODE):
-        start = position + len(_START_CODE)
-        position = data.find(_START_CODE, start)
-        is_slice = data[start] & 31 in _SLICES
-        stop = start + (_HEADER_BYTES if is_slice else _PARAMETER_BYTES)
-        yield data[start : stop if position < 0 else min(stop, position)]
-
-
-def _record_units(record: bytes) -> Iterator[bytes]:
-    """The sequence and picture parameter sets of an ``avcC`` record that are not empty."""
-    sequence_units = list(sequence_parameter_units(record))
-    position = 6 + sum(2 + len(unit) for unit in sequence_units)
-    picture_units = []
-    for _ in range(record[position]):
-        size = int.from_bytes(record[position + 1 : position + 3], "big")
-        picture_units.append(record[position + 3 : position + 3 + size])
-        position += 2 + size
-    yield from filter(None, chain(sequence_units, picture_units))
-
-
 def _parse_picture_parameters(unit: memoryview | bytes) -> tuple[int, _PictureParameters | None]:
     """(identifier, what it says) of a picture parameter set; ``None`` if it has groups of slices."""
-    bits = _payload(unit, _PARAMETER_BYTES)
+    bits = _payload(unit, PARAMETER_BYTES)
     identifier, sequence = bits.exp_golomb(), bits.exp_golomb()
     bits.read(1)  # entropy coding
     has_field_order = bits.flag()
@@ -221,7 +183,7 @@ def _parse_picture_parameters(unit: memoryview | bytes) -> tuple[int, _PicturePa
 
 def _may_reset(part: _Slice) -> bool:
     """Whether a reference picture may have memory_management_control_operation 5: then its frame_num counts as 0."""
-    bits = _payload(part.unit, _HEADER_BYTES)
+    bits = _payload(part.unit, SLICE_BYTES)
     try:
         kind = _skip_picture_identity(bits, part)
         _skip_references(bits, part, kind)

@@ -6,12 +6,13 @@ ISO/IEC 14496-15, 5.3.3.1 for the configuration record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
 from ._bits import BitReader, without_emulation_prevention
+from ._h264_units import PARAMETER_BYTES, sequence_parameter_units, unit_length_size, units
 
 __all__ = [
     "FieldDetector",
@@ -19,16 +20,13 @@ __all__ = [
     "PictureStructure",
     "SequenceParameters",
     "parse_sequence_parameters",
-    "sequence_parameter_units",
     "slice_structure",
-    "unit_length_size",
 ]
 
 _SPS, _SLICES = 7, (1, 5)
 _PROFILES_WITH_CHROMA_FORMAT = frozenset((44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244))
-# Enough of a slice, and more than enough of a parameter set, for the fields that are read.
+# Enough of a slice for the fields that are read.
 _SLICE_HEADER_BYTES = 64
-_MAX_PARAMETER_BYTES = 8192
 
 
 class FieldDetector:
@@ -42,7 +40,7 @@ class FieldDetector:
         self._length_size = unit_length_size(extradata)
         self._parameters: set[SequenceParameters] = set()
         self._learn(
-            _units(memoryview(extradata), None) if self._length_size is None else sequence_parameter_units(extradata)
+            units(memoryview(extradata), None) if self._length_size is None else sequence_parameter_units(extradata)
         )
 
     def _learn(self, units: Iterable[memoryview | bytes]) -> None:
@@ -62,10 +60,10 @@ class FieldDetector:
     def is_field(self, packet: memoryview, *, is_key: bool) -> bool:
         """Whether a packet is one field; parameter sets are looked for in key frames, too."""
         if is_key:
-            self._learn(_units(packet, self._length_size))
+            self._learn(units(packet, self._length_size))
         if not self._parameters:
             return False
-        for unit in _units(packet, self._length_size):
+        for unit in units(packet, self._length_size):
             if unit and unit[0] & 31 in _SLICES:
                 # Which of several sets applies is not looked up: any of them is reason enough.
                 return any(_slice_is_field(unit, parameters) for parameters in self._parameters)
@@ -120,7 +118,7 @@ class SequenceParameters:
 
 def parse_sequence_parameters(unit: memoryview | bytes) -> SequenceParameters:
     """Read a sequence parameter set (a unit of type 7); ``ValueError`` if it ends early."""
-    bits = BitReader(without_emulation_prevention(unit[1:_MAX_PARAMETER_BYTES]))
+    bits = BitReader(without_emulation_prevention(unit[1:PARAMETER_BYTES]))
     profile = bits.read(8)
     bits.read(16)  # constraints, level
     identifier = bits.exp_golomb()
@@ -187,29 +185,3 @@ def _slice_is_field(unit: memoryview | bytes, parameters: SequenceParameters) ->
         return slice_structure(unit, parameters) != PictureStructure.FRAME
     except ValueError:
         return False
-
-
-def unit_length_size(extradata: bytes) -> int | None:
-    """Bytes of the length before each unit of a packet, by an ``avcC`` record; ``None`` for units after start codes."""
-    return (extradata[4] & 3) + 1 if extradata[:1] == b"\x01" and len(extradata) > 6 else None
-
-
-def sequence_parameter_units(record: bytes) -> Iterator[bytes]:
-    """The sequence parameter sets of an ``avcC`` record."""
-    position = 6
-    for _ in range(record[5] & 31):
-        size = int.from_bytes(record[position : position + 2], "big")
-        yield record[position + 2 : position + 2 + size]
-        position += 2 + size
-
-
-def _units(data: memoryview, length_size: int | None) -> Iterator[memoryview | bytes]:
-    """The units of a packet: length-prefixed, or after start codes."""
-    if length_size is None:
-        yield from bytes(data).split(b"\x00\x00\x01")[1:]
-        return
-    position = 0
-    while position + length_size < len(data):
-        size = int.from_bytes(data[position : position + length_size], "big")
-        yield data[position + length_size : position + length_size + size]
-        position += length_size + size

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import math
 import os
 import time
 import weakref
@@ -199,7 +200,7 @@ def _after_fork_in_child() -> None:
 def _close_all() -> None:
     """When the interpreter ends: while there still are the modules, and the devices, that closing needs."""
     for pool in list(_pools):
-        pool.close()
+        pool.close_until(math.inf)  # others may decode yet, when the interpreter calls them after this
 
 
 atexit.register(_close_all)

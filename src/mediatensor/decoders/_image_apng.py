@@ -52,6 +52,7 @@ def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame],
 def lay_over(drawn: Planes, region: NDArray[Any]) -> None:
     """Lay RGBA planes over RGBA planes in place, alpha not being multiplied in, every result rounded once.
 
+    >>> import numpy as np
     >>> region = np.array([200, 0, 0, 255], np.uint8).reshape(4, 1, 1)
     >>> lay_over([np.full((1, 1), value, np.uint8) for value in (0, 100, 0, 51)], region)
     >>> region.ravel().tolist()

@@ -31,26 +31,30 @@ def read_bytes(source: object) -> tuple[bytes, str]:
     name = made.describe()
     if isinstance(made, MemorySource):
         return made.data if isinstance(made.data, bytes) else made.data.numpy().tobytes(), name
-    data = _read_path(made.path) if isinstance(made, PathSource) else _read_source(made)
+    data = _read_path(made) if isinstance(made, PathSource) else _read_source(made)
     if not data:
         raise OpenError(f"Could not open {name}: it is empty.")
     return data, name
 
 
-def _read_path(path: str) -> bytes:
-    data = bytearray()
+def _read_path(source: PathSource) -> bytes:
+    source.check_opens_at_once()
+    path = source.path
+    parts: list[bytes] = []
+    num_bytes = 0
     try:
         with open(path, "rb", buffering=0) as file:
             # The size first, so that a plain file comes in one piece; a pipe says 0.
             size = max(1, os.fstat(file.fileno()).st_size)
             _check_size(size, path)
             while part := file.read(size):
-                data += part
-                _check_size(len(data), path)
+                parts.append(part)
+                num_bytes += len(part)
+                _check_size(num_bytes, path)
                 size = 1 << 20
     except OSError as error:
         raise OpenError(f"Could not open input file: {path} ({error}).") from None
-    return bytes(data)
+    return b"".join(parts)
 
 
 def _read_source(source: Source) -> bytes:

@@ -76,6 +76,8 @@ def decode_image(
         MissingDependencyError: if a package for the format is missing.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.decoders import decode_image
         >>> from mediatensor.encoders import PngEncoder
         >>> file = PngEncoder(torch.zeros(3, 4, 6, dtype=torch.uint8)).to_tensor()
         >>> decode_image(file).shape
@@ -107,6 +109,8 @@ def decode_jpeg(
         OpenError: if it is no JPEG file; else as `decode_image`.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.decoders import decode_jpeg
         >>> from mediatensor.encoders import JpegEncoder
         >>> decode_jpeg(JpegEncoder(torch.zeros(3, 4, 6, dtype=torch.uint8)).to_tensor()).shape
         torch.Size([3, 4, 6])
@@ -134,6 +138,8 @@ def decode_png(
         OpenError: if it is no PNG file; else as `decode_image`.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.decoders import decode_png
         >>> from mediatensor.encoders import PngEncoder
         >>> image = (torch.arange(24).reshape(1, 4, 6) * 2800).to(torch.uint16)
         >>> file = PngEncoder(image).to_tensor()
@@ -161,6 +167,15 @@ def decode_webp(
 
     Raises:
         OpenError: if it is no WebP file; else as `decode_image`.
+
+    Example:
+        >>> import io
+        >>> from PIL import Image
+        >>> from mediatensor.decoders import decode_webp
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (32, 24)).save(file, "webp")
+        >>> decode_webp(file.getvalue()).shape
+        torch.Size([3, 24, 32])
     """
     return _decode("webp", source, mode, output_dtype, device, max_pixels)
 
@@ -184,6 +199,15 @@ def decode_gif(
 
     Raises:
         OpenError: if it is no GIF file; else as `decode_image`.
+
+    Example:
+        >>> import io
+        >>> from PIL import Image
+        >>> from mediatensor.decoders import decode_gif
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (32, 24)).save(file, "gif")
+        >>> decode_gif(file.getvalue()).shape
+        torch.Size([3, 24, 32])
     """
     return _decode("gif", source, mode, output_dtype, device, max_pixels)
 

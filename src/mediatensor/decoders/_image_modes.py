@@ -35,6 +35,7 @@ class ImageReadMode(Enum):
         RGB_ALPHA: Four: RGB, and alpha (opaque where the file has none). ``RGBA`` is the same.
 
     Example:
+        >>> from mediatensor.decoders import ImageReadMode
         >>> ImageReadMode.RGBA
         <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
     """
@@ -127,6 +128,7 @@ def convert(
         wanted: What they shall be; CMYK only if they are.
         dtype: Depth of the result.
 
+    >>> import numpy as np
     >>> white = [np.full((1, 1), 255, np.uint8)] * 3
     >>> [int(plane[0, 0]) for plane in convert(white, Layout.RGB, Layout.GRAY_ALPHA, "uint16")]
     [65535, 65535]

@@ -40,6 +40,7 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
         folder: Made when it is first written to.
 
     Example:
+        >>> from mediatensor import get_index_cache, set_index_cache
         >>> set_index_cache("/tmp/indexes")
         >>> get_index_cache()
         '/tmp/indexes'
@@ -55,6 +56,7 @@ def get_index_cache() -> str | None:
     """The folder in which frame indexes are kept, see `set_index_cache`; ``None`` if there is none.
 
     Example:
+        >>> from mediatensor import get_index_cache
         >>> get_index_cache() is None
         True
     """

@@ -31,6 +31,7 @@ class PackedNumbers(NamedTuple):
 
 def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
     """
+    >>> import numpy as np
     >>> pack_numbers(np.array([100, 101, 100]))
     PackedNumbers(first=100, width=1, steps=b'\\x01\\xff')
     """

@@ -102,6 +102,12 @@ class VideoStreamMetadata(VideoStreamHeaderMetadata):
         end_stream_seconds: From the content, else begin + duration.
         num_frames: From the content, else from the header, else duration times rate.
         average_fps: Frames per second: from the content, else from the header.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> metadata = VideoDecoder("video.mp4").metadata
+        >>> metadata.num_frames, metadata.average_fps, metadata.width, metadata.height
+        (300, 30.0, 640, 360)
     """
 
     begin_stream_seconds_from_content: float | None

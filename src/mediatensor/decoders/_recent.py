@@ -35,6 +35,7 @@ def get_frame_cache_bytes() -> int:
         InvalidArgumentError: if the environment variable is not a whole number.
 
     Example:
+        >>> from mediatensor import get_frame_cache_bytes, set_frame_cache_bytes
         >>> set_frame_cache_bytes(1 << 26)
         >>> get_frame_cache_bytes()
         67108864
@@ -62,6 +63,7 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
         InvalidArgumentError: if the number is negative or not whole.
 
     Example:
+        >>> from mediatensor import get_frame_cache_bytes, set_frame_cache_bytes
         >>> set_frame_cache_bytes(0)
         >>> get_frame_cache_bytes()
         0

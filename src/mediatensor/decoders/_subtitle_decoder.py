@@ -39,6 +39,7 @@ class Subtitle:
         style: Name of its style in ASS.
 
     Example:
+        >>> from mediatensor.decoders import Subtitle
         >>> Subtitle("Hello\\nworld", 1.0, 2.5).duration_seconds
         1.5
     """
@@ -84,11 +85,16 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         InvalidArgumentError: if the encoding is unknown, or one that such files cannot be in.
 
     Example:
-        >>> decoder = SubtitleDecoder("talk.mkv")  # doctest: +SKIP
-        >>> decoder[0].text, decoder[0].start_seconds  # doctest: +SKIP
+        >>> from mediatensor.decoders import SubtitleDecoder
+        >>> lines = ["1", "00:00:01,500 --> 00:00:03,000", "Good evening.", ""]
+        >>> decoder = SubtitleDecoder("\\n".join(lines).encode())  # or the name of a video
+        >>> decoder[0].text, decoder[0].start_seconds
         ('Good evening.', 1.5)
-        >>> [subtitle.text for subtitle in decoder.get_subtitles_played_in_range(60, 65)]  # doctest: +SKIP
-        ['And that is why', 'we are here.']
+        >>> [subtitle.text for subtitle in decoder.get_subtitles_played_in_range(0, 5)]
+        ['Good evening.']
+        >>> decoder.get_all_subtitles() == list(decoder), decoder.get_subtitles_played_at(4.0)
+        (True, [])
+        >>> decoder.close()
     """
 
     def __init__(self, source: object, *, stream_index: int | None = None, encoding: str | None = None) -> None:

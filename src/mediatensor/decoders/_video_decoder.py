@@ -86,10 +86,9 @@ class VideoDecoder(Closing):
         on_error: What to do when a frame cannot be decoded. ``"raise"``: `DecodeError`. ``"skip"``: leave it out of
             the batch. ``"nearest"``: put the nearest decodable frame in its place. With the latter two, frames that
             the codec flags as damaged count as errors, too; with ``"raise"`` they are what a linear decode gives.
-            ``FrameBatch.replaced`` tells.
+            ``FrameBatch.replaced`` tells. A device's decoder does not tell of damage: with these two the CPU decodes.
         on_size_change: What to do when frames of a batch have different sizes. ``"raise"``: `SizeChangeError` that
             names the frame. ``"scale"``: all frames are scaled to the size of the first frame of the stream.
-
         decode_backend: What decodes: a name of `mediatensor.backends.available_backends`; ``None`` for what belongs to
             the device. ``"cpu"`` together with a CUDA device decodes on the CPU, uploads the planes and converts them
             on the device, which for a few small frames is quicker than NVDEC.
@@ -109,13 +108,14 @@ class VideoDecoder(Closing):
         DeviceError: if the device cannot be used in a forked process, or with ``strict_device`` cannot decode.
 
     Example:
-        >>> decoder = VideoDecoder("video.mp4")  # doctest: +SKIP
-        >>> decoder[0].shape, decoder[-1].dtype  # doctest: +SKIP
-        (torch.Size([3, 720, 1280]), torch.uint8)
-        >>> decoder[10:20:2].shape  # doctest: +SKIP
-        torch.Size([5, 3, 720, 1280])
-        >>> decoder.get_frame_played_at(1.5).pts_seconds  # doctest: +SKIP
-        1.48
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> decoder = VideoDecoder("video.mp4")
+        >>> decoder[0].shape, decoder[-1].dtype
+        (torch.Size([3, 360, 640]), torch.uint8)
+        >>> decoder[10:20:2].shape
+        torch.Size([5, 3, 360, 640])
+        >>> decoder.get_frame_played_at(1.5).pts_seconds
+        1.5
     """
 
     def __init__(
@@ -257,11 +257,13 @@ class VideoDecoder(Closing):
             DecodeError: if it cannot be decoded; see ``on_error``.
 
         Example:
-            >>> decoder.get_frame_at(0)  # doctest: +SKIP
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> decoder = VideoDecoder("video.mp4")
+            >>> decoder.get_frame_at(0)
             Frame:
-              data (shape): torch.Size([3, 720, 1280])
+              data (shape): torch.Size([3, 360, 640])
               pts_seconds: 0.0
-              duration_seconds: 0.04
+              duration_seconds: 0.03333333333333333
         """
         return _only_frame(self.get_frames_at([index]))
 
@@ -276,8 +278,10 @@ class VideoDecoder(Closing):
             DecodeError: if one cannot be decoded; see ``on_error``.
 
         Example:
-            >>> decoder.get_frames_at([0, -1, 5, 5]).data.shape  # doctest: +SKIP
-            torch.Size([4, 3, 720, 1280])
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> decoder = VideoDecoder("video.mp4")
+            >>> decoder.get_frames_at([0, -1, 5, 5]).data.shape
+            torch.Size([4, 3, 360, 640])
         """
         wanted = arguments.indices_of(indices)
 
@@ -293,7 +297,9 @@ class VideoDecoder(Closing):
             InvalidArgumentError: if ``step`` is not positive.
 
         Example:
-            >>> len(decoder.get_frames_in_range(10, 20, 3))  # doctest: +SKIP
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> decoder = VideoDecoder("video.mp4")
+            >>> len(decoder.get_frames_in_range(10, 20, 3))
             4
         """
         return self._frames_in_range(start, stop, step)
@@ -344,8 +350,10 @@ class VideoDecoder(Closing):
             DecodeError: if the frame cannot be decoded; see ``on_error``.
 
         Example:
-            >>> decoder.get_frame_played_at(1.5).pts_seconds  # doctest: +SKIP
-            1.48
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> decoder = VideoDecoder("video.mp4")
+            >>> decoder.get_frame_played_at(1.51).pts_seconds
+            1.5
         """
         return _only_frame(self.get_frames_played_at([seconds]))
 
@@ -360,8 +368,10 @@ class VideoDecoder(Closing):
             InvalidArgumentError: if they are not numbers.
 
         Example:
-            >>> decoder.get_frames_played_at([0.0, 2.5]).pts_seconds  # doctest: +SKIP
-            tensor([0.0000, 2.4800], dtype=torch.float64)
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> decoder = VideoDecoder("video.mp4")
+            >>> decoder.get_frames_played_at([0.0, 2.5]).pts_seconds
+            tensor([0.0000, 2.5000], dtype=torch.float64)
         """
         return self._frames.by_time(arguments.seconds_of(seconds))
 
@@ -384,8 +394,10 @@ class VideoDecoder(Closing):
             InvalidArgumentError: if start > stop, or ``fps`` is not positive.
 
         Example:
-            >>> decoder.get_frames_played_in_range(0.0, 1.0, fps=10).data.shape  # doctest: +SKIP
-            torch.Size([10, 3, 720, 1280])
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> decoder = VideoDecoder("video.mp4")
+            >>> decoder.get_frames_played_in_range(0.0, 1.0, fps=10).data.shape
+            torch.Size([10, 3, 360, 640])
         """
         if fps is None:
             return self._frames.by_range(start_seconds, stop_seconds)
@@ -394,7 +406,13 @@ class VideoDecoder(Closing):
         return _resampled(self._frames.by_time(times), times, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        """Every frame, or with ``fps`` the whole stream resampled to that rate."""
+        """Every frame, or with ``fps`` the whole stream resampled to that rate.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").get_all_frames(fps=2).data.shape
+            torch.Size([20, 3, 360, 640])
+        """
         if fps is None:
             return self.get_frames_in_range(None, None)
         return self.get_frames_played_in_range(*self._frames.span_seconds, fps=fps)
@@ -402,7 +420,15 @@ class VideoDecoder(Closing):
     # Life of the object
 
     def close(self) -> None:
-        """Release the files. Decoding afterwards raises `ClosedError`; what is known of the stream stays readable."""
+        """Release the files. Decoding afterwards raises `ClosedError`; what is known of the stream stays readable.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> decoder = VideoDecoder("video.mp4")
+            >>> decoder.close()
+            >>> with VideoDecoder("video.mp4") as decoder:  # closes it, too
+            ...     frame = decoder[0]
+        """
         self._video.pool.close()
 
     def __copy__(self) -> VideoDecoder:

@@ -54,6 +54,7 @@ class WavDecoder(Closing):
 
     Example:
         >>> import struct
+        >>> from mediatensor.decoders import WavDecoder
         >>> sound = struct.pack("<4h", 0, 16384, -32768, 8192)  # four samples, 2 a second
         >>> fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 2, 4, 2, 16)
         >>> decoder = WavDecoder(b"RIFF\\x2c\\0\\0\\0WAVE" + fmt + b"data\\x08\\0\\0\\0" + sound)
@@ -129,9 +130,13 @@ class WavDecoder(Closing):
             StreamError, OutOfRangeError, ReadError, ClosedError: as for a single range.
 
         Example:
-            >>> windows = [(second, second + 1) for second in range(60)]
-            >>> decoder = WavDecoder("speech.wav")  # doctest: +SKIP
-            >>> batch = decoder.get_samples_played_in_ranges(windows)  # doctest: +SKIP
+            >>> import torch
+            >>> from mediatensor.decoders import WavDecoder
+            >>> from mediatensor.encoders import AudioEncoder
+            >>> windows = [(second, second + 1) for second in range(3)]
+            >>> AudioEncoder(torch.zeros(1, 24_000), sample_rate=8_000).to_file("speech.wav")
+            >>> [samples.data.shape for samples in WavDecoder("speech.wav").get_samples_played_in_ranges(windows)]
+            [torch.Size([1, 8000]), torch.Size([1, 8000]), torch.Size([1, 8000])]
         """
         return [self.get_samples_played_in_range(start, stop) for start, stop in check_ranges(ranges)]
 
@@ -152,7 +157,15 @@ class WavDecoder(Closing):
     # Life
 
     def close(self) -> None:
-        """Release the source; what is known stays readable. Decoding after it raises `ClosedError`."""
+        """Release the source; what is known stays readable. Decoding after it raises `ClosedError`.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.decoders import WavDecoder
+            >>> from mediatensor.encoders import AudioEncoder
+            >>> decoder = WavDecoder(AudioEncoder(torch.zeros(1, 800), sample_rate=8_000).to_tensor("wav"))
+            >>> decoder.close()
+        """
         self._pool.close()
 
     def __getstate__(self) -> dict[str, object]:

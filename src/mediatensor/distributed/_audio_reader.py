@@ -53,6 +53,7 @@ class AudioReader(RowMapper):
 
     Example:
         >>> import io, wave
+        >>> from mediatensor.distributed import AudioReader
         >>> file = io.BytesIO()
         >>> with wave.open(file, "wb") as writer:
         ...     writer.setparams((1, 2, 8000, 0, "NONE", ""))

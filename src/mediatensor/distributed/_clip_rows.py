@@ -30,6 +30,7 @@ def clip_rows(
         InvalidArgumentError: if ``rows_per_file`` is not positive, or a column has not one value for each file.
 
     Example:
+        >>> from mediatensor.distributed import clip_rows
         >>> clip_rows(["a.mp4", "b.mp4"], 2, label=[0, 1])[1:3]
         [{'path': 'a.mp4', 'row': 1, 'label': 0}, {'path': 'b.mp4', 'row': 2, 'label': 1}]
     """

@@ -25,6 +25,7 @@ class Column:
         missing: What stands in a row that has no value; in a column without sizes, the row's value is empty.
 
     Example:
+        >>> from mediatensor.distributed import Column
         >>> Column("duration_seconds", "float64", missing=float("nan")).gather([0.5, None])
         array([0.5, nan])
         >>> Column("boxes", "float32", (None, 4)).gather([None])[0].shape

@@ -1,7 +1,9 @@
 """Encoding tensors: videos, sounds, or both in one file; images.
 
 >>> from mediatensor.encoders import VideoEncoder
->>> VideoEncoder(frames, frame_rate=30).to_file("video.mp4", crf=20)  # doctest: +SKIP
+>>> import torch
+>>> frames = torch.zeros(10, 3, 64, 96, dtype=torch.uint8)
+>>> VideoEncoder(frames, frame_rate=30).to_file("black.mp4", crf=20)
 """
 
 from __future__ import annotations

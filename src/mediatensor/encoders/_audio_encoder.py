@@ -33,6 +33,8 @@ class AudioEncoder:
         InvalidArgumentError: if the samples are not of that shape and type, or the rate is not positive.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.encoders import AudioEncoder
         >>> AudioEncoder(torch.zeros(2, 8000), sample_rate=8000).to_tensor("wav").shape[0] > 32_000
         True
     """
@@ -72,7 +74,9 @@ class AudioEncoder:
             WriteError: if the file cannot be written.
 
         Example:
-            >>> encoder.to_file("out.mp3", bit_rate=192_000)  # doctest: +SKIP
+            >>> import torch
+            >>> from mediatensor.encoders import AudioEncoder
+            >>> AudioEncoder(torch.zeros(2, 48_000), sample_rate=48_000).to_file("out.mp3", bit_rate=192_000)
         """
         encoder, stream = self._encoder(bit_rate, num_channels, sample_rate)
         with encoder.open_file(dest):
@@ -94,6 +98,13 @@ class AudioEncoder:
 
         Raises:
             InvalidArgumentError, EncodeError: as `to_file`.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.encoders import AudioEncoder
+            >>> file = AudioEncoder(torch.zeros(1, 8_000), sample_rate=8_000).to_tensor("wav")
+            >>> bytes(file[:4].tolist())
+            b'RIFF'
         """
         file = io.BytesIO()
         self.to_file_like(file, format, bit_rate=bit_rate, num_channels=num_channels, sample_rate=sample_rate)
@@ -118,6 +129,14 @@ class AudioEncoder:
         Raises:
             SourceTypeError: if it cannot be written to.
             InvalidArgumentError, EncodeError, WriteError: as `to_file`.
+
+        Example:
+            >>> import io, torch
+            >>> from mediatensor.encoders import AudioEncoder
+            >>> file = io.BytesIO()
+            >>> AudioEncoder(torch.zeros(1, 8_000), sample_rate=8_000).to_file_like(file, "flac")
+            >>> file.getvalue()[:4]
+            b'fLaC'
         """
         encoder, stream = self._encoder(bit_rate, num_channels, sample_rate)
         with encoder.open_file_like(file_like, format=format):

@@ -55,6 +55,7 @@ class Encoder:
 
     Example:
         >>> import io, torch
+        >>> from mediatensor.encoders import Encoder
         >>> encoder, file = Encoder(), io.BytesIO()
         >>> video = encoder.add_video(height=64, width=96, frame_rate=25, codec="mpeg4")
         >>> with encoder.open_file_like(file, format="mp4"):
@@ -102,6 +103,10 @@ class Encoder:
                 file is opened.
             EncodeError: if the encoder is open.
             ClosedError: if it was closed.
+
+        Example:
+            >>> from mediatensor.encoders import Encoder
+            >>> video = Encoder().add_video(height=720, width=1280, frame_rate=30, codec="libx264", crf=20)
         """
         rate = NOMINAL_FRAME_RATE if frame_rate is None else arguments.frame_rate_fraction(frame_rate)
         return self._add_video(
@@ -171,6 +176,16 @@ class Encoder:
             InvalidArgumentError: if an argument is not accepted. Codec and rates are checked when the file is opened.
             EncodeError: if the encoder is open.
             ClosedError: if it was closed.
+
+        Example:
+            >>> import io, torch
+            >>> from mediatensor.encoders import Encoder
+            >>> encoder, file = Encoder(), io.BytesIO()
+            >>> audio = encoder.add_audio(sample_rate=8_000, num_channels=1)
+            >>> with encoder.open_file_like(file, format="wav"):
+            ...     audio.add_samples(torch.zeros(1, 8_000))
+            >>> file.getvalue()[:4]
+            b'RIFF'
         """
         if bit_rate is not None and not (isinstance(bit_rate, int) and bit_rate >= 0):
             raise InvalidArgumentError(f"bit_rate={bit_rate} must be >= 0. (A whole number of bits a second.)")
@@ -201,6 +216,14 @@ class Encoder:
             EncodeError: if there are no streams, if it is open, or if FFmpeg refuses something.
             WriteError: if the file cannot be made.
             ClosedError: if the encoder was closed.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.encoders import Encoder
+            >>> encoder = Encoder()
+            >>> video = encoder.add_video(height=64, width=96, frame_rate=25, codec="mpeg4")
+            >>> with encoder.open_file("black.mp4"):
+            ...     video.add_frames(torch.zeros(10, 3, 64, 96, dtype=torch.uint8))
         """
         with self._session.lock:
             self._session.check_can_open()
@@ -238,6 +261,15 @@ class Encoder:
         Raises:
             EncodeError: if encoding cannot be finished, failed before, or if a video stream has got no frames.
             WriteError: if the file cannot be written.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.encoders import Encoder
+            >>> encoder = Encoder()
+            >>> audio = encoder.add_audio(sample_rate=8_000, num_channels=1)
+            >>> encoder = encoder.open_file("silence.wav")
+            >>> audio.add_samples(torch.zeros(1, 8_000))
+            >>> encoder.close()
         """
         with self._session.lock:
             if not self._session.is_closed:

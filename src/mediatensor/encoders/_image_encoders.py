@@ -71,6 +71,8 @@ class JpegEncoder(_ImageEncoder):
         InvalidArgumentError: if its dtype or shape is another, or it has no values (on the device ``"meta"``).
 
     Example:
+        >>> import torch
+        >>> from mediatensor.encoders import JpegEncoder
         >>> encoder = JpegEncoder(torch.zeros(3, 4, 6, dtype=torch.uint8))
         >>> encoder.to_tensor(quality=90)[:2].tolist()
         [255, 216]
@@ -90,6 +92,11 @@ class JpegEncoder(_ImageEncoder):
             EncodeError: if the image is too large for JPEG.
             WriteError: if the file cannot be written.
             SourceTypeError: if ``dest`` is no path.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.encoders import JpegEncoder
+            >>> JpegEncoder(torch.zeros(3, 24, 32, dtype=torch.uint8)).to_file("black.jpg", quality=90)
         """
         _write(self._encode(quality), make_target(dest))
 
@@ -100,8 +107,15 @@ class JpegEncoder(_ImageEncoder):
             dest: With ``write(data)``; it stays open.
             quality: 1 to 100.
 
-        Raises:
-            As `to_file`.
+        It raises what `to_file` raises.
+
+        Example:
+            >>> import io, torch
+            >>> from mediatensor.encoders import JpegEncoder
+            >>> file = io.BytesIO()
+            >>> JpegEncoder(torch.zeros(3, 24, 32, dtype=torch.uint8)).to_file_like(file)
+            >>> file.getvalue()[:2] == bytes([0xFF, 0xD8])
+            True
         """
         _write(self._encode(quality), FileLikeTarget(dest))
 
@@ -117,6 +131,12 @@ class JpegEncoder(_ImageEncoder):
         Raises:
             InvalidArgumentError: if the quality is another.
             EncodeError: if the image is too large for JPEG.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.encoders import JpegEncoder
+            >>> JpegEncoder(torch.zeros(3, 24, 32, dtype=torch.uint8)).to_tensor().dtype
+            torch.uint8
         """
         return _tensor(self._encode(quality))
 
@@ -141,6 +161,8 @@ class PngEncoder(_ImageEncoder):
         InvalidArgumentError: if its dtype or shape is another, or it has no values (on the device ``"meta"``).
 
     Example:
+        >>> import torch
+        >>> from mediatensor.encoders import PngEncoder
         >>> from mediatensor.decoders import decode_png
         >>> image = torch.randint(0, 256, (3, 4, 6), dtype=torch.uint8)
         >>> torch.equal(decode_png(PngEncoder(image).to_tensor()), image)
@@ -160,6 +182,11 @@ class PngEncoder(_ImageEncoder):
             InvalidArgumentError: if the level is another.
             WriteError: if the file cannot be written.
             SourceTypeError: if ``dest`` is no path.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.encoders import PngEncoder
+            >>> PngEncoder(torch.zeros(3, 24, 32, dtype=torch.uint8)).to_file("black.png")
         """
         _write(self._encode(compression_level), make_target(dest))
 
@@ -170,8 +197,15 @@ class PngEncoder(_ImageEncoder):
             dest: With ``write(data)``; it stays open.
             compression_level: 0 (none) to 9 (smallest, slowest).
 
-        Raises:
-            As `to_file`.
+        It raises what `to_file` raises.
+
+        Example:
+            >>> import io, torch
+            >>> from mediatensor.encoders import PngEncoder
+            >>> file = io.BytesIO()
+            >>> PngEncoder(torch.zeros(3, 24, 32, dtype=torch.uint8)).to_file_like(file)
+            >>> file.getvalue()[1:4]
+            b'PNG'
         """
         _write(self._encode(compression_level), FileLikeTarget(dest))
 
@@ -186,6 +220,12 @@ class PngEncoder(_ImageEncoder):
 
         Raises:
             InvalidArgumentError: if the level is another.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.encoders import PngEncoder
+            >>> PngEncoder(torch.zeros(3, 24, 32, dtype=torch.uint8)).to_tensor().dtype
+            torch.uint8
         """
         return _tensor(self._encode(compression_level))
 

@@ -52,6 +52,7 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
 def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
     """The rate of frames that follow one to within a tick of `FINE_TIME_BASE`; ``None`` if they follow none.
 
+    >>> import numpy as np
     >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
     Fraction(30000, 1001)
     >>> even_frame_rate(np.array([0, 0.1, 0.3]), np.full(3, 0.1)) is None
@@ -72,6 +73,7 @@ def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) ->
 def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
     """About how many frames a second there are, for codecs that want to know.
 
+    >>> import numpy as np
     >>> mean_frame_rate(np.array([0, 0.1, 0.2, 0.5]))
     Fraction(6, 1)
     """
@@ -85,6 +87,7 @@ def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
 def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) -> list[int]:
     """Times in units of ``time_base`` from ``start``, each rounded to the nearest.
 
+    >>> import numpy as np
     >>> ticks_of(np.array([5.0, 5.5]), 5.0, Fraction(1, 90000))
     [0, 45000]
     """

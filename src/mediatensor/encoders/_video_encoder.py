@@ -37,6 +37,8 @@ class VideoEncoder:
         InvalidArgumentError: if the frames are not of that shape and type, or the rate is not positive.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.encoders import VideoEncoder
         >>> frames = torch.zeros(10, 3, 64, 96, dtype=torch.uint8)
         >>> VideoEncoder(frames, frame_rate=25).to_tensor("mp4").dtype
         torch.uint8
@@ -82,7 +84,10 @@ class VideoEncoder:
             WriteError: if the file cannot be written.
 
         Example:
-            >>> encoder.to_file("out.mp4", codec="libx264", crf=20, preset="fast")  # doctest: +SKIP
+            >>> import torch
+            >>> from mediatensor.encoders import VideoEncoder
+            >>> encoder = VideoEncoder(torch.zeros(10, 3, 64, 96, dtype=torch.uint8), frame_rate=25)
+            >>> encoder.to_file("out.mp4", codec="libx264", crf=20, preset="fast")
         """
         encoder, stream = self._encoder(codec, pixel_format, crf, preset, extra_options)
         with encoder.open_file(dest):
@@ -106,6 +111,14 @@ class VideoEncoder:
 
         Raises:
             InvalidArgumentError, EncodeError: as `to_file`.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> from mediatensor.encoders import VideoEncoder
+            >>> file = VideoEncoder(torch.zeros(10, 3, 64, 96, dtype=torch.uint8), frame_rate=25).to_tensor("mp4")
+            >>> len(VideoDecoder(file))
+            10
         """
         file = io.BytesIO()
         self.to_file_like(
@@ -140,6 +153,14 @@ class VideoEncoder:
         Raises:
             SourceTypeError: if it cannot be written to.
             InvalidArgumentError, EncodeError, WriteError: as `to_file`.
+
+        Example:
+            >>> import io, torch
+            >>> from mediatensor.encoders import VideoEncoder
+            >>> file = io.BytesIO()
+            >>> VideoEncoder(torch.zeros(10, 3, 64, 96, dtype=torch.uint8), frame_rate=25).to_file_like(file, "mp4")
+            >>> file.getvalue()[4:8]
+            b'ftyp'
         """
         encoder, stream = self._encoder(codec, pixel_format, crf, preset, extra_options)
         with encoder.open_file_like(file_like, format=format):

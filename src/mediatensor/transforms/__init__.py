@@ -5,6 +5,7 @@
 and nested samples, as do `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random ones draw once a clip.
 
 >>> import torch
+>>> from mediatensor.transforms import RandomHorizontalFlip, RandomResizedCrop, ToFloat
 >>> augment = torch.nn.Sequential(RandomResizedCrop((112, 112)), RandomHorizontalFlip(), ToFloat())
 >>> clips = torch.zeros(4, 16, 3, 120, 160, dtype=torch.uint8)  # four clips of 16 frames: four draws
 >>> augment({"video": clips, "label": 7})["video"].shape

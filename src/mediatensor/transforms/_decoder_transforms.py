@@ -38,6 +38,8 @@ class DecoderTransform(Transform):
 
     Example:
         >>> import torch
+        >>> from mediatensor.transforms import CropStep
+        >>> from mediatensor.transforms._decoder_transforms import DecoderTransform
         >>> class LeftHalf(DecoderTransform):
         ...     is_random = False
         ...     def resolve(self, height, width):
@@ -92,6 +94,7 @@ class Resize(DecoderTransform):
 
     Example:
         >>> import torch
+        >>> from mediatensor.transforms import Resize
         >>> Resize((224, 320))(torch.zeros(8, 3, 480, 640, dtype=torch.uint8)).shape
         torch.Size([8, 3, 224, 320])
     """
@@ -120,6 +123,7 @@ class CenterCrop(DecoderTransform):
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
 
     Example:
+        >>> from mediatensor.transforms import CenterCrop
         >>> CenterCrop((2, 2)).resolve(4, 6)
         (CropStep(top=1, left=2, height=2, width=2),)
     """
@@ -151,6 +155,7 @@ class RandomCrop(DecoderTransform):
 
     Example:
         >>> import torch
+        >>> from mediatensor.transforms import RandomCrop
         >>> RandomCrop((2, 3))(torch.zeros(8, 3, 4, 6)).shape
         torch.Size([8, 3, 2, 3])
     """
@@ -182,6 +187,7 @@ class RandomResizedCrop(DecoderTransform):
 
     Example:
         >>> import torch
+        >>> from mediatensor.transforms import RandomResizedCrop
         >>> RandomResizedCrop((224, 224))(torch.zeros(8, 3, 480, 640)).shape
         torch.Size([8, 3, 224, 224])
     """

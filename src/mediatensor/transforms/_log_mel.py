@@ -47,6 +47,8 @@ class LogMelSpectrogram(nn.Module):
         InvalidArgumentError: if an argument is not positive or of another type, or ``n_fft`` is odd.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms import LogMelSpectrogram
         >>> to_mels = LogMelSpectrogram()
         >>> to_mels(torch.zeros(4, 16_000)).shape  # four clips of 1 s
         torch.Size([4, 80, 100])

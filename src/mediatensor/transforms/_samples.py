@@ -39,6 +39,7 @@ def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT
         InvalidArgumentError: if there is no image in the sample, or one is not channels-first.
 
     Example:
+        >>> import torch
         >>> map_images({"image": torch.ones(3, 2, 2), "label": 7}, torch.neg)["label"]
         7
     """
@@ -87,6 +88,7 @@ def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunc
 def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
     """The one (height, width) of all images.
 
+    >>> import torch
     >>> common_size([torch.zeros(3, 4, 6), torch.zeros(2, 3, 4, 6)])
     (4, 6)
     """
@@ -102,6 +104,7 @@ def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
 def common_clip_count(images: Sequence[Tensor]) -> int:
     """How many clips every one of the images holds: 1 up to 4 dimensions, else the product of all before them.
 
+    >>> import torch
     >>> common_clip_count([torch.zeros(5, 8, 3, 4, 6), torch.zeros(5, 1, 1, 4, 6)])
     5
     """

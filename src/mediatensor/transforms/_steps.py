@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ResizeStep:
-    """Scale to (height, width), bilinear with antialias. ``fast`` allows scaling and colour conversion in one pass."""
+    """Scale to (height, width), bilinear with antialias. ``fast`` allows scaling and colour conversion in one pass.
+
+    Example:
+        >>> from mediatensor.transforms import Resize
+        >>> Resize((90, 160)).resolve(360, 640)
+        (ResizeStep(height=90, width=160, fast=False),)
+    """
 
     height: int
     width: int
@@ -20,7 +26,13 @@ class ResizeStep:
 
 @dataclass(frozen=True)
 class CropStep:
-    """Cut out the window of (height, width) whose upper left corner is (top, left)."""
+    """Cut out the window of (height, width) whose upper left corner is (top, left).
+
+    Example:
+        >>> from mediatensor.transforms import CenterCrop
+        >>> CenterCrop((90, 160)).resolve(360, 640)
+        (CropStep(top=135, left=240, height=90, width=160),)
+    """
 
     top: int
     left: int

@@ -30,6 +30,8 @@ class Pad(Transform):
         InvalidArgumentError: if ``padding`` is negative or of another form, or ``fill`` is not finite.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms import Pad
         >>> Pad((2, 1))(torch.zeros(8, 3, 4, 6)).shape
         torch.Size([8, 3, 6, 10])
     """
@@ -56,6 +58,8 @@ class RandomHorizontalFlip(Transform):
         InvalidArgumentError: if ``p`` is not a probability.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms import RandomHorizontalFlip
         >>> RandomHorizontalFlip(p=1.0)(torch.tensor([[[1.0, 2.0, 3.0]]]))
         tensor([[[3., 2., 1.]]])
     """
@@ -88,6 +92,8 @@ class Normalize(Transform):
             are not float or have another number of channels.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms import Normalize, ToFloat
         >>> normalize = torch.nn.Sequential(ToFloat(), Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)))
         >>> normalize(torch.full((8, 3, 4, 6), 255, dtype=torch.uint8)).unique()
         tensor([1.])
@@ -116,6 +122,8 @@ class ToFloat(Transform):
         InvalidArgumentError: if ``dtype`` is not a float dtype.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms import ToFloat
         >>> ToFloat()(torch.tensor([[[0, 51, 255]]], dtype=torch.uint8))
         tensor([[[0.0000, 0.2000, 1.0000]]])
     """

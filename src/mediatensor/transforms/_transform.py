@@ -36,6 +36,15 @@ class Transform(nn.Module, ABC):
     Attributes:
         is_random: Whether `make_params` draws random numbers. If so all images of a sample share the result, and so
             must hold the same number of clips; if not it is called for each image on its own.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.transforms import Transform
+        >>> class Negative(Transform):
+        ...     def transform(self, images, params):
+        ...         return 255 - images
+        >>> Negative()(torch.zeros(2, 3, 24, 32, dtype=torch.uint8))[0, 0, 0, :3]
+        tensor([255, 255, 255], dtype=torch.uint8)
     """
 
     is_random: ClassVar[bool] = False

@@ -57,6 +57,8 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms.functional import resize
         >>> resize(torch.tensor([[[0, 0, 200, 200]]], dtype=torch.uint8), (1, 2))
         tensor([[[ 29, 171]]], dtype=torch.uint8)
     """
@@ -108,6 +110,8 @@ def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor
         InvalidArgumentError: if the window does not lie inside the images.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms.functional import crop
         >>> crop(torch.arange(12.0).view(1, 3, 4), 1, 2, 2, 2)
         tensor([[[ 6.,  7.],
                  [10., 11.]]])
@@ -131,6 +135,8 @@ def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
         InvalidArgumentError: if ``size`` is not a pair of positive ints or exceeds the images.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms.functional import center_crop
         >>> center_crop(torch.arange(5.0).view(1, 1, 5), (1, 2))  # (5 - 2) / 2 = 1.5 -> column 2
         tensor([[[2., 3.]]])
     """
@@ -157,6 +163,8 @@ def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, s
         InvalidArgumentError: if the window does not lie inside the images or ``size`` is not a pair of positive ints.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms.functional import resized_crop
         >>> resized_crop(torch.ones(3, 8, 8), 2, 2, 4, 4, (6, 5)).shape
         torch.Size([3, 6, 5])
     """
@@ -180,6 +188,8 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
         InvalidArgumentError: if ``padding`` is negative or of another form, or ``fill`` does not fit the images.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms.functional import pad
         >>> pad(torch.ones(1, 1, 2), (1, 0), fill=0.5)
         tensor([[[0.5000, 1.0000, 1.0000, 0.5000]]])
     """
@@ -221,6 +231,8 @@ def horizontal_flip(images: Tensor) -> Tensor:
         Tensor of the same shape and dtype.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms.functional import horizontal_flip
         >>> horizontal_flip(torch.tensor([[[1.0, 2.0, 3.0]]]))
         tensor([[[3., 2., 1.]]])
     """
@@ -246,6 +258,8 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
             are not of one length, finite, and ``std`` positive.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms.functional import normalize
         >>> normalize(torch.tensor([0.25, 0.75]).view(2, 1, 1), mean=(0.5, 0.5), std=(0.25, 0.5)).flatten()
         tensor([-1.0000,  0.5000])
     """
@@ -276,6 +290,8 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         InvalidArgumentError: if ``dtype`` is not a float dtype.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.transforms.functional import to_float
         >>> to_float(torch.tensor([[[0, 51, 255]]], dtype=torch.uint8))
         tensor([[[0.0000, 0.2000, 1.0000]]])
     """

@@ -34,6 +34,7 @@ def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> 
     Raises:
         KeyError: no vocabulary has this name.
 
+    >>> from mediatensor.ocr.datasets import translate
     >>> translate("Gdańsk 2 ₧", "french")
     'Gdansk2■'
     """
@@ -72,6 +73,7 @@ def encode_string(input_string: str, vocab: str) -> list[int]:
     Raises:
         InvalidArgumentError: characters of the text are not in the vocabulary; the message names them.
 
+    >>> from mediatensor.ocr.datasets import encode_string
     >>> encode_string("cab", "abc")
     [2, 0, 1]
     """
@@ -99,6 +101,7 @@ def decode_sequence(input_seq: npt.NDArray[Any] | Sequence[int], mapping: str) -
     Raises:
         InvalidArgumentError: ``input_seq`` is not a sequence of integers, or a class is outside the vocabulary.
 
+    >>> from mediatensor.ocr.datasets import decode_sequence
     >>> decode_sequence([2, 0, 1], "abc")
     'cab'
     """
@@ -145,6 +148,7 @@ def encode_sequences(
         InvalidArgumentError: ``eos``, ``sos`` or ``pad`` is the class of a character, or a string has characters that
             the vocabulary lacks.
 
+    >>> from mediatensor.ocr.datasets import encode_sequences
     >>> encode_sequences(["ab", "c"], "abc", eos=3).tolist()
     [[0, 1, 3], [2, 3, 3]]
     """

@@ -3,6 +3,7 @@
 Names, characters and their order are docTR's, so that class ``i`` of a network trained there is ``vocab[i]`` here.
 Besides languages there are the parts they are made of (``"digits"``, ``"hebrew_vowels"``, ...).
 
+>>> from mediatensor.ocr.datasets.vocabs import VOCABS
 >>> len(VOCABS["french"]), VOCABS["french"][:12]
 (126, '0123456789ab')
 """

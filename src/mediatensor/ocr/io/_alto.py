@@ -23,6 +23,14 @@ class AltoExporter:
 
     Places are in pixels. Text that is turned has the box that encloses it and its own outline (``Shape``); lines have
     their baseline; words their confidence, and their characters (``Glyph``) where these are known.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import AltoExporter, Block, Line, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> AltoExporter().export(page)[0][:5]
+        b'<?xml'
     """
 
     def export(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from ._element_base import Element, Geometry, enclosing_geometry, mean_score, stored
+from ._element_base import Element, Geometry, enclosing_geometry, mean_score
 from ._leaf_elements import Artefact, Word
+from ._stored import stored
 
 __all__ = ["Block", "Line"]
 
@@ -21,6 +22,7 @@ class Line(Element):
         objectness_score: How sure the detector was, in [0, 1]; by default the mean of the words, 0.0 with none.
 
     Example:
+        >>> from mediatensor.ocr.io import Line, Word
         >>> turn = {"value": 0, "confidence": None}
         >>> line = Line([Word("two", 0.9, ((0.1, 0.1), (0.2, 0.2)), 0.8, turn),
         ...              Word("words", 0.9, ((0.3, 0.1), (0.5, 0.2)), 0.6, turn)])
@@ -61,6 +63,13 @@ class Block(Element):
         geometry: Where the block is, relative to the page; by default what encloses the words and the artefacts (a
             box without extent where there is neither).
         objectness_score: How sure the detector was, in [0, 1]; by default the mean of the words, 0.0 with none.
+
+    Example:
+        >>> from mediatensor.ocr.io import Block, Line, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> block = Block([Line([word])])
+        >>> block.geometry, block.render()
+        (((0.1, 0.1), (0.3, 0.2)), 'Total')
     """
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "objectness_score"]

@@ -9,9 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...errors import InvalidArgumentError
-
-__all__ = ["Element", "Geometry", "enclosing_geometry", "mean_score", "stored", "to_json_safe"]
+__all__ = ["Element", "Geometry", "enclosing_geometry", "mean_score", "to_json_safe"]
 
 # Two corners ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading direction; relative to the page.
 Geometry: TypeAlias = Sequence[Sequence[float]] | NDArray[Any]
@@ -30,6 +28,8 @@ def to_json_safe(value: Any) -> Any:
         The plain value.
 
     Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io.exporters import to_json_safe
         >>> to_json_safe({1: np.array([[0.5, 1.0]])})
         {'1': ((0.5, 1.0),)}
     """
@@ -46,24 +46,6 @@ def to_json_safe(value: Any) -> Any:
     if isinstance(value, list | set | frozenset):
         return [to_json_safe(item) for item in value]
     return value
-
-
-def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """The value that an export has under a key.
-
-    Raises:
-        InvalidArgumentError: if the export is no dictionary or lacks the key.
-    """
-    if not isinstance(save_dict, Mapping):
-        raise InvalidArgumentError(
-            f"A stored {owner.__name__} is a dictionary such as export() gives; got {type(save_dict).__name__}."
-        )
-    if key not in save_dict:
-        raise InvalidArgumentError(
-            f"The stored {owner.__name__} has no {key!r}; it has {sorted(map(str, save_dict))}. "
-            f"Pass what {owner.__name__}.export() gave."
-        )
-    return save_dict[key]
 
 
 def _to_quad(geometry: Geometry) -> NDArray[np.float64]:
@@ -126,6 +108,12 @@ class Element:
 
     Raises:
         KeyError: if the class has no children of that name.
+
+    Example:
+        >>> from mediatensor.ocr.io import Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> word.render(), Word.from_dict(word.export()).confidence
+        ('Total', 0.9)
     """
 
     _children_names: ClassVar[list[str]] = []

@@ -57,6 +57,14 @@ class XMLExporter:
 
     Text that is turned is written too: ``bbox`` is what encloses it, ``baseline`` has the slope of a skewed line,
     ``textangle`` the turn of any other.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, Word, XMLExporter
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> XMLExporter().export_page(page)[0][:5]
+        b'<html'
     """
 
     ocr_capabilities: ClassVar[str] = "ocr_page ocr_carea ocr_par ocr_line ocrx_word"

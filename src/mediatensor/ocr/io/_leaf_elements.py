@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from ...errors import InvalidArgumentError
-from ._element_base import Element, Geometry, stored
+from ._element_base import Element, Geometry
+from ._stored import stored, stored_list
 
 # A stored export may claim any number of rows and columns; no table that a page holds comes near this.
 _MAX_GRID_PLACES = 1_000_000
@@ -24,6 +25,7 @@ class Character(Element):
             direction.
 
     Example:
+        >>> from mediatensor.ocr.io import Character
         >>> Character("a", 0.9, ((0.1, 0.1), (0.2, 0.2)))
         Character(value='a', confidence=0.9)
     """
@@ -64,6 +66,7 @@ class Word(Element):
         characters: Its characters, where the recogniser tells them. Left out of `export` unless asked for.
 
     Example:
+        >>> from mediatensor.ocr.io._leaf_elements import Word
         >>> Word("hello", 0.99, ((0.1, 0.1), (0.3, 0.2)), 0.8, {"value": 0, "confidence": None})
         Word(value='hello', confidence=0.99)
     """
@@ -111,12 +114,18 @@ class Word(Element):
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
         """Restore a word from what `export` gave, with its characters if they were exported."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
-        characters = [Character.from_dict(character) for character in save_dict.get("characters", ())]
+        characters = [Character.from_dict(character) for character in stored_list(save_dict, "characters", cls)]
         return cls(**values, characters=characters)
 
 
 class Prediction(Word):
-    """A word of a class of its own, as key information extraction gives it; arguments as for `Word`."""
+    """A word of a class of its own, as key information extraction gives it; arguments as for `Word`.
+
+    Example:
+        >>> from mediatensor.ocr.io import Prediction
+        >>> Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None}).render()
+        '12.50'
+    """
 
     def extra_repr(self) -> str:
         """Value, confidence and geometry."""
@@ -155,6 +164,11 @@ class Artefact(_TypedRegion):
         artefact_type: What it is.
         confidence: How sure that is, in [0, 1].
         geometry: Where it is, relative to the page.
+
+    Example:
+        >>> from mediatensor.ocr.io import Artefact
+        >>> Artefact("qr_code", 0.8, ((0.1, 0.1), (0.2, 0.2))).export()["type"]
+        'qr_code'
     """
 
     def __init__(self, artefact_type: str, confidence: float, geometry: Geometry) -> None:
@@ -168,6 +182,11 @@ class LayoutElement(_TypedRegion):
         layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
         confidence: How sure that is, in [0, 1].
         geometry: Where it is, relative to the page.
+
+    Example:
+        >>> from mediatensor.ocr.io import LayoutElement
+        >>> LayoutElement("Title", 0.8, ((0.1, 0.1), (0.9, 0.2))).export()["type"]
+        'Title'
     """
 
     def __init__(self, layout_type: str, confidence: float, geometry: Geometry) -> None:
@@ -185,6 +204,12 @@ class TableCell(Element):
         row_end: Last row that it spans.
         col_start: First column that it spans, from 0.
         col_end: Last column that it spans.
+
+    Example:
+        >>> from mediatensor.ocr.io import TableCell
+        >>> cell = TableCell("Total", 0.9, ((0.0, 0.0), (0.5, 0.1)), 0, 0, 0, 1)
+        >>> cell.col_span, cell.row_span, cell.render()
+        (2, 1, 'Total')
     """
 
     _exported_keys: ClassVar[list[str]] = [
@@ -251,6 +276,7 @@ class Table(Element):
         confidence: How sure its structure is, in [0, 1].
 
     Example:
+        >>> from mediatensor.ocr.io import Table, TableCell
         >>> box = ((0.0, 0.0), (1.0, 1.0))
         >>> Table([TableCell("sum", 1.0, box, 0, 0, 0, 0)], 1, 2, box).to_grid()
         [['sum', '']]

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._element_base import Element, stored
+from ._element_base import Element
 from ._leaf_elements import LayoutElement
+from ._stored import stored, stored_list
 
 __all__ = ["PageBase", "PageImage", "page_pixels"]
 
@@ -123,7 +124,7 @@ class PageBase(Element):
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
         """The arguments of the constructor that all pages have, from an export."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
-        values["layout"] = [LayoutElement.from_dict(region) for region in save_dict.get("layout", ())]
+        values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
         values["error"] = save_dict.get("error")
         return values

@@ -56,6 +56,16 @@ class _Exports(Element):
 
         Raises:
             InvalidArgumentError: if the format is none of those.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Page
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [], 0, (80, 120))
+            >>> page.export_as("json")["dimensions"]
+            (80, 120)
+            >>> alto, tree = page.export_as("alto")
+            >>> alto[:5]
+            b'<?xml'
         """
         method = _METHODS.get(str(format).strip().lower())
         if method is None:
@@ -128,6 +138,14 @@ class PageExportsMixin(_Exports, PageBase):
             block_break: What stands between two blocks.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             include_furniture: Whether page headers, page footers and footnotes are part of it.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.render()
+            'Total'
         """
         return TextExporter().export_page(
             self, direction=direction, include_furniture=include_furniture, block_break=block_break
@@ -171,6 +189,14 @@ class PageExportsMixin(_Exports, PageBase):
 
         Returns:
             The file in UTF-8 and its tree.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.export_as_xml()[0][:5]
+            b'<html'
         """
         return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 
@@ -181,19 +207,45 @@ class PageExportsMixin(_Exports, PageBase):
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             escape: Whether characters that mean something in Markdown are escaped.
             include_furniture: Whether page headers, page footers and footnotes are part of it.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.export_as_markdown()
+            'Total'
         """
         return MarkdownExporter().export_page(
             self, direction=direction, escape=escape, include_furniture=include_furniture
         )
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
-        """Export the page as AsciiDoc, in the order in which it is read; arguments as for Markdown."""
+        """Export the page as AsciiDoc, in the order in which it is read; arguments as for Markdown.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.export_as_asciidoc()
+            'Total'
+        """
         return AsciiDocExporter().export_page(
             self, direction=direction, escape=escape, include_furniture=include_furniture
         )
 
     def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
-        """Export the page as a fragment of HTML, in the order in which it is read; arguments as for Markdown."""
+        """Export the page as a fragment of HTML, in the order in which it is read; arguments as for Markdown.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.export_as_html()
+            '<p>Total</p>'
+        """
         return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
 
 
@@ -208,6 +260,14 @@ class KIEPageExportsMixin(_Exports, PageBase):
         Args:
             prediction_break: What stands between two predictions.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> page.render()
+            'total: 12.50'
         """
         return prediction_break.join(
             f"{class_name}: {prediction.render()}"
@@ -239,21 +299,57 @@ class KIEPageExportsMixin(_Exports, PageBase):
     def export_as_xml(
         self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export the page as hOCR 1.2; arguments and result as for `Page`."""
+        """Export the page as hOCR 1.2; arguments and result as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> "12.50" in str(page.export_as_xml())
+            True
+        """
         return XMLExporter().export_kie_page(
             self, file_title=file_title, direction=direction, reading_order=reading_order
         )
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as Markdown, one list a class; arguments as for `Page`."""
+        """Export the page as Markdown, one list a class; arguments as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> "12.50" in str(page.export_as_markdown())
+            True
+        """
         return MarkdownExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as AsciiDoc, one list a class; arguments as for `Page`."""
+        """Export the page as AsciiDoc, one list a class; arguments as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> "12.50" in str(page.export_as_asciidoc())
+            True
+        """
         return AsciiDocExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_html(self, direction: str = "auto") -> str:
-        """Export the page as a fragment of HTML, one list a class; arguments as for `Page`."""
+        """Export the page as a fragment of HTML, one list a class; arguments as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> "12.50" in str(page.export_as_html())
+            True
+        """
         return HTMLExporter().export_kie_page(self, direction=direction)
 
 
@@ -268,11 +364,28 @@ class DocumentExportsMixin(_Exports):
         Args:
             page_break: What stands between two pages.
             **kwargs: Arguments of ``render`` of the pages.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).render()
+            'Total'
         """
         return page_break.join(page.render(**kwargs) for page in self.pages)
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the document into nested dictionaries of plain types; arguments as for `Page`."""
+        """Export the document into nested dictionaries of plain types; arguments as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).export()["pages"][0]["dimensions"]
+            (80, 120)
+        """
         return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
 
     def export_as_xml(self, **kwargs: Any) -> list[tuple[bytes, ElementTree]]:
@@ -283,6 +396,14 @@ class DocumentExportsMixin(_Exports):
 
         Returns:
             For each page the file in UTF-8 and its tree.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> [xml[:5] for xml, tree in Document([page]).export_as_xml()]
+            [b'<html']
         """
         return XMLExporter().export_document(self, **kwargs)
 
@@ -292,13 +413,39 @@ class DocumentExportsMixin(_Exports):
         Args:
             page_break: What stands between two pages.
             **kwargs: Arguments of ``export_as_markdown`` of the pages.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).export_as_markdown()
+            'Total'
         """
         return page_break.join(page.export_as_markdown(**kwargs) for page in self.pages)
 
     def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
-        """Export as AsciiDoc; arguments as for Markdown."""
+        """Export as AsciiDoc; arguments as for Markdown.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).export_as_asciidoc()
+            'Total'
+        """
         return page_break.join(page.export_as_asciidoc(**kwargs) for page in self.pages)
 
     def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
-        """Export as a fragment of HTML; arguments as for Markdown."""
+        """Export as a fragment of HTML; arguments as for Markdown.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).export_as_html()
+            '<p>Total</p>'
+        """
         return page_break.join(page.export_as_html(**kwargs) for page in self.pages)

@@ -14,8 +14,7 @@ import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..._locks import ForkSafeLock
@@ -96,11 +95,16 @@ class OpenPdf:
     def _open(self) -> Any:
         pdfium = import_pdfium()
         _close_at_exit()
-        source = Path(self._source) if isinstance(self._source, str) else self._source
-        try:
-            document = pdfium.PdfDocument(source, password=self._password)
-        except pdfium.PdfiumError as error:
-            raise OpenError(f"Could not open {self._name} as a PDF document: {self._reason(error)}.") from None
+        with ExitStack() as if_refused:
+            source: Any = self._source
+            if isinstance(source, str):
+                # PDFium itself leaves some files open that it refuses.
+                source = if_refused.enter_context(open(source, "rb"))
+            try:
+                document = pdfium.PdfDocument(source, password=self._password, autoclose=True)
+            except pdfium.PdfiumError as error:
+                raise OpenError(f"Could not open {self._name} as a PDF document: {self._reason(error)}.") from None
+            if_refused.pop_all()
         # Otherwise what was filled into a form would not be drawn.
         document.init_forms()
         return document

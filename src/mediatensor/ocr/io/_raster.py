@@ -56,6 +56,7 @@ def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDAr
 def blend_over_white(planes: Planes) -> Planes:
     """Colours of RGBA planes (uint8) as they look on white paper: (colour alpha + 255 (255 - alpha)) / 255, rounded.
 
+    >>> import numpy as np
     >>> planes = [np.full((1, 1), value, np.uint8) for value in (0, 255, 100, 51)]
     >>> [int(plane[0, 0]) for plane in blend_over_white(planes)]
     [204, 255, 224]
@@ -102,6 +103,7 @@ def _planes(image: Image.Image) -> Planes:
 def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
     """A stored picture turned as EXIF says, contiguous.
 
+    >>> import numpy as np
     >>> upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1), 6)[..., 0].tolist()
     [[3, 0], [4, 1], [5, 2]]
     """

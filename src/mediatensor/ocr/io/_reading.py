@@ -92,6 +92,15 @@ def page_reading_order(
 
     Raises:
         InvalidArgumentError: if the direction is none of those.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, Word, page_reading_order
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> items, labels, direction = page_reading_order(page)
+        >>> [item.render() for item in items], direction
+        (['Total'], 'ltr')
     """
     from ..models.reading_order import (
         assign_layout_labels,

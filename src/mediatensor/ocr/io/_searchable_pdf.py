@@ -41,6 +41,14 @@ class PDFExporter:
 
     Raises:
         InvalidArgumentError: if the resolution is not positive or the quality not from 1 to 100.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, PDFExporter, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> PDFExporter().export(page)[:5]
+        b'%PDF-'
     """
 
     def __init__(self, dpi: float = 144.0, quality: int = 90, lossless: bool = False, direction: str = "auto") -> None:

@@ -173,7 +173,16 @@ class TextExporter(TextFormat):
 
 
 class MarkdownExporter(TextFormat):
-    """Export to Markdown (CommonMark, tables of GitHub)."""
+    """Export to Markdown (CommonMark, tables of GitHub).
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, MarkdownExporter, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> MarkdownExporter().export_page(page)
+        'Total'
+    """
 
     headings: ClassVar[dict[str, str]] = {"title": "# ", "section_header": "## "}
     bullet: ClassVar[str] = "- "
@@ -209,6 +218,14 @@ class AsciiDocExporter(TextFormat):
 
     What means something in AsciiDoc becomes a character reference: a backslash is shown, not taken as an escape, where
     the character after it would not have meant anything.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import AsciiDocExporter, Block, Line, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> AsciiDocExporter().export_page(page)
+        'Total'
     """
 
     headings: ClassVar[dict[str, str]] = {"title": "== ", "section_header": "=== "}

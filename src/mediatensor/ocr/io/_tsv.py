@@ -22,6 +22,14 @@ class TSVExporter:
     One row each for pages (level 1), blocks (2), paragraphs (3), lines (4) and words (5): their numbers from 1, 0 where
     they have none; their place in pixels, for turned text what encloses it; for words the confidence in percent and
     the text, without tabs and breaks; -1 and nothing for all others.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, TSVExporter, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> TSVExporter().export(page).split()[-1]
+        'Total'
     """
 
     def export(self, source: Any, direction: str = "auto", reading_order: bool = True) -> str:

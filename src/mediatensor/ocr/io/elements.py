@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
 from ._block_elements import Block, Line
-from ._element_base import Element, stored
+from ._element_base import Element
 from ._leaf_elements import Artefact, Character, LayoutElement, Prediction, Table, TableCell, Word
 from ._page_base import PageBase, PageImage, page_pixels
 from ._page_exports import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
+from ._stored import stored, stored_list
 
 __all__ = [
     "Artefact",
@@ -53,6 +54,8 @@ class Page(PageExportsMixin):
         error: Why the page could not be read; such a page is empty. Exported only when set.
 
     Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Page
         >>> page = Page(np.zeros((20, 30, 3), np.uint8), [], 0, (20, 30))
         >>> page.export()["dimensions"], page.render()
         ((20, 30), '')
@@ -98,6 +101,14 @@ class Page(PageExportsMixin):
 
         Returns:
             uint8 (H, W, 3).
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.synthesize().shape
+            (80, 120, 3)
         """
         from ..utils.reconstitution import synthesize_page
 
@@ -114,10 +125,18 @@ class Page(PageExportsMixin):
 
         Raises:
             InvalidArgumentError: if something else is missing; the message names it.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Page.from_dict(page.export()).render()
+            'Total'
         """
         return cls(
             blocks=[Block.from_dict(block) for block in stored(save_dict, "blocks", cls)],
-            tables=[Table.from_dict(table) for table in save_dict.get("tables", ())],
+            tables=[Table.from_dict(table) for table in stored_list(save_dict, "tables", cls)],
             **cls._stored_page(save_dict, page),
         )
 
@@ -134,6 +153,14 @@ class KIEPage(KIEPageExportsMixin):
         language: Its language: ``{"value": "en", "confidence": 0.9}``.
         layout: Regions of its layout.
         error: Why the page could not be read; such a page is empty. Exported only when set.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import KIEPage, Prediction
+        >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+        >>> page.render()
+        'total: 12.50'
     """
 
     _children_names: ClassVar[list[str]] = ["predictions", "layout"]
@@ -167,7 +194,16 @@ class KIEPage(KIEPageExportsMixin):
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Paint the page anew from what was read; arguments of ``synthesize_kie_page``, result as for `Page`."""
+        """Paint the page anew from what was read; arguments of ``synthesize_kie_page``, result as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> page.synthesize().shape
+            (80, 120, 3)
+        """
         from ..utils.reconstitution import synthesize_kie_page
 
         return synthesize_kie_page(self.export(), **kwargs)
@@ -189,6 +225,7 @@ class Document(DocumentExportsMixin):
         pages: The pages.
 
     Example:
+        >>> from mediatensor.ocr.io import Document
         >>> Document.from_dict(Document([]).export())
         Document(
           (pages): []
@@ -208,7 +245,16 @@ class Document(DocumentExportsMixin):
             page.show(**kwargs)
 
     def synthesize(self, **kwargs: Any) -> list[NDArray[np.uint8]]:
-        """Paint all pages anew; arguments as for `Page.synthesize`."""
+        """Paint all pages anew; arguments as for `Page.synthesize`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> [picture.shape for picture in Document([page]).synthesize()]
+            [(80, 120, 3)]
+        """
         return [page.synthesize(**kwargs) for page in self.pages]
 
     @classmethod
@@ -241,6 +287,14 @@ class KIEDocument(Document):
 
     Args:
         pages: The pages, each a `KIEPage`.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import KIEDocument, KIEPage, Prediction
+        >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+        >>> KIEDocument([page]).export()["pages"][0]["predictions"]["total"][0]["value"]
+        '12.50'
     """
 
     _page_cls: ClassVar[type[PageBase]] = KIEPage

@@ -60,7 +60,9 @@ def read_img_as_numpy(
         MissingDependencyError: if a package for the format is missing.
 
     Example:
+        >>> from PIL import Image
         >>> import io
+        >>> from mediatensor.ocr.io import read_img_as_numpy
         >>> file = io.BytesIO()
         >>> Image.new("L", (6, 4), 255).save(file, "PNG")
         >>> read_img_as_numpy(file.getvalue()).shape
@@ -83,6 +85,11 @@ def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Ten
 
     Raises:
         InvalidArgumentError: (a ValueError) for another dtype; else as `read_img_as_numpy`.
+
+    Example:
+        >>> from mediatensor.ocr.io import read_img_as_tensor
+        >>> read_img_as_tensor("page.png").shape
+        torch.Size([3, 560, 800])
     """
     _check_dtype(dtype)
     return tensor_from_numpy(read_img_as_numpy(img_path), dtype)
@@ -100,6 +107,12 @@ def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32)
 
     Raises:
         SourceTypeError: if ``img_content`` is a path; else as `read_img_as_tensor`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.io import decode_img_as_tensor
+        >>> decode_img_as_tensor(Path("page.png").read_bytes()).shape
+        torch.Size([3, 560, 800])
     """
     if isinstance(img_content, (str, os.PathLike)):
         raise SourceTypeError(
@@ -124,6 +137,8 @@ def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) ->
         InvalidArgumentError: for another mode or dtype.
 
     Example:
+        >>> from PIL import Image
+        >>> from mediatensor.ocr.io import tensor_from_pil
         >>> tensor_from_pil(Image.new("RGB", (6, 4), (255, 0, 51)))[:, 0, 0].tolist()
         [1.0, 0.0, 0.20000000298023224]
     """
@@ -156,6 +171,9 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
         InvalidArgumentError: for an array of another dtype or shape, or another dtype of the result.
 
     Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> from mediatensor.ocr.io import tensor_from_numpy
         >>> tensor_from_numpy(np.zeros((4, 6, 3), np.uint8), torch.float16).shape
         torch.Size([3, 4, 6])
     """
@@ -176,6 +194,8 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
 def get_img_shape(img: Tensor) -> tuple[int, int]:
     """Height and width of an image whose channels come first.
 
+    >>> import torch
+    >>> from mediatensor.ocr.io import get_img_shape
     >>> get_img_shape(torch.zeros(3, 4, 6))
     (4, 6)
     """

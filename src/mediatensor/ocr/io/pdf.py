@@ -66,9 +66,10 @@ def read_pdf(
         MissingDependencyError: if pypdfium2 is not installed.
 
     Example:
-        >>> pages = read_pdf("report.pdf", dpi=200, pages=range(10))  # doctest: +SKIP
-        >>> pages[0].shape, pages.text_layer(0)[0].value  # doctest: +SKIP
-        ((2200, 1700, 3), 'Annual')
+        >>> from mediatensor.ocr.io import read_pdf
+        >>> pages = read_pdf("report.pdf", dpi=100, pages=range(2))
+        >>> pages[0].shape, pages.text_layer(0)[0].value
+        ((389, 556, 3), 'Delivery')
     """
     from .reader import Pages
 

@@ -235,6 +235,7 @@ def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = N
     The median over the lines, weighted by length, of the angles of their long sides; vertical notes count as much as
     lines, as they are at a right angle to them.
 
+    >>> import numpy as np
     >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
     >>> round(estimate_page_skew(quad, page_shape=(100, 100)), 2)
     5.0

@@ -1,4 +1,4 @@
-"""Blocks that the PP-OCRv6 networks share, in the fused form that is used for inference.
+"""Blocks that the networks of PP-OCR share, in the fused form that is used for inference.
 
 The backbone is PPLCNetV4 of PaddleOCR (Apache-2.0): a depthwise convolution, squeeze-and-excitation in every other
 block, and a pointwise mixer. Parallel branches and batch norms of the training form are folded into one convolution.
@@ -10,7 +10,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["SqueezeExcitation", "Stem", "make_stage", "parameter_layers"]
+__all__ = ["ConvNorm", "SqueezeExcitation", "Stem", "make_stage", "parameter_layers"]
+
+
+class ConvNorm(nn.Module):
+    """Convolution that keeps the size, but for its stride, and batch norm; no activation."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel: tuple[int, int] = (1, 1),
+        stride: int | tuple[int, int] = 1,
+        groups: int = 1,
+    ) -> None:
+        super().__init__()
+        padding = (kernel[0] // 2, kernel[1] // 2)
+        self.conv = nn.Conv2d(in_channels, out_channels, kernel, stride, padding, groups=groups, bias=False)
+        self.norm = nn.BatchNorm2d(out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        normalised: Tensor = self.norm(self.conv(x))
+        return normalised
 
 
 class SqueezeExcitation(nn.Module):

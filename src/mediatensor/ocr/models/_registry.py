@@ -82,6 +82,12 @@ class ModelCard:
         package_files: Packages that bring the file, and its path inside each.
         accuracy: In percent, by the name of the measure: what ``python -m benchmarks.ocr`` gave with the default
             predictor, or what docTR publishes for its weights.
+
+    Example:
+        >>> from mediatensor.ocr.models import model_card
+        >>> card = model_card("parseq")
+        >>> card.license, card.input_shape
+        ('Apache-2.0', (3, 32, 128))
     """
 
     name: str
@@ -107,6 +113,7 @@ def list_models(pattern: str = "*") -> list[str]:
         The names, as the ``arch`` arguments of predictors take them.
 
     Example:
+        >>> from mediatensor.ocr.models import list_models
         >>> list_models("fast_*")
         ['fast_base', 'fast_small', 'fast_tiny']
         >>> "db_resnet50" in list_models("det_*")
@@ -132,6 +139,7 @@ def model_card(name: str) -> ModelCard:
         InvalidArgumentError: There is no such architecture.
 
     Example:
+        >>> from mediatensor.ocr.models import model_card
         >>> model_card("ppocr_v6_small_det").license
         'Apache-2.0'
     """

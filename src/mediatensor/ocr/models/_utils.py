@@ -40,6 +40,7 @@ def estimate_orientation(
     The turn of the page as a whole, if it is known, decides the quarter of the circle; the most elongated shapes of
     the map decide the angle within it.
 
+    >>> import numpy as np
     >>> page = np.zeros((400, 400, 1), np.uint8)
     >>> rows, columns = np.mgrid[:400, :400]
     >>> page[(columns > 40) & (columns < 360) & ((rows - columns * 0.1) % 40 < 12)] = 255  # falls by 1 in 10
@@ -112,6 +113,7 @@ def _words_merged(inked: np.ndarray) -> np.ndarray:
 def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> list[np.ndarray]:
     """Set crops upright.
 
+    >>> import numpy as np
     >>> rectify_crops([np.array([[1, 2]])], [1])[0].tolist()  # was turned by 90 degrees counter-clockwise
     [[1], [2]]
 
@@ -191,6 +193,7 @@ def get_language(text: str) -> tuple[str, float]:
 def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.ndarray:
     """Paint over regions of an image.
 
+    >>> import numpy as np
     >>> int(mask_boxes(np.zeros((4, 4), np.uint8), np.array([[0.0, 0.0, 0.5, 0.5]])).sum()) // 255
     9
 

@@ -28,6 +28,13 @@ class WhitelistHandle:
 
     Args:
         hooks: what to remove.
+
+    Example:
+        >>> from mediatensor.ocr.models import crnn_mobilenet_v3_small
+        >>> from mediatensor.ocr.models.utils import add_whitelist
+        >>> model = crnn_mobilenet_v3_small(pretrained_backbone=False)
+        >>> handle = add_whitelist(model, "0123456789")
+        >>> handle.remove()
     """
 
     def __init__(self, hooks: Iterable[RemovableHandle]) -> None:

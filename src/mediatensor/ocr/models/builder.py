@@ -92,6 +92,7 @@ class DocumentBuilder(_Builder):
     Words of about one height make a row; a row is cut into lines where a gap is wider than the page's words have, and
     in any case at ``paragraph_break``. The same words give the same document, in whatever order they come.
 
+    >>> import numpy as np
     >>> from mediatensor.ocr.models.builder import DocumentBuilder
     >>> boxes = np.array([[0.30, 0.1, 0.40, 0.14], [0.10, 0.1, 0.29, 0.14], [0.10, 0.2, 0.25, 0.24]])
     >>> document = DocumentBuilder()(

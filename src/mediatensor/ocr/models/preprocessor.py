@@ -18,7 +18,7 @@ from ...frames import FrameBatch
 from ._pages import Image, as_image, as_images
 from ._transfers import constant, upload_images
 
-__all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "normalized"]
+__all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor"]
 
 
 MAX_ENLARGEMENT = 2.0
@@ -81,6 +81,7 @@ class PreProcessor(nn.Module):
 
     Example:
         >>> import numpy as np
+        >>> from mediatensor.ocr.models.preprocessor import PreProcessor
         >>> batches = PreProcessor((32, 128), batch_size=2)([np.zeros((16, 20, 3), np.uint8)] * 3)
         >>> [tuple(batch.shape) for batch in batches]
         [(2, 3, 32, 128), (1, 3, 32, 128)]
@@ -149,6 +150,7 @@ class FlexiblePreProcessor(nn.Module):
         multiple: Both sides are rounded to multiples of this.
 
     Example:
+        >>> from mediatensor.ocr.models.preprocessor import FlexiblePreProcessor
         >>> FlexiblePreProcessor(960, 2000, batch_size=2).size_for(1000, 754)
         (1280, 960)
     """

@@ -52,6 +52,13 @@ def load_pretrained_params(
 
         model = crnn_vgg16_bn()
         load_pretrained_params(model, "models/crnn_vgg16_bn-0417f351.pt")
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models.utils import load_pretrained_params
+        >>> model = torch.nn.Linear(2, 1)
+        >>> torch.save(model.state_dict(), "linear.pt")
+        >>> load_pretrained_params(model, "linear.pt")
     """
     file = given_file(path_or_url)
     compare_checksum(file, checksum_in_name(file) if hash_prefix is None else hash_prefix)
@@ -79,6 +86,7 @@ def conv_sequence_pt(
     Returns:
         The layers, in order.
 
+    >>> from mediatensor.ocr.models.utils import conv_sequence_pt
     >>> len(conv_sequence_pt(3, 8, act=True, bn=True, kernel_size=3))
     3
     """
@@ -105,6 +113,9 @@ def set_device_and_dtype(
     Returns:
         The model and the batches.
 
+    >>> from torch import nn
+    >>> import torch
+    >>> from mediatensor.ocr.models.utils import set_device_and_dtype
     >>> _, batches = set_device_and_dtype(nn.Linear(2, 2), [torch.zeros(1, 2)], "cpu", torch.float64)
     >>> batches[0].dtype
     torch.float64

@@ -78,6 +78,7 @@ def ocr_predictor(
 
     Example:
         >>> import numpy as np
+        >>> from mediatensor.ocr import ocr_predictor
         >>> page = np.full((200, 400, 3), 255, np.uint8)
         >>> ocr_predictor(pretrained=True)([page]).render()
         ''
@@ -146,6 +147,7 @@ def kie_predictor(
 
     Example:
         >>> import numpy as np
+        >>> from mediatensor.ocr import kie_predictor
         >>> document = kie_predictor(pretrained=True)([np.full((200, 400, 3), 255, np.uint8)])
         >>> document.pages[0].predictions
         {'words': []}

@@ -48,6 +48,8 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
     Raises:
         InvalidArgumentError: if the boxes have another shape.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import box_iou
     >>> box_iou(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 1.0], [5.0, 5.0, 6.0, 6.0]])).tolist()
     [[0.5, 0.0]]
     """
@@ -68,6 +70,8 @@ def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.floa
     Raises:
         InvalidArgumentError: if the polygons have another shape.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import polygon_iou
     >>> square = np.array([[[0, 0], [2, 0], [2, 2], [0, 2]]])
     >>> polygon_iou(square, square[:, ::-1] + [1, 0]).round(3).tolist()
     [[0.3330000042915344]]

@@ -50,6 +50,15 @@ def overlay(
 
     Raises:
         InvalidArgumentError: if there is no image, or an argument has no usable value.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> from mediatensor.ocr.utils import overlay
+        >>> overlay(page, text="none").shape, overlay(page).shape
+        ((80, 120, 3), (80, 240, 3))
     """
     if text not in get_args(OverlayText):
         raise InvalidArgumentError(f"text must be one of {get_args(OverlayText)}, got {text!r}")

@@ -33,6 +33,7 @@ def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[fl
     Returns:
         Height and width, not rounded.
 
+    >>> from mediatensor.ocr.utils import compute_expanded_shape
     >>> compute_expanded_shape((100, 200), 90)
     (200.0, 100.0)
     """
@@ -56,6 +57,8 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
     Returns:
         The turned image, of the same dtype, black where there was none.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import rotate_image
     >>> rotate_image(np.array([[1, 2], [3, 4]]), 90).tolist()
     [[2, 4], [1, 3]]
     """
@@ -101,6 +104,8 @@ def remove_image_padding(image: Array) -> Array:
     Returns:
         A view without the border; all of the image if it is black throughout.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import remove_image_padding
     >>> remove_image_padding(np.array([[0, 0, 0], [0, 1, 2], [0, 0, 0]])).tolist()
     [[1, 2]]
     """
@@ -122,6 +127,8 @@ def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float6
         The turned page, black where there was none, and the matrix (3, 3) that takes points (x, y, 1) of it, in
         pixels, to points of the original page.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import straighten_page
     >>> turned, back = straighten_page(np.zeros((100, 200, 3), np.uint8), 90)
     >>> turned.shape, (back @ [0, 0, 1]).tolist()
     ((200, 100, 3), [200.0, 0.0, 1.0])
@@ -147,6 +154,8 @@ def extract_crops(img: Array, boxes: Array) -> list[Array]:
     Raises:
         InvalidArgumentError: if the boxes have another shape or are not finite.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import extract_crops
     >>> [crop.shape for crop in extract_crops(np.zeros((100, 200, 3)), np.array([[0.25, 0.5, 0.5, 0.75]]))]
     [(26, 51, 3)]
     """
@@ -184,6 +193,14 @@ def extract_rcrops(
 
     Raises:
         InvalidArgumentError: if the polygons have another shape, are not finite, or are absurdly large.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.utils import extract_rcrops
+        >>> page = np.zeros((100, 100, 3), np.uint8)
+        >>> box = np.array([[[10, 40], [60, 20], [65, 32], [15, 52]]])
+        >>> extract_rcrops(page, box)[0].shape
+        (13, 53, 3)
     """
     if polys.shape[0] == 0:
         return []

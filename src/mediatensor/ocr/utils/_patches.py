@@ -80,6 +80,11 @@ def rect_patch(
     Raises:
         InvalidArgumentError: if the geometry is another.
         MissingDependencyError: if matplotlib is not installed.
+
+    Example:
+        >>> from mediatensor.ocr.utils.visualization import rect_patch
+        >>> rect_patch(((0.1, 0.1), (0.5, 0.4)), (80, 120)).get_width()
+        48.0
     """
     points = _points(geometry, 2) * _scale(page_dimensions, preserve_aspect_ratio)
     (left, top), (right, bottom) = points.tolist()
@@ -122,6 +127,11 @@ def polygon_patch(
     Raises:
         InvalidArgumentError: if the geometry is another.
         MissingDependencyError: if matplotlib is not installed.
+
+    Example:
+        >>> from mediatensor.ocr.utils.visualization import polygon_patch
+        >>> len(polygon_patch(((0.1, 0.1), (0.5, 0.1), (0.5, 0.4), (0.1, 0.4)), (80, 120)).get_xy())
+        5
     """
     points = _points(geometry, 4) * _scale(page_dimensions, preserve_aspect_ratio)
     tint = (*color, alpha)
@@ -142,6 +152,11 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
     Raises:
         InvalidArgumentError: if the geometry is another.
         MissingDependencyError: if matplotlib is not installed.
+
+    Example:
+        >>> from mediatensor.ocr.utils.visualization import create_obj_patch
+        >>> create_obj_patch(((0.1, 0.1), (0.5, 0.4)), (80, 120)).get_width()
+        48.0
     """
     count = len(geometry) if isinstance(geometry, (Sequence, np.ndarray)) else 0
     if count == 2:
@@ -158,6 +173,7 @@ def get_colors(num_colors: int) -> list[Rgb]:
     Returns:
         RGB in [0, 1].
 
+    >>> from mediatensor.ocr.utils.visualization import get_colors
     >>> [tuple(round(channel, 2) for channel in color) for color in get_colors(2)]
     [(1.0, 0.1, 0.1), (0.1, 1.0, 1.0)]
     """

@@ -23,6 +23,13 @@ class MinAreaRect(NamedTuple):
         axis: Unit vector along its longer side, of the half plane x > 0 (or x = 0, y > 0).
         width: The longer side.
         height: The shorter side.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.utils.geometry import min_area_rect
+        >>> rect = min_area_rect(np.array([[0, 0], [4, 0], [4, 2], [0, 2]]))
+        >>> float(rect.width), float(rect.height), rect.corners().shape
+        (4.0, 2.0, (4, 2))
     """
 
     center: NDArray[np.float64]
@@ -65,6 +72,7 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
         InvalidArgumentError: if the shape is another, or a coordinate is not finite.
         MissingDependencyError: if SciPy is not installed.
 
+    >>> from mediatensor.ocr.utils import min_area_rect
     >>> rectangle = min_area_rect([[0, 0], [4, 0], [4, 2], [0, 2], [1, 1]])
     >>> rectangle.width, rectangle.height, rectangle.center.tolist(), rectangle.axis.tolist()
     (4.0, 2.0, [2.0, 1.0], [1.0, 0.0])

@@ -26,6 +26,7 @@ def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
     Raises:
         MissingDependencyError: if they differ, one is not ASCII, and anyascii is not installed.
 
+    >>> from mediatensor.ocr.utils.metrics import string_match
     >>> string_match("Total", "TOTAL")
     (False, True, False, True)
     """
@@ -59,6 +60,7 @@ def _check_pairs(gt: Sequence[str], pred: Sequence[str]) -> None:
 class TextMatch:
     """The share of words that are read exactly.
 
+    >>> from mediatensor.ocr.utils import TextMatch
     >>> metric = TextMatch()
     >>> metric.update(["Hello", "world"], ["hello", "world"])
     >>> metric.summary()
@@ -107,7 +109,14 @@ class TextMatch:
         }
 
     def reset(self) -> None:
-        """Forget all words."""
+        """Forget all words.
+
+        Example:
+            >>> from mediatensor.ocr.utils import TextMatch
+            >>> metric = TextMatch()
+            >>> metric.update(["Total"], ["Tota1"])
+            >>> metric.reset()
+        """
         self.raw = 0
         self.caseless = 0
         self.anyascii = 0
@@ -126,6 +135,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
         one: A string, or a list of words.
         other: Another one.
 
+    >>> from mediatensor.ocr.utils.metrics import edit_distance
     >>> edit_distance("kitten", "sitting")
     3
     """
@@ -180,7 +190,14 @@ class _ErrorRate:
         return self.edits / self.total if self.total else None
 
     def reset(self) -> None:
-        """Forget all texts."""
+        """Forget all texts.
+
+        Example:
+            >>> from mediatensor.ocr.utils import CharacterErrorRate
+            >>> metric = CharacterErrorRate()
+            >>> metric.update(["Total"], ["Tota1"])
+            >>> metric.reset()
+        """
         self.edits = 0
         self.total = 0
 
@@ -191,6 +208,7 @@ class CharacterErrorRate(_ErrorRate):
     A character is a Unicode code point, spaces included; texts are compared as they are. Errors and characters are
     summed over all texts before they are divided, so that long texts count for more.
 
+    >>> from mediatensor.ocr.utils import CharacterErrorRate
     >>> metric = CharacterErrorRate()
     >>> metric.update(["TOTAL 12.50", "CASH"], ["T0TAL 12.50", "CASH"])
     >>> metric.summary() == 1 / 15
@@ -206,6 +224,7 @@ class WordErrorRate(_ErrorRate):
 
     Words are what white space separates.
 
+    >>> from mediatensor.ocr.utils import WordErrorRate
     >>> metric = WordErrorRate()
     >>> metric.update(["the quick brown fox"], ["the quick fox"])
     >>> metric.summary()

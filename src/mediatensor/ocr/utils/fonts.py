@@ -27,6 +27,11 @@ def get_font(font_family: str | None = None, font_size: int = 13) -> Font:
 
     Raises:
         InvalidArgumentError: if there is no such font, or the size is not positive.
+
+    Example:
+        >>> from mediatensor.ocr.utils.fonts import get_font
+        >>> get_font(font_size=20).getlength("word") > 0
+        True
     """
     if font_size < 1:
         raise InvalidArgumentError(f"font_size must be at least 1, got {font_size}")

@@ -61,6 +61,7 @@ def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
 
     `order_points` brings them into the order of a rotated geometry.
 
+    >>> from mediatensor.ocr.utils import bbox_to_polygon
     >>> bbox_to_polygon(((0.1, 0.2), (0.5, 0.4)))
     ((0.1, 0.2), (0.5, 0.2), (0.1, 0.4), (0.5, 0.4))
     """
@@ -71,6 +72,7 @@ def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
 def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
     """The straight box around a polygon of any number of points.
 
+    >>> from mediatensor.ocr.utils import polygon_to_bbox
     >>> polygon_to_bbox(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5)))
     ((0.1, 0.1), (0.5, 0.5))
     """
@@ -79,7 +81,14 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
 
 
 def boxes_to_polygons(boxes: Array) -> Array:
-    """The corners of straight boxes (N, 4), clockwise from the top left: (N, 4, 2) of the same dtype."""
+    """The corners of straight boxes (N, 4), clockwise from the top left: (N, 4, 2) of the same dtype.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.utils.geometry import boxes_to_polygons
+        >>> boxes_to_polygons(np.array([[0, 0, 4, 2]])).tolist()
+        [[[0, 0], [4, 0], [4, 2], [0, 2]]]
+    """
     return np.stack([boxes[:, [0, 1]], boxes[:, [2, 1]], boxes[:, [2, 3]], boxes[:, [0, 3]]], axis=1)
 
 
@@ -97,6 +106,8 @@ def order_points(pts: Array) -> Array:
     Raises:
         InvalidArgumentError: if the shape is another.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import order_points
     >>> order_points(np.array([[4, 3], [1, 1], [1, 3], [4, 1]])).tolist()
     [[1, 1], [4, 1], [4, 3], [1, 3]]
     """
@@ -126,6 +137,8 @@ def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     Returns:
         For each page the boxes, (N, 4) or (N, 4, 2), and for each page the scores, (N,).
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import detach_scores
     >>> locations, scores = detach_scores([np.array([[0.1, 0.1, 0.2, 0.2, 0.9]])])
     >>> locations[0].shape, scores[0].tolist()
     ((1, 4), [0.9])
@@ -144,6 +157,7 @@ def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox
     Returns:
         An array (4,) for an array, else a box.
 
+    >>> from mediatensor.ocr.utils import resolve_enclosing_bbox
     >>> resolve_enclosing_bbox([((0.1, 0.1), (0.2, 0.2)), ((0.15, 0.0), (0.3, 0.1))])
     ((0.1, 0.0), (0.3, 0.2))
     """
@@ -168,6 +182,8 @@ def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int
         InvalidArgumentError: if there is no box, or `intermed_size` is not positive.
         MissingDependencyError: if SciPy is not installed.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import resolve_enclosing_rbbox
     >>> resolve_enclosing_rbbox([np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) / 2]).tolist()
     [[0.0, 0.0], [0.5, 0.0], [0.5, 0.5], [0.0, 0.5]]
     """
@@ -188,6 +204,12 @@ def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
 
     Returns:
         The turned points (N, 2), floats of at least the input's precision.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.utils.geometry import rotate_abs_points
+        >>> rotate_abs_points(np.array([[1.0, 0.0]]), 90).round(3).tolist()
+        [[0.0, 1.0]]
     """
     radians = np.deg2rad(angle)
     cosine, sine = np.cos(radians), np.sin(radians)
@@ -208,6 +230,12 @@ def rotate_abs_geoms(
 
     Returns:
         Polygons (N, 4, 2) float32, in pixels of the turned image, clipped to it.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.utils import rotate_abs_geoms
+        >>> rotate_abs_geoms(np.array([[10, 10, 50, 20]]), 90, (100, 100)).shape
+        (1, 4, 2)
     """
     polygons = (boxes_to_polygons(geoms) if geoms.ndim == 2 else geoms).astype(np.float64)
     height, width = img_shape
@@ -231,6 +259,13 @@ def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple
 
     Raises:
         InvalidArgumentError: if a shape is not (height, width).
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.utils.geometry import remap_boxes
+        >>> box = np.array([[[0.2, 0.2], [0.4, 0.2], [0.4, 0.4], [0.2, 0.4]]])
+        >>> remap_boxes(box, (100, 100), (200, 200))[0, 0].round(3).tolist()
+        [0.35, 0.35]
     """
     for name, shape in (("orig_shape", orig_shape), ("dest_shape", dest_shape)):
         if len(shape) != 2:
@@ -260,6 +295,12 @@ def rotate_boxes(
 
     Returns:
         Relative polygons (N, 4, 2), not clipped.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.utils import rotate_boxes
+        >>> rotate_boxes(np.array([[0.4, 0.4, 0.6, 0.6]]), 45, (100, 100)).shape
+        (1, 4, 2)
     """
     polygons = boxes_to_polygons(loc_preds) if loc_preds.ndim == 2 else loc_preds.copy()
     if abs(angle) < min_angle or abs(angle) > 90 - min_angle:
@@ -282,6 +323,8 @@ def estimate_page_angle(polys: Array) -> float:
     Returns:
         Degrees in [-90, 90], counter-clockwise on screen; 0.0 if no polygon has a direction.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import estimate_page_angle
     >>> estimate_page_angle(np.array([[[0, 1], [1, 0], [2, 1], [1, 2]]]))
     45.0
     """
@@ -307,6 +350,8 @@ def convert_to_relative_coords(geoms: Array, img_shape: tuple[int, int]) -> NDAr
     Raises:
         InvalidArgumentError: if the boxes have another shape.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import convert_to_relative_coords
     >>> convert_to_relative_coords(np.array([[10, 10, 20, 50]]), (100, 50)).tolist()
     [[0.20000000298023224, 0.10000000149011612, 0.4000000059604645, 0.5]]
     """

@@ -42,6 +42,7 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
     Returns:
         In [0, 1]; 0.0 if both are 0, ``None`` if one is undefined.
 
+    >>> from mediatensor.ocr.utils import hmean
     >>> hmean(0.5, 1.0), hmean(0.0, 0.0), hmean(None, 1.0)
     (0.6666666666666666, 0.0, None)
     """
@@ -63,6 +64,8 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
     Raises:
         InvalidArgumentError: if the boxes have another shape.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import nms
     >>> nms(np.array([[0, 0, 10, 10, 0.5], [1, 0, 10, 10, 0.9], [20, 0, 30, 10, 0.1]]))
     [1, 2]
     """
@@ -122,6 +125,8 @@ class LocalizationConfusion(_BoxMetric):
     Raises:
         InvalidArgumentError: if `iou_thresh` is out of range.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import LocalizationConfusion
     >>> metric = LocalizationConfusion(iou_thresh=0.45)
     >>> metric.update(np.array([[0, 0, 100, 100]]), np.array([[0, 0, 70, 70], [110, 95, 200, 150]]))
     >>> metric.summary()
@@ -138,6 +143,14 @@ class LocalizationConfusion(_BoxMetric):
         Raises:
             InvalidArgumentError: if the boxes have another shape.
             MissingDependencyError: if SciPy is needed and not installed.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.utils import LocalizationConfusion
+            >>> metric = LocalizationConfusion()
+            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]))
+            >>> metric.summary()
+            (1.0, 1.0, 0.9)
         """
         self.matches += len(self._pair(gts, preds)[0])
 
@@ -151,7 +164,15 @@ class LocalizationConfusion(_BoxMetric):
         return self._recall(self.matches), self._precision(self.matches), self._mean_iou()
 
     def reset(self) -> None:
-        """Forget all pages."""
+        """Forget all pages.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.utils import LocalizationConfusion
+            >>> metric = LocalizationConfusion()
+            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]))
+            >>> metric.reset()
+        """
         super().reset()
         self.matches = 0
 
@@ -168,6 +189,8 @@ class OCRMetric(_BoxMetric):
     Raises:
         InvalidArgumentError: if `iou_thresh` is out of range.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import OCRMetric
     >>> metric = OCRMetric(iou_thresh=0.45)
     >>> boxes = np.array([[0, 0, 70, 70], [110, 95, 200, 150]])
     >>> metric.update(np.array([[0, 0, 100, 100]]), boxes, ["hello"], ["hello", "world"])
@@ -194,6 +217,15 @@ class OCRMetric(_BoxMetric):
         Raises:
             InvalidArgumentError: if the numbers differ, or the boxes have another shape.
             MissingDependencyError: if SciPy or anyascii is needed and not installed.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.utils import OCRMetric
+            >>> metric = OCRMetric()
+            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]), ["Total"], ["Total"])
+            >>> recall, precision, mean_iou = metric.summary()
+            >>> recall["raw"], precision["caseless"], mean_iou
+            (1.0, 1.0, 0.9)
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
         truth, prediction = self._pair(gt_boxes, pred_boxes)
@@ -217,7 +249,15 @@ class OCRMetric(_BoxMetric):
         return recall, precision, self._mean_iou()
 
     def reset(self) -> None:
-        """Forget all pages."""
+        """Forget all pages.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.utils import OCRMetric
+            >>> metric = OCRMetric()
+            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]), ["Total"], ["Total"])
+            >>> metric.reset()
+        """
         super().reset()
         self.raw_matches = 0
         self.caseless_matches = 0
@@ -237,6 +277,8 @@ class DetectionMetric(_BoxMetric):
     Raises:
         InvalidArgumentError: if `iou_thresh` is out of range.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import DetectionMetric
     >>> metric = DetectionMetric(iou_thresh=0.45)
     >>> boxes = np.array([[0, 0, 70, 70], [110, 95, 200, 150]])
     >>> metric.update(np.array([[0, 0, 100, 100]]), boxes, np.array([1]), np.array([1, 0]))
@@ -262,6 +304,14 @@ class DetectionMetric(_BoxMetric):
         Raises:
             InvalidArgumentError: if the numbers differ, or the boxes have another shape.
             MissingDependencyError: if SciPy is needed and not installed.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.utils import DetectionMetric
+            >>> metric = DetectionMetric()
+            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]), np.array([0]), np.array([0]))
+            >>> metric.summary()
+            (1.0, 1.0, 0.9)
         """
         _check_labels(gt_boxes, pred_boxes, gt_labels, pred_labels)
         truth, prediction = self._pair(gt_boxes, pred_boxes)
@@ -272,7 +322,15 @@ class DetectionMetric(_BoxMetric):
         return self._recall(self.num_matches), self._precision(self.num_matches), self._mean_iou()
 
     def reset(self) -> None:
-        """Forget all pages."""
+        """Forget all pages.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.utils import DetectionMetric
+            >>> metric = DetectionMetric()
+            >>> metric.update(np.array([[0, 0, 10, 10]]), np.array([[0, 0, 10, 9]]), np.array([0]), np.array([0]))
+            >>> metric.reset()
+        """
         super().reset()
         self.num_matches = 0
 

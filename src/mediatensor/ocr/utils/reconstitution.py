@@ -51,6 +51,15 @@ def synthesize_page(
 
     Raises:
         InvalidArgumentError: if the page has no usable dimensions or geometries, or the font or its sizes are unusable.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> from mediatensor.ocr.utils import synthesize_page
+        >>> synthesize_page(page.export()).shape
+        (80, 120, 3)
     """
     lines = [line["words"] for block in page.get("blocks") or () for line in block["lines"]]
     cells = [[cell] for table in page.get("tables") or () for cell in table.get("cells") or ()]
@@ -93,6 +102,15 @@ def synthesize_kie_page(
 
     Raises:
         InvalidArgumentError: if the page has no usable dimensions or geometries, or the font or its sizes are unusable.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import KIEPage, Prediction
+        >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+        >>> from mediatensor.ocr.utils import synthesize_kie_page
+        >>> synthesize_kie_page(page.export()).shape
+        (80, 120, 3)
     """
     predictions = [[entry] for entries in (page.get("predictions") or {}).values() for entry in entries or ()]
     return _draw(

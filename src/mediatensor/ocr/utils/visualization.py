@@ -87,6 +87,15 @@ def visualize_page(
     Raises:
         InvalidArgumentError: if the image or a geometry is unusable.
         MissingDependencyError: if matplotlib is not installed.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> from mediatensor.ocr.utils import visualize_page
+        >>> figure = visualize_page(page.export(), page.page, interactive=False)
+        >>> figure.savefig("page_with_boxes.png")
     """
     shapes = [*(_regions(page) if display_layout else ())]
     for block in page["blocks"]:
@@ -131,6 +140,15 @@ def visualize_kie_page(
     Raises:
         InvalidArgumentError: if the image or a geometry is unusable.
         MissingDependencyError: if matplotlib is not installed.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import KIEPage, Prediction
+        >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+        >>> from mediatensor.ocr.utils import visualize_kie_page
+        >>> figure = visualize_kie_page(page.export(), page.page, interactive=False)
+        >>> figure.savefig("page_with_boxes.png")
     """
     shapes = [*(_regions(page) if display_layout else ())]
     predictions = {} if words_only else page["predictions"]
@@ -201,6 +219,11 @@ def draw_boxes(
     Raises:
         InvalidArgumentError: if the boxes have another shape, or the image is unusable.
         MissingDependencyError: if matplotlib is not installed.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.utils import draw_boxes
+        >>> draw_boxes(np.array([[0.1, 0.1, 0.5, 0.4]]), np.zeros((80, 120, 3), np.uint8))
     """
     if boxes.shape[1:] not in ((4,), (5,), (4, 2), (5, 2)):
         raise InvalidArgumentError(f"boxes must be of shape (N, 4) or (N, 4, 2), got {boxes.shape}")

@@ -83,6 +83,12 @@ class ResNet31(nn.Sequential, Classifier):
         attention: end each stage's blocks with :class:`MAGC`.
         num_classes: how many classes the head tells apart.
         include_top: with the head; without, the features come out.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import resnet31
+        >>> resnet31(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 10])
     """
 
     def __init__(self, attention: bool, num_classes: int = 1000, include_top: bool = True) -> None:

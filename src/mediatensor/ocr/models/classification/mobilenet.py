@@ -91,6 +91,12 @@ class MobileNetV3(Classifier):
         dropout: Share of the hidden layer that training drops.
         rectangular: Every halving after the first block that halves keeps the width, so that letters side by side
             stay apart.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import mobilenet_v3_small
+        >>> mobilenet_v3_small(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 10])
     """
 
     def __init__(
@@ -211,6 +217,8 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     Returns:
         The network, in training mode.
 
+    >>> import torch
+    >>> from mediatensor.ocr.models import mobilenet_v3_small
     >>> mobilenet_v3_small(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
     torch.Size([1, 10])
     """
@@ -220,6 +228,8 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
 def mobilenet_v3_small_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """As :func:`mobilenet_v3_small`, halving the width less often than the height.
 
+    >>> import torch
+    >>> from mediatensor.ocr.models import mobilenet_v3_small_r
     >>> mobilenet_v3_small_r().eval().features(torch.zeros(1, 3, 32, 128)).shape
     torch.Size([1, 576, 1, 32])
     """

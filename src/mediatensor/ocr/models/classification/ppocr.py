@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._onnx import OnnxGraph, fill_layers
-from .._ppocr_blocks import SqueezeExcitation, parameter_layers
+from .._ppocr_blocks import ConvNorm, SqueezeExcitation, parameter_layers
 from .._weights import load_weights
 
 __all__ = ["LineOrientationClassifier", "default_cfgs", "ppocr_mobile_v2_line_orientation"]
@@ -50,28 +50,15 @@ _BLOCKS = (
 )
 
 
-class _ConvNorm(nn.Module):
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel: int, stride: int | tuple[int, int] = 1, groups: int = 1
-    ) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(in_channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False)
-        self.norm = nn.BatchNorm2d(out_channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        normalised: Tensor = self.norm(self.conv(x))
-        return normalised
-
-
 class _InvertedResidual(nn.Module):
     def __init__(
         self, in_channels: int, kernel: int, expanded: int, out_channels: int, gated: bool, swish: bool, stride: int
     ) -> None:
         super().__init__()
-        self.expand = _ConvNorm(in_channels, expanded, 1)
-        self.depthwise = _ConvNorm(expanded, expanded, kernel, (stride, 1), expanded)
+        self.expand = ConvNorm(in_channels, expanded)
+        self.depthwise = ConvNorm(expanded, expanded, (kernel, kernel), (stride, 1), expanded)
         self.gates = SqueezeExcitation(expanded, 0.2) if gated else None
-        self.project = _ConvNorm(expanded, out_channels, 1)
+        self.project = ConvNorm(expanded, out_channels)
         self.activation = F.hardswish if swish else F.relu
         self.residual = stride == 1 and in_channels == out_channels
 
@@ -91,6 +78,7 @@ class LineOrientationClassifier(nn.Module):
 
     Example:
         >>> import torch
+        >>> from mediatensor.ocr.models import ppocr_mobile_v2_line_orientation
         >>> ppocr_mobile_v2_line_orientation().eval()(torch.zeros(2, 3, 48, 192)).shape
         torch.Size([2, 2])
     """
@@ -98,13 +86,13 @@ class LineOrientationClassifier(nn.Module):
     def __init__(self, cfg: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.cfg = dict(cfg or default_cfgs["ppocr_mobile_v2_line_orientation"])
-        self.stem = _ConvNorm(3, 8, 3, 2)
+        self.stem = ConvNorm(3, 8, (3, 3), 2)
         blocks, channels = [], 8
         for kernel, expanded, out_channels, gated, swish, stride in _BLOCKS:
             blocks.append(_InvertedResidual(channels, kernel, expanded, out_channels, gated, swish, stride))
             channels = out_channels
         self.blocks = nn.Sequential(*blocks)
-        self.widen = _ConvNorm(32, 200, 1)
+        self.widen = ConvNorm(32, 200)
         self.head = nn.Linear(200, 2)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -142,6 +130,7 @@ def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) ->
         The model, in training mode unless ``pretrained``.
 
     Example:
+        >>> from mediatensor.ocr.models import ppocr_mobile_v2_line_orientation
         >>> ppocr_mobile_v2_line_orientation().cfg["classes"]
         [0, 180]
     """

@@ -29,6 +29,8 @@ class ResNet(Classifier):
         bottleneck: Blocks of three convolutions with a fourfold output instead of blocks of two.
         num_classes: How many classes the head tells apart.
 
+    >>> import torch
+    >>> from mediatensor.ocr.models import ResNet
     >>> ResNet((2, 2, 2, 2), bottleneck=False, num_classes=5).eval()(torch.zeros(1, 3, 32, 32)).shape
     torch.Size([1, 5])
     """

@@ -36,6 +36,12 @@ class TextNet(Classifier, nn.Sequential):
         stages: For each of the four stages its kernels in order: ``o`` 3 x 3, ``-`` 1 x 3, ``|`` 3 x 1.
         num_classes: How many classes the head tells apart.
         include_top: Whether there is a head.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import textnet_tiny
+        >>> textnet_tiny(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 10])
     """
 
     def __init__(self, stages: tuple[str, str, str, str], num_classes: int = 1000, include_top: bool = True) -> None:
@@ -78,6 +84,7 @@ def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
         The network, in training mode.
 
     >>> import torch
+    >>> from mediatensor.ocr.models import textnet_tiny
     >>> textnet_tiny(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
     torch.Size([1, 10])
     """

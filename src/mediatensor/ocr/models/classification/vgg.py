@@ -28,6 +28,8 @@ class VGG(Classifier):
         num_classes: how many classes the head tells apart.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import VGG
         >>> VGG(num_classes=10).features(torch.zeros(1, 3, 32, 128)).shape
         torch.Size([1, 512, 1, 32])
     """

@@ -103,6 +103,12 @@ class VIPNet(nn.Sequential, Classifier):
         input_shape: channels, height and width of the images; others work.
         num_classes: how many classes the head tells apart.
         include_top: with the head; without, the features come out.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import vip_tiny
+        >>> vip_tiny(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 10])
     """
 
     def __init__(

@@ -98,6 +98,8 @@ class VisionTransformer(nn.Sequential, Classifier):
         include_top: with the head; without, the features of all patches come out.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import vit_s
         >>> vit_s(num_classes=10).eval()(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """

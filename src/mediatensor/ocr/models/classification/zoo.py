@@ -40,6 +40,7 @@ def crop_orientation_predictor(
 
     Example:
         >>> import numpy as np
+        >>> from mediatensor.ocr.models import crop_orientation_predictor
         >>> crop_orientation_predictor(disabled=True)([np.zeros((20, 60, 3), np.uint8)])
         [[0], [0], [1.0]]
     """
@@ -67,6 +68,7 @@ def page_orientation_predictor(
 
     Example:
         >>> import numpy as np
+        >>> from mediatensor.ocr.models import page_orientation_predictor
         >>> page_orientation_predictor(disabled=True)([np.zeros((200, 100, 3), np.uint8)])
         [[0], [0], [1.0]]
     """

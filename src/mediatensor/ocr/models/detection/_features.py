@@ -17,6 +17,8 @@ class FeatureExtractor(nn.ModuleDict):
         backbone: Runs its children one after the other, at least as far as needed.
         layers: Names of the children whose results are wanted, in order.
 
+    >>> from torch import nn
+    >>> import torch
     >>> stack = nn.Sequential(nn.Conv2d(3, 8, 1), nn.ReLU(), nn.Conv2d(8, 4, 1), nn.Flatten())
     >>> [feature.shape[1] for feature in FeatureExtractor(stack, ["0", "2"])(torch.zeros(1, 3, 2, 2))]
     [8, 4]

@@ -47,6 +47,7 @@ def boxes_from_map(
     Raises:
         MissingDependencyError: if SciPy is not installed.
 
+    >>> import numpy as np
     >>> page = np.zeros((32, 64)); page[8:16, 8:40] = 0.9
     >>> boxes = boxes_from_map(page, bin_thresh=0.3, box_thresh=0.1, unclip_ratio=1.5)
     >>> (boxes[0] * [64, 32, 64, 32, 1]).round(2).tolist()

@@ -98,6 +98,7 @@ def signed_distance(
     Returns:
         float64 (H, W).
 
+    >>> import numpy as np
     >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0]])
     >>> signed_distance(square, np.array([2.0, 7.0]), np.array([2.0])).tolist()
     [[2.0, -3.0]]

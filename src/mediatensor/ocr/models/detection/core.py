@@ -25,6 +25,7 @@ class DetectionPostProcessor:
     Attributes:
         unclip_ratio: How far sides move outwards, as a factor of area over perimeter.
 
+    >>> from mediatensor.ocr.models.detection.core import DetectionPostProcessor
     >>> DetectionPostProcessor(bin_thresh=0.3)
     DetectionPostProcessor(bin_thresh=0.3, box_thresh=0.5)
     """

@@ -89,6 +89,15 @@ class DBNet(SegmentationDetector):
         exportable: Return the logits and nothing else, as exporters need.
         cfg: What the model was made for.
         class_names: What to tell apart.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import db_mobilenet_v3_large
+        >>> model = db_mobilenet_v3_large(pretrained_backbone=False).eval()
+        >>> with torch.inference_mode():
+        ...     found = model(torch.zeros(1, 3, 64, 64), return_model_output=True)
+        >>> found["out_map"].shape
+        torch.Size([1, 1, 64, 64])
     """
 
     shrink_ratio = 0.4
@@ -239,6 +248,7 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
 def db_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
     """DBNet with a ResNet-50 backbone; arguments as those of :func:`db_resnet34`.
 
+    >>> from mediatensor.ocr.models import db_resnet50
     >>> model = db_resnet50(assume_straight_pages=False, class_names=["total", "date"])
     >>> model.class_names
     ['date', 'total']

@@ -83,6 +83,15 @@ class FAST(SegmentationDetector):
         exportable: Return the logits and nothing else, as exporters need.
         cfg: What the model was made for.
         class_names: What to tell apart.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import fast_tiny
+        >>> model = fast_tiny(pretrained_backbone=False).eval()
+        >>> with torch.inference_mode():
+        ...     found = model(torch.zeros(1, 3, 64, 64), return_model_output=True)
+        >>> found["out_map"].shape
+        torch.Size([1, 1, 64, 64])
     """
 
     shrink_ratio = 0.4
@@ -177,6 +186,7 @@ def reparameterize(model: ModuleT) -> ModuleT:
     Returns:
         The same model.
 
+    >>> from mediatensor.ocr.models import fast_tiny, reparameterize
     >>> model = fast_tiny().eval()
     >>> before = sum(parameter.numel() for parameter in model.parameters())
     >>> round(sum(parameter.numel() for parameter in reparameterize(model).parameters()) / before, 2)

@@ -81,6 +81,15 @@ class LinkNet(SegmentationDetector):
         exportable: Return the logits and nothing else, as exporters need.
         cfg: What the model was made for.
         class_names: What to tell apart.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import linknet_resnet18
+        >>> model = linknet_resnet18(pretrained_backbone=False).eval()
+        >>> with torch.inference_mode():
+        ...     found = model(torch.zeros(1, 3, 64, 64), return_model_output=True)
+        >>> found["out_map"].shape
+        torch.Size([1, 1, 64, 64])
     """
 
     shrink_ratio = 0.5
@@ -207,6 +216,8 @@ def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False
     Raises:
         WeightsNotFoundError: If weights are asked for and not there.
 
+    >>> import torch
+    >>> from mediatensor.ocr.models import linknet_resnet18
     >>> linknet_resnet18(exportable=True).eval()(torch.zeros(1, 3, 64, 64))["logits"].shape
     torch.Size([1, 1, 64, 64])
     """

@@ -56,6 +56,8 @@ class PPOCRDetector(nn.Module):
         class_names: The name of what is found, one.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import ppocr_v6_small_det
         >>> model = ppocr_v6_small_det().eval()
         >>> model(torch.zeros(1, 3, 64, 96), return_model_output=True)["out_map"].shape
         torch.Size([1, 1, 64, 96])
@@ -219,6 +221,7 @@ def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector
         The model, in training mode unless ``pretrained``.
 
     Example:
+        >>> from mediatensor.ocr.models import ppocr_v6_small_det
         >>> ppocr_v6_small_det(box_thresh=0.6).postprocessor.box_thresh
         0.6
     """

@@ -52,6 +52,7 @@ def detection_predictor(
 
     Example:
         >>> import numpy as np
+        >>> from mediatensor.ocr.models import detection_predictor
         >>> predictor = detection_predictor("fast_tiny")
         >>> [list(page) for page in predictor([np.zeros((64, 96, 3), np.uint8)])]
         [['words']]

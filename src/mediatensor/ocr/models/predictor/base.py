@@ -137,6 +137,13 @@ class TextPredictor(nn.Module):
             hook: Called once for each document with the relative boxes of all pages, without scores: for a predictor
                 of text a list of arrays, (N, 4) or (N, 4, 2); for key information a list of dicts of them by class.
                 Returns the same. Boxes may be left out, moved or added.
+
+        Example:
+            >>> from mediatensor.ocr import DocumentFile, ocr_predictor
+            >>> predictor = ocr_predictor(pretrained=True)
+            >>> predictor.add_hook(lambda pages: [boxes[boxes[:, 1] < 0.1] for boxes in pages])  # at the top
+            >>> predictor(DocumentFile.from_images("page.png")).render()
+            'Delivery note 2048'
         """
         self.hooks.append(hook)
 

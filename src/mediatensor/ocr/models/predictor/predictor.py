@@ -25,6 +25,12 @@ class OCRPredictor(TextPredictor):
         reco_predictor: Reads it.
         line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
         **kwargs: Of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
+
+    Example:
+        >>> from mediatensor.ocr import DocumentFile, ocr_predictor
+        >>> predictor = ocr_predictor(pretrained=True)
+        >>> predictor(DocumentFile.from_images("page.png")).pages[0].blocks[0].lines[0].render()
+        'Delivery note 2048'
     """
 
     builder_type: ClassVar = DocumentBuilder

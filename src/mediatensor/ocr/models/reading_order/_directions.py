@@ -26,6 +26,7 @@ def detect_text_direction(texts: Iterable[str], language: str | None = None) -> 
     The letters vote, each by its bidirectional class in Unicode: digits and punctuation have no voice. Vertical
     writing cannot be told from characters and is never returned.
 
+    >>> from mediatensor.ocr.models.reading_order import detect_text_direction
     >>> detect_text_direction(["Total", "12.50"])
     'ltr'
     >>> detect_text_direction(["שלום", "12.50"])

@@ -24,6 +24,7 @@ def reading_angle(quads: np.ndarray) -> float:
     slopes around it. So words of a page that lies on its side or on its head count as what they are, and a few words
     that were taken for upside down do not matter.
 
+    >>> import numpy as np
     >>> quad = np.array([[[0.0, 0.0], [0.0, 8.0], [-2.0, 8.0], [-2.0, 0.0]]])  # reads downwards
     >>> reading_angle(quad)
     -90.0
@@ -121,6 +122,7 @@ def deskew_reading_geometries(
     an angle of up to 45 degrees; with ``angle_geoms``, whose corners are in reading direction, pages that lie on their
     side or on their head are turned upright too.
 
+    >>> from mediatensor.ocr.models.reading_order import deskew_reading_geometries
     >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees
     >>> turned, _ = deskew_reading_geometries(quads, angle_geoms=quads)
     >>> bool(abs(turned[0][0][1] - turned[0][1][1]) < 1e-9)  # both ends at one height

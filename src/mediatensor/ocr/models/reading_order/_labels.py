@@ -27,6 +27,7 @@ _PAIRS_AT_ONCE = 1 << 20
 def normalize_layout_label(label: str | None) -> str:
     """Write a label of a layout in one way: lower case, underscores.
 
+    >>> from mediatensor.ocr.models.reading_order import normalize_layout_label
     >>> normalize_layout_label("Page-header")
     'page_header'
 
@@ -44,6 +45,7 @@ def normalize_layout_label(label: str | None) -> str:
 def layout_label_role(label: str | None) -> str:
     """The part that a label plays in the order of reading.
 
+    >>> from mediatensor.ocr.models.reading_order import layout_label_role
     >>> layout_label_role("Picture"), layout_label_role("Text")
     ('float', 'body')
 
@@ -66,6 +68,7 @@ def assign_layout_labels(
 ) -> list[str | None]:
     """Give each element the label of the region that covers most of it.
 
+    >>> from mediatensor.ocr.models.reading_order import assign_layout_labels
     >>> assign_layout_labels([((0.1, 0.1), (0.3, 0.2))], [((0.0, 0.0), (0.5, 0.5))], ["Title"])
     ['Title']
 

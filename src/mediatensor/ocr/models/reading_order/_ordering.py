@@ -38,6 +38,7 @@ def sort_reading_order(
     among the elements that are free to be read next, the one that continues the column or row comes first. Where
     labels of a layout are known, headers lead, footnotes and footers end, and captions go with their figure.
 
+    >>> from mediatensor.ocr.models.reading_order import sort_reading_order
     >>> right, title, left = ((0.55, 0.2), (0.9, 0.8)), ((0.1, 0.05), (0.9, 0.15)), ((0.1, 0.2), (0.45, 0.8))
     >>> sort_reading_order([right, title, left])
     [1, 2, 0]
@@ -85,6 +86,7 @@ def resolve_reading_segments(
     Two lines that follow each other stay in one segment if they have the same label, share a column and lie close
     enough. Tables and figures are segments of their own.
 
+    >>> from mediatensor.ocr.models.reading_order import resolve_reading_segments
     >>> lines = [((0.1, 0.10), (0.9, 0.12)), ((0.1, 0.13), (0.9, 0.15)), ((0.1, 0.30), (0.9, 0.32))]
     >>> resolve_reading_segments(lines)
     [[0, 1], [2]]

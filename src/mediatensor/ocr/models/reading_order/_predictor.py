@@ -16,6 +16,8 @@ __all__ = ["ReadingOrderPredictor"]
 class ReadingOrderPredictor:
     """Puts the elements of a page in the order in which they are read.
 
+    >>> import numpy as np
+    >>> from mediatensor.ocr.models.reading_order import ReadingOrderPredictor
     >>> predictor = ReadingOrderPredictor()
     >>> boxes = np.array([[0.55, 0.2, 0.9, 0.8], [0.1, 0.05, 0.9, 0.15], [0.1, 0.2, 0.45, 0.8]])
     >>> predictor(boxes, texts=["right column", "title", "left column"])

@@ -90,6 +90,7 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
     Raises:
         InvalidArgumentError: the tensors are not of these shapes.
 
+    >>> import torch
     >>> best = torch.tensor([[0.9, 0.6, 0.8, 0.7, 0.9]]), torch.tensor([[0, 1, 1, 2, 1]])
     >>> characters = ctc_best_path(best, blank=2)
     >>> characters.labels.tolist(), characters.start_steps.tolist(), characters.stop_steps.tolist()

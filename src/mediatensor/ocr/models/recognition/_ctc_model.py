@@ -22,6 +22,8 @@ class CTCPostProcessor(RecognitionPostProcessor):
 
     The confidence of a word is the least of the best probabilities over all time steps, blanks included.
 
+    >>> import torch
+    >>> from mediatensor.ocr.models.recognition import CTCPostProcessor
     >>> scores = torch.tensor([[[9.0, 0.0, 0.0], [9.0, 0.0, 0.0], [0.0, 0.0, 9.0], [9.0, 0.0, 0.0]]])
     >>> CTCPostProcessor("ab")(scores)[0][0]
     'aa'

@@ -56,6 +56,7 @@ def visible_positions(permutation: torch.Tensor) -> torch.Tensor:
     Returns:
         (L - 1, L - 1) bool: row ``i`` is position ``i + 1``, the one to be predicted; column ``j`` is position ``j``.
 
+    >>> import torch
     >>> visible_positions(torch.tensor([0, 2, 1, 3])).int().tolist()
     [[1, 0, 1], [1, 0, 0], [1, 1, 1]]
     """

@@ -53,6 +53,7 @@ def split_crops(
     Raises:
         InvalidArgumentError: ``split_overlap_ratio`` is not between 0 and 1.
 
+    >>> import torch
     >>> pieces, of_crop = split_crops([torch.zeros(3, 10, 100)], max_ratio=8, target_ratio=6, split_overlap_ratio=0.5)
     >>> [piece.shape[-1] for piece in pieces], of_crop[0].stop, round(of_crop[0].last_overlap, 3)
     ([60, 60, 60], 3, 0.833)
@@ -122,6 +123,7 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
     Returns:
         The joined text.
 
+    >>> from mediatensor.ocr.models.recognition.utils import merge_strings
     >>> merge_strings("abcdi", "cdefgh", 0.5)
     'abcdefgh'
     """
@@ -156,6 +158,7 @@ def merge_multi_strings(seq_list: Sequence[str], overlap_ratio: float, last_over
     Returns:
         The joined text; empty for no texts.
 
+    >>> from mediatensor.ocr.models.recognition.utils import merge_multi_strings
     >>> merge_multi_strings(["Donaud", "audampfs", "mpfschiff"], 0.5, 0.5)
     'Donaudampfschiff'
     """

@@ -22,9 +22,6 @@ __all__ = [
     "RecognitionModel",
     "RecognitionPostProcessor",
     "SequencePostProcessor",
-    "encode_with_marks",
-    "masked_cross_entropy",
-    "recognition_cfg",
 ]
 
 
@@ -137,6 +134,13 @@ class RecognitionModel(nn.Module, ABC):
         Args:
             path_or_url: the path of the file; a URL is refused, nothing is downloaded.
             **kwargs: of :func:`~mediatensor.ocr.models.utils.load_pretrained_params`.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.ocr.models import crnn_mobilenet_v3_small
+            >>> model = crnn_mobilenet_v3_small(vocab="0123456789", pretrained_backbone=False)
+            >>> torch.save(model.state_dict(), "digits.pt")
+            >>> model.from_pretrained("digits.pt")
         """
         load_pretrained_params(self, path_or_url, **kwargs)
 
@@ -223,6 +227,8 @@ def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: t
     Returns:
         The loss, a scalar.
 
+    >>> import torch
+    >>> from mediatensor.ocr.models.recognition.core import masked_cross_entropy
     >>> masked_cross_entropy(torch.zeros(1, 3, 4), torch.zeros(1, 3, dtype=torch.int64), torch.tensor([2])).item()
     1.3862943649291992
     """

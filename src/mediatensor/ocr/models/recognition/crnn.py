@@ -45,6 +45,8 @@ class CRNN(CTCModel):
         cfg: what the model was made for; kept as ``cfg``.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import crnn_mobilenet_v3_small
         >>> model = crnn_mobilenet_v3_small(vocab="abc").eval()
         >>> out = model(torch.zeros(2, 3, 32, 128), return_model_output=True)
         >>> sorted(out), out["out_map"].shape

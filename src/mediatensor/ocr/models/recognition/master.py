@@ -138,6 +138,15 @@ class MASTER(RecognitionModel):
         input_shape: channels, height and width of the images; others work.
         exportable: return ``{"logits"}`` and nothing else.
         cfg: what the model was made for; kept as ``cfg``.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import master
+        >>> model = master(vocab="0123456789", pretrained_backbone=False, max_length=4, num_layers=1).eval()
+        >>> with torch.inference_mode():
+        ...     found = model(torch.zeros(1, 3, 32, 128), return_model_output=True)
+        >>> found["out_map"].shape
+        torch.Size([1, 4, 13])
     """
 
     def __init__(

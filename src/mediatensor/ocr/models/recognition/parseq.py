@@ -119,6 +119,8 @@ class PARSeq(RecognitionModel):
         cfg: what the model was made for; kept as ``cfg``.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import parseq
         >>> model = parseq(vocab="abc", max_length=8).eval()
         >>> model(torch.zeros(1, 3, 32, 128), return_model_output=True)["out_map"].shape
         torch.Size([1, 9, 4])

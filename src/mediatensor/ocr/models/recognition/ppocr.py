@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError, WeightsError
 from ...datasets.vocabs import VOCABS
 from .._onnx import OnnxGraph, fill_layers
-from .._ppocr_blocks import Stem, make_stage, parameter_layers
+from .._ppocr_blocks import ConvNorm, Stem, make_stage, parameter_layers
 from .._weights import load_weights
 from ._ctc import CtcCharacters, ctc_best_path
 from ._line_head import best_classes
@@ -91,19 +91,6 @@ class Layer(nn.Module):
         return x + mixed
 
 
-class ConvNorm(nn.Module):
-    """Convolution, batch norm, SiLU."""
-
-    def __init__(self, in_channels: int, out_channels: int, kernel: tuple[int, int] = (1, 1), groups: int = 1) -> None:
-        super().__init__()
-        padding = (kernel[0] // 2, kernel[1] // 2)
-        self.conv = nn.Conv2d(in_channels, out_channels, kernel, 1, padding, groups=groups, bias=False)
-        self.norm = nn.BatchNorm2d(out_channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.silu(self.norm(self.conv(x)))
-
-
 class PPOCRRecognizer(nn.Module):
     """Recogniser of whole text lines, spaces included, of any width.
 
@@ -113,6 +100,8 @@ class PPOCRRecognizer(nn.Module):
         exportable: ``forward`` returns ``{"logits"}`` alone.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import ppocr_v6_small_reco
         >>> model = ppocr_v6_small_reco(vocab="abc ").eval()
         >>> model(torch.zeros(2, 3, 48, 160), return_model_output=True)["out_map"].shape
         torch.Size([2, 20, 5])
@@ -147,7 +136,7 @@ class PPOCRRecognizer(nn.Module):
             (384, 384, 1, False),
         )
         self.shortcut, self.reduce = ConvNorm(384, 120), ConvNorm(384, 120)
-        self.local = ConvNorm(120, 120, (1, 7), 120)
+        self.local = ConvNorm(120, 120, (1, 7), groups=120)
         self.layers = nn.ModuleList(Layer(120) for _ in range(2))
         self.norm = nn.LayerNorm(120, 1e-6)
         self.head = nn.Linear(120, 1 + len(vocab))
@@ -196,8 +185,8 @@ class PPOCRRecognizer(nn.Module):
             (N, W / 8, 120).
         """
         x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
-        shortcut, x = self.shortcut(x), self.reduce(x)
-        x = (x + self.local(x)).squeeze(2).transpose(1, 2)
+        shortcut, x = F.silu(self.shortcut(x)), F.silu(self.reduce(x))
+        x = (x + F.silu(self.local(x))).squeeze(2).transpose(1, 2)
         for layer in self.layers:
             x = layer(x)
         mixed: Tensor = self.norm(x) + shortcut.squeeze(2).transpose(1, 2)
@@ -343,6 +332,7 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
         The model, in training mode unless ``pretrained``.
 
     Example:
+        >>> from mediatensor.ocr.models import ppocr_v6_small_reco
         >>> ppocr_v6_small_reco(vocab="0123456789").vocab
         '0123456789'
     """

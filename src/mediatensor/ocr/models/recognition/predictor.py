@@ -29,6 +29,13 @@ class RecognitionPredictor(nn.Module):
         model: The network.
         split_wide_crops: Read crops much wider than the network's input in overlapping parts.
         batch_size: Crops that go through a model of lines together, at most.
+
+    Example:
+        >>> from mediatensor.ocr import DocumentFile
+        >>> from mediatensor.ocr.models import recognition_predictor
+        >>> page = DocumentFile.from_images("page.png")[0]
+        >>> recognition_predictor(pretrained=True)([page[40:90, 50:480]])[0][0]
+        'Delivery note 2048'
     """
 
     critical_ar = 8

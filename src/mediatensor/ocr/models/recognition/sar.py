@@ -168,6 +168,15 @@ class SAR(RecognitionModel):
 
     Raises:
         InvalidArgumentError: the vocabulary is empty, or not smaller than ``embedding_units``.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import sar_resnet31
+        >>> model = sar_resnet31(vocab="0123456789", pretrained_backbone=False, max_length=4).eval()
+        >>> with torch.inference_mode():
+        ...     found = model(torch.zeros(1, 3, 32, 128), return_model_output=True)
+        >>> found["out_map"].shape
+        torch.Size([1, 5, 11])
     """
 
     def __init__(

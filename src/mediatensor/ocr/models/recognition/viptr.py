@@ -53,6 +53,8 @@ class VIPTR(CTCModel):
         cfg: what the model was made for; kept as ``cfg``.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import viptr_tiny
         >>> viptr_tiny(vocab="abc").eval()(torch.zeros(1, 3, 32, 128), return_model_output=True)["out_map"].shape
         torch.Size([1, 32, 4])
     """

@@ -48,6 +48,8 @@ class ViTSTR(RecognitionModel):
         cfg: what the model was made for; kept as ``cfg``.
 
     Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import vitstr_small
         >>> model = vitstr_small(vocab="abc").eval()
         >>> model(torch.zeros(1, 3, 32, 128), return_model_output=True)["out_map"].shape
         torch.Size([1, 33, 4])

@@ -43,6 +43,7 @@ def recognition_predictor(
 
     Example:
         >>> import numpy as np
+        >>> from mediatensor.ocr.models import recognition_predictor
         >>> predictor = recognition_predictor("crnn_mobilenet_v3_small")
         >>> len(predictor([np.zeros((32, 100, 3), np.uint8)] * 3))
         3

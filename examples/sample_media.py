@@ -1,0 +1,91 @@
+"""What the examples work on if they are given no file: a short talk with slides and sound, and a page of print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+from mediatensor.encoders import Encoder, PngEncoder
+
+SLIDES = (
+    ("Tides of the North Sea", "a talk in four slides"),
+    ("High water at 04:12", "Low water at 10:31"),
+    ("The moon pulls twice a day", "and the sun helps a little"),
+    ("Thank you for watching", "Questions?"),
+)
+GROUNDS = ("#103a5c", "#1c5d4a", "#5a3a63", "#6b4a1f")
+PAGE = (
+    "Harbour office",
+    "",
+    "Berth 14, two nights     38.00",
+    "Electricity             6.50",
+    "Water                   2.20",
+)
+WIDTH, HEIGHT, FRAME_RATE, SECONDS_PER_SLIDE = 480, 270, 25, 3
+SAMPLE_RATE = 16_000
+
+
+def talk(folder: Path) -> Path:
+    """Write ``talk.mp4``, 12 seconds: four slides, a sun that moves, a bar that shows the time, a tone that rises."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "talk.mp4"
+    encoder = Encoder()
+    video = encoder.add_video(height=HEIGHT, width=WIDTH, frame_rate=FRAME_RATE, codec="libx264", preset="ultrafast")
+    audio = encoder.add_audio(sample_rate=SAMPLE_RATE, num_channels=1, codec="aac")
+    with encoder.open_file(path):
+        for number, lines in enumerate(SLIDES):
+            video.add_frames(slide(lines, number))
+            audio.add_samples(tone(number))
+    return path
+
+
+def slide(lines: tuple[str, ...], number: int) -> Tensor:
+    """The frames of a slide, uint8 (75, 3, 270, 480)."""
+    picture = Image.new("RGB", (WIDTH, HEIGHT), GROUNDS[number])
+    draw = ImageDraw.Draw(picture)
+    for line, (text, size) in enumerate(zip(lines, (32, 24), strict=True)):
+        draw.text((30, 150 + 45 * line), text, fill="white", font=ImageFont.load_default(size))
+    rows, columns = torch.arange(float(HEIGHT))[:, None], torch.arange(float(WIDTH))
+    frames = pixels(picture).repeat(FRAME_RATE * SECONDS_PER_SLIDE, 1, 1, 1)
+    for frame, image in enumerate(frames):
+        share = (number + frame / len(frames)) / len(SLIDES)
+        image[:, (rows - 80).hypot(columns - (300 + 160 * share)) < 30] = torch.tensor(
+            [[250], [220], [140]], dtype=torch.uint8
+        )
+        image[:, HEIGHT - 12 :, : round(WIDTH * share)] = torch.tensor([240, 190, 60])[:, None, None]
+    return frames
+
+
+def tone(number: int) -> Tensor:
+    """The sound of a slide: a tone with its overtones, a third higher on each, float32 (1, 48000)."""
+    seconds = torch.arange(SAMPLE_RATE * SECONDS_PER_SLIDE) / SAMPLE_RATE
+    frequency = 220 * 1.25**number
+    waves = sum(torch.sin(2 * torch.pi * frequency * overtone * seconds) / overtone for overtone in (1, 2, 3))
+    return 0.3 * (waves * torch.exp(-1.5 * (seconds % 1.0)))[None]
+
+
+def page(folder: Path) -> Path:
+    """Write ``page.png``, a bill."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "page.png"
+    picture = Image.new("RGB", (620, 340), "white")
+    draw = ImageDraw.Draw(picture)
+    draw.line((40, 100, 580, 100), fill="black", width=2)
+    for number, line in enumerate(PAGE):
+        item, _, price = line.rpartition("  ")
+        font = ImageFont.load_default(24 if number else 34)
+        draw.text((40, 45 + 50 * number), (item or line).strip(), fill="black", font=font)
+        if item:
+            draw.text((580, 45 + 50 * number), price.strip(), fill="black", font=font, anchor="ra")
+    PngEncoder(pixels(picture)).to_file(path)
+    return path
+
+
+def pixels(picture: Image.Image) -> Tensor:
+    """A picture of Pillow's as uint8 (3, H, W)."""
+    return (
+        torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8).view(*picture.size[::-1], 3).permute(2, 0, 1)
+    )

@@ -1,0 +1,24 @@
+"""The examples in docstrings run in a folder with the files that README and docs work on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from documentation import write_files
+
+# There is another module of this name in the tests.
+collect_ignore = ["conftest.py"]
+
+
+@pytest.fixture(scope="session")
+def folder_of_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    write_files(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_folder_of_examples(folder_of_examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder_of_examples)
