@@ -1,0 +1,193 @@
+"""The parsers that are functions of bytes, each as a function that must return, whatever bytes it is given.
+
+What a parser raises on purpose is swallowed here; anything else is a defect. `test_parsers` runs them over drawn bytes,
+`coverage_guided` with atheris.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from mediatensor.datasets._tar_format import TarReader
+from mediatensor.decoders._bitstream import is_sound, nal_units_are_sound, picture_parser
+from mediatensor.decoders._boxes import MalformedBoxError, read_box, top_level_boxes
+from mediatensor.decoders._disposable import disposable_parser
+from mediatensor.decoders._ffv1_slices import slices_are_sound
+from mediatensor.decoders._fragments import packets_of_fragments
+from mediatensor.decoders._frame_mappings import parse_frame_mappings
+from mediatensor.decoders._h264_continuity import FrameNumberCheck
+from mediatensor.decoders._image_gif import parse_gif
+from mediatensor.decoders._image_png import parse_png
+from mediatensor.decoders._image_structure import DamagedImageError, jpeg_facts, webp_canvas
+from mediatensor.decoders._index_file import load_index
+from mediatensor.decoders._mp3_header import constant_frames, find_frame
+from mediatensor.decoders._sample_tables import entries_in_order, read_samples
+from mediatensor.decoders._subtitle_text import words_of_packet
+from mediatensor.decoders._tracks import find_track
+from mediatensor.decoders._wav_header import parse_wav_header
+from mediatensor.errors import MediaTensorError
+from mediatensor.ocr.io import Document
+from mediatensor.ocr.io._tiff import is_tiff, page_offsets
+from mediatensor.ocr.models._onnx import read_onnx
+
+from .corpus import seed_file, seed_names
+
+__all__ = ["PARSERS", "seeds_of"]
+
+_UNITS = ("h264", "hevc", "av1", "mpeg2video", "mpeg4", "vp8", "vp9")
+_SUBTITLES = ("subrip", "webvtt", "ass", "mov_text", "text")
+
+
+def _read_at(data: bytes) -> Callable[[int, int], bytes]:
+    return lambda offset, size: data[offset : offset + size]
+
+
+def sample_tables(data: bytes) -> None:
+    """Boxes, tracks, tables of samples, and fragments."""
+    read_at = _read_at(data)
+    with suppress(MalformedBoxError):
+        boxes = list(top_level_boxes(read_at, len(data)))
+        fragments = [box for box in boxes if box.kind == b"moof"]
+        for box in boxes:
+            if box.kind == b"moov":
+                header = read_box(read_at, box)
+                track = find_track(header, 1)
+                with suppress(MalformedBoxError):
+                    entries_in_order(track, read_samples(track, len(data)), 0)
+                packets_of_fragments(track, 1, header, fragments, read_at, len(data))
+
+
+def units(data: bytes) -> None:
+    """NAL units, OBUs and start codes; the first byte is the length of the codec's configuration."""
+    length = data[0] if data else 0
+    extradata, packet = data[1 : 1 + length], memoryview(data[1 + length :])
+    for codec in _UNITS:
+        is_disposable = disposable_parser(codec, extradata)
+        for part in (packet, packet[len(packet) // 2 :]):
+            is_disposable(part)
+            is_sound(codec, part)
+        count = picture_parser(codec)
+        if count is not None:
+            count(packet)
+    check = FrameNumberCheck(extradata)
+    for part in (packet, packet[len(packet) // 2 :], packet):
+        check.follows(part)
+    for length_size in (1, 2, 4):
+        nal_units_are_sound(packet, length_size, is_hevc=bool(length & 1))
+    slices_are_sound(packet)
+
+
+def wav_header(data: bytes) -> None:
+    with suppress(MediaTensorError):
+        header = parse_wav_header(_read_at(data), len(data), "fuzz.wav")
+        if header.frame_bytes <= 0 or header.num_samples * header.frame_bytes > len(data):
+            raise AssertionError(f"samples beyond the end of the file: {header}")
+
+
+def mp3_header(data: bytes) -> None:
+    frames = constant_frames(_read_at(data), len(data))
+    if frames is not None:
+        for number in {0, frames.num_frames // 2, frames.num_frames - 1}:
+            find_frame(_read_at(data), frames, number)
+            frames.num_discarded(number)
+
+
+def index_file(data: bytes) -> None:
+    with suppress(MediaTensorError):
+        index = load_index(_file(data))
+        if len(index) != len(index.pts_seconds):
+            raise AssertionError("an index whose columns are not of one length")
+
+
+def frame_mappings(data: bytes) -> None:
+    with suppress(MediaTensorError):
+        parse_frame_mappings(data)
+
+
+def images(data: bytes) -> None:
+    """The structure of GIF, PNG, JPEG, WebP and TIFF files."""
+    for parse in (parse_gif, parse_png, jpeg_facts, webp_canvas):
+        with suppress(MediaTensorError, DamagedImageError):
+            parse(data)
+    if is_tiff(data):
+        with suppress(MediaTensorError):
+            page_offsets(io.BytesIO(data))
+
+
+def subtitles(data: bytes) -> None:
+    for codec in _SUBTITLES:
+        with suppress(UnicodeDecodeError):  # becomes a DecodeError, which names the encoding
+            words_of_packet(codec, data)
+
+
+def onnx(data: bytes) -> None:
+    with suppress(MediaTensorError):
+        read_onnx(_file(data))
+
+
+def tar(data: bytes) -> None:
+    for can_seek in (False, True):
+        reader = TarReader(io.BufferedReader(io.BytesIO(data)), "fuzz.tar", can_seek=can_seek)
+        with suppress(MediaTensorError, tarfile.TarError):
+            for member in reader:
+                if len(reader.read(member.size)) != member.size:
+                    raise AssertionError(f"not all of {member}")
+
+
+def exports(data: bytes) -> None:
+    """An export of a page that was read, restored and written in every format."""
+    try:
+        export = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    with suppress(MediaTensorError):
+        document = Document.from_dict(export)
+        document.render()
+        for kind in ("markdown", "html", "asciidoc", "tsv", "alto", "xml"):
+            document.export_as(kind)
+
+
+def _file(data: bytes) -> Path:
+    path = Path(tempfile.gettempdir()) / "fuzz-parser.bin"
+    path.write_bytes(data)
+    return path
+
+
+#: By name, with the kind of file of `corpus` whose files they parse.
+PARSERS: Mapping[str, tuple[Callable[[bytes], None], str]] = {
+    "sample_tables": (sample_tables, "video"),
+    "units": (units, "video"),
+    "wav_header": (wav_header, "wav"),
+    "mp3_header": (mp3_header, "audio"),
+    "index_file": (index_file, "index"),
+    "frame_mappings": (frame_mappings, "mappings"),
+    "images": (images, "image"),
+    "subtitles": (subtitles, "subtitle"),
+    "onnx": (onnx, "weights"),
+    "tar": (tar, "tar"),
+    "exports": (exports, "exports"),
+}
+
+# Of kinds with many files, those that a parser has something to say of.
+_CHOSEN = {
+    "sample_tables": ("mp4", "mp4_fragmented", "edit_list_two_parts", "h264_field_pairs_mp4"),
+    "units": ("raw_h264", "hevc_raw", "av1_obu", "mpeg1_program_stream", "vp9_hidden_frames_ivf"),
+    "mp3_header": ("mp3_cbr", "mp3_vbr", "mp3_cbr_no_header"),
+    "index_file": ("h264_b_pyramid", "h264_field_pairs_ts"),
+    "onnx": ("onnx",),
+    "subtitles": ("srt", "vtt", "ass"),
+}
+
+
+def seeds_of(name: str, folder: Path) -> list[bytes]:
+    """Sound files for a parser; ``folder`` keeps them."""
+    kind = PARSERS[name][1]
+    files = [seed_file(kind, seed, folder) for seed in _CHOSEN.get(name, seed_names(kind))]
+    # A packet is as long as a packet is, and comes behind a configuration of no bytes.
+    return [b"\0" + data[:4000] for data in files] if name == "units" else files

@@ -1,0 +1,229 @@
+"""What a program does with a file of each kind, and what may come of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import media
+from mediatensor.datasets import Item, Recipe, Sample, TarItems, TarSamples
+from mediatensor.decoders import (
+    AudioDecoder,
+    FrameIndex,
+    SubtitleDecoder,
+    VideoDecoder,
+    WavDecoder,
+    decode_image,
+    get_container_metadata,
+)
+from mediatensor.ocr.io import Document, DocumentFile
+from mediatensor.ocr.models._onnx import fill_layers, read_onnx
+from mediatensor.ocr.models._weights import load_state_dict_file
+
+from .answers import Answers, WrongAnswerError, digest
+from .reading_video import read_video, source_of
+
+__all__ = ["READERS"]
+
+# A file may say that it lasts for years; what a program asks for is its own doing.
+_MAX_SECONDS = 30.0
+_MAX_PAGES = 4
+_MAX_SUBTITLES = 1000
+_SIZE_OF_PAGES = 1 << 22
+
+
+def read_audio(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    source = source_of(rng, path)
+    answers.ask("container", lambda: get_container_metadata(source))
+    form = rng.choice(({}, {}, {"sample_rate": 16_000}, {"num_channels": 1}))
+    decoder = answers.ask("open", lambda: AudioDecoder(source, **form))
+    if decoder is None:
+        return
+    with decoder:
+        answers.lines.append(repr(decoder.metadata))
+        _read_sound(answers, rng, decoder, decoder.metadata.duration_seconds)
+
+
+def read_wav(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    source = source_of(rng, path)
+    decoder = answers.ask("open", lambda: WavDecoder(source))
+    if decoder is not None:
+        with decoder:
+            whole = _read_sound(answers, rng, decoder, decoder.metadata.duration_seconds)
+            _check_ranges(decoder, whole)
+    read_audio(answers, rng, path, folder)
+
+
+def _read_sound(answers: Answers, rng: random.Random, decoder: Any, duration: float | None) -> Any:
+    seconds = min(duration or 0.0, _MAX_SECONDS)
+    start = rng.random() * seconds
+    answers.ask("range", lambda: decoder.get_samples_played_in_range(start, start + 0.1))
+    answers.ask("begin", lambda: decoder.get_samples_played_in_range(-1.0, 0.05))
+    answers.ask("end", lambda: decoder.get_samples_played_in_range(max(0.0, (duration or 0.0) - 0.05), duration))
+    answers.ask("far", lambda: decoder.get_samples_played_in_range(1e9, 1e9 + 1))
+    ranges = [(0.0, 0.01), (start, start + 0.02)]
+    answers.ask("ranges", lambda: [digest(one) for one in decoder.get_samples_played_in_ranges(ranges)])
+    if (duration or 0.0) > _MAX_SECONDS:
+        return None
+    return answers.ask("whole", decoder.get_all_samples)
+
+
+def _check_ranges(decoder: WavDecoder, whole: Any) -> None:
+    if whole is None or whole.data.shape[1] < 8:
+        return
+    first, last = whole.data.shape[1] // 3, whole.data.shape[1] // 2
+    part = decoder.get_samples_played_in_range(first / whole.sample_rate, last / whole.sample_rate).data
+    if not torch.equal(part.nan_to_num(7), whole.data[:, first:last].nan_to_num(7)):
+        raise WrongAnswerError(f"samples {first} to {last} of a WAV file are not those of the whole")
+
+
+def read_image(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    source = source_of(rng, path)
+    for mode in ("UNCHANGED", rng.choice(("RGB", "GRAY", "RGB_ALPHA"))):
+        answers.ask(mode, partial(decode_image, source, mode=mode, output_dtype="auto"))
+    answers.ask("small", lambda: decode_image(source, max_pixels=100))
+
+
+def read_document(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    data = path.read_bytes()
+    is_pdf = path.suffix == ".pdf" or data[:5] == b"%PDF-"
+    options: dict[str, Any] = {"max_pixels": _SIZE_OF_PAGES}
+    read = DocumentFile.from_pdf if is_pdf else DocumentFile.from_images
+    source = path if rng.random() < 0.5 else data
+    pages = answers.ask("open", lambda: read(source, **options))
+    if pages is None:
+        return
+    for number in range(min(len(pages), _MAX_PAGES)):
+        answers.ask(f"page {number}", partial(pages.__getitem__, number))
+        if is_pdf:
+            answers.ask(f"text {number}", partial(_text_layer, pages, number))
+
+
+def _text_layer(pages: Any, number: int) -> str:
+    return repr(pages.text_layer(number))
+
+
+def read_subtitle(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    source = source_of(rng, path)
+    container = answers.ask("container", lambda: get_container_metadata(source))
+    streams = [None] if container is None else [None, *range(min(6, len(container.streams)))]
+    for stream in streams:
+        decoder = answers.ask(f"open {stream}", partial(SubtitleDecoder, source, stream_index=stream))
+        if decoder is None:
+            continue
+        with decoder:
+            found = answers.ask("all", decoder.get_all_subtitles) or []
+            for subtitle in found[:_MAX_SUBTITLES]:
+                if subtitle.text != subtitle.text.encode("utf-8", "strict").decode():
+                    raise WrongAnswerError("a subtitle is no text")
+            answers.ask("played", partial(decoder.get_subtitles_played_in_range, 0.5, 2.0))
+
+
+def read_index(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    index = answers.ask("load", lambda: FrameIndex.load(path))
+    if index is None:
+        return
+    for name in ("pts_seconds", "duration_seconds", "key_frame_indices"):
+        answers.ask(name, partial(getattr, index, name))
+    clip = media.make("h264_b_pyramid", folder)
+    decoder = answers.ask("use", lambda: VideoDecoder(clip, frame_index=path))
+    if decoder is not None:
+        # Frames of a stranger's index may be other frames; that is said in SECURITY.md.
+        with decoder:
+            answers.ask("first", lambda: decoder[0])
+            answers.ask("some", lambda: decoder[rng.randrange(max(1, len(decoder)))])
+            answers.ask("time", lambda: decoder.get_frame_played_at(0.3))
+
+
+def read_mappings(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    clip = media.make("h264_b_pyramid", folder)
+    data = path.read_bytes()
+    decoder = answers.ask("open", lambda: VideoDecoder(clip, custom_frame_mappings=data))
+    if decoder is not None:
+        with decoder:
+            answers.ask("len", lambda: len(decoder))
+            answers.ask("first", lambda: decoder[0])
+            answers.ask("last", lambda: decoder[-1])
+            answers.ask("some", lambda: decoder[rng.randrange(max(1, len(decoder)))])
+
+
+def read_weights(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    torch.manual_seed(0)
+    if path.suffix == ".onnx":
+        graph = answers.ask("onnx", lambda: read_onnx(path))
+        if graph is not None:
+            layers = [nn.Conv2d(3, 4, 3), nn.Linear(4, 2)]
+            answers.ask("fill", lambda: fill_layers(layers, graph))
+            answers.lines += [repr(digest(value)) for layer in layers for value in layer.state_dict().values()]
+        return
+    model = nn.Linear(4, 3)
+    answers.ask("torch", lambda: load_state_dict_file(model, path, ()))
+    answers.lines += [repr(digest(value)) for value in model.state_dict().values()]
+
+
+@dataclass(frozen=True)
+class _BytesRecipe(Recipe):
+    """Its samples have the bytes of the file."""
+
+    def open(self, item: Item) -> Any:
+        if not isinstance(item.source, bytes):
+            item.source.open()  # type: ignore[union-attr]
+        return io.BytesIO(item.source)  # type: ignore[arg-type]
+
+    def read(self, opened: Any, item: Item, part: int) -> Sample:
+        return Sample(extra={"data": opened.getvalue()})
+
+
+def read_tar(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    answers.ask("stream", lambda: [sample.extra["data"] for sample in TarSamples(path, _BytesRecipe())])
+    answers.ask("skip", lambda: [type(one).__name__ for one in TarSamples(path, _BytesRecipe(), on_error="skip")])
+    items = answers.ask("items", lambda: TarItems(path))
+    if items is not None:
+        answers.ask("names", lambda: [repr(items[number].name) for number in range(min(50, len(items)))])
+
+
+def read_exports(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    try:
+        export = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        answers.errors["no JSON"] += 1  # not for the library to read
+        return
+    document = answers.ask("document", lambda: Document.from_dict(export))
+    if document is None:
+        return
+    answers.ask("render", document.render)
+    for kind in ("markdown", "html", "asciidoc", "tsv", "alto", "xml"):
+        answers.ask(kind, partial(_exported, document, kind))
+
+
+def _exported(document: Document, kind: str) -> Any:
+    export = document.export_as(kind)
+    # XML comes as bytes and their tree, page for page; a tree shows its place in memory.
+    return [page[0] if isinstance(page, tuple) else page for page in (export if isinstance(export, list) else [export])]
+
+
+Reader = Callable[[Answers, random.Random, Path, Path], None]
+
+#: By kind. Each asks what a program asks; ``folder`` keeps sound files that go with the damaged one.
+READERS: Mapping[str, Reader] = {
+    "video": read_video,
+    "audio": read_audio,
+    "wav": read_wav,
+    "image": read_image,
+    "document": read_document,
+    "subtitle": read_subtitle,
+    "index": read_index,
+    "mappings": read_mappings,
+    "weights": read_weights,
+    "tar": read_tar,
+    "exports": read_exports,
+}
