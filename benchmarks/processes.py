@@ -6,11 +6,13 @@ import os
 import resource
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 
-__all__ = ["PeakMemory", "Usage", "cpu_seconds", "usages", "wait_for_children"]
+__all__ = ["FullUsage", "PeakMemory", "Usage", "cpu_seconds", "full_usage", "usages", "wait_for_children"]
 
 _PROCESSES = Path("/proc")
 _MIB = 1 << 20
@@ -29,6 +31,40 @@ class Usage:
     rss_mib: float
     num_handles: int
     num_threads: int
+
+
+@dataclass(frozen=True)
+class FullUsage(Usage):
+    """What this process holds, and what it has left elsewhere.
+
+    Attributes:
+        pss_mib: Proportional set: of pages that processes share, its part.
+        num_children: Child processes.
+        num_files: Files in the folders that were named, and segments of shared memory.
+    """
+
+    pss_mib: float
+    num_children: int
+    num_files: int
+
+
+def full_usage(folders: Iterable[Path]) -> FullUsage:
+    """What this process holds.
+
+    Args:
+        folders: In which files are counted.
+
+    Raises:
+        OSError: if the system does not tell.
+    """
+    usage = _usage(_PROCESSES / "self")
+    lines = (_PROCESSES / "self" / "smaps_rollup").read_text().splitlines()
+    pss = next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    files = [path for folder in folders for path in folder.rglob("*")]
+    shared = [name for name in os.listdir("/dev/shm") if name.startswith(f"torch_{os.getpid()}_")]
+    return FullUsage(
+        usage.rss_mib, usage.num_handles, usage.num_threads, pss, len(_children()), len(files) + len(shared)
+    )
 
 
 def usages() -> dict[int, Usage]:
@@ -83,12 +119,13 @@ class PeakMemory:
 
 
 def _children() -> list[int]:
-    """Ids of child processes."""
-    found = []
+    """Ids of child processes, without the one by which Python looks after resources once a process was spawned."""
+    found: list[int] = []
     for thread in _PROCESSES.glob("self/task/*/children"):
         with suppress(OSError):
             found += [int(process) for process in thread.read_text().split()]
-    return found
+    tracker = getattr(getattr(resource_tracker, "_resource_tracker", None), "_pid", None)
+    return [process for process in found if process != tracker]
 
 
 def _usage(folder: Path) -> Usage:

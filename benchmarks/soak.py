@@ -1,8 +1,9 @@
-"""Do handles, threads or memory pile up? ``python -m benchmarks.soak [--quick] [-o FOLDER]``.
+"""Do handles, threads or memory pile up? ``python -m benchmarks.soak [--work mixed] [--quick] [-o FOLDER]``.
 
 Two things that a training does thousands of times, while the process and its DataLoader workers are watched: decoders
 are opened and closed, and epochs are read over files of which a third is broken. After a warm-up a straight line is
-laid through each series; it is flat if it rises by next to nothing.
+laid through each series; it is flat if it rises by next to nothing. With ``--work mixed`` it is everything that the
+library does, for some minutes, see `benchmarks.soak_mixed`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .machine import machine_stamp
 from .options import add_folders, check_counts
 from .processes import Usage, usages
 from .soak_files import write_files
+from .soak_mixed import work_for
 from .soak_report import Series, draw, to_markdown
 
 __all__ = ["Part", "main"]
@@ -90,7 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for number, scene in enumerate(film(6))
         ]
         good = list(make_clips(clips, options.clips).values())
-        for part in _parts(good, Path(folder), effort):
+        watched = (
+            _work_mixed(good, Path(folder), options.minutes or (0.05 if options.quick else 10))
+            if options.work == "mixed"
+            else _parts(good, Path(folder), effort)
+        )
+        for part in watched:
             _say(f"{part.name}: took {part.seconds:.0f} s")
             parts.append(part)
     text = to_markdown(stamp, parts)
@@ -98,10 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
         document = {"machine": stamp, "parts": [_as_json(part) for part in parts]}
-        (options.output / "soak.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        (options.output / "soak.md").write_text(text, encoding="utf-8")
+        name = "soak_mixed" if options.work == "mixed" else "soak"
+        (options.output / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (options.output / f"{name}.md").write_text(text, encoding="utf-8")
         if can_draw():
-            draw(parts, options.output / "soak.png")
+            draw(parts, options.output / f"{name}.png")
     if not all(trend.is_flat for part in parts for series in part.series.values() for trend in series.trends()):
         sys.exit("Something is not flat.")
 
@@ -113,7 +121,11 @@ def _as_json(part: Part) -> dict[str, Any]:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="300 decoders, and an epoch over 30 files")
+    parser.add_argument("--work", choices=("training", "mixed"), default="training", help="what is done")
+    parser.add_argument(
+        "--quick", action="store_true", help="300 decoders, and an epoch over 30 files; of mixed work three rounds"
+    )
+    parser.add_argument("--minutes", type=float, help="of mixed work (default: 10)")
     parser.add_argument("--epochs", type=int, help=f"over the files (default: {Effort.num_epochs})")
     add_folders(parser)
     options = parser.parse_args(arguments)
@@ -126,6 +138,15 @@ def _parts(good: Sequence[Path], folder: Path, effort: Effort) -> Iterator[Part]
     files, kinds = write_files(good, folder, effort.num_files)
     for on_error in ("replace", "skip"):
         yield _train(files, kinds, on_error, effort.num_epochs)
+
+
+def _work_mixed(good: Sequence[Path], folder: Path, minutes: float) -> Iterator[Part]:
+    mixed = work_for(minutes, good, folder, _say)
+    series = Series()
+    for step, usage in mixed.usages:
+        series.add(step, usage)
+    name = f"{len(mixed.usages)} rounds of mixed work"
+    yield Part(name, "rounds", mixed.seconds, {"main process": series}, dict(mixed.counts))
 
 
 def _open_and_close(paths: Sequence[Path], num_decoders: int) -> Part:

@@ -18,7 +18,10 @@ __all__ = ["MEASURES", "Series", "Trend", "Watched", "draw", "to_markdown"]
 MEASURES: dict[str, tuple[str, float]] = {
     "num_handles": ("file handles", 2.0),
     "num_threads": ("threads", 0.5),
+    "num_children": ("child processes", 0.5),
+    "num_files": ("files left behind", 0.5),
     "rss_mib": ("RSS, MiB", 12.0),
+    "pss_mib": ("PSS, MiB", 12.0),
 }
 # Caches fill, and allocators find their size, in this share of a series.
 _WARM_UP = 1 / 3
@@ -59,10 +62,15 @@ class Series:
         """One measure of it, step by step."""
         return [getattr(usage, measure) for usage in self.usages]
 
+    @property
+    def measures(self) -> list[str]:
+        """What was looked at, of `MEASURES`."""
+        return [measure for measure in MEASURES if hasattr(self.usages[0], measure)]
+
     def trends(self) -> list[Trend]:
         """The line of each measure."""
         first = int(len(self.steps) * _WARM_UP)
-        return [_trend(measure, self.steps[first:], self.values(measure)[first:]) for measure in MEASURES]
+        return [_trend(measure, self.steps[first:], self.values(measure)[first:]) for measure in self.measures]
 
 
 class Watched(Protocol):
@@ -106,23 +114,24 @@ def _line(process: str, trend: Trend) -> str:
 
 
 def draw(parts: Sequence[Watched], path: Path) -> None:
-    """Draw for each part what each process held: handles, threads and memory.
+    """Draw for each part what each process held: handles, threads, memory and what else was looked at.
 
     Args:
         parts: From left to right.
         path: The file to write; its extension decides on the format.
     """
+    measures = next(iter(parts[0].series.values())).measures
     figure = importlib.import_module("matplotlib.figure").Figure(
-        figsize=(1 + 4.2 * len(parts), 7.5), layout="constrained"
+        figsize=(max(7.0, 1 + 4.2 * len(parts)), 2.5 * len(measures)), layout="constrained"
     )
-    grid = figure.subplots(len(MEASURES), len(parts), squeeze=False)
+    grid = figure.subplots(len(measures), len(parts), squeeze=False)
     for column, part in enumerate(parts):
-        for line, (measure, (label, _)) in enumerate(MEASURES.items()):
-            axis = grid[line][column]
+        for line, measure in enumerate(measures):
+            label, axis = MEASURES[measure][0], grid[line][column]
             for process, series in part.series.items():
                 axis.plot(series.steps, series.values(measure), label=process, linewidth=1)
             highest = max(max(series.values(measure)) for series in part.series.values())
-            axis.set_ylim(0, 1.25 * highest)
+            axis.set_ylim(0, 1.25 * max(highest, 1))
             axis.spines[["top", "right"]].set_visible(False)
             axis.tick_params(labelsize=8)
             if column == 0:
@@ -131,5 +140,5 @@ def draw(parts: Sequence[Watched], path: Path) -> None:
                 axis.set_title(part.name, fontsize=9)
                 axis.legend(fontsize=7, loc="lower right")
         grid[-1][column].set_xlabel(part.unit, fontsize=8)
-    figure.suptitle("What is held while decoders come and go, and epochs pass")
+    figure.suptitle("What is held while work goes on")
     figure.savefig(path, dpi=110)

@@ -196,6 +196,19 @@ def test_soak_holds_nothing_back(tmp_path: Path) -> None:
     assert (tmp_path / "soak.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
+def test_mixed_work_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.soak", "--work", "mixed", "--quick", "-o", str(tmp_path)]
+    subprocess.run([*command, "--clips", str(tmp_path / "clips")], cwd=ROOT, capture_output=True, timeout=300)
+    (part,) = json.loads((tmp_path / "soak_mixed.json").read_text(encoding="utf-8"))["parts"]
+    assert part["facts"]["rounds"] >= 3
+    assert {trend["measure"] for trend in part["trends"]["main process"]} >= {"num_children", "num_files", "pss_mib"}
+    for trend in part["trends"]["main process"]:
+        assert trend["is_flat"] or trend["measure"] in ("rss_mib", "pss_mib"), trend
+    assert {usage["num_children"] for usage in part["series"]["main process"]["usages"]} == {0}
+    assert (tmp_path / "soak_mixed.png").stat().st_size > 10_000
+
+
 def test_a_series_that_rises_is_not_flat() -> None:
     def is_flat(handles: Any, mib: Any) -> dict[str, bool]:
         series = Series()

@@ -229,7 +229,9 @@ def test_workers_give_the_same_bits(videos: list[Path], broken: list[Path], num_
     expected = bits_by_row(DataLoader(rows, 4, shuffle=True))
     assert sorted(expected) == list(range(len(rows)))
     rows[0]  # so that a fork finds a decoder open
-    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, multiprocessing_context=context)
+    # Workers that are not forked import everything anew: they stay for all epochs.
+    options = {"multiprocessing_context": context, "persistent_workers": context != "fork"}
+    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, **options)
     assert bits_by_row(loader) == expected
     assert bits_by_row(loader) != expected  # another epoch
     loader.set_epoch(0)

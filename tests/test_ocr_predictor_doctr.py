@@ -79,14 +79,20 @@ def by_name() -> Any:
     return ocr_predictor("fast_tiny", "crnn_mobilenet_v3_small", pretrained=False, det_bs=1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("straight", [True, False])
-@pytest.mark.parametrize("reco", ["crnn_mobilenet_v3_small", "vitstr_small", "parseq"])
-@pytest.mark.parametrize("det", ["fast_tiny", "db_mobilenet_v3_large", "linknet_resnet18"])
+DETECTORS = ("fast_tiny", "db_mobilenet_v3_large", "linknet_resnet18")
+RECOGNISERS = ("crnn_mobilenet_v3_small", "vitstr_small", "parseq")
+
+
+@pytest.mark.parametrize(
+    ("det", "reco", "straight"),
+    # Every pair of networks, and each of them with boxes of both kinds.
+    [(det, reco, (i + j) % 2 == 0) for i, det in enumerate(DETECTORS) for j, reco in enumerate(RECOGNISERS)],
+)
 def test_architectures_by_name_run(det: str, reco: str, straight: bool) -> None:
     require_weights()
     torch.manual_seed(0)
     read = ocr_predictor(det, reco, assume_straight_pages=straight)
+    read.det_predictor.pre_processor.output_size = (256, 256)
     read.det_predictor.model.postprocessor.bin_thresh = read.det_predictor.model.postprocessor.box_thresh = 0.0
     read.add_hook(lambda boxes: [page[:20] for page in boxes])
     for page in read([PAGE, text_page("other").image]).pages:

@@ -1,0 +1,136 @@
+"""Doing something in a forked process, in which limits can be set and which can be interrupted like a program."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+__all__ = ["file_size_limit", "in_child", "interrupted", "left_in_group", "needs_fork"]
+
+T = TypeVar("T")
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+_TIMEOUT_SECONDS = 60
+
+
+def in_child(folder: Path, work: Callable[[], T]) -> T:
+    """What a function gives in a forked process; what it raises is raised here as an ``AssertionError``.
+
+    Args:
+        folder: For the result.
+        work: Killed if it takes a minute.
+    """
+    process = _fork(folder / "result", work)
+    status = os.waitpid(process, 0)[1]
+    assert status == 0, f"the process ended with {status}"
+    return _result(folder / "result")
+
+
+def interrupted(folder: Path, work: Callable[[Callable[[], object]], object], seconds: float) -> int:
+    """Have a function in a forked process be interrupted as by Ctrl-C, and see that it ends by that.
+
+    Args:
+        folder: For the result.
+        work: Calls what it is given as soon as it may be interrupted.
+        seconds: How long to wait then.
+
+    Returns:
+        The number of its process, which is also that of the group of its processes.
+    """
+    begun = folder / "begun"
+    begun.unlink(missing_ok=True)
+    process = _fork(folder / "result", lambda: work(begun.touch))
+    end = time.monotonic() + _TIMEOUT_SECONDS
+    while not begun.exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    time.sleep(seconds)
+    # Python loses the exception if it comes while an object is finalised: then one presses the keys once more.
+    for _ in range(5):
+        os.killpg(process, signal.SIGINT)
+        if _ends(process, 2):
+            break
+    else:
+        os.killpg(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+    assert (folder / "result").exists(), "Ctrl-C did not end it"
+    with pytest.raises(AssertionError, match="KeyboardInterrupt"):
+        _result(folder / "result")
+    return process
+
+
+def _ends(process: int, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if os.waitpid(process, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def left_in_group(group: int) -> bool:
+    """Whether processes of a group are there, which get two seconds to end."""
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@contextmanager
+def file_size_limit(num_bytes: int) -> Iterator[None]:
+    """No file of this process, shared memory and semaphores included, can be longer: as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _fork(result: Path, work: Callable[[], Any]) -> int:
+    result.unlink(missing_ok=True)
+    process = os.fork()
+    if process == 0:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_TIMEOUT_SECONDS)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        status = 1
+        try:
+            result.write_bytes(_answer(work))
+            status = 0
+        finally:
+            os._exit(status)
+    # By both, so that it is so whoever comes first.
+    os.setpgid(process, process)
+    return process
+
+
+def _answer(work: Callable[[], Any]) -> bytes:
+    try:
+        answer = (True, work())
+    except BaseException as error:
+        answer = (False, f"{type(error).__name__}: {error}")
+    if not answer[0]:  # as at the end of a program
+        gc.collect()
+    return pickle.dumps(answer)
+
+
+def _result(path: Path) -> Any:
+    is_well, answer = pickle.loads(path.read_bytes())
+    assert is_well, answer
+    return answer

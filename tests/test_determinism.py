@@ -1,0 +1,98 @@
+"""The same question has the same answer: in repeated runs, and whatever the number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import media
+from mediatensor import get_num_threads, set_num_threads
+from mediatensor.decoders import AudioDecoder, VideoDecoder
+from mediatensor.encoders import AudioEncoder, JpegEncoder, PngEncoder, VideoEncoder
+from mediatensor.transforms import Resize
+from ocr_reading import reader, text_page, words_of
+
+INDICES = [31, 2, 17, 18, 39, 0, 17]
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["h264_b_pyramid", "hevc", "vp9", "mpeg4"])
+def test_frames(name: str, tmp_path: Path) -> None:
+    if name not in media.CLIPS:
+        name = next(clip for clip in media.VIDEO_CLIPS if name in clip)
+    path = media.make(name, tmp_path)
+    with VideoDecoder(path) as decoder:
+        indices = [index % len(decoder) for index in INDICES]
+    found = []
+    for num_threads in (None, 1, 2, 5):
+        for transforms in ([], [Resize((31, 47))]):
+            with VideoDecoder(path, num_ffmpeg_threads=num_threads, transforms=transforms) as decoder:
+                found += [(len(transforms), decoder.get_frames_at(indices).data) for _ in range(2)]
+    for kind in (0, 1):
+        first, *others = (data for number, data in found if number == kind)
+        assert all(torch.equal(first, other) for other in others)
+
+
+def test_frames_with_any_budget_of_threads(clip: Path, clip_rgb: torch.Tensor) -> None:
+    before = get_num_threads()
+    for budget in (1, 2, 7):
+        set_num_threads(budget)
+        try:
+            with VideoDecoder(clip) as decoder, ThreadPoolExecutor(3) as pool:
+                batches = list(pool.map(lambda _, open=decoder: open.get_frames_at(INDICES).data, range(6)))
+        finally:
+            set_num_threads(before)
+        assert all(torch.equal(batch, clip_rgb[INDICES]) for batch in batches)
+
+
+def test_sound(tmp_path: Path) -> None:
+    sound = torch.rand(2, 40_000, generator=torch.Generator().manual_seed(0)) - 0.5
+    for kind in ("mp3", "flac"):
+        path = tmp_path / f"sound.{kind}"
+        AudioEncoder(sound, sample_rate=16_000).to_file(path)
+        found = [
+            AudioDecoder(path, num_ffmpeg_threads=count, sample_rate=rate).get_all_samples().data
+            for rate in (16_000, 11_025)
+            for count in (None, 1, 4, 1)
+        ]
+        assert all(torch.equal(found[0], one) for one in found[:4])
+        assert all(torch.equal(found[4], one) for one in found[4:])
+
+
+def test_encoders() -> None:
+    frames = torch.randint(0, 256, (12, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    for make in (
+        lambda: VideoEncoder(frames, frame_rate=25).to_tensor("mp4"),
+        lambda: PngEncoder(frames[0]).to_tensor(),
+        lambda: JpegEncoder(frames[0]).to_tensor(),
+    ):
+        assert torch.equal(make(), make())
+
+
+def test_words() -> None:
+    """Torch's own threads divide sums: scores may differ by rounding, words and the order of them may not."""
+    predictor, page = reader(), text_page("Invoice 2041").image
+    read: list[list[Any]] = []
+    for count in (1, 2, 1):
+        with torch_threads(count):
+            read.append(words_of(predictor([page])))
+    for again in read[1:]:
+        assert [word.value for word in again] == [word.value for word in read[0]]
+        assert [word.geometry for word in again] == [word.geometry for word in read[0]]
+        assert [word.confidence for word in again] == pytest.approx([word.confidence for word in read[0]], abs=1e-5)
+    assert [word.confidence for word in read[2]] == [word.confidence for word in read[0]]

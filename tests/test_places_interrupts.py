@@ -1,0 +1,136 @@
+"""Ctrl-C: whatever is at work ends at once, and leaves no process, no file and no shared memory behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mediatensor.datasets import DataLoader, VideoClips
+from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import VideoEncoder
+from places import in_child, interrupted, left_in_group, needs_fork
+
+pytestmark = needs_fork
+
+Ready = Callable[[], object]
+
+
+def shared_memory(process: int) -> list[str]:
+    """Segments in ``/dev/shm`` that torch made for a process."""
+    folder = Path("/dev/shm")
+    return [path.name for path in folder.glob(f"torch_{process}_*")] if folder.is_dir() else []
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.03])
+def test_decoding(seconds: float, clip: Path, tmp_path: Path) -> None:
+    def decode(ready: Ready) -> None:
+        with VideoDecoder(clip) as decoder:
+            ready()
+            while True:
+                decoder.get_frames_at([39, 2, 17])
+
+    assert not left_in_group(interrupted(tmp_path, decode, seconds))
+
+
+def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
+    def decode() -> bool:
+        decoder = VideoDecoder(clip)
+        signal.signal(signal.SIGPROF, signal.default_int_handler)
+        num_interrupted = 0
+        for microseconds in range(200, 6000, 150):
+            signal.setitimer(signal.ITIMER_PROF, microseconds / 1e6)
+            try:
+                decoder.get_frames_at(list(range(0, 40, 3)))
+            except KeyboardInterrupt:
+                num_interrupted += 1
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            assert torch.equal(decoder[17], clip_rgb[17])
+        return num_interrupted > 0
+
+    assert in_child(tmp_path, decode)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+def test_encoding(seconds: float, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    frames = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (60, 3, 256, 256), np.uint8))
+
+    def encode(ready: Ready) -> None:
+        ready()
+        while True:
+            VideoEncoder(frames, frame_rate=25).to_file(output / "video.mp4")
+            (output / "video.mp4").unlink()
+
+    interrupted(tmp_path, encode, seconds)
+    assert [path.name for path in output.iterdir() if path.name != "video.mp4"] == []
+    if (output / "video.mp4").exists():  # it came just when one was finished
+        assert len(VideoDecoder(output / "video.mp4")) == 60
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+def test_an_epoch_with_workers(seconds: float, clip: Path, tmp_path: Path) -> None:
+    def train(ready: Ready) -> None:
+        loader = DataLoader(VideoClips([clip] * 2000, num_frames_per_clip=16), 8, num_workers=2)
+        for number, _ in enumerate(loader):
+            if number == 1:
+                ready()
+
+    process = interrupted(tmp_path, train, seconds)
+    assert not left_in_group(process)
+    assert shared_memory(process) == []
+
+
+def test_reading_text(tmp_path: Path) -> None:
+    from ocr_reading import reader, text_page
+
+    predictor, page = reader(), text_page().image
+
+    def read(ready: Ready) -> None:
+        torch.set_num_threads(1)
+        ready()
+        while True:
+            predictor([page])
+
+    assert not left_in_group(interrupted(tmp_path, read, 0.1))
+
+
+def test_a_command(clip: Path, tmp_path: Path) -> None:
+    output, temporary = tmp_path / "output", tmp_path / "temporary"
+    temporary.mkdir()
+    arguments = ["extract", str(clip), "-o", str(output), "--force"]
+    code = f"""
+import sys
+from mediatensor.cli import main
+while (code := main({arguments})) == 0:
+    pass
+sys.exit(code)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"wrote 40 images")
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert errors == b""
+    assert not left_in_group(process.pid)
+    assert list(temporary.iterdir()) == []
+    assert all(path.suffix == ".png" and not path.name.startswith(".") for path in output.iterdir())

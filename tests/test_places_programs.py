@@ -1,0 +1,91 @@
+"""Programs that are started in unusual ways: no docstrings, warnings as errors, no home, odd locales and clocks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import mediatensor
+from mediatensor.datasets import DataLoader, VideoClips
+from mediatensor.decoders import VideoDecoder
+
+EVERYTHING = """
+import sys
+sys.path.insert(0, {folder!r})
+import hashlib
+import mediatensor.cli, mediatensor.distributed, mediatensor.isolate, mediatensor.ocr.io, mediatensor.transforms
+from mediatensor.datasets import DataLoader, VideoClips
+from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import VideoEncoder
+
+path = {clip!r}
+decoder = VideoDecoder(path)
+digest = hashlib.sha256(decoder[:].numpy().tobytes())
+loader = DataLoader(VideoClips([path] * 4, num_frames_per_clip=4, seed=7), 2, shuffle=True)
+for batch in loader:
+    digest.update(batch.frames.data.numpy().tobytes())
+VideoEncoder(decoder[:4], frame_rate=25).to_file({output!r})
+digest.update(VideoDecoder({output!r})[:].numpy().tobytes())
+try:
+    VideoDecoder("caf\\udce9.mp4")
+except FileNotFoundError as error:
+    ascii(str(error))
+print(digest.hexdigest())
+"""
+
+WAYS = {
+    "without docstrings, C locale, no home": (
+        ["-OO", "-X", "utf8=0"],
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONHASHSEED": "1"},
+    ),
+    "isolated, warnings are errors, home cannot be written to": (["-I", "-W", "error"], {"HOME": "home"}),
+}
+
+
+def test_every_way_gives_the_same(clip: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o500)
+    running = []
+    for number, (arguments, environment) in enumerate(WAYS.values()):
+        source = str(Path(mediatensor.__file__).parents[1])
+        code = EVERYTHING.format(folder=source, clip=str(clip), output=str(tmp_path / f"{number}.mp4"))
+        kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
+        running.append(
+            subprocess.Popen(
+                [sys.executable, *arguments, "-c", code],
+                env={**kept, "OMP_NUM_THREADS": "1", **environment},
+                cwd=tmp_path,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    try:
+        answers = [process.communicate(timeout=120) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert [errors for _, errors in answers] == [""] * len(WAYS)
+    assert len({digest for digest, _ in answers}) == 1, dict(zip(WAYS, answers, strict=True))
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("jump", [lambda: -1e9, lambda: 1e9], ids=["back", "forward"])
+def test_the_clock_may_be_set(
+    jump: Callable[[], float], clip: Path, clip_rgb: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = VideoDecoder(clip, num_ffmpeg_threads=None)
+    loader = DataLoader(VideoClips([clip] * 2, num_frames_per_clip=4), 1)
+    batches = iter(loader)
+    first = next(batches)
+    monkeypatch.setattr("time.time", jump)
+    assert torch.equal(decoder[17], clip_rgb[17])
+    again = next(batches)
+    assert first.frames.data.shape == again.frames.data.shape
+    assert all(0 <= timing.finished - timing.started < 60 for timing in again.timings)
