@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import fcntl
+import json
 import math
 import mmap
 import os
 import socket
 from collections.abc import Iterator
+from enum import Flag, auto
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, ReplacedFrame
 from mediatensor.isolate._channel import ChannelError, receive, send
 from mediatensor.isolate._result_types import ResultTypes
-from mediatensor.isolate._values import MAX_DEPTH, decode, encode
+from mediatensor.isolate._values import MAX_DEPTH, MAX_NUM_HASHED, decode, encode
 from mediatensor.ocr.io import Document
 
 TYPES = ResultTypes()
@@ -225,6 +227,29 @@ def test_memory_that_could_change_is_refused(ends: tuple[socket.socket, socket.s
         assert not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
         mapped.close()
     os.close(descriptor)
+
+
+def test_the_number_of_hashed_numbers_is_bounded() -> None:
+    """Those that are made to collide would take hours; text cannot be made so."""
+    assert round_trip({str(i): i for i in range(2 * MAX_NUM_HASHED)})["5"] == 5
+    assert len(round_trip(set(range(MAX_NUM_HASHED)))) == MAX_NUM_HASHED
+    with pytest.raises(InvalidArgumentError, match="keys or members"):
+        encode([set(range(MAX_NUM_HASHED)), {1: 2}], TYPES)
+    numbers = [i * ((1 << 61) - 1) for i in range(MAX_NUM_HASHED + 1)]
+    for structure in ({"set": numbers}, {"dict": [[number, 0] for number in numbers]}):
+        with pytest.raises(InvalidArgumentError, match="keys or members"):
+            decode(json.dumps(structure).encode(), torch.empty(0, dtype=torch.uint8), TYPES)
+
+
+class _Colours(Flag):
+    RED = auto()
+    BLUE = auto()
+
+
+def test_flags_come_back() -> None:
+    types = ResultTypes([_Colours])
+    for value in (_Colours.RED, _Colours.RED | _Colours.BLUE):
+        assert decode(encode(value, types)[0], torch.empty(0, dtype=torch.uint8), types) is value
 
 
 def test_depth_is_bounded() -> None:

@@ -7,9 +7,11 @@ object is the name of a class of this table, and values for its fields.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
+import operator
 from collections.abc import Iterable, Mapping
-from enum import Enum
+from enum import Enum, Flag
 from typing import Any
 
 from ..errors import InvalidArgumentError
@@ -38,6 +40,7 @@ _MODULES = {
         "VideoStreamHeaderMetadata",
         "VideoStreamMetadata",
     ),
+    # Their attributes are what they are made of; all other classes are built by their constructor.
     "mediatensor.ocr.io.elements": (
         "Artefact",
         "Block",
@@ -54,8 +57,6 @@ _MODULES = {
         "Word",
     ),
 }
-# Their attributes are what they are made of; all other classes are built by their constructor.
-_ELEMENTS_MODULE = "mediatensor.ocr.io.elements"
 
 
 class ResultTypes:
@@ -101,7 +102,7 @@ class ResultTypes:
         if cls is None:
             raise ValueError(f"no object of {name[:200]!r} may come")
         if _is_enum(cls):
-            return cls[fields["name"]]  # type: ignore[index]
+            return _member(cls, fields["name"])
         if dataclasses.is_dataclass(cls):
             return _data_object(cls, fields)
         if _is_named_tuple(cls):
@@ -139,6 +140,13 @@ def _data_object(cls: type, fields: Mapping[str, Any]) -> Any:
         if not spec.init:
             object.__setattr__(made, spec.name, fields[spec.name])
     return made
+
+
+def _member(cls: Any, name: str) -> Any:
+    """The member of an enumeration, or the flags whose names are joined by bars."""
+    if name in cls.__members__ or not issubclass(cls, Flag):
+        return cls[name]
+    return functools.reduce(operator.or_, (cls[part] for part in name.split("|")))
 
 
 def _is_enum(cls: type) -> bool:

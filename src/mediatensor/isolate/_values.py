@@ -11,7 +11,7 @@ import datetime
 import json
 import math
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -23,10 +23,17 @@ from torch import Tensor
 from ..errors import InvalidArgumentError
 from ._result_types import ResultTypes
 
-__all__ = ["MAX_DEPTH", "decode", "encode"]
+__all__ = ["MAX_DEPTH", "MAX_NUM_HASHED", "decode", "encode"]
 
 #: How deep lists, dictionaries and objects may lie in each other.
 MAX_DEPTH = 100
+
+#: How many keys and members of sets, of all kinds but text, may come back: numbers can be chosen so that finding their
+#: places takes time by the square of how many they are. Where text lies nobody can foresee.
+MAX_NUM_HASHED = 16_384
+
+_MAX_NUM_DIMENSIONS = 64  # NumPy's
+_MAX_DIMENSION = 1 << 62
 
 # Any number of bytes that every type of number can begin at.
 _ALIGNMENT = 64
@@ -49,6 +56,7 @@ class _Encoder:
         self.pieces: list[memoryview] = []
         self.num_bytes = 0
         self._depth = 0
+        self._num_hashed = 0
 
     def node(self, value: Any) -> Any:
         kind = type(value)
@@ -65,6 +73,8 @@ class _Encoder:
     def _node(self, value: Any, kind: type) -> Any:
         if kind is list:
             return value if _PLAIN_SET.issuperset(map(type, value)) else [self.node(item) for item in value]
+        if kind in (set, frozenset, dict):
+            self._num_hashed = _counted(self._num_hashed, value)
         if kind in (tuple, set, frozenset):
             return {kind.__name__: [self.node(item) for item in value]}
         if kind is torch.Size:
@@ -147,12 +157,13 @@ class _Decoder:
     def __init__(self, contents: Tensor, types: ResultTypes) -> None:
         self._contents = contents
         self._types = types
+        self._num_hashed = 0
         self._kinds: dict[str, Callable[[Any], Any]] = {
             "tuple": lambda node: tuple(map(self.node, node)),
-            "set": lambda node: set(map(self.node, node)),
-            "frozenset": lambda node: frozenset(map(self.node, node)),
+            "set": lambda node: set(self._hashed(list(map(self.node, node)))),
+            "frozenset": lambda node: frozenset(self._hashed(list(map(self.node, node)))),
             "size": torch.Size,
-            "dict": lambda node: {self.node(key): self.node(item) for key, item in node},
+            "dict": self._dict,
             "bytes": lambda node: self._part(*node).numpy().tobytes(),
             "bytearray": lambda node: bytearray(self._part(*node).numpy().tobytes()),
             "tensor": lambda node: self._tensor(*node),
@@ -176,6 +187,14 @@ class _Decoder:
         ((kind, content),) = node.items()
         return self._kinds[kind](content)
 
+    def _dict(self, node: list[Any]) -> dict[Any, Any]:
+        keys = self._hashed([self.node(key) for key, _ in node])
+        return dict(zip(keys, (self.node(item) for _, item in node), strict=True))
+
+    def _hashed(self, keys: list[Any]) -> list[Any]:
+        self._num_hashed = _counted(self._num_hashed, keys)
+        return keys
+
     def _part(self, begin: int, num_bytes: int) -> Tensor:
         if not (0 <= begin <= begin + num_bytes <= len(self._contents)):
             raise ValueError(f"bytes {begin} to {begin + num_bytes} of {len(self._contents)}")
@@ -197,11 +216,21 @@ class _Decoder:
         return flat.reshape(shape).transpose(_inverse(order))
 
     def _checked(self, item_bytes: int, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
+        if len(shape) > _MAX_NUM_DIMENSIONS or max(shape, default=0) > _MAX_DIMENSION:
+            raise ValueError(f"{len(shape)} dimensions, one of them too large")
         if sorted(order) != list(range(len(shape))):
             raise ValueError(f"{order} is no order of {len(shape)} dimensions")
         if min(shape, default=0) < 0 or math.prod(shape) * item_bytes != num_bytes:
             raise ValueError(f"{num_bytes} bytes for the shape {shape}")
         return self._part(begin, num_bytes)
+
+
+def _counted(count: int, keys: Iterable[Any]) -> int:
+    """How many keys that are no text there are, with those of a set or a dictionary."""
+    count += sum(type(key) is not str for key in keys)
+    if count > MAX_NUM_HASHED:
+        raise InvalidArgumentError(f"more than {MAX_NUM_HASHED} keys or members of sets that are no text")
+    return count
 
 
 def _inverse(order: Sequence[int]) -> list[int]:
