@@ -1,6 +1,6 @@
 """The benchmarks of sound, speech and encoding: as commands, on tiny data, they run and find the right samples.
 
-That of images is in test_image_benchmark.py.
+That of images is in test_benchmarks_images.py.
 """
 
 from __future__ import annotations

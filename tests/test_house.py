@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -116,3 +117,11 @@ def test_version_is_that_of_the_project() -> None:
     assert mediatensor.__version__ == project["version"]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## {mediatensor.__version__}" in changelog
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md"])
+def test_maps_name_what_is_there(page: str) -> None:
+    rows = re.findall(r"^\|.*\|$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w/*]+(?:\.py|/|\*))`", row)} - {"src/mediatensor/"}
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not any((ROOT / "src" / "mediatensor").rglob(name.rstrip("/")))] == []

@@ -1,4 +1,4 @@
-"""How much one call may ask for.
+"""How much one call may ask for. What a file may hold is limited where it is read; `docs/limits.md` names all limits.
 
 What a file says of itself takes part in it: a stream that claims to last for years has many frames at 30 per second.
 """

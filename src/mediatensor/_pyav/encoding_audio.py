@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EncodeError, InvalidArgumentError
+from .encoding_options import find_encoder
 from .opening import error_text
 
 __all__ = ["AudioSettings", "AudioTrack"]
@@ -20,6 +21,7 @@ __all__ = ["AudioSettings", "AudioTrack"]
 _BLOCK_SAMPLES = 4096
 
 _DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
+_ENCODERS = "aac, libmp3lame, libopus, flac, alac and pcm_s16le"
 _SAMPLE_FORMATS = ("fltp", "flt", "dblp", "dbl", "s32p", "s32")  # the best first
 # FFmpeg's choice for matroska where it was built without Vorbis takes three sample rates and loses the exact length.
 _DEFAULT_CODECS = {("matroska", "ac3"): "aac"}
@@ -57,7 +59,7 @@ class AudioTrack:
         self._settings = settings
         default = container.default_audio_codec
         default = _DEFAULT_CODECS.get((container_name, default), default)
-        codec = _encoder(settings.codec or default, settings.codec, container_name)
+        codec = find_encoder("audio", settings.codec, default, container_name, known=_ENCODERS)
         self.codec_name: str = codec.name
         _check_rate(codec, settings.out_sample_rate)
         self._block = np.zeros((settings.num_channels, _BLOCK_SAMPLES), np.float32)
@@ -141,23 +143,6 @@ class AudioTrack:
                 packet.stream = self._stream
                 packets.append(packet)
         return packets
-
-
-def _encoder(name: str, wanted: str | None, container: str) -> Any:
-    try:
-        codec = av.Codec(name, "w")
-    except (ValueError, av.FFmpegError):
-        if wanted is None:
-            raise InvalidArgumentError(
-                f"The format {container} has no default audio codec that can be encoded here; use another format."
-            ) from None
-        raise InvalidArgumentError(
-            f"Audio codec {wanted} not found: FFmpeg has no encoder of this name. aac, libmp3lame, libopus, flac, alac "
-            "and pcm_s16le are some that it has."
-        ) from None
-    if codec.type != "audio":
-        raise InvalidArgumentError(f"Audio codec {name} not found: it is a codec for {codec.type}.")
-    return codec
 
 
 def _check_rate(codec: Any, sample_rate: int) -> None:

@@ -1,4 +1,4 @@
-"""Which options an encoder has, and whether values fit them."""
+"""Encoders by name, which options they have, and whether values fit them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,42 @@ import av
 
 from ..errors import InvalidArgumentError
 
-__all__ = ["NumericOption", "check_numeric", "numeric_options", "unused_options"]
+__all__ = ["NumericOption", "check_numeric", "find_encoder", "numeric_options", "unused_options"]
 
 # Of FFmpeg's AVOptionType.
 _NUMERIC_TYPES = ("INT", "INT64", "UINT", "UINT64", "FLOAT", "DOUBLE")
 # FFmpeg's own notation: 2M, 1.5k, 64Ki. It checks those itself.
 _WITH_SUFFIX = re.compile(r"[-+]?[\d.]+[a-zA-Z]{1,3}")
+
+
+def find_encoder(kind: str, wanted: str | None, default: str, container: str, *, known: str) -> Any:
+    """The encoder of a name, as PyAV's ``Codec``.
+
+    Args:
+        kind: ``"video"`` or ``"audio"``.
+        wanted: The name that the user gave; ``None`` for the default.
+        default: The name of the container's default.
+        container: Name of the format.
+        known: Encoders that FFmpeg has, for the message.
+
+    Raises:
+        InvalidArgumentError: if there is no such encoder, or it is for something else.
+    """
+    name = wanted or default
+    try:
+        codec = av.Codec(name, "w")
+    except (ValueError, av.FFmpegError):
+        if wanted is None:
+            raise InvalidArgumentError(
+                f"The format {container} has no default {kind} codec that can be encoded here; use another format."
+            ) from None
+        raise InvalidArgumentError(
+            f"{kind.capitalize()} codec {name} not found: FFmpeg has no encoder of this name. {known} are some that it "
+            "has."
+        ) from None
+    if codec.type != kind:
+        raise InvalidArgumentError(f"{kind.capitalize()} codec {name} not found: it is a codec for {codec.type}.")
+    return codec
 
 
 class NumericOption(NamedTuple):

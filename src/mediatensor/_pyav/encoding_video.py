@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from ..errors import EncodeError, InvalidArgumentError
 from .encoding_colour import Colour, choose_colour, take_colour_options
-from .encoding_options import check_numeric
+from .encoding_options import check_numeric, find_encoder
 from .opening import error_text
 
 __all__ = ["MP4_FAMILY", "RgbConverter", "VideoSettings", "VideoTrack"]
 
 _DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
+_ENCODERS = "libx264, libx265, libvpx-vp9, libsvtav1, ffv1 and mpeg4"
 _PROBE_SIZE = 16
 
 #: Containers that tell times by how far packets are apart.
@@ -63,7 +64,7 @@ class VideoTrack:
     """
 
     def __init__(self, container: Any, container_name: str, settings: VideoSettings) -> None:
-        codec = _encoder(settings.codec or container.default_video_codec, settings.codec, container_name)
+        codec = find_encoder("video", settings.codec, container.default_video_codec, container_name, known=_ENCODERS)
         self.codec_name: str = codec.name
         self._settings = settings
         self._pixel_format = _pixel_format(codec, settings.pixel_format)
@@ -227,24 +228,6 @@ def _interleave(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
         return
     for channel in range(3):  # a third of the time of one transposing copy
         out[..., channel] = picture[channel]
-
-
-def _encoder(name: str, wanted: str | None, container: str) -> Any:
-    try:
-        codec = av.Codec(name, "w")
-    except (ValueError, av.FFmpegError):
-        if wanted is None:
-            raise InvalidArgumentError(
-                f"The format {container} has no default video codec that can be encoded here; pass codec, or another "
-                "format."
-            ) from None
-        raise InvalidArgumentError(
-            f"Video codec {wanted} not found: FFmpeg has no encoder of this name. libx264, libx265, libvpx-vp9, "
-            "libsvtav1, ffv1 and mpeg4 are some that it has."
-        ) from None
-    if codec.type != "video":
-        raise InvalidArgumentError(f"Video codec {name} not found: it is a codec for {codec.type}.")
-    return codec
 
 
 def _pixel_formats(codec_name: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable
 
-__all__ = ["MAX_SHARD_ROWS", "GivenRows", "row_number", "shard_and_position"]
+__all__ = ["MAX_SHARD_ROWS", "GivenRows", "row_number"]
 
 #: More samples than a shard may have.
 MAX_SHARD_ROWS = 1 << 32
@@ -18,11 +18,6 @@ def row_number(shard: int, position: int) -> int:
     (7, 4294967296)
     """
     return shard * MAX_SHARD_ROWS + position
-
-
-def shard_and_position(row: int) -> tuple[int, int]:
-    """What `row_number` was made of."""
-    return divmod(row, MAX_SHARD_ROWS)
 
 
 class GivenRows:

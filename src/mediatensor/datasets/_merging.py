@@ -1,4 +1,4 @@
-"""Frames, sound and images of several samples in one tensor each, with or without filling up."""
+"""Frames, sound and images of several samples in one tensor each, with or without padding."""
 
 from __future__ import annotations
 

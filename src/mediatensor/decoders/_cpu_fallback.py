@@ -1,4 +1,4 @@
-"""Whether a decoder had to fall back to the CPU."""
+"""Whether a decoder had to fall back to the CPU, why, and the one warning about it."""
 
 from __future__ import annotations
 

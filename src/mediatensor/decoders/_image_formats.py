@@ -1,4 +1,4 @@
-"""Which kind of image some bytes are: by how they begin, and what they say about turning the picture."""
+"""Which kind of image some bytes are: by how they begin, and what their EXIF data says about turning the picture."""
 
 from __future__ import annotations
 
