@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -75,9 +75,10 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
         return [operator.index(i) for i in indices]
     except TypeError as error:
         # The wording that torch uses for a list of floats, which callers may look for.
-        found = "Float" if any(isinstance(i, float) for i in indices) else "another type"
+        is_series = isinstance(indices, Iterable)
+        found = "Float" if is_series and any(isinstance(i, float) for i in indices) else "another type"
         raise InvalidArgumentError(
-            f"indices must be whole numbers (got {indices!r}: {error}); expected Long but found {found}."
+            f"indices must be a series of whole numbers (got {indices!r}: {error}); expected Long but found {found}."
         ) from None
 
 
