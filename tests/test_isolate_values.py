@@ -236,9 +236,19 @@ def test_the_number_of_hashed_numbers_is_bounded() -> None:
     with pytest.raises(InvalidArgumentError, match="keys or members"):
         encode([set(range(MAX_NUM_HASHED)), {1: 2}], TYPES)
     numbers = [i * ((1 << 61) - 1) for i in range(MAX_NUM_HASHED + 1)]
-    for structure in ({"set": numbers}, {"dict": [[number, 0] for number in numbers]}):
+    tuples = [{"tuple": [9] * 99 + [number]} for number in numbers[: MAX_NUM_HASHED // 99]]
+    large = [(number + 1) << 10_000 for number in range(MAX_NUM_HASHED // 9)]
+    for structure in ({"set": numbers}, {"dict": [[number, 0] for number in numbers]}, {"set": tuples}, {"set": large}):
         with pytest.raises(InvalidArgumentError, match="keys or members"):
             decode(json.dumps(structure).encode(), torch.empty(0, dtype=torch.uint8), TYPES)
+
+
+def test_names_of_dtypes_are_not_run() -> None:
+    structure = json.dumps({"array": ["(" + "1," * 4_000 + "1)f8", [0], [0], 0, 0]}).encode()
+    with pytest.raises(ValueError, match="an array of dtype"):
+        decode(structure, torch.empty(0, dtype=torch.uint8), TYPES)
+    for dtype in ("M8[ns]", "U3", "S2", "c16", ">i4", "?"):
+        assert round_trip(np.zeros(2, dtype)).dtype == np.dtype(dtype)
 
 
 class _Colours(Flag):

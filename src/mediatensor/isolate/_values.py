@@ -11,6 +11,7 @@ import datetime
 import json
 import math
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -37,6 +38,8 @@ _MAX_DIMENSION = 1 << 62
 
 # Any number of bytes that every type of number can begin at.
 _ALIGNMENT = 64
+
+_DTYPE = re.compile(r"[<>|=]?[biufcmMSU]\d{0,10}(\[\w{1,12}\])?")
 
 _PLAIN = (str, int, float, bool, type(None))
 _PLAIN_SET = frozenset(_PLAIN)
@@ -208,6 +211,8 @@ class _Decoder:
         return flat.reshape(shape).permute(_inverse(order))
 
     def _array(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> NDArray[Any]:
+        if not _DTYPE.fullmatch(name):  # NumPy would read anything else as Python
+            raise ValueError(f"an array of dtype {name[:100]!r}")
         dtype = np.dtype(name)
         if dtype.kind not in _NUMPY_KINDS or dtype.itemsize == 0:
             raise ValueError(f"an array of dtype {dtype}")
@@ -226,11 +231,20 @@ class _Decoder:
 
 
 def _counted(count: int, keys: Iterable[Any]) -> int:
-    """How many keys that are no text there are, with those of a set or a dictionary."""
-    count += sum(type(key) is not str for key in keys)
+    """How many keys that are no text there are, with those of a set or a dictionary; what is in a key counts, too."""
+    count += sum(_weight(key) for key in keys)
     if count > MAX_NUM_HASHED:
         raise InvalidArgumentError(f"more than {MAX_NUM_HASHED} keys or members of sets that are no text")
     return count
+
+
+def _weight(key: Any) -> int:
+    """What it costs to compare a key with one that is almost the same."""
+    if type(key) is str:
+        return 0
+    if type(key) in (tuple, frozenset):
+        return 1 + sum(max(1, _weight(part)) for part in key)
+    return 1 + (key.bit_length() >> 10 if type(key) is int else 0)
 
 
 def _inverse(order: Sequence[int]) -> list[int]:

@@ -40,7 +40,8 @@ class IsolatedWorker:
     A process starts with the first call (some seconds, for it imports torch) and serves the calls that follow. Calls
     may come from several threads; with ``num_processes=1`` they wait for each other. A worker may be pickled (to be
     part of a dataset) and be used after a fork and in processes of a ``DataLoader``: each process has children of its
-    own. Nothing is left behind, not even when the program is killed: the processes end with it.
+    own. The processes end with the program, even when that is killed; what they started ends with them, unless it
+    began a session of its own.
 
     What comes back is data and never code: numbers, text, ``bytes``, lists, tuples, dictionaries, sets, paths, dates,
     fractions, tensors (on the CPU), numpy arrays, frames, samples, metadata and subtitles of this library, its
@@ -54,8 +55,9 @@ class IsolatedWorker:
     Args:
         timeout_seconds: Most seconds of a call, its result included; ``None`` for no limit. The start of a process and
             the imports that the function needs do not count.
-        max_memory_bytes: Most memory that a call may take beyond what the process has when it begins, and most bytes of
-            a result; ``None`` for no limit. On Linux the memory that a call asks for counts, elsewhere what it uses,
+        max_memory_bytes: Most private memory that a call may take beyond what its process has when it begins, and most
+            bytes of a result; memory that processes share, and that of processes which the call starts, do not count.
+            ``None`` for no limit. On Linux the memory that a call asks for counts, elsewhere what it uses,
             looked at twenty times a second.
         num_processes: How many calls run side by side at most.
         max_calls: After how many calls a process is replaced; ``None`` for never. With 1 no call can harm another, and
