@@ -18,12 +18,12 @@ import media
 from fake_device import fake_device as fake_device
 from mediatensor._pyav import VideoReader
 from oracles import linear_decode_rgb
+from real_files import TEST_DATA
 
 # These write fixtures, and need what they are recorded from.
 collect_ignore_glob = ["record_*.py"]
-
-# A folder beside the checkout, or wherever the variable says; it holds the folder ``media``.
-TEST_DATA = Path(os.environ.get("MEDIATENSOR_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data")
+# There is another module of this name beside the examples of the library.
+collect_ignore = ["conftest.py"]
 
 
 def pytest_configure() -> None:

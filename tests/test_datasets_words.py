@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from conftest import TEST_DATA
 from mediatensor.datasets import DataLoader, Item, MediaDataset, Sample, Skipped, WordCrops, _word_crops
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError, SourceNotFoundError
 from mediatensor.ocr.io._image_document import ImageDocument
 from mediatensor.transforms import Resize
+from real_files import TEST_DATA
 
 HEIGHT, WIDTH = 60, 100
 BOXES = [[10, 5, 40, 15], [50, 5, 90, 17], [10, 30, 11, 31], [0, 40, 100, 60]]

@@ -96,7 +96,8 @@ def test_a_network_follows_and_gives_the_values_of_the_cpu(fake_device, pages):
             module.to(fake_device)
         result = run(pages.to(fake_device))
     assert result.device == fake_device
-    assert torch.equal(result.cpu(), expected)
+    # Not to the bit: the CPU may take another kernel for memory that lies otherwise.
+    torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_and_copies_of_modules_stay_on_the_device(fake_device):

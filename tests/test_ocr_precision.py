@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from conftest import TEST_DATA
 from mediatensor.ocr.io.elements import Document
 from mediatensor.ocr.models import classification, detection, recognition
 from ocr_pages import render_page
 from ocr_reading import geometries, reader, text_page, words_of
 from ocr_weights import fill, formula_input
+from real_files import TEST_DATA
 
 HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
 OCR_DATA = TEST_DATA / "ocr"

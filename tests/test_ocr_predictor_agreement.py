@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import TEST_DATA
 from mediatensor.ocr.models import ocr_predictor
 from ocr_onnx_sessions import by_onnxruntime, require_weights
 from ocr_pages import render_page
+from real_files import TEST_DATA
 
 REAL_PAGES = sorted((TEST_DATA / "ocr").glob("*/images/*"))
 ALL_PAGES: list[Any] = REAL_PAGES or [

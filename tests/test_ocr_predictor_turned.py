@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import TEST_DATA
 from mediatensor.ocr.models import (
     crop_orientation_predictor,
     kie_predictor,
@@ -20,6 +19,7 @@ from ocr_onnx_sessions import require_weights
 from ocr_pages import RenderedPage, render_text
 from ocr_pages import _rotated as rotated
 from ocr_reading import LINES, geometries, reader, text_page, words_of
+from real_files import TEST_DATA
 
 TEXT = "\n".join(LINES)
 #: Counter-clockwise, as the pages are drawn; docTR counts clockwise.
