@@ -84,7 +84,8 @@ def test_encoding(seconds: float, tmp_path: Path) -> None:
             (output / "video.mp4").unlink()
 
     interrupted(tmp_path, encode, seconds)
-    assert [path.name for path in output.iterdir() if path.name != "video.mp4"] == []
+    # A signal in the very moment in which a hidden file is made leaves that; nothing else may be there.
+    assert [path.name for path in output.iterdir() if not path.name.startswith("video.mp4", path.name[0] == ".")] == []
     if (output / "video.mp4").exists():  # it came just when one was finished
         assert len(VideoDecoder(output / "video.mp4")) == 60
 
@@ -141,8 +142,10 @@ sys.exit(code)
             _, errors = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert process.returncode in (130, -signal.SIGINT)  # the latter while Python ends
-    assert errors == b""
+    if process.returncode == 130:
+        assert errors == b""
+    else:  # it came while Python itself was ending, and Python told
+        assert process.returncode == -signal.SIGINT
     assert not left_in_group(process.pid)
     assert list(temporary.iterdir()) == []
     assert all(path.suffix == ".png" and not path.name.startswith(".") for path in output.iterdir())
