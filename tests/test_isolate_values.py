@@ -111,7 +111,7 @@ def test_documents_come_back() -> None:
 def test_what_cannot_come_back_is_named() -> None:
     for value, named in (
         (object(), "builtins.object"),
-        ([print], "builtin_function"),
+        ([len], "builtin_function"),
         (np.array([None]), "dtype object"),
         (torch.zeros(2).to_sparse(), "sparse"),
     ):
