@@ -7,15 +7,20 @@ import os
 import pickle
 import resource
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-__all__ = ["file_size_limit", "in_child", "interrupted", "left_in_group", "needs_fork"]
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+__all__ = ["file_size_limit", "in_child", "interrupted", "interrupted_at_line", "left_in_group", "needs_fork"]
 
 T = TypeVar("T")
 
@@ -75,6 +80,37 @@ def _ends(process: int, seconds: float) -> bool:
         if os.waitpid(process, os.WNOHANG)[0]:
             return True
         time.sleep(0.01)
+    return False
+
+
+def interrupted_at_line(number: int, where: ModuleType, work: Callable[[], object]) -> bool:
+    """Interrupt a function when it comes to a line of a module, or of a package, for the ``number``-th time.
+
+    Returns:
+        Whether it came there. Then it must have ended by that, wherever the line is called from.
+    """
+    source = os.path.dirname(str(where.__file__)) if hasattr(where, "__path__") else str(where.__file__)
+    left = number
+
+    def trace(frame: FrameType, event: str, argument: object) -> TraceFunction | None:
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(source):
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    assert left > 0, f"the interrupt at line {number} was lost"
     return False
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from mediatensor import _readers
 from mediatensor.datasets import DataLoader, VideoClips
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
-from places import in_child, interrupted, left_in_group, needs_fork
+from places import in_child, interrupted, interrupted_at_line, left_in_group, needs_fork
 
 pytestmark = needs_fork
 
@@ -71,6 +72,20 @@ def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path
     assert in_child(tmp_path, decode)
 
 
+def test_reading_bytes(clip: Path, clip_rgb: torch.Tensor) -> None:
+    """FFmpeg calls the reader, and would take an exception there for the end of the file."""
+    data = clip.read_bytes()
+
+    def decode() -> None:
+        with VideoDecoder(data) as decoder:
+            assert torch.equal(decoder.get_frames_at([39, 2, 17]).data, clip_rgb[[39, 2, 17]])
+
+    number = 1
+    while interrupted_at_line(number, _readers, decode):
+        number += 1
+    assert number > 50
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.1])
 def test_encoding(seconds: float, tmp_path: Path) -> None:
     output = tmp_path / "output"
@@ -84,8 +99,7 @@ def test_encoding(seconds: float, tmp_path: Path) -> None:
             (output / "video.mp4").unlink()
 
     interrupted(tmp_path, encode, seconds)
-    # A signal in the very moment in which a hidden file is made leaves that; nothing else may be there.
-    assert [path.name for path in output.iterdir() if not path.name.startswith("video.mp4", path.name[0] == ".")] == []
+    assert [path.name for path in output.iterdir()] in ([], ["video.mp4"])
     if (output / "video.mp4").exists():  # it came just when one was finished
         assert len(VideoDecoder(output / "video.mp4")) == 60
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import av
 
+from .._interrupts import interrupts_kept
 from ..errors import EncodeError, InvalidArgumentError, WriteError
 from .encoding_audio import AudioSettings, AudioTrack
 from .encoding_options import unused_options
@@ -169,7 +170,8 @@ class Muxer:
     def reporting(self, what: str) -> Iterator[None]:
         """Turn failures of FFmpeg into errors of ours; those of the output come first."""
         try:
-            yield
+            with interrupts_kept():
+                yield
         except (av.FFmpegError, ValueError, OSError, EOFError, OverflowError) as error:
             self._raise_output_error()
             if isinstance(error, (InvalidArgumentError, EncodeError)):
@@ -189,7 +191,7 @@ class Muxer:
 
     def abandon(self) -> None:
         """Free the encoders now, after the output was closed: what the container still writes is lost."""
-        with suppress(av.FFmpegError, ValueError, OSError):
+        with interrupts_kept(), suppress(av.FFmpegError, ValueError, OSError):
             self._container.close()
         self.tracks.clear()
 

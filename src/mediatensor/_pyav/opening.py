@@ -8,6 +8,7 @@ from typing import Any
 
 import av
 
+from .._interrupts import interrupts_kept
 from .._readers import MemoryReader, Reader
 from .._source import Source
 from ..errors import OpenError, SourceNotFoundError, StreamError
@@ -83,7 +84,8 @@ def open_container(source: Source) -> tuple[Any, Any]:
     if _is_wav(_beginning(target)):
         options["options"]["probesize"] = _WAV_PROBE_BYTES
     try:
-        return av.open(target, "r", **options), reader
+        with interrupts_kept():
+            return av.open(target, "r", **options), reader
     except av.FileNotFoundError as error:
         raise SourceNotFoundError(f"Could not open input file: {source.describe()} ({error_text(error)}).") from error
     except (av.FFmpegError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ from typing import Any
 import av
 from av.stream import Discard
 
+from .._interrupts import raise_kept_interrupt
 from .._readers import Reader, SourceFaultError
 from .._source import Source
 from ..errors import ReadError
@@ -180,6 +181,7 @@ class PacketReader(ABC):
         """
         self.is_fresh = False
         while True:
+            raise_kept_interrupt()
             try:
                 for packet in self._packets:
                     if packet.size:

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
+from .._closing import Closing
 from .._locks import ForkSafeLock
 from .._stages import stage
-from ..decoders._closing import Closing
 from ._items import Item
 from ._recipe import Opened, Recipe
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._closing import Closing
 from .._pyav import MAX_CHANNELS, MAX_SAMPLE_RATE
 from .._source import make_source
 from .._stages import stage
@@ -25,7 +26,6 @@ from ._audio_handles import AudioHandle, AudioHandleSpec
 from ._audio_metadata import AudioStreamMetadata, audio_stream_metadata
 from ._audio_ranges import check_range, check_ranges, no_samples_error, sample_range
 from ._audio_stream import AudioStream, UnsteadyTimesError
-from ._closing import Closing
 from ._handle_pool import HandlePool
 
 __all__ = ["AudioDecoder"]

@@ -10,13 +10,13 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 
+from .._closing import Closing
 from .._source import make_source
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioVideoClip
 from ._audio_decoder import AudioDecoder
 from ._audio_video_sound import SampleGrid, existing_samples, sample_grid, with_silence
 from ._call import ErrorPolicy
-from ._closing import Closing
 from ._frame_index import FrameIndex
 from ._pixel_writer import SizeChangePolicy
 from ._video_decoder import VideoDecoder

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
+from .._interrupts import interrupts_kept
 from .._locks import ForkSafeLock
 from .._stages import stage
 from .._threads import ThreadLease, working
@@ -90,7 +91,7 @@ class HandlePool(Generic[H]):
         """
         handle, generation = self._take()
         try:
-            with working():
+            with working(), interrupts_kept():
                 yield handle
         except BaseException:
             handle.close()

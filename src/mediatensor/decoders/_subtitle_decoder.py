@@ -8,11 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, overload
 
+from .._closing import Closing
 from .._locks import ForkSafeLock
 from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
 from .._source import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
-from ._closing import Closing
 from ._metadata import SubtitleStreamHeaderMetadata, stream_header_metadata
 from ._subtitle_text import is_ascii_superset, words_of_packet
 

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._closing import Closing
 from .._source import make_source
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
@@ -19,7 +20,6 @@ from ..transforms._decoder_transforms import resolve_transforms
 from . import _arguments as arguments
 from ._approximate import ApproximateFrames
 from ._call import ErrorPolicy
-from ._closing import Closing
 from ._cpu_fallback import CpuFallbackStatus
 from ._devices import choose_backend, resolve_device
 from ._exact import ExactFrames

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 
 from .. import _buffers
+from .._closing import Closing
 from .._stages import stage
 from ..errors import StreamError
 from ..frames import AudioSamples
 from ._audio_metadata import AudioStreamMetadata
 from ._audio_ranges import check_range, check_ranges, no_samples_error, sample_range
-from ._closing import Closing
 from ._handle_pool import HandlePool
 from ._wav_bytes import WavFile, wav_source
 from ._wav_header import WavHeader, parse_wav_header

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._closing import Closing
 from ..datasets._documents import Document
 from ..decoders import VideoDecoder
-from ..decoders._closing import Closing
 from ..errors import InvalidArgumentError, OutOfRangeError, PageError
 
 __all__ = ["DocumentSource", "PageImage", "VideoSource", "frame_times"]

@@ -150,6 +150,11 @@ class FileTarget(Target):
         self._is_special = _is_special(path)
         self._final = path if self._is_special else os.path.realpath(path)
         temporary = None if self._is_special else _temporary_name(self._final)
+        sinks: list[Sink] = []
+        # Before the file is there, so that an interrupt at any moment leaves none. Without a reference to this object,
+        # so that dropping it runs it; a fork's copy must not remove the file.
+        self._discarded = (sinks, temporary, os.getpid())
+        self._finalizer = weakref.finalize(self, _discard_file, *self._discarded)
         try:
             file = _create(temporary, self._final) if temporary is not None else _open_special(path)
         except (OSError, ValueError) as error:
@@ -158,9 +163,8 @@ class FileTarget(Target):
                 "be made in its folder."
             ) from error
         self._sink = Sink(file, self._final if temporary is None else temporary)
+        sinks.append(self._sink)
         self.opened = self._sink
-        # Without a reference to this object, so that dropping it runs it; a fork's copy must not remove the file.
-        self._finalizer = weakref.finalize(self, _discard_file, self._sink, temporary, os.getpid())
 
     def commit(self) -> None:
         try:
@@ -174,7 +178,9 @@ class FileTarget(Target):
         self._finalizer.detach()
 
     def discard(self) -> None:
-        self._finalizer()
+        # Not by calling the finalizer: that counts as run when it is interrupted.
+        _discard_file(*self._discarded)
+        self._finalizer.detach()
 
     def describe(self) -> str:
         return repr(self._path)
@@ -277,24 +283,27 @@ def _temporary_name(path: str) -> str:
 
 def _create(temporary: str, final: str) -> Any:
     """A new file, open for writing and reading, with the permissions that the finished one is to have."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(temporary, flags, 0o666)
-    with contextlib.suppress(OSError, AttributeError):
-        os.fchmod(descriptor, stat.S_IMODE(os.stat(final).st_mode))
-    return os.fdopen(descriptor, "w+b", buffering=0)
+    file = open(temporary, "x+b", buffering=0)  # noqa: SIM115
+    if os.path.exists(final):
+        with contextlib.suppress(OSError, AttributeError):
+            os.fchmod(file.fileno(), stat.S_IMODE(os.stat(final).st_mode))
+    return file
 
 
 def _open_special(path: str) -> Any:
     return open(path, "wb", buffering=0)
 
 
-def _discard_file(sink: Sink, temporary: str | None, process: int) -> None:
-    sink.abandon()
-    with contextlib.suppress(OSError):
-        sink.file.close()
-    if temporary is not None and os.getpid() == process:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+def _discard_file(sinks: list[Sink], temporary: str | None, process: int) -> None:
+    try:
+        for sink in sinks:
+            sink.abandon()
+            with contextlib.suppress(OSError):
+                sink.file.close()
+    finally:
+        if temporary is not None and os.getpid() == process:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
 
 
 def _can_seek(file: Any) -> bool:

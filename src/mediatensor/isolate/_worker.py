@@ -6,9 +6,9 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+from .._closing import Closing
 from ..errors import ClosedError, InvalidArgumentError
 from ._child import Child
 from ._child_main import Settings
@@ -31,7 +31,7 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-class IsolatedWorker:
+class IsolatedWorker(Closing):
     """Calls functions in a process of its own, which may crash, hang or need too much memory.
 
     FFmpeg, PDFium and Pillow read hostile bytes in C. What goes wrong there ends the process of the worker and not
@@ -91,8 +91,10 @@ class IsolatedWorker:
             raise InvalidArgumentError(
                 f"timeout_seconds must be at least {_MIN_SECONDS} and finite, or None (got {timeout_seconds})."
             )
-        _check_whole("max_memory_bytes", max_memory_bytes, _MIN_MEMORY_BYTES)
-        _check_whole("max_calls", max_calls, 1)
+        if max_memory_bytes is not None:
+            _check_whole("max_memory_bytes", max_memory_bytes, _MIN_MEMORY_BYTES)
+        if max_calls is not None:
+            _check_whole("max_calls", max_calls, 1)
         _check_whole("num_processes", num_processes, 1)
         self._timeout_seconds = timeout_seconds
         self._max_memory_bytes = max_memory_bytes
@@ -181,14 +183,6 @@ class IsolatedWorker:
         for child in idle:
             child.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return (
             f"IsolatedWorker(timeout_seconds={self._timeout_seconds}, max_memory_bytes={self._max_memory_bytes}, "
@@ -252,7 +246,5 @@ class IsolatedWorker:
 
 
 def _check_whole(name: str, value: object, smallest: int) -> None:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if (value is None and name != "num_processes") or (is_whole and value >= smallest):  # type: ignore[operator]
-        return
-    raise InvalidArgumentError(f"{name} must be a whole number of at least {smallest} (got {value!r}).")
+    if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
+        raise InvalidArgumentError(f"{name} must be a whole number of at least {smallest} (got {value!r}).")

@@ -1,4 +1,4 @@
-"""What every decoder that keeps a file open shares: use in a ``with`` statement."""
+"""What everything that holds files or processes shares: use in a ``with`` statement."""
 
 from __future__ import annotations
 
