@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import griffe
-from _reference import with_linked_names
+from _reference import public_modules, with_linked_names
 
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 # A session outside that section, up to the next empty line.
@@ -20,9 +20,19 @@ class Docstrings(griffe.Extension):
         if obj.docstring:
             obj.docstring.value = for_mkdocstrings(obj.docstring.value)
 
+    def on_class(self, *, cls: griffe.Class, **kwargs: Any) -> None:
+        # Bases that only we use tell the reader nothing.
+        cls.bases = [base for base in cls.bases if not is_private(base)]
+
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         # griffe goes through the members of a package, and not to the package itself.
         self.on_object(obj=pkg)
+
+
+def is_private(base: str | griffe.Expr) -> bool:
+    path = base if isinstance(base, str) else base.canonical_path
+    name = path.rpartition(".")[2]
+    return path.startswith("mediatensor.") and not any(name in names for names in public_modules().values())
 
 
 def for_mkdocstrings(docstring: str) -> str:

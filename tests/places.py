@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -83,23 +83,24 @@ def _ends(process: int, seconds: float) -> bool:
     return False
 
 
-def interrupted_at_line(number: int, where: ModuleType, work: Callable[[], object]) -> bool:
-    """Interrupt a function when it comes to a line of a module, or of a package, for the ``number``-th time.
+def interrupted_at_line(number: int, where: ModuleType | Sequence[ModuleType], work: Callable[[], object]) -> bool:
+    """Interrupt a function when it comes to a line of some modules, or packages, for the ``number``-th time.
 
     Returns:
         Whether it came there. Then it must have ended by that, wherever the line is called from.
     """
-    source = os.path.dirname(str(where.__file__)) if hasattr(where, "__path__") else str(where.__file__)
+    modules = [where] if isinstance(where, ModuleType) else where
+    sources = tuple(os.path.dirname(str(m.__file__)) if hasattr(m, "__path__") else str(m.__file__) for m in modules)
     left = number
 
     def trace(frame: FrameType, event: str, argument: object) -> TraceFunction | None:
         nonlocal left
-        if not frame.f_code.co_filename.startswith(source):
+        if not frame.f_code.co_filename.startswith(sources):
             return None
         if event == "line":
             left -= 1
             if left == 0:
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
         return trace
 
     before = sys.gettrace()
