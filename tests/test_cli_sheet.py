@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -266,8 +266,8 @@ def test_failed_write_keeps_the_old_sheet(clip: Path, tmp_path: Path, monkeypatc
     output = tmp_path / "sheet.png"
     output.write_text("old")
 
-    def fail(self: Image.Image, path: Any, **_: Any) -> None:
-        Path(path).write_text("half a pict")
+    def fail(self: Image.Image, file: BinaryIO, kind: str) -> None:
+        file.write(b"half a pict")
         raise OSError("No space left on device")
 
     monkeypatch.setattr(Image.Image, "save", fail)

@@ -6,15 +6,14 @@ import argparse
 import json
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mediatensor.cli import _text
-from mediatensor.cli._console import replacing, time_in_seconds, to_json
-from mediatensor.errors import InvalidArgumentError
+from mediatensor.cli._console import to_json
+from mediatensor.cli._options import time_in_seconds
 
 
 @given(st.floats(min_value=-1e6, max_value=1e6))
@@ -77,26 +76,3 @@ def test_json_has_fractions_as_text_and_no_number_that_json_lacks() -> None:
     value = to_json({"ratio": Fraction(4, 3), "rate": math.inf, "gap": math.nan, "times": (0.5, None), "n": 3})
     assert value == {"ratio": "4/3", "rate": None, "gap": None, "times": [0.5, None], "n": 3}
     json.dumps(value, allow_nan=False)
-
-
-def test_a_file_is_replaced_only_when_it_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "sheet.png"
-    path.write_text("before")
-
-    def write(text: str, *, fails: bool) -> None:
-        with replacing(path) as part:
-            part.write_text(text)
-            if fails:
-                raise RuntimeError("disk full")
-
-    with pytest.raises(RuntimeError, match="disk full"):
-        write("half", fails=True)
-    assert path.read_text() == "before"
-    write("after", fails=False)
-    assert path.read_text() == "after"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="is a folder"), replacing(tmp_path):
-        pass

@@ -19,7 +19,7 @@ from mediatensor.datasets import Item, VideoClips, as_items
 from mediatensor.datasets import _rows as rows_module
 from mediatensor.datasets import _sources as sources_module
 from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError
+from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError, SourceTypeError
 
 NUM_FRAMES = 4
 
@@ -171,25 +171,29 @@ def test_items_of_lazy_sequences_are_the_same_object_while_held() -> None:
         (Item("a.mp4"), r"put it into a list, \[source\]"),
         ({"path": "a.mp4"}, r"put it into a list, \[source\]"),
         ({"a.mp4", "b.mp4"}, r"sorted\(source\)"),
-        (5, "type int"),
-        (None, "type NoneType"),
         ([5], r"source\[0\] is of type int"),
         (["a.mp4", None], r"source\[1\] is None"),
         ([""], r"source\[0\] is ''"),
         ([{"file": "a.mp4"}], "path or file_name or video or url; it has file"),
         ([{}], "no column at all"),
-        ([{"path": None, "bytes": None}], r"source\[0\] names no file"),
-        ([{"path": {"path": None, "bytes": None}}], r"source\[0\] names no file"),
         ([{"path": 5}], r"source\[0\] is of type int"),
         ([{"video": object()}], "Hugging Face"),
-        ([("a.mp4", "run"), ("b.mp4", 1)], "Some labels are text"),
         ([("a.mp4", "b.mp4", "c.mp4")], "type tuple"),
+        ([{"path": None, "bytes": None}], r"source\[0\] names no file"),
+        ([{"path": {"path": None, "bytes": None}}], r"source\[0\] names no file"),
+        ([("a.mp4", "run"), ("b.mp4", 1)], "Some labels are text"),
         ("https://host/a.mp4", r"goes into a list: \[source\]"),
         ("https://host/rows.csv", r"neither a folder nor a manifest on this machine"),
     ],
 )  # fmt: skip
 def test_bad_sources(source: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
+        as_items(source, kind="video")
+
+
+@pytest.mark.parametrize("source", [5, None])
+def test_sources_of_a_wrong_type(source: Any) -> None:
+    with pytest.raises(SourceTypeError, match=f"of type {type(source).__name__}; it must be a folder"):
         as_items(source, kind="video")
 
 

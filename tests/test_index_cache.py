@@ -16,6 +16,7 @@ import torch
 import media
 import mediatensor
 from mediatensor.decoders import FrameIndex, VideoDecoder, _exact
+from places import in_child, needs_fork
 
 VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 
@@ -169,6 +170,22 @@ def test_a_full_disk_costs_one_warning_and_leaves_nothing(
     assert files_in(cache) == []
 
 
+@needs_fork
+def test_a_pipe_in_the_place_of_an_index_costs_one_warning(clip: Path, cache: Path, tmp_path: Path) -> None:
+    """Nobody reads from it, so that writing to it would never end."""
+    num_frames = len(VideoDecoder(clip))
+    (file,) = files_in(cache)
+    file.unlink()
+    os.mkfifo(file)
+
+    def decode() -> int:
+        with pytest.warns(UserWarning, match="not a regular file"):
+            return len(VideoDecoder(clip))
+
+    assert in_child(tmp_path, decode) == num_frames
+    assert files_in(cache) == [file]
+
+
 def settling_clip(folder: Path) -> Path:
     """A file whose packets promise frames that do not come; only decoding shows it."""
     return media.make("lost_packets_av1", folder)
@@ -200,9 +217,9 @@ def test_tables_of_users_and_urls_are_not_kept(clip: Path, cache: Path) -> None:
     assert files_in(cache) == []
 
 
-@pytest.mark.parametrize("method", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
-def test_processes_share_one_scan(method: str, clip: Path, cache: Path) -> None:
-    context = multiprocessing.get_context(method)
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+def test_processes_share_one_scan(clip: Path, cache: Path) -> None:
+    context = multiprocessing.get_context("fork")
     with context.Pool(1) as one, context.Pool(1) as other:
         first = one.apply(scans_in_another_process, (clip,))
         second = other.apply(scans_in_another_process, (clip,))
@@ -211,8 +228,10 @@ def test_processes_share_one_scan(method: str, clip: Path, cache: Path) -> None:
 
 
 def test_processes_may_come_all_at_once(clip: Path, cache: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
+    """New ones, to which the setting comes through their environment."""
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
         results = pool.map(scans_in_another_process, [clip] * 8, chunksize=1)
+        assert 1 <= sum(num_scans for _, num_scans in results) <= 2
     assert {num_frames for num_frames, _ in results} == {len(VideoDecoder(clip))}
     (file,) = files_in(cache)
     assert len(FrameIndex.load(file)) == results[0][0]

@@ -14,10 +14,11 @@ import torch
 import mediatensor
 from mediatensor.cli import main
 from mediatensor.cli._ocr_write import write_pdf
-from mediatensor.datasets import DataLoader, VideoClips
+from mediatensor.datasets import DataLoader, StallMeter, VideoClips
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, JpegEncoder, PngEncoder, VideoEncoder
 from mediatensor.errors import FrameIndexError, WriteError
+from mediatensor.ocr.io import Page
 from places import file_size_limit, in_child, needs_fork
 
 pytestmark = needs_fork
@@ -73,8 +74,11 @@ def test_encoders(name: str, output: Path, tmp_path: Path) -> None:
 
 def test_indexes(clip: Path, output: Path, tmp_path: Path) -> None:
     index = VideoDecoder(clip).frame_index
-    kind, _ = full(tmp_path, lambda: index.save(output / "saved.index"), room=100)
-    assert (kind, list(output.iterdir())) == (FrameIndexError.__name__, [])
+    (output / "saved.index").write_bytes(b"before")
+    kind, message = full(tmp_path, lambda: index.save(output / "saved.index"), room=100)
+    assert kind == FrameIndexError.__name__
+    assert "File too large" in message
+    assert [path.read_bytes() for path in output.iterdir()] == [b"before"]
 
 
 def test_the_cache_of_indexes(clip: Path, clip_rgb: torch.Tensor, output: Path, tmp_path: Path) -> None:
@@ -100,6 +104,45 @@ def test_commands(command: str, clip: Path, output: Path, tmp_path: Path, capfd:
     assert str(output) in capfd.readouterr().err
     assert all(path.stat().st_size < ROOM and path.suffix == ".png" for path in output.iterdir())
     assert [path.name for path in output.iterdir() if path.name.startswith(".")] == []
+
+
+def test_what_extract_replaces(output: Path, tmp_path: Path, capfd: Any) -> None:
+    AudioEncoder(SOUND, sample_rate=8000).to_file(tmp_path / "sound.wav")
+    lines = [f"{number}\n00:00:{number:02},000 --> 00:00:{number:02},500\n{'Hello ' * 30}\n" for number in range(60)]
+    (tmp_path / "text.srt").write_text("\n".join(lines))
+    for option, name in (("--audio", "sound.wav"), ("--subtitles", "text.srt")):
+        (output / name).write_bytes(b"before")
+
+        def run(option: str = option, name: str = name) -> int:
+            with file_size_limit(ROOM):
+                return main(["extract", str(tmp_path / name), "-o", str(output), option, "--force"])
+
+        assert in_child(tmp_path, run) == 2
+        assert "File too large" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in output.iterdir()} == dict.fromkeys(
+        ("sound.wav", "text.srt"), b"before"
+    )
+
+
+def test_searchable_pdf(output: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    page = Page(torch.cat(list(FRAMES), 2).permute(1, 2, 0).numpy(), [], 0, (64, 640))
+    (output / "page.pdf").write_bytes(b"before")
+    kind, message = full(tmp_path, lambda: page.save_pdf(output / "page.pdf"))
+    assert kind == WriteError.__name__
+    assert "File too large" in message
+    assert [path.read_bytes() for path in output.iterdir()] == [b"before"]
+
+
+def test_figures(output: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    meter = StallMeter()
+    with meter:
+        list(meter.watch([1, 2, 3]))
+    (output / "stalls.png").write_bytes(b"before")
+    kind, _ = full(tmp_path, lambda: meter.plot(output / "stalls.png"))
+    assert kind == WriteError.__name__
+    assert [path.read_bytes() for path in output.iterdir()] == [b"before"]
 
 
 def test_the_pdf_of_a_command(output: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def checked_device(device: Any) -> torch.device:
     """
     try:
         wanted = torch.get_default_device() if device is None else torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise _no_such_device(device, error) from None
     if wanted.type == "meta":
         raise _no_such_device(wanted, "tensors on this one have no values")

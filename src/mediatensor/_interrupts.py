@@ -8,7 +8,8 @@ what the callback did not read or write, and the user would have to press the ke
 
 from __future__ import annotations
 
-import _signal  # the functions of `signal` make enumerations of handlers, which takes longer than seeking a frame
+# The functions of `signal` make enumerations of handlers, which takes longer than seeking a frame.
+import _signal  # type: ignore[import-not-found]
 import signal
 import sys
 import threading

@@ -12,10 +12,14 @@ from contextlib import AbstractContextManager, contextmanager
 
 import torch.utils.data
 
+from ._checks import whole_number
 from ._locks import ForkSafeLock
 from .errors import InvalidArgumentError
 
 __all__ = ["ThreadLease", "get_num_threads", "lease_threads", "set_num_threads", "working"]
+
+#: What FFmpeg counts threads with.
+MAX_NUM_THREADS = 2**31 - 1
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_NUM_THREADS"
 
@@ -75,8 +79,8 @@ def set_num_threads(num_threads: int | None) -> None:
         >>> set_num_threads(None)
     """
     global _num_threads
-    if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
-        raise InvalidArgumentError(f"num_threads must be a positive whole number or None (got {num_threads!r}).")
+    if num_threads is not None:
+        num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_NUM_THREADS, or_none=True)
     _num_threads = num_threads
 
 

@@ -9,7 +9,9 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from ._checks import real_number, shown, whole_number
 from ._devices import pinned
+from .errors import InvalidArgumentError
 
 __all__ = ["AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"]
 
@@ -25,6 +27,26 @@ def _describe(result: Any) -> str:
             text = str(value)
             lines.append(f"  {spec.name}: {text.replace(chr(10), chr(10) + '  ') if is_dataclass(value) else text}")
     return "\n".join(lines)
+
+
+def _check_dimensions(data: Tensor, accepted: str, least: int, most: int | None = None) -> None:
+    if not isinstance(data, Tensor):
+        raise InvalidArgumentError(f"data must be a tensor, {accepted} (got {shown(data)}).")
+    if data.ndim < least or (most is not None and data.ndim > most):
+        raise InvalidArgumentError(f"data must be {accepted}, got {data.ndim} dimensions: {tuple(data.shape)}.")
+
+
+def _numbers(name: str, values: Any, dtype: torch.dtype = torch.float64) -> Tensor:
+    try:
+        return torch.as_tensor(values, dtype=dtype, device="cpu")
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise InvalidArgumentError(f"{name} must be numbers, one for each row of data (got {shown(values)}).") from None
+
+
+def _sample_rate(sample_rate: Any) -> int:
+    if isinstance(sample_rate, float) and sample_rate.is_integer():
+        sample_rate = int(sample_rate)
+    return whole_number("sample_rate", sample_rate, at_least=1)
 
 
 def _on_cpu(key: Any) -> Any:
@@ -75,7 +97,7 @@ class Frame:
         replaced: What an error policy other than ``"raise"`` put in place of the frame asked for.
 
     Raises:
-        ValueError: if ``data`` is not 3-dimensional.
+        InvalidArgumentError: if ``data`` is not 3-dimensional.
 
     Example:
         >>> import torch
@@ -94,10 +116,9 @@ class Frame:
     replaced: tuple[ReplacedFrame, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.data.ndim != 3:
-            raise ValueError(f"data must be 3-dimensional, got {self.data.ndim} dimensions: {tuple(self.data.shape)}.")
-        self.pts_seconds = float(self.pts_seconds)
-        self.duration_seconds = float(self.duration_seconds)
+        _check_dimensions(self.data, "3-dimensional", 3, 3)
+        self.pts_seconds = real_number("pts_seconds", self.pts_seconds)
+        self.duration_seconds = real_number("duration_seconds", self.duration_seconds)
 
     def __iter__(self) -> Iterator[Tensor | float]:
         return iter((self.data, self.pts_seconds, self.duration_seconds))
@@ -135,7 +156,7 @@ class FrameBatch:
         replaced: What an error policy other than ``"raise"`` left out or replaced; empty if nothing.
 
     Raises:
-        ValueError: if ``data`` has fewer than 3 dimensions or the times are not of shape ``data.shape[:-3]``.
+        InvalidArgumentError: if ``data`` has fewer than 3 dimensions or the times are not of shape ``data.shape[:-3]``.
 
     Example:
         >>> import torch
@@ -151,16 +172,13 @@ class FrameBatch:
     replaced: tuple[ReplacedFrame, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.data.ndim < 3:
-            raise ValueError(
-                f"data must be at least 3-dimensional, got {self.data.ndim} dimensions: {tuple(self.data.shape)}."
-            )
+        _check_dimensions(self.data, "at least 3-dimensional", 3)
         # Callers write times as float32 or lists of numbers; they are kept exact, and off the device.
-        self.pts_seconds = torch.as_tensor(self.pts_seconds, dtype=torch.float64, device="cpu")
-        self.duration_seconds = torch.as_tensor(self.duration_seconds, dtype=torch.float64, device="cpu")
+        self.pts_seconds = _numbers("pts_seconds", self.pts_seconds)
+        self.duration_seconds = _numbers("duration_seconds", self.duration_seconds)
         leading = self.data.shape[:-3]
         if not (leading == self.pts_seconds.shape == self.duration_seconds.shape):
-            raise ValueError(
+            raise InvalidArgumentError(
                 "Tried to create a FrameBatch but the leading dimensions of the inputs do not match. "
                 f"data.shape[:-3] is {tuple(leading)}, pts_seconds.shape is {tuple(self.pts_seconds.shape)}, "
                 f"duration_seconds.shape is {tuple(self.duration_seconds.shape)}."
@@ -226,7 +244,7 @@ class AudioSamples:
         sample_rate: Samples per second.
 
     Raises:
-        ValueError: if ``data`` is not 2-dimensional.
+        InvalidArgumentError: if ``data`` is not 2-dimensional.
 
     Example:
         >>> import torch
@@ -245,11 +263,10 @@ class AudioSamples:
     sample_rate: int
 
     def __post_init__(self) -> None:
-        if self.data.ndim != 2:
-            raise ValueError(f"data must be 2-dimensional, got {self.data.ndim} dimensions: {tuple(self.data.shape)}.")
-        self.pts_seconds = float(self.pts_seconds)
-        self.duration_seconds = float(self.duration_seconds)
-        self.sample_rate = int(self.sample_rate)
+        _check_dimensions(self.data, "2-dimensional", 2, 2)
+        self.pts_seconds = real_number("pts_seconds", self.pts_seconds)
+        self.duration_seconds = real_number("duration_seconds", self.duration_seconds)
+        self.sample_rate = _sample_rate(self.sample_rate)
 
     def __iter__(self) -> Iterator[Tensor | float | int]:
         return iter((self.data, self.pts_seconds, self.duration_seconds, self.sample_rate))
@@ -289,7 +306,7 @@ class AudioSamplesBatch:
             filled up. int64 on the CPU, (clips,).
 
     Raises:
-        ValueError: if ``data`` is not 3-dimensional or one of the others is not of shape (clips,).
+        InvalidArgumentError: if ``data`` is not 3-dimensional or one of the others is not of shape (clips,).
 
     Example:
         >>> import torch
@@ -309,16 +326,17 @@ class AudioSamplesBatch:
     num_valid_samples: Tensor
 
     def __post_init__(self) -> None:
-        if self.data.ndim != 3:
-            raise ValueError(f"data must be 3-dimensional, got {self.data.ndim} dimensions: {tuple(self.data.shape)}.")
-        self.pts_seconds = torch.as_tensor(self.pts_seconds, dtype=torch.float64, device="cpu")
-        self.duration_seconds = torch.as_tensor(self.duration_seconds, dtype=torch.float64, device="cpu")
-        self.num_valid_samples = torch.as_tensor(self.num_valid_samples, dtype=torch.int64, device="cpu")
-        self.sample_rate = int(self.sample_rate)
+        _check_dimensions(self.data, "3-dimensional", 3, 3)
+        self.pts_seconds = _numbers("pts_seconds", self.pts_seconds)
+        self.duration_seconds = _numbers("duration_seconds", self.duration_seconds)
+        self.num_valid_samples = _numbers("num_valid_samples", self.num_valid_samples, torch.int64)
+        self.sample_rate = _sample_rate(self.sample_rate)
         for name in ("pts_seconds", "duration_seconds", "num_valid_samples"):
             shape = getattr(self, name).shape
             if shape != self.data.shape[:1]:
-                raise ValueError(f"{name} must be of shape ({len(self.data)},), as data has clips; got {tuple(shape)}.")
+                raise InvalidArgumentError(
+                    f"{name} must be of shape ({len(self.data)},), as data has clips; got {tuple(shape)}."
+                )
 
     def __len__(self) -> int:
         return len(self.data)

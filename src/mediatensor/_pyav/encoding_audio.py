@@ -162,9 +162,8 @@ def _sample_format(codec: Any) -> str:
 
 def _layout(num_channels: int) -> str:
     """FFmpeg's usual layout of so many channels, or none in particular where it knows none."""
-    layout = f"{num_channels}c"
-    try:
-        av.AudioLayout(layout)
-    except ValueError:
-        return f"{num_channels}C"
-    return layout
+    for layout in (f"{num_channels}c", f"{num_channels}C"):
+        with suppress(ValueError):
+            av.AudioLayout(layout)
+            return layout
+    raise InvalidArgumentError(f"Desired number of channels ({num_channels}) is more than FFmpeg can write.")

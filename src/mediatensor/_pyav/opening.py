@@ -8,6 +8,7 @@ from typing import Any
 
 import av
 
+from .._checks import whole_number
 from .._interrupts import interrupts_kept
 from .._readers import MemoryReader, Reader
 from .._source import Source
@@ -136,6 +137,7 @@ def choose_stream(container: Any, stream_index: int | None, media_type: str) -> 
                 f"The source has no {media_type} stream that can be decoded (streams: {kinds})."
             )
         return best
+    stream_index = whole_number("stream_index", stream_index, or_none=True)
     if not 0 <= stream_index < len(streams):
         raise StreamError(
             f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {len(streams) - 1}."

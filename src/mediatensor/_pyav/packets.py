@@ -19,6 +19,10 @@ from .opening import choose_stream, close_container, error_text, open_container
 __all__ = ["PacketReader", "UndecodablePacketError", "decode_packet"]
 
 
+# FFmpeg counts time in 64 bits.
+_MAX_TIMESTAMP = 2**62
+
+
 class UndecodablePacketError(Exception):
     """The codec refused a packet; the next ones may still decode."""
 
@@ -146,7 +150,8 @@ class PacketReader(ABC):
             Whether the container could seek at all. Where it landed is for the caller to check.
         """
         try:
-            self._container.seek(timestamp, stream=self._stream)
+            # A time of far beyond the end is no number that FFmpeg can take.
+            self._container.seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), stream=self._stream)
         except av.FFmpegError:
             return False
         self._packets = self._container.demux(self._stream)

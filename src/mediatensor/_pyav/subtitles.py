@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import av
 
+from .._checks import whole_number
 from .._source import Source
 from ..errors import DecodeError, StreamError
 from .facts import ContainerFacts, StreamFacts, fraction
@@ -107,6 +108,7 @@ def _choose_stream(facts: ContainerFacts, stream_index: int | None) -> StreamFac
         if stream_index is None:
             kinds = ", ".join(stream.media_type for stream in facts.streams) or "none"
             raise StreamError(f"The source has no stream of subtitles (streams: {kinds}).")
+    stream_index = whole_number("stream_index", stream_index, or_none=True)
     if not 0 <= stream_index < len(facts.streams):
         last = len(facts.streams) - 1
         raise StreamError(f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {last}.")

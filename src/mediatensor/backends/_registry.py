@@ -69,8 +69,8 @@ def get_backend(name: str) -> DecodeBackend:
         >>> get_backend("cpu").name
         'cpu'
     """
-    if name not in _backends:
-        found = _installed().get(name)
+    if not isinstance(name, str) or name not in _backends:
+        found = _installed().get(name) if isinstance(name, str) else None
         if found is None:
             raise InvalidArgumentError(
                 f"There is no decode backend {name!r}; available are {', '.join(available_backends())}."

@@ -13,15 +13,17 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from .._atomic_files import writing
 from .._pyav.writing import write_test_pattern
 from ..decoders import VideoDecoder
 from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
 from ..transforms import Resize
 from . import _text
 from ._comparison import compare
-from ._console import emit, replacing
+from ._console import emit
 from ._demo_lines import check_line, row, timed
 from ._demo_text import read_texts
+from ._options import add_folder
 from ._sheet import SheetOptions, write_sheet
 
 __all__ = ["ClipDataset", "add_parser"]
@@ -76,14 +78,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="a video of yours (default: make one)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("mediatensor-demo"),
-        metavar="FOLDER",
-        help="where the files go (default: mediatensor-demo)",
-    )
+    add_folder(parser, "mediatensor-demo")
     parser.set_defaults(run=run)
 
 
@@ -106,8 +101,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make_clip(path: Path) -> None:
-    with replacing(path) as part:
-        write_test_pattern(part)
+    with writing(path) as file:
+        write_test_pattern(Path(file.name))
 
 
 def _show_access(file: str) -> VideoDecoder:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from .._atomic_files import writing
 from ..decoders import VideoDecoder
 from ..errors import MissingDependencyError, WeightsNotFoundError
 from . import _text
-from ._console import emit, replacing
+from ._console import emit
 from ._demo_lines import row, timed
 
 __all__ = ["PAGE_LINES", "WrittenWord", "are_read", "draw_page", "read_texts"]
@@ -142,5 +143,5 @@ def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[i
 
 
 def _save(picture: Image.Image, path: Path) -> None:
-    with replacing(path) as part:
-        picture.save(part)
+    with writing(path) as file:
+        picture.save(file, "PNG")

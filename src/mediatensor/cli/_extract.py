@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from ..errors import DecodeError, InvalidArgumentError
-from ._console import emit, non_negative_int, positive_int, positive_number, time_in_seconds
+from ._console import emit
 from ._extract_files import Job, TimeRange, output_stem, prepare_folder
 from ._extract_frames import FrameOptions, FramesJob
 from ._extract_sound import SoundJob, SoundOptions
 from ._extract_subtitles import SubtitlesJob
+from ._options import add_file, add_folder, add_stream, add_time_range, positive_int, positive_number
 
 __all__ = ["add_parser"]
 
@@ -43,25 +43,19 @@ def add_parser(commands: Any) -> None:
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", help="a media file or an URL")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("extracted"), metavar="FOLDER",
-        help="where the files go; made if it is not there (default: extracted)",
-    )  # fmt: skip
+    add_file(parser, "media")
+    add_folder(parser, "extracted")
     parser.add_argument("--force", action="store_true", help="replace files that are there")
-    parser.add_argument("--start", type=time_in_seconds, metavar="TIME", help="from this time (83.5, 1:23.5...)")
-    parser.add_argument("--stop", type=time_in_seconds, metavar="TIME", help="up to this time")
+    add_time_range(parser)
     _add_image_options(parser.add_argument_group("images"))
     sound = parser.add_argument_group("sound")
     sound.add_argument("--audio", action="store_true", help="write NAME.wav")
     sound.add_argument("--sample-rate", type=positive_int, metavar="HZ", help="resample (default: as it is)")
     sound.add_argument("--num-channels", type=positive_int, metavar="N", help="mix down or up (default: as it is)")
-    sound.add_argument("--audio-stream", type=non_negative_int, metavar="N", help="the stream's index (default: best)")
+    add_stream(sound, "--audio-stream", "the stream's index (default: best)")
     subtitles = parser.add_argument_group("subtitles")
     subtitles.add_argument("--subtitles", action="store_true", help="write NAME.srt, as plain text")
-    subtitles.add_argument(
-        "--subtitle-stream", type=non_negative_int, metavar="N", help="the stream's index (default: best)"
-    )
+    add_stream(subtitles, "--subtitle-stream", "the stream's index (default: best)")
     subtitles.add_argument(
         "--encoding", metavar="NAME", help="of subtitles that are not UTF-8, such as cp1252 (default: utf-8)"
     )
@@ -85,7 +79,7 @@ def _add_image_options(group: Any) -> None:
         help="these frames; negative ones count from the end (--frames=-2,-1)",
     )
     group.add_argument("--size", type=picture_size, metavar="WxH", help="scale to this size in pixels")
-    group.add_argument("--stream", type=non_negative_int, metavar="N", help="the video stream's index (default: best)")
+    add_stream(group)
 
 
 def run(args: argparse.Namespace) -> int:

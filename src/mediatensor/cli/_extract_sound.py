@@ -11,11 +11,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from .._atomic_files import writing
 from ..decoders import AudioDecoder
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..frames import AudioSamples
 from . import _text
-from ._console import progress, replacing
+from ._console import progress
 from ._extract_files import Job, TimeRange
 
 __all__ = ["SoundJob", "SoundOptions", "pcm16"]
@@ -66,16 +67,18 @@ class SoundJob(Job):
         pieces = self._pieces()
         first = next(pieces)  # an empty range is found before there is a file
         num_channels, num_samples = first.data.shape[0], 0
-        with replacing(self._path) as part, wave.open(str(part), "wb") as file:
+        with writing(self._path) as output:
+            file = wave.open(output, "wb")  # noqa: SIM115 - closing it without parameters hides why they are missing
             file.setparams((num_channels, _SAMPLE_BYTES, first.sample_rate, 0, "NONE", "not compressed"))
-            for samples in progress(chain([first], pieces), "sound", unit="piece"):
-                num_samples += samples.data.shape[1]
-                if num_samples * num_channels * _SAMPLE_BYTES > _MAX_DATA_BYTES:
-                    raise InvalidArgumentError(
-                        "The sound does not fit in a WAV file, which holds 4 GiB; take a part with --start and "
-                        "--stop, or less with --sample-rate and --num-channels."
-                    )
-                file.writeframesraw(pcm16(samples.data).numpy().tobytes())
+            with file:
+                for samples in progress(chain([first], pieces), "sound", unit="piece"):
+                    num_samples += samples.data.shape[1]
+                    if num_samples * num_channels * _SAMPLE_BYTES > _MAX_DATA_BYTES:
+                        raise InvalidArgumentError(
+                            "The sound does not fit in a WAV file, which holds 4 GiB; take a part with --start and "
+                            "--stop, or less with --sample-rate and --num-channels."
+                        )
+                    file.writeframesraw(pcm16(samples.data).numpy().tobytes())
         seconds = _text.seconds(num_samples / first.sample_rate)
         begin = f" from {_text.seconds(first.pts_seconds)} on" if first.pts_seconds else ""
         channels = _text.count(num_channels, "channel")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from .._atomic_files import write_file
 from ..decoders import Subtitle, SubtitleDecoder
 from . import _text
-from ._console import replacing
 from ._extract_files import Job, TimeRange
 
 __all__ = ["SubtitlesJob", "subrip"]
@@ -37,8 +37,7 @@ class SubtitlesJob(Job):
             if self._span == TimeRange(None, None)
             else self._decoder.get_subtitles_played_in_range(start, self._span.stop)
         )
-        with replacing(self._path) as part:
-            part.write_text(subrip(subtitles), encoding="utf-8", newline="\n")
+        write_file(self._path, subrip(subtitles).encode())
         return f"wrote {self._path}: {_text.count(len(subtitles), 'subtitle')}"
 
     def close(self) -> None:

@@ -6,20 +6,21 @@ import argparse
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
+from .._atomic_files import writing
 from .._devices import checked_device
 from ..errors import InvalidArgumentError, MediaTensorError, PageError
 from . import _text
-from ._console import emit, emit_error, positive_number, progress, replacing
+from ._console import emit, emit_error, progress
 from ._ocr_pages import OpenPages, PageImages, open_pages
 from ._ocr_plan import FORMATS, Task, choose_pages, find_files, page_ranges, plan_tasks
 from ._ocr_store import PageStore
 from ._ocr_write import write_document, write_pdf
+from ._options import add_folder, positive_number
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -60,10 +61,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, or an URL")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("read"), metavar="FOLDER",
-        help="where the files go; made if it is not there (default: read)",
-    )  # fmt: skip
+    add_folder(parser, "read")
     parser.add_argument("--format", choices=tuple(FORMATS), default="txt", help="of the output (default: txt)")
     parser.add_argument(
         "--overlay",
@@ -226,8 +224,8 @@ def _read_page(
     task.output.parent.mkdir(parents=True, exist_ok=True)
     if options.overlay:
         picture = overlay(page)
-        with replacing(task.overlay(number)) as part:
-            Image.fromarray(picture).save(part)
+        with writing(task.overlay(number)) as file:
+            Image.fromarray(picture).save(file, "PNG")
     store.put(number, page.export(reading_order=False), page.export_as_pdf() if options.kind == "pdf" else None)
 
 

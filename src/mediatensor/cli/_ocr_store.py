@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ._console import replacing
+from .._atomic_files import write_file
 
 __all__ = ["PageStore"]
 
@@ -43,10 +43,10 @@ class PageStore:
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)
         if not (self._folder / _KEY_FILE).exists():
-            self._write(self._folder / _KEY_FILE, self._key.encode())
+            write_file(self._folder / _KEY_FILE, self._key.encode())
         if pdf is not None:
-            self._write(self.pdf(number), pdf)
-        self._write(self._page(number), json.dumps(page).encode())
+            write_file(self.pdf(number), pdf)
+        write_file(self._page(number), json.dumps(page).encode())
 
     def get(self, number: int) -> dict[str, Any]:
         """A page that was put."""
@@ -67,7 +67,3 @@ class PageStore:
 
     def _page(self, number: int) -> Path:
         return self._folder / f"{number:08d}.json"
-
-    def _write(self, path: Path, data: bytes) -> None:
-        with replacing(path) as part:
-            part.write_bytes(data)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from .._atomic_files import write_file, writing
 from . import _text
-from ._console import replacing
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -32,8 +32,7 @@ def write_document(document: Document, kind: str, output: Path, name: str, times
         times: Seconds by page index, where the pages are frames of a video.
     """
     data = _exported(document, kind, name, times)
-    with replacing(output) as part:
-        part.write_bytes(data if isinstance(data, bytes) else data.encode())
+    write_file(output, data if isinstance(data, bytes) else data.encode())
 
 
 def _exported(document: Document, kind: str, name: str, times: Mapping[int, float]) -> str | bytes:
@@ -103,35 +102,14 @@ def write_pdf(pages: Sequence[Path], output: Path) -> None:
 
     Raises:
         MissingDependencyError: if pypdfium2 is not installed.
+        WriteError: if the file cannot be written.
     """
-    from ..ocr.io._pdfium import import_pdfium
+    from ..ocr.io._pdfium import import_pdfium, pdfium_lock, save_document
 
     pdfium = import_pdfium()
-    with closing(pdfium.PdfDocument.new()) as joined:
+    with pdfium_lock, closing(pdfium.PdfDocument.new()) as joined:
         for path in pages:
             with closing(pdfium.PdfDocument(path)) as page:
                 joined.import_pages(page)
-        with replacing(output) as part, open(part, "wb") as file:
-            kept = _KeepingErrors(file)
-            joined.save(kept)
-            kept.check()
-
-
-class _KeepingErrors:
-    """A file for PDFium, which is told of no error when writing fails, and takes a part of the file for all of it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._error: OSError | None = None
-
-    def write(self, data: Any) -> None:
-        if self._error is None:
-            try:
-                self._file.write(data)
-            except OSError as error:
-                self._error = error
-
-    def check(self) -> None:
-        """Raise what went wrong."""
-        if self._error is not None:
-            raise self._error
+        with writing(output) as file:
+            save_document(joined, file)

@@ -7,8 +7,9 @@ import sys
 from typing import Any
 
 from . import _text
-from ._console import emit, emit_json, non_negative_int
+from ._console import emit, emit_json
 from ._file_facts import collect
+from ._options import add_file, add_json, add_stream
 from ._probe_text import describe
 
 __all__ = ["add_parser"]
@@ -61,12 +62,9 @@ def add_parser(commands: Any) -> None:
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", help="a media file or an URL")
-    parser.add_argument("--json", action="store_true", help="print JSON (described below)")
-    parser.add_argument(
-        "--stream", type=non_negative_int, metavar="N",
-        help="index of a stream to describe, instead of the best of its kind",
-    )  # fmt: skip
+    add_file(parser, "media")
+    add_json(parser)
+    add_stream(parser, what="index of a stream to describe, instead of the best of its kind")
     parser.add_argument(
         "--no-scan", action="store_true", help="read the headers only: quick, and no more exact than they are"
     )

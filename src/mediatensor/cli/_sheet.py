@@ -12,11 +12,13 @@ from typing import Any
 
 from PIL import Image
 
+from .._atomic_files import writing
 from ..decoders import VideoDecoder
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from . import _text
-from ._console import emit, non_negative_int, positive_int, progress, replacing, time_in_seconds
+from ._console import emit, progress
 from ._drawing import Tile, check_size, choose_grid, display_size, draw_sheet, tile_size
+from ._options import add_file, add_stream, add_time_range, positive_int
 
 __all__ = ["SheetOptions", "add_parser", "check_range", "choose_frames", "write_sheet"]
 
@@ -39,7 +41,7 @@ def add_parser(commands: Any) -> None:
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", help="a video file or an URL")
+    add_file(parser, "video")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("sheet.png"), metavar="PATH",
         help="the picture to write: .png, .jpg or .webp (default: sheet.png)",
@@ -47,11 +49,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--frames", type=positive_int, default=16, metavar="N", help="how many frames (default: 16)")
     parser.add_argument("--columns", type=positive_int, metavar="N", help="frames in a row (default: a balanced grid)")
     parser.add_argument("--width", type=positive_int, metavar="PX", help="width of a frame in the sheet, in pixels")
-    parser.add_argument(
-        "--start", type=time_in_seconds, metavar="TIME", help="from this time (83.5, 1:23.5 or 0:01:23.5)"
-    )
-    parser.add_argument("--stop", type=time_in_seconds, metavar="TIME", help="up to this time")
-    parser.add_argument("--stream", type=non_negative_int, metavar="N", help="the video stream's index (default: best)")
+    add_time_range(parser)
+    add_stream(parser)
     parser.set_defaults(run=run)
 
 
@@ -123,15 +122,15 @@ def write_sheet(file: str, output: Path, options: SheetOptions, stream_index: in
         InvalidArgumentError: if ``output`` is no kind of picture that can be written, or the sheet would be too large.
         OutOfRangeError: if the video shows nothing in the range.
         MediaTensorError: if the video cannot be read.
-        OSError: if ``output`` cannot be written.
+        WriteError: if ``output`` cannot be written.
     """
     _check_output(file, output)
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
     title = os.path.basename(file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
         sheet, num_frames = _draw_settled(decoder, title, options, side_limit)
-    with replacing(output) as part:
-        sheet.save(part)
+    with writing(output) as picture:
+        sheet.save(picture, Image.registered_extensions()[output.suffix.lower()])
     return f"wrote {output}: {_text.count(num_frames, 'frame')}, {sheet.width}x{sheet.height} pixels"
 
 

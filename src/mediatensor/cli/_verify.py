@@ -7,7 +7,8 @@ from typing import Any
 
 from . import _text
 from ._comparison import CheckResult, Comparison, Mismatch, compare
-from ._console import emit, emit_json, non_negative_int, positive_int
+from ._console import emit, emit_json
+from ._options import add_file, add_json, add_stream, positive_int
 
 __all__ = ["add_parser", "describe", "report"]
 
@@ -34,7 +35,7 @@ def add_parser(commands: Any) -> None:
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", help="a video file or an URL")
+    add_file(parser, "video")
     amount = parser.add_mutually_exclusive_group()
     amount.add_argument(
         "--frames", type=positive_int, default=300, metavar="N",
@@ -42,8 +43,8 @@ def add_parser(commands: Any) -> None:
     )  # fmt: skip
     amount.add_argument("--all", action="store_true", help="fetch every frame one by one")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the random order (default: 0)")
-    parser.add_argument("--stream", type=non_negative_int, metavar="N", help="the video stream's index (default: best)")
-    parser.add_argument("--json", action="store_true", help="print JSON (described below)")
+    add_stream(parser)
+    add_json(parser)
     parser.set_defaults(run=run)
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from torch import Tensor
 
+from .._checks import function, options_dict
 from .._stages import stage
 from ..decoders import AudioDecoder
+from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch
-from ..samplers import audio_clips_at_random_timestamps
 from ._base import MediaDataset
-from ._clips import check_is_one, sound_fields
+from ._clips import check_is_one, sound_fields, sound_sampler
 from ._items import Item
 from ._positions import first_wanted
 from ._recipe import Recipe
@@ -85,8 +85,9 @@ class AudioClips(MediaDataset):
         **dataset_options: Any,
     ) -> None:
         if sampler is None:
-            sampler = partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds_per_clip)
-        options = {"sample_rate": sample_rate, "num_channels": num_channels, **(decoder_options or {})}
+            sampler = sound_sampler(seconds_per_clip)
+        form = {"sample_rate": sample_rate, "num_channels": num_channels}
+        options = form | options_dict("decoder_options", decoder_options)
         recipe = AudioRecipe(sampler, keep_clip_dimension, transform, options)
         items = as_items(source, kind="audio", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
@@ -100,6 +101,11 @@ class AudioRecipe(Recipe):
     keep_clip_dimension: bool = False
     transform: Callable[[Any], Sound | Tensor] | None = None
     decoder_options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        function("sampler", self.sampler)
+        function("transform", self.transform)
+        checked_form(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
 
     def open(self, item: Item) -> AudioDecoder:
         return AudioDecoder(item.source, **self.decoder_options)

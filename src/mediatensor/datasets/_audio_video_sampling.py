@@ -12,7 +12,7 @@ from ..decoders._arguments import frame_rate_times
 from ..decoders._audio_video_sound import sample_grid
 from ..errors import InvalidArgumentError
 from ..frames import AudioVideoClip, FrameBatch
-from ..samplers._common import as_clips, check_positive_integer, check_positive_seconds
+from ..samplers._common import as_clips, check_num_clips, check_positive_seconds
 
 __all__ = ["ClipPolicy", "audio_video_clips_at_random_timestamps"]
 
@@ -51,10 +51,7 @@ def audio_video_clips_at_random_timestamps(
         InvalidArgumentError: if an argument is not as described, or a clip does not fit and ``policy`` is ``"error"``.
         DecodeError: if something cannot be decoded.
     """
-    seconds_per_clip = check_positive_seconds("seconds_per_clip", seconds_per_clip)
-    num_clips = check_positive_integer("num_clips", num_clips, "> 0")
-    if policy not in get_args(ClipPolicy):
-        raise InvalidArgumentError(f"policy must be 'pad' or 'error' (got {policy!r}).")
+    seconds_per_clip, num_clips = check_wishes(seconds_per_clip, fps, num_clips, policy)
     begin, end = _span_of_pictures(decoder)
     grid = sample_grid(decoder.audio)
     num_samples = grid.offset(grid.begin_seconds + seconds_per_clip)
@@ -78,6 +75,17 @@ def audio_video_clips_at_random_timestamps(
         AudioVideoClip(batch, samples, silent_spans)
         for batch, (samples, silent_spans) in zip(frames, sound, strict=True)
     ]
+
+
+def check_wishes(seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy) -> tuple[float, int]:
+    """Raise unless these say what clips to take; else the length and the number in their plain forms."""
+    seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
+    number = check_num_clips(num_clips)
+    if policy not in get_args(ClipPolicy):
+        raise InvalidArgumentError(f"policy must be 'pad' or 'error' (got {policy!r}).")
+    if fps is not None:
+        frame_rate_times(0.0, seconds, fps)
+    return seconds, number
 
 
 def _span_of_pictures(decoder: AudioVideoDecoder) -> tuple[float, float]:

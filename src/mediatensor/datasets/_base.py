@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 
+from .._checks import shown, whole_number
 from .._stages import collect_stages
 from ..errors import InvalidArgumentError, OutOfRangeError
-from ._checks import check_positive
 from ._items import Item
 from ._open_files import OpenFiles
 from ._reading import OnError, RowReader
 from ._recipe import Recipe
 from ._samples import Sample, Skipped, Timing
-from ._seeding import derived_seed
+from ._seeding import checked_epoch, derived_seed
 from ._shared_memory import shared_numbers
 from ._spec import RowSpec
 
@@ -78,16 +78,20 @@ class MediaDataset(Dataset[Sample | Skipped]):
         max_consecutive_failures: int = 20,
         max_open_files: int = 8,
     ) -> None:
+        if not isinstance(items, Sequence):
+            raise InvalidArgumentError(f"items must be a sequence of Item, which as_items makes (got {shown(items)}).")
         if not len(items):
             raise InvalidArgumentError("There are no files: the source of the dataset is empty.")
-        check_positive("max_open_files", max_open_files)
+        if not isinstance(recipe, Recipe):
+            raise InvalidArgumentError(f"recipe must be a Recipe (got {shown(recipe)}).")
         self.items = items
         self.recipe = recipe
-        self.seed = seed
+        self.seed = whole_number("seed", seed)
         self._row_ends = _row_ends(rows_per_file, len(items))
         # Shared, so that workers which outlive an epoch hear of the next one.
         self._epoch: Tensor = shared_numbers((), 0)
-        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open_files))
+        num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
+        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(num_open_files))
 
     @property
     def epoch(self) -> int:
@@ -104,7 +108,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
             >>> dataset[0].epoch
             1
         """
-        self._epoch.fill_(epoch)
+        self._epoch.fill_(checked_epoch(epoch))
 
     def __len__(self) -> int:
         return int(self._row_ends[-1])
@@ -136,7 +140,12 @@ class MediaDataset(Dataset[Sample | Skipped]):
             >>> dataset.spec(0).load().frames.data.equal(dataset[0].frames.data)
             True
         """
-        index = operator.index(row)
+        try:
+            index = operator.index(row)
+        except TypeError:
+            raise TypeError(
+                f"Unsupported key type: {type(row)}. A row is a whole number; ask for each by itself."
+            ) from None
         if not -len(self) <= index < len(self):
             raise OutOfRangeError(f"row {index} is out of range: the dataset has {len(self)} rows.")
         index %= len(self)

@@ -11,11 +11,12 @@ import torch.distributed
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
+from .._checks import function, shown, whole_number
 from ..errors import InvalidArgumentError
 from ._base import MediaDataset, RowKey
-from ._checks import check_positive
 from ._items import Item
 from ._order import Shuffle, epoch_order, epoch_steps
+from ._seeding import checked_epoch
 
 __all__ = ["RowBatches", "rank_and_number"]
 
@@ -67,7 +68,7 @@ class RowBatches(Sampler[list[RowKey]]):
         num_ranks: int | None = None,
         bucket_by: Callable[[Item], Any] | None = None,
     ) -> None:
-        check_positive("batch_size", batch_size)
+        self.batch_size = whole_number("batch_size", batch_size, at_least=1)
         if not isinstance(shuffle, bool | Shuffle):
             raise InvalidArgumentError(f"shuffle must be True, False or a Shuffle (got {shuffle!r}).")
         if not isinstance(dataset, MediaDataset):
@@ -77,11 +78,11 @@ class RowBatches(Sampler[list[RowKey]]):
                 "collate_fn=stack."
             )
         self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
-        self.batch_size = batch_size
         self.drop_last = drop_last
         self._shuffle = Shuffle() if shuffle is True else shuffle or None
-        self._seed = dataset.seed if seed is None else seed
+        self._seed = dataset.seed if seed is None else whole_number("seed", seed, or_none=True)
         self._file_of_row = dataset.file_of_row
+        function("bucket_by", bucket_by)
         self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
         self._order = _order_of(self._shuffle, self._file_of_row, self._buckets)
         #: The epoch of the next iteration.
@@ -104,7 +105,7 @@ class RowBatches(Sampler[list[RowKey]]):
             >>> batches = RowBatches(VideoClips("videos", num_frames_per_clip=4), batch_size=2, shuffle=True)
             >>> batches.set_epoch(1)
         """
-        self.epoch, self._runs, self._num_drawn = epoch, [], 0
+        self.epoch, self._runs, self._num_drawn = checked_epoch(epoch), [], 0
 
     def __iter__(self) -> Iterator[list[RowKey]]:
         epoch = self.epoch
@@ -150,6 +151,7 @@ class RowBatches(Sampler[list[RowKey]]):
         """
         if num_batches is None:
             num_batches = self._num_drawn
+        num_batches = whole_number("num_batches", num_batches, at_least=0, or_none=True)
         runs = [*map(list, self._runs), [self.batch_size, self.num_ranks, num_batches]]
         return {
             "version": _STATE_VERSION,
@@ -181,6 +183,8 @@ class RowBatches(Sampler[list[RowKey]]):
             "num_rows": len(self._file_of_row),
             "order": self._order,
         }
+        if not isinstance(state, Mapping):
+            raise InvalidArgumentError(f"The state must be a mapping, what state_dict gave (got {shown(state)}).")
         for name, value in own.items():
             if state.get(name) != value:
                 raise InvalidArgumentError(
@@ -188,8 +192,9 @@ class RowBatches(Sampler[list[RowKey]]):
                     "dataset and order."
                 )
         try:
-            epoch, runs = int(state["epoch"]), [[int(n) for n in run] for run in state["runs"]]
-        except (KeyError, TypeError, ValueError) as error:
+            epoch = checked_epoch(state["epoch"])
+            runs = [[int(n) for n in run] for run in state["runs"]]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"The state is damaged ({type(error).__name__}: {error}).") from None
         if any(len(run) != 3 or min(run) < 1 for run in runs):
             raise InvalidArgumentError(f"The state is damaged: its runs are {runs}.")
@@ -218,6 +223,7 @@ def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
         return 0, 1
+    rank, num_ranks = whole_number("rank", rank), whole_number("num_ranks", num_ranks, at_least=1)
     if not 0 <= rank < num_ranks:
         raise InvalidArgumentError(f"rank must be from 0 to num_ranks - 1 (got {rank} of {num_ranks}).")
     return rank, num_ranks

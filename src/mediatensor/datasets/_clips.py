@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -13,11 +14,44 @@ from .._stages import stage
 from ..decoders import AudioVideoDecoder, VideoDecoder
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from ..samplers import audio_clips_at_random_timestamps, clips_at_random_indices
+from ..samplers._common import check_clip_length, check_positive_integer, check_positive_seconds
 
-__all__ = ["apply_transform", "effective_fps", "indexed_first", "sound_fields", "without_clip_dimension"]
+__all__ = [
+    "apply_transform",
+    "effective_fps",
+    "frames_sampler",
+    "indexed_first",
+    "sound_fields",
+    "sound_sampler",
+    "without_clip_dimension",
+]
 
 Sound = AudioSamples | AudioSamplesBatch
 V = TypeVar("V", VideoDecoder, AudioVideoDecoder)
+
+
+def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
+    """What takes a clip of frames, if users say no more than this of it.
+
+    Raises:
+        InvalidArgumentError: if a number is not accepted: here, where no error policy takes it for a file's fault.
+    """
+    return partial(
+        clips_at_random_indices,
+        num_frames_per_clip=check_clip_length(num_frames_per_clip),
+        num_indices_between_frames=check_positive_integer("num_indices_between_frames", num_indices_between_frames),
+    )
+
+
+def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]:
+    """What takes a clip of sound, if users say no more than this of it.
+
+    Raises:
+        InvalidArgumentError: if the length is not accepted.
+    """
+    seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
+    return partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds)
 
 
 def indexed_first(opened: V) -> V:

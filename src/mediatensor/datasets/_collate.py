@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
+from .._checks import items_of, shown, whole_number
 from .._stages import collect_stages, stage
 from ..errors import InvalidArgumentError
-from ._checks import check_positive
 from ._default_device import tensors_on_cpu
 from ._merging import (
     Wanted,
@@ -120,16 +120,20 @@ def pad(
         >>> batch.images.shape, batch.valid_sizes.tolist()
         (torch.Size([2, 3, 4, 8]), [[4, 6], [4, 7]])
     """
+    if size is not None and not (isinstance(size, Sequence) and len(size) == 2):
+        raise InvalidArgumentError(
+            f"size must be a pair of whole numbers, (height, width), or None (got {shown(size)})."
+        )
     height, width = (None, None) if size is None else size
+    whole_number("multiple_of", multiple_of, at_least=1)
     for name, value in (
         ("num_frames", num_frames),
         ("num_samples", num_samples),
         ("height of size", height),
         ("width of size", width),
-        ("multiple_of", multiple_of),
     ):
         if value is not None:
-            check_positive(name, value)
+            whole_number(name, value, at_least=1)
     wanted = Wanted(num_frames, num_samples, height, width, multiple_of)
     return _batch(samples, lambda good: _padded(good, wanted))
 
@@ -183,6 +187,10 @@ def _as_lists(samples: Sequence[Sample]) -> dict[str, Any]:
 def _batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Sample]], Mapping[str, Any]]) -> Batch:
     """The batch of the samples that are there; ``arrange`` gives those of its fields that hold data."""
     started = time.monotonic()
+    samples = items_of("samples", samples, of="Sample")
+    for sample in samples:
+        if not isinstance(sample, Sample | Skipped):
+            raise InvalidArgumentError(f"samples must be those that a MediaDataset gives (got {shown(sample)}).")
     with collect_stages() as stage_seconds, stage("collate"), tensors_on_cpu():
         good = [sample for sample in samples if isinstance(sample, Sample)]
         _check_alike(good)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
+from .._checks import function, options_dict
 from .._progress import progress
 from .._stages import stage
 from ..decoders._image_decoding import MAX_PIXELS
@@ -80,7 +81,9 @@ class DocumentPages(MediaDataset):
             raise InvalidArgumentError(
                 f"rows_per_file goes with pages='random' (got {rows_per_file!r} with pages={pages!r})."
             )
-        recipe = PageRecipe(pages, DocumentOptions(dpi, max_pixels, dict(pdf_options or {})), transform)
+        recipe = PageRecipe(
+            pages, DocumentOptions(dpi, max_pixels, options_dict("pdf_options", pdf_options)), transform
+        )
         items = as_items(source, kind="document", label=label)
         num_rows = _page_counts(items, recipe) if pages == "all" else rows_per_file
         super().__init__(items, recipe, rows_per_file=num_rows, **dataset_options)
@@ -95,6 +98,9 @@ class PageRecipe(Recipe):
     pages: PageChoice = "all"
     options: DocumentOptions = field(default_factory=DocumentOptions)
     transform: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        function("transform", self.transform)
 
     def open(self, item: Item) -> Document:
         return Document(item.source, self.options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from .._checks import real_number, whole_number
 from .._stages import stage
 from ..decoders._image_decoding import MAX_PIXELS
 from ..errors import InvalidArgumentError, OpenError
@@ -45,13 +46,10 @@ class DocumentOptions:
     pdf_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dpi, int | float) or isinstance(self.dpi, bool) or not 0 < self.dpi < math.inf:
+        if isinstance(self.dpi, bool) or not 0 < real_number("dpi", self.dpi) < math.inf:
             raise InvalidArgumentError(f"dpi must be a positive number (got {self.dpi!r}).")
-        limit = self.max_pixels
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-            raise InvalidArgumentError(
-                f"max_pixels must be a positive whole number, or None for no limit (got {limit!r})."
-            )
+        if self.max_pixels is not None:
+            whole_number("max_pixels", self.max_pixels, at_least=1, or_none=True)
 
 
 class Document:

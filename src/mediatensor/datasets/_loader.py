@@ -8,6 +8,7 @@ from typing import Any
 
 import torch.utils.data
 
+from .._checks import finite_number, function, shown, whole_number
 from ..errors import InvalidArgumentError, TooManyFailuresError
 from ._base import MediaDataset
 from ._batches import RowBatches
@@ -78,6 +79,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         bucket_by: Callable[[Item], Any] | None = None,
         **options: Any,
     ) -> None:
+        _check_options(collate_fn, options)
         if taken := sorted({"batch_sampler", "sampler"} & options.keys()):
             raise InvalidArgumentError(
                 f"{taken[0]} cannot be given: rows come in the order of RowBatches. torch's DataLoader takes it, and a "
@@ -101,7 +103,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         # begins: a training that resumes, and so begins once more, would go on with other random numbers.
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
         options.setdefault("generator", torch.Generator().manual_seed(own_seed))
-        super().__init__(dataset, **options)
+        try:
+            super().__init__(dataset, **options)
+        except ValueError as error:  # options that do not go together
+            raise InvalidArgumentError(f"DataLoader: {error}") from None
         self._do_without_workers_if_need_be()
 
     def _do_without_workers_if_need_be(self) -> None:
@@ -198,6 +203,18 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         else:
             raise InvalidArgumentError("The state must be that of one rank: it is the same on all of them.")
         self._num_given, self._has_begun = 0, False
+
+
+def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str, Any]) -> None:
+    """Raise unless what goes to torch's DataLoader is of the types that it takes."""
+    if not callable(collate_fn):
+        raise InvalidArgumentError(f"collate_fn must be a function such as stack (got {shown(collate_fn)}).")
+    function("worker_init_fn", options.get("worker_init_fn"))
+    whole_number("num_workers", options.get("num_workers", 0), at_least=0)
+    if options.get("prefetch_factor") is not None:
+        whole_number("prefetch_factor", options["prefetch_factor"], at_least=1, or_none=True)
+    if finite_number("timeout", options.get("timeout", 0)) < 0:
+        raise InvalidArgumentError(f"timeout must be a number of seconds from 0 on (got {options['timeout']!r}).")
 
 
 def _refuse(order: Mapping[str, Any]) -> None:

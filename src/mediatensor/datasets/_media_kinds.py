@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
-__all__ = ["FEATURE_TYPES", "LABEL_COLUMNS", "MEDIA_COLUMNS", "MEDIA_EXTENSIONS", "MediaKind"]
+from .._checks import shown
+from ..errors import InvalidArgumentError
+
+__all__ = ["FEATURE_TYPES", "LABEL_COLUMNS", "MEDIA_COLUMNS", "MEDIA_EXTENSIONS", "MediaKind", "check_kind"]
 
 MediaKind = Literal["video", "audio", "image", "document"]
 
@@ -47,3 +50,13 @@ LABEL_COLUMNS = ("label", "labels")
 FEATURE_TYPES: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
     {"video": ("Video",), "audio": ("Audio", "Video"), "image": ("Image",), "document": ("Pdf", "Image")}
 )
+
+
+def check_kind(kind: object) -> None:
+    """Raise unless this is a kind of media.
+
+    >>> check_kind("video")
+    """
+    kinds = get_args(MediaKind)
+    if kind not in kinds:
+        raise InvalidArgumentError(f"kind must be one of {', '.join(kinds)} (got {shown(kind)}).")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._checks import check_positive
+from .._checks import whole_number
 from ._seeding import derived_seed
 
 __all__ = ["Shuffle", "epoch_order", "epoch_steps", "shuffle_quality"]
@@ -46,7 +46,7 @@ class Shuffle:
     def __post_init__(self) -> None:
         for name, value in (("rows_together", self.rows_together), ("window", self.window)):
             if value is not None:
-                check_positive(name, value)
+                whole_number(name, value, at_least=1, or_none=True)
 
 
 def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:
@@ -178,6 +178,7 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
         >>> shuffle_quality(np.arange(8), np.arange(8) // 2, batch_size=4)
         {'files_per_batch': 2.0, 'same_file_next': 0.5714285714285714, 'displacement': 0.0}
     """
+    batch_size = whole_number("batch_size", batch_size, at_least=1)
     files = np.asarray(file_of_row)[np.asarray(order)]
     batches = files[: len(files) // batch_size * batch_size].reshape(-1, batch_size)
     num_rows = max(1, len(files))

@@ -48,6 +48,9 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         num_rows, schema = file.metadata.num_rows, file.schema_arrow
         if not 0 < num_rows <= MAX_ITEMS:
             raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {MAX_ITEMS}.")
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise InvalidArgumentError(f"{path} names the column {twice[0]!r} more than once.")
         structs = [field.name for field in schema if _is_media_struct(field.type)]
         columns, media_leaf = _media_column(schema, structs, columns, path)
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
@@ -84,6 +87,8 @@ class ParquetItems(LazyItems):
         self._columns = columns
         self._rows = rows
         self._media_leaf = media_leaf
+        # A plain column may have a point in its name, too.
+        self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
         self._group_ends = list(accumulate(group_rows))
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
         self._coding = LabelCoding.of(map(self._label, range(len(rows))))
@@ -102,9 +107,8 @@ class ParquetItems(LazyItems):
             data = self._media_of_group(group)[index - (self._group_ends[group - 1] if group else 0)].as_py()
         except MediaTensorError as error:  # for the error policy of whoever reads the row
             return self._coding.apply(Item(UnreadableSource(f"{place}: {error}"), self._label(index), place))
-        column, _, inner = self._media_leaf.rpartition(".")
-        row = self._rows[index]
-        if inner == "bytes" and column:
+        row, column = self._rows[index], self._media_struct
+        if column is not None:
             row = {**row, column: {**(row.get(column) or {}), "bytes": (data or {}).get("bytes")}}
         else:
             row = {**row, self._media_leaf: data}

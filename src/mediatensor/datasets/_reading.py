@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
+from .._checks import whole_number
 from .._devices import has_lost_cuda
 from .._stages import stage
 from ..errors import DeviceError, InvalidArgumentError, MediaTensorError, TooManyFailuresError
-from ._checks import check_positive
 from ._open_files import OpenFiles, file_key
 from ._samples import Failure, Sample, Skipped
 from ._spec import RowSpec
@@ -37,10 +37,9 @@ class RowReader:
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
         if on_error not in ("raise", "skip", "replace"):
             raise InvalidArgumentError(f"on_error must be 'raise', 'skip' or 'replace' (got {on_error!r}).")
-        check_positive("max_consecutive_failures", max_consecutive_failures)
         self.files = files
         self._on_error = on_error
-        self._limit = max_consecutive_failures
+        self._limit = whole_number("max_consecutive_failures", max_consecutive_failures, at_least=1)
         self._num_failing = 0
         self._last_failing: Hashable = None
 

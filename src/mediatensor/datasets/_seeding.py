@@ -10,9 +10,13 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from .._checks import whole_number
 from .._locks import ForkSafeLock
 
-__all__ = ["derived_seed", "seeded"]
+__all__ = ["checked_epoch", "derived_seed", "seeded"]
+
+# Workers hear of epochs by numbers of 64 bits.
+_MAX_EPOCH = 1 << 62
 
 # The generators belong to the process: threads that read rows take turns.
 _lock = ForkSafeLock()
@@ -26,6 +30,15 @@ def derived_seed(*parts: int | str) -> int:
     """
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
+
+
+def checked_epoch(epoch: int) -> int:
+    """The number of an epoch, if it is one.
+
+    >>> checked_epoch(3)
+    3
+    """
+    return whole_number("epoch", epoch, at_least=0, at_most=_MAX_EPOCH)
 
 
 @contextmanager

@@ -6,16 +6,17 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
-from ..errors import InvalidArgumentError, SourceNotFoundError
+from .._checks import function, optional_text
+from ..errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
 from ._folders import items_of_folder
 from ._hugging_face import HuggingFaceItems, hugging_face_type
 from ._items import Item
 from ._labels import with_coded_labels
 from ._lazy_items import LabelledItems
 from ._manifests import MANIFEST_EXTENSIONS, items_of_text_manifest
-from ._media_kinds import MediaKind
+from ._media_kinds import MediaKind, check_kind
 from ._parquet import items_of_parquet
 from ._rows import MAX_ITEMS, Columns, item_of_row, media_source
 from ._tar_items import TarItems
@@ -66,6 +67,7 @@ def as_items(
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line) or beyond a limit, or
             is nothing of the above: a single file or URL goes into a list.
+        SourceTypeError: if the source is of a type that holds no files.
         SourceNotFoundError: if there is no such folder or manifest.
         ReadError: if a folder or a manifest cannot be read.
         MissingDependencyError: if pyarrow is needed for a manifest, and not installed.
@@ -78,8 +80,10 @@ def as_items(
         >>> as_items([("a.mp4", 3), b"RIFF..."], kind="video")[0].label
         3
     """
-    if kind not in get_args(MediaKind):
-        raise InvalidArgumentError(f"kind must be one of {', '.join(get_args(MediaKind))} (got {kind!r}).")
+    check_kind(kind)
+    function("label", label)
+    optional_text("media_column", media_column)
+    optional_text("label_column", label_column)
     items = _items(source, Columns(kind, media_column, label_column))
     if not len(items):
         raise InvalidArgumentError("There are no files: the source is empty.")
@@ -154,7 +158,7 @@ def _refuse_what_is_no_collection(source: Any) -> None:
             "pandas.DataFrame or source.to_pylist() of a pyarrow.Table."
         )
     if not isinstance(source, Iterable):
-        raise InvalidArgumentError(
+        raise SourceTypeError(
             f"The source is of type {kind}; it must be a folder, a manifest, a Hugging Face dataset, or an iterable of "
             "paths, URLs, bytes, mappings or items."
         )

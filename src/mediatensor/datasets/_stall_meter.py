@@ -134,6 +134,7 @@ class StallMeter:
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
+            WriteError: if the file cannot be written.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, StallMeter, VideoClips
@@ -142,11 +143,11 @@ class StallMeter:
             ...         pass
             >>> figure = meter.plot("stalls.png")
         """
-        from ._stall_plot import plot_stalls
+        from ._stall_plot import plot_stalls, save_figure
 
         figure: Figure = plot_stalls(self._epochs, self.facts)
         if path is not None:
-            figure.savefig(path)
+            save_figure(figure, path)
         return figure
 
 

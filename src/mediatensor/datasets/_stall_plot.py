@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._atomic_files import writing
+from .._checks import path_text
 from ..errors import MissingDependencyError
 from ._stall_facts import OTHER, StallFacts
 from ._stall_records import EpochRecord
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_stalls"]
+__all__ = ["plot_stalls", "save_figure"]
 
 _WORKING, _WAITING, _IDLE = "#4c78a8", "#e4572e", "#e6e6e6"
 _STAGE_COLOURS = {
@@ -63,6 +66,18 @@ def plot_stalls(epochs: Sequence[EpochRecord], facts: StallFacts) -> Figure:
     for axes in (batches, shares):
         axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure in the format that the extension says; without one, matplotlib's usual one is added.
+
+    Raises:
+        WriteError: if the file cannot be written.
+    """
+    stem, extension = os.path.splitext(path_text("path", path))
+    kind = extension[1:] or figure.canvas.get_default_filetype()
+    with writing(f"{stem}.{kind}") as file:
+        figure.savefig(file, format=kind)
 
 
 def _draw_batches(axes: Axes, epochs: Sequence[EpochRecord], facts: StallFacts) -> None:

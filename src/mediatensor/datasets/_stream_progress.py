@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from .._checks import shown
 from ..errors import InvalidArgumentError
-from ._given_rows import GivenRows
+from ._given_rows import MAX_SHARD_ROWS, GivenRows
 from ._samples import Sample, Skipped
+from ._seeding import checked_epoch
 from ._tar_samples import TarSamples
 
 __all__ = ["StreamProgress", "WithRows"]
 
 _STATE_VERSION = 1
+# Beyond that no number is one of ranks, or of epochs.
+_MAX_NUMBER = 1 << 62
 
 
 class WithRows:
@@ -90,14 +94,21 @@ class StreamProgress:
             InvalidArgumentError: if these are not such states, or belong to another stream, or some are missing.
         """
         self._check_resumable()
-        states = [state] if isinstance(state, Mapping) else list(state)
-        self._check(states)
-        self.epoch = min(int(one["epoch"]) for one in states)
-        intervals = [interval for one in states for interval in _given_in(self.epoch, one)]
-        num_rows = {int(shard): int(count) for one in states for shard, count in one["num_rows"]}
-        self._given = GivenRows(intervals)
-        if len(states) == 1:
-            self._last_epoch = (int(states[0]["last_epoch"]), GivenRows(states[0]["given_in_last_epoch"]))
+        states = [state] if isinstance(state, Mapping) else state
+        if not isinstance(states, Sequence) or not all(isinstance(one, Mapping) for one in states):
+            raise InvalidArgumentError(f"A state is a mapping such as state_dict() gives (got {shown(state)}).")
+        self._check_origin(states)
+        try:
+            saved = [_saved_progress(one, self._stream.facts["num_shards"]) for one in states]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgumentError(f"The state is damaged ({type(error).__name__}: {error}).") from None
+        self._check_ranks(saved)
+        epoch = min(one.epoch for one in saved)
+        intervals = [interval for one in saved for interval in _given_in(epoch, one)]
+        num_rows = {shard: count for one in saved for shard, count in one.num_rows}
+        self.epoch, self._given = epoch, GivenRows(intervals)
+        if len(saved) == 1:
+            self._last_epoch = (saved[0].last_epoch, GivenRows(saved[0].given_in_last_epoch))
         self._stream.resume(self.epoch, GivenRows(intervals), num_rows)
 
     def _check_resumable(self) -> None:
@@ -107,34 +118,81 @@ class StreamProgress:
                 "workers itself. Resume it by its own means, or read shards with TarSamples."
             )
 
-    def _check(self, states: Sequence[Mapping[str, Any]]) -> None:
+    def _check_origin(self, states: Sequence[Mapping[str, Any]]) -> None:
         own = {"version": _STATE_VERSION, **self._stream.facts}
         for state in states:
             for name, value in own.items():
                 if state.get(name) != value:
                     raise InvalidArgumentError(
-                        f"The state has {name}={state.get(name)!r}, but here it is {value!r}: it does not belong to "
-                        "this stream."
+                        f"The state has {name}={shown(state.get(name))}, but here it is {value!r}: it does not belong "
+                        "to this stream."
                     )
-        if len({state["num_ranks"] for state in states}) != 1:
+
+    def _check_ranks(self, states: Sequence[_Progress]) -> None:
+        if len({state.num_ranks for state in states}) != 1:
             raise InvalidArgumentError("The states must be of one number of ranks, and there must be at least one.")
-        num_ranks = int(states[0]["num_ranks"])
-        is_own = [(state["rank"], num_ranks) for state in states] == [(self._stream.rank, self._stream.num_ranks)]
-        if not is_own and {int(state["rank"]) for state in states} != set(range(num_ranks)):
+        num_ranks = states[0].num_ranks
+        ranks = sorted(state.rank for state in states)
+        is_own = [(state.rank, num_ranks) for state in states] == [(self._stream.rank, self._stream.num_ranks)]
+        if not is_own and not (len(set(ranks)) == num_ranks and set(ranks) <= set(range(num_ranks))):
             raise InvalidArgumentError(
-                f"There are states of the ranks {sorted(int(state['rank']) for state in states)} of {num_ranks}: each "
-                f"rank knows what it gave itself. Load the list of the states of all of them, or on rank "
-                f"{self._stream.rank} of {self._stream.num_ranks} the state of the same rank."
+                f"There are states of the ranks {ranks} of {num_ranks}: each rank knows what it gave itself. Load the "
+                f"list of the states of all of them, or on rank {self._stream.rank} of {self._stream.num_ranks} the "
+                "state of the same rank."
             )
 
 
-def _given_in(epoch: int, state: Mapping[str, Any]) -> list[list[int]]:
+class _Progress(NamedTuple):
+    """What a saved state says, in plain numbers."""
+
+    epoch: int
+    rank: int
+    num_ranks: int
+    given: list[list[int]]
+    last_epoch: int
+    given_in_last_epoch: list[list[int]]
+    num_rows: list[list[int]]
+
+
+def _saved_progress(state: Mapping[str, Any], num_shards: int) -> _Progress:
+    """What a state says.
+
+    Raises:
+        KeyError, TypeError, ValueError, OverflowError: if it is damaged.
+    """
+    end = num_shards * MAX_SHARD_ROWS
+    return _Progress(
+        checked_epoch(state["epoch"]),
+        _number("rank", state["rank"], 0),
+        _number("num_ranks", state["num_ranks"], 1),
+        _pairs("given", state["given"], lambda start, stop: 0 <= start <= stop <= end),
+        _number("last_epoch", state["last_epoch"], -1),
+        _pairs("given_in_last_epoch", state["given_in_last_epoch"], lambda start, stop: 0 <= start <= stop <= end),
+        _pairs("num_rows", state["num_rows"], lambda shard, n: 0 <= shard < num_shards and 0 <= n <= MAX_SHARD_ROWS),
+    )
+
+
+def _number(name: str, value: Any, lowest: int) -> int:
+    number = int(value)
+    if not lowest <= number < _MAX_NUMBER:
+        raise ValueError(f"{name} is {shown(value)}")
+    return number
+
+
+def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> list[list[int]]:
+    found = [[int(number) for number in pair] for pair in pairs]
+    if not all(len(pair) == 2 and is_possible(*pair) for pair in found):
+        raise ValueError(f"{name} is {shown(pairs)}")
+    return found
+
+
+def _given_in(epoch: int, state: _Progress) -> list[list[int]]:
     """The intervals of rows that a rank has given of an epoch, which may be the one before the one that it is in."""
-    if state["epoch"] == epoch:
-        return state["given"]  # type: ignore[no-any-return]
-    if state["last_epoch"] == epoch and not state["given"]:
-        return state["given_in_last_epoch"]  # type: ignore[no-any-return]
+    if state.epoch == epoch:
+        return state.given
+    if state.last_epoch == epoch and not state.given:
+        return state.given_in_last_epoch
     raise InvalidArgumentError(
-        f"One rank is in epoch {epoch}, and rank {state['rank']} has given rows of epoch {state['epoch']}: the states "
+        f"One rank is in epoch {epoch}, and rank {state.rank} has given rows of epoch {state.epoch}: the states "
         "must be of the same moment."
     )

@@ -6,10 +6,11 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 
+from .._checks import optional_text
 from ..errors import OpenError, ReadError
 from ._items import Item
 from ._lazy_items import LazyItems
-from ._media_kinds import MediaKind
+from ._media_kinds import MediaKind, check_kind
 from ._tar_format import Member, TarReader
 from ._tar_member import TarMember, UnreadableSource
 from ._tar_rows import grouped, item_of_sample
@@ -57,6 +58,8 @@ class TarItems(LazyItems):
         media: str | None = None,
     ) -> None:
         super().__init__()
+        check_kind(kind)
+        optional_text("media", media)
         self.shards = shard_names(shards)
         self._kind = kind
         self._media = media

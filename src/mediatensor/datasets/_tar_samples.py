@@ -13,17 +13,18 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
+from .._checks import function, optional_text, shown, whole_number
 from .._stages import collect_stages, stage
 from ..errors import InvalidArgumentError
 from ._batches import rank_and_number
 from ._given_rows import GivenRows, row_number
 from ._items import Item
-from ._media_kinds import MEDIA_EXTENSIONS, MediaKind
+from ._media_kinds import MediaKind, check_kind
 from ._open_files import OpenFiles
 from ._reading import RowReader
 from ._recipe import Recipe
 from ._samples import Sample, Skipped, Timing
-from ._seeding import derived_seed
+from ._seeding import checked_epoch, derived_seed
 from ._shared_memory import shared_numbers
 from ._spec import RowSpec
 from ._stream_sources import IterableRows, LeftOut, ShardRows, Share
@@ -104,15 +105,17 @@ class TarSamples(IterableDataset[Sample | Skipped]):
             raise InvalidArgumentError(
                 f"on_error must be 'raise' or 'skip' (got {on_error!r}): a stream has no other rows to replace one by."
             )
-        if shuffle_buffer is not None and (not isinstance(shuffle_buffer, int) or shuffle_buffer < 1):
-            raise InvalidArgumentError(f"shuffle_buffer must be None or a positive number (got {shuffle_buffer!r}).")
-        if kind not in MEDIA_EXTENSIONS:
-            raise InvalidArgumentError(f"kind must be one of {', '.join(MEDIA_EXTENSIONS)} (got {kind!r}).")
+        if shuffle_buffer is not None:
+            shuffle_buffer = whole_number("shuffle_buffer", shuffle_buffer, at_least=1, or_none=True)
+        check_kind(kind)
+        optional_text("media", media)
+        if not isinstance(recipe, Recipe):
+            raise InvalidArgumentError(f"recipe must be a Recipe (got {shown(recipe)}).")
         self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
         self.recipe = recipe
-        self.seed = seed
+        self.seed = whole_number("seed", seed)
         self._rows = _rows_of(shards, kind, media)
-        self._label = label
+        self._label = function("label", label)
         self._shuffle_buffer = shuffle_buffer
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
         # Shared, so that workers which outlive an epoch hear of the next one: its number, and how often it was set.
@@ -129,7 +132,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
     def set_epoch(self, epoch: int) -> None:
         """Have the next iteration be of an epoch, in running workers as well; `DataLoader` does without."""
-        self._now[0] = epoch
+        self._now[0] = checked_epoch(epoch)
         self._now[1] += 1
 
     @property

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from .._checks import shown
 from .._readers import Reader
 from .._source import PathSource, make_source
 from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError, SourceTypeError
@@ -45,11 +46,13 @@ def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
         >>> shard_names("https://example.org/train-{08..10}.tar")[1]
         'https://example.org/train-09.tar'
     """
+    if not isinstance(shards, str | os.PathLike | Iterable):
+        raise SourceTypeError(f"shards must be a path or a URL, or several (got {shown(shards)}).")
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
     names: list[str] = []
     for one in given:
         if not isinstance(one, str | os.PathLike):
-            raise SourceTypeError(f"A shard must be a path or a URL (got {type(one).__name__}).")
+            raise SourceTypeError(f"A shard must be a path or a URL (got {shown(one)}).")
         names += _expanded(str(os.fspath(one)), MAX_SHARDS - len(names))
     if not names:
         raise InvalidArgumentError("There are no shards: the list of shards is empty.")

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checks import function, shown
 from .._devices import checked_device
 from .._stages import stage
 from ..errors import InvalidArgumentError
@@ -64,9 +65,11 @@ class ToDevice:
         device: str | torch.device,
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
+        if not hasattr(loader, "__iter__"):
+            raise InvalidArgumentError(f"loader must give batches, as a DataLoader does (got {shown(loader)}).")
         self.loader = loader
         self.device = checked_device(device)
-        self._transform = transform
+        self._transform = function("transform", transform)
         # Of the batch that was handed over last; None: ask the loader.
         self._position: _Position | None = None
 

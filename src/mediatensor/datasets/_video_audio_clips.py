@@ -10,11 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checks import function, options_dict
 from .._stages import stage
 from ..decoders import AudioVideoDecoder
+from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
-from ._audio_video_sampling import ClipPolicy, audio_video_clips_at_random_timestamps
+from ._audio_video_sampling import ClipPolicy, audio_video_clips_at_random_timestamps, check_wishes
 from ._base import MediaDataset
 from ._clips import apply_transform, check_is_one, effective_fps, indexed_first, sound_fields
 from ._items import Item
@@ -94,6 +96,7 @@ class VideoAudioClips(MediaDataset):
         **dataset_options: Any,
     ) -> None:
         if sampler is None:
+            check_wishes(seconds_per_clip, fps, num_clips, policy)
             sampler = partial(
                 audio_video_clips_at_random_timestamps,
                 seconds_per_clip=seconds_per_clip,
@@ -101,7 +104,8 @@ class VideoAudioClips(MediaDataset):
                 num_clips=num_clips,
                 policy=policy,
             )
-        options = {"sample_rate": sample_rate, "num_channels": num_channels, **(decoder_options or {})}
+        form = {"sample_rate": sample_rate, "num_channels": num_channels}
+        options = form | options_dict("decoder_options", decoder_options)
         recipe = VideoAudioRecipe(sampler, keep_clip_dimension, transform, audio_transform, options)
         items = as_items(source, kind="video", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
@@ -116,6 +120,12 @@ class VideoAudioRecipe(Recipe):
     transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None
     audio_transform: Callable[[Any], AudioSamples | AudioSamplesBatch | Tensor] | None = None
     decoder_options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        function("sampler", self.sampler)
+        function("transform", self.transform)
+        function("audio_transform", self.audio_transform)
+        checked_form(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
 
     def open(self, item: Item) -> AudioVideoDecoder:
         return indexed_first(AudioVideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from torch import Tensor
 
+from .._checks import function, options_dict
 from .._stages import stage
 from ..decoders import VideoDecoder
 from ..frames import FrameBatch
-from ..samplers import clips_at_random_indices
 from ._base import MediaDataset
-from ._clips import apply_transform, effective_fps, indexed_first, without_clip_dimension
+from ._clips import apply_transform, effective_fps, frames_sampler, indexed_first, without_clip_dimension
 from ._items import Item
 from ._positions import first_wanted
 from ._recipe import Recipe
@@ -80,12 +79,9 @@ class VideoClips(MediaDataset):
         **dataset_options: Any,
     ) -> None:
         if sampler is None:
-            sampler = partial(
-                clips_at_random_indices,
-                num_frames_per_clip=num_frames_per_clip,
-                num_indices_between_frames=num_indices_between_frames,
-            )
-        recipe = VideoRecipe(sampler, keep_clip_dimension, transform, dict(decoder_options or {}))
+            sampler = frames_sampler(num_frames_per_clip, num_indices_between_frames)
+        options = options_dict("decoder_options", decoder_options)
+        recipe = VideoRecipe(sampler, keep_clip_dimension, transform, options)
         items = as_items(source, kind="video", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
 
@@ -98,6 +94,10 @@ class VideoRecipe(Recipe):
     keep_clip_dimension: bool = False
     transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None
     decoder_options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        function("sampler", self.sampler)
+        function("transform", self.transform)
 
     def open(self, item: Item) -> VideoDecoder:
         return indexed_first(VideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._checks import function, path_text
 from .._stages import stage
 from ..decoders._image_decoding import MAX_PIXELS
 from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
@@ -115,9 +116,11 @@ class WordCrops(MediaDataset):
             >>> dataset[0].label  # doctest: +SKIP
             'invoice'
         """
-        folder = Path(images)
+        folder = Path(path_text("images", images))
         if not isinstance(labels, Mapping):
-            labels = _read_labels(folder.parent / "labels.json" if labels is None else Path(labels))
+            labels = _read_labels(
+                folder.parent / "labels.json" if labels is None else Path(path_text("labels", labels))
+            )
         return cls([Item(folder / name, label=text) for name, text in labels.items()], **options)
 
 
@@ -130,6 +133,9 @@ class WordRecipe(Recipe):
     box_unit: BoxUnit = "auto"
     options: DocumentOptions = field(default_factory=DocumentOptions)
     transform: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        function("transform", self.transform)
 
     def open(self, item: Item) -> _Pages:
         return _Pages(item.source, self.options)

@@ -12,10 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._checks import real_number, shown, whole_number
 from .._limits import check_frames
+from .._threads import MAX_NUM_THREADS
 from ..errors import InvalidArgumentError, OutOfRangeError
 
 __all__ = [
+    "bounds_of",
     "check_choice",
     "check_num_threads",
     "check_seconds",
@@ -23,6 +26,7 @@ __all__ = [
     "frame_range",
     "frame_rate_times",
     "indices_of",
+    "one_time",
     "seconds_of",
     "valid_index",
 ]
@@ -40,11 +44,13 @@ def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
 def check_num_threads(num_ffmpeg_threads: int | None) -> None:
     if num_ffmpeg_threads is None:
         return
-    if not hasattr(num_ffmpeg_threads, "__index__") or operator.index(num_ffmpeg_threads) < 0:
+    try:
+        whole_number("num_ffmpeg_threads", num_ffmpeg_threads, at_least=0, at_most=MAX_NUM_THREADS)
+    except InvalidArgumentError:
         raise InvalidArgumentError(
-            f"num_ffmpeg_threads = {num_ffmpeg_threads!r} should be an int of at least 0 (0 lets FFmpeg decide), "
+            f"num_ffmpeg_threads = {shown(num_ffmpeg_threads)} should be an int of at least 0 (0 lets FFmpeg decide), "
             "or None for the process's thread budget."
-        )
+        ) from None
 
 
 def valid_index(index: int, num_frames: int, stream_index: int) -> int:
@@ -67,9 +73,13 @@ def valid_index(index: int, num_frames: int, stream_index: int) -> int:
 
 def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list[int]:
     """Frame indices as a list of ints; a float tensor is truncated, as torchcodec does, a list of floats refused."""
+    if isinstance(indices, (Tensor, np.ndarray)) and indices.dtype in (torch.bool, np.bool_):
+        raise InvalidArgumentError(
+            f"indices must be a series of whole numbers (got {shown(indices)}); pass the indices that a mask selects."
+        )
     if isinstance(indices, Tensor):
         return [int(i) for i in indices.flatten().to(torch.int64).tolist()]
-    if isinstance(indices, np.ndarray):
+    if isinstance(indices, np.ndarray) and indices.dtype.kind in "iuf":
         return [int(i) for i in indices.ravel().astype(np.int64)]
     try:
         return [operator.index(i) for i in indices]
@@ -78,7 +88,8 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
         is_series = isinstance(indices, Iterable)
         found = "Float" if is_series and any(isinstance(i, float) for i in indices) else "another type"
         raise InvalidArgumentError(
-            f"indices must be a series of whole numbers (got {indices!r}: {error}); expected Long but found {found}."
+            f"indices must be a series of whole numbers (got {shown(indices)}: {error}); "
+            f"expected Long but found {found}."
         ) from None
 
 
@@ -87,7 +98,18 @@ def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.f
     try:
         return torch.as_tensor(seconds, dtype=torch.float64, device="cpu").numpy().ravel()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidArgumentError(f"Couldn't convert timestamps input to a tensor: {error}") from None
+        raise InvalidArgumentError(
+            f"Couldn't convert timestamps input to a tensor: seconds must be a number or a series of numbers "
+            f"(got {shown(seconds)}: {error})."
+        ) from None
+
+
+def one_time(seconds: float) -> NDArray[np.float64]:
+    """A time as a float64 array of one."""
+    times = seconds_of([seconds])
+    if len(times) != 1:
+        raise InvalidArgumentError(f"seconds must be one number (got {shown(seconds)}); other methods take several.")
+    return times
 
 
 def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> None:
@@ -98,6 +120,23 @@ def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> Non
             f"Invalid pts in seconds: {float(seconds[outside][0])}. It must be greater than or equal to {begin} "
             f"and less than {end}."
         )
+
+
+def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
+    """What a Python slice is made of, as ints.
+
+    >>> bounds_of(3, None, 1)
+    (3, None, 1)
+    """
+    named = (("start", start), ("stop", stop), ("step", step))
+    try:
+        start, stop, step = (None if value is None else operator.index(value) for _, value in named)
+    except TypeError:
+        for name, value in named:
+            if value is not None:
+                whole_number(name, value, or_none=True)
+        raise
+    return start, stop, step
 
 
 def frame_range(start: int | None, stop: int | None, step: int | None, num_frames: int) -> range:
@@ -131,6 +170,7 @@ def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float6
     >>> frame_rate_times(0.0, 1.0, 4)
     array([0.  , 0.25, 0.5 , 0.75])
     """
+    fps = real_number("fps", fps)
     if not (fps > 0 and math.isfinite(fps)):
         raise InvalidArgumentError(f"fps must be positive, got {fps}")
     check_frames((stop - start) * fps, f"fps ({fps}) over {stop - start} seconds")

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checks import real_number, shown, whole_number
 from .._closing import Closing
 from .._pyav import MAX_CHANNELS, MAX_SAMPLE_RATE
 from .._source import make_source
@@ -24,7 +25,7 @@ from ._audio_access import is_exact_after_pre_roll
 from ._audio_assembly import OutputForm, input_range, joined
 from ._audio_handles import AudioHandle, AudioHandleSpec
 from ._audio_metadata import AudioStreamMetadata, audio_stream_metadata
-from ._audio_ranges import check_range, check_ranges, no_samples_error, sample_range
+from ._audio_ranges import check_ranges, checked_range, no_samples_error, sample_range
 from ._audio_stream import AudioStream, UnsteadyTimesError
 from ._handle_pool import HandlePool
 
@@ -95,10 +96,8 @@ class AudioDecoder(Closing):
         num_channels: int | None = None,
         num_ffmpeg_threads: int | None = None,
     ) -> None:
-        _check_form(sample_rate, num_channels)
+        self._sample_rate, self._num_channels = checked_form(sample_rate, num_channels)
         check_num_threads(num_ffmpeg_threads)
-        self._sample_rate = sample_rate
-        self._num_channels = num_channels
         self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
         with stage("open"), self._pool.borrow() as handle:
             self.metadata: AudioStreamMetadata = _described(handle.stream)
@@ -155,9 +154,9 @@ class AudioDecoder(Closing):
             >>> decoder.get_samples_played_in_range(2.0, 2.5).duration_seconds
             0.5
         """
-        check_range(start_seconds, stop_seconds)
+        checked = checked_range(start_seconds, stop_seconds)
         with stage("decode"), self._pool.borrow() as handle:
-            return self._samples(handle, start_seconds, stop_seconds)
+            return self._samples(handle, *checked)
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
         """The samples of several ranges, in the order of the ranges.
@@ -228,13 +227,14 @@ class AudioDecoder(Closing):
             4.0 torch.Size([1, 64000])
             8.0 torch.Size([1, 32000])
         """
-        if not seconds > 0:
-            raise InvalidArgumentError(f"seconds = {seconds} must be greater than 0.")
+        seconds, overlap_seconds = real_number("seconds", seconds), real_number("overlap_seconds", overlap_seconds)
+        if not 0 < seconds < math.inf:
+            raise InvalidArgumentError(f"seconds = {seconds} must be greater than 0, and finite.")
         if not 0 <= overlap_seconds < seconds:
             raise InvalidArgumentError(
                 f"overlap_seconds = {overlap_seconds} must be at least 0 and less than seconds ({seconds})."
             )
-        _check_form(sample_rate, num_channels)
+        sample_rate, num_channels = checked_form(sample_rate, num_channels)
         return self._chunks(seconds, seconds - overlap_seconds, sample_rate, num_channels, pad_last=pad_last)
 
     def close(self) -> None:
@@ -351,16 +351,23 @@ def _described(stream: AudioStream) -> AudioStreamMetadata:
     return audio_stream_metadata(facts, reader.container_facts(), begin, delay)
 
 
-def _check_form(sample_rate: int | None, num_channels: int | None) -> None:
-    if sample_rate is not None and not (isinstance(sample_rate, int) and 0 < sample_rate <= MAX_SAMPLE_RATE):
+def checked_form(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
+    """The rate and the channels that samples are to have, as ints; ``None`` are the stream's own."""
+    return (
+        _checked_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
+        _checked_count("num_channels", num_channels, MAX_CHANNELS),
+    )
+
+
+def _checked_count(name: str, value: int | None, highest: int, unit: str = "") -> int | None:
+    if value is None:
+        return None
+    try:
+        return whole_number(name, value, at_least=1, at_most=highest)
+    except InvalidArgumentError:
         raise InvalidArgumentError(
-            f"sample_rate must be > 0 and at most {MAX_SAMPLE_RATE}, in samples per second, or None for the "
-            f"stream's own (got {sample_rate!r})."
-        )
-    if num_channels is not None and not (isinstance(num_channels, int) and 0 < num_channels <= MAX_CHANNELS):
-        raise InvalidArgumentError(
-            f"num_channels must be > 0 and at most {MAX_CHANNELS}, or None for the stream's own (got {num_channels!r})."
-        )
+            f"{name} must be > 0 and at most {highest}{unit}, or None for the stream's own (got {shown(value)})."
+        ) from None
 
 
 def _groups(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:

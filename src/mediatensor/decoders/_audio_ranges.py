@@ -15,9 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from .._checks import finite_number, items_of, real_number, shown
 from ..errors import InvalidArgumentError, OutOfRangeError
 
-__all__ = ["check_range", "check_ranges", "no_samples_error", "sample_offset", "sample_range"]
+__all__ = ["check_ranges", "checked_range", "no_samples_error", "sample_offset", "sample_range"]
 
 
 def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int:
@@ -42,33 +43,40 @@ def sample_range(start: float, stop: float | None, begin_seconds: float, sample_
     return first, None if stop is None else max(first, sample_offset(stop, begin_seconds, sample_rate))
 
 
-def check_range(start_seconds: float, stop_seconds: float | None) -> None:
-    """Raise unless start and stop are finite and start <= stop.
+def checked_range(start_seconds: float, stop_seconds: float | None) -> tuple[float, float | None]:
+    """(start, stop) as floats, if they are finite and start <= stop.
 
-    >>> check_range(0.0, None)
+    >>> checked_range(0, None)
+    (0.0, None)
     """
-    for name, seconds in (("start", start_seconds), ("stop", stop_seconds)):
-        if seconds is not None and not (isinstance(seconds, (int, float)) and math.isfinite(seconds)):
-            raise InvalidArgumentError(f"Invalid {name} seconds: {seconds!r}. It must be a finite number.")
-    if stop_seconds is not None and start_seconds > stop_seconds:
+    start = _finite("start", start_seconds)
+    stop = None if stop_seconds is None else _finite("stop", stop_seconds)
+    if stop is not None and start > stop:
         raise InvalidArgumentError(
-            f"Invalid start seconds: {start_seconds}. It must be less than or equal to stop seconds ({stop_seconds})."
+            f"Invalid start seconds: {start}. It must be less than or equal to stop seconds ({stop})."
         )
+    return start, stop
+
+
+def _finite(name: str, seconds: float) -> float:
+    try:
+        return finite_number(name, seconds)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(f"Invalid {name} seconds: {shown(seconds)}. It must be a finite number.") from None
 
 
 def check_ranges(ranges: Iterable[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
-    """Pairs of (start, stop) in seconds as a list of floats, each checked by `check_range`."""
+    """Pairs of (start, stop) in seconds as a list of floats, each checked by `checked_range`."""
     checked = []
-    for pair in ranges:
+    for pair in items_of("ranges", ranges, of="pairs of seconds, (start, stop)"):
         try:
             start, stop = pair
-            start, stop = float(start), None if stop is None else float(stop)
+            start, stop = real_number("start", start), None if stop is None else real_number("stop", stop)
         except (TypeError, ValueError):
             raise InvalidArgumentError(
-                f"ranges must be pairs of seconds, (start, stop), where stop may be None (got {pair!r})."
+                f"ranges must be pairs of seconds, (start, stop), where stop may be None (got {shown(pair)})."
             ) from None
-        check_range(start, stop)
-        checked.append((start, stop))
+        checked.append(checked_range(start, stop))
     return checked
 
 

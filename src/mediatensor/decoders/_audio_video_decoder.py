@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 
+from .._checks import items_of, real_number, shown
 from .._closing import Closing
 from .._source import make_source
 from ..errors import InvalidArgumentError
@@ -167,7 +168,8 @@ class AudioVideoDecoder(Closing):
             >>> [clip.samples.pts_seconds for clip in clips]
             [0.0, 8.0]
         """
-        times = [self._times_of(pair) for pair in ranges]
+        pairs = items_of("ranges", ranges, of="pairs of seconds, (start, stop)")
+        times = [self._times_of(pair) for pair in pairs]
         frames = [self.video.get_frames_played_in_range(start, stop, fps) for start, stop in times]
         clips = zip(frames, self._sound(times), strict=True)
         return [AudioVideoClip(batch, samples, silent_spans) for batch, (samples, silent_spans) in clips]
@@ -176,10 +178,12 @@ class AudioVideoDecoder(Closing):
         try:
             start, stop = pair
             begin, end = self.video._frames.span_seconds
-            return begin if start is None else float(start), end if stop is None else float(stop)
+            start, stop = begin if start is None else start, end if stop is None else stop
+            return real_number("start", start), real_number("stop", stop)
         except (TypeError, ValueError):
             raise InvalidArgumentError(
-                f"A range must be a pair of seconds, (start, stop), where None is an end of the video (got {pair!r})."
+                f"A range must be a pair of seconds, (start, stop), where None is an end of the video "
+                f"(got {shown(pair)})."
             ) from None
 
     def _sound(

@@ -60,7 +60,7 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
         ...     pass
     """
     name = backend.lower() if isinstance(backend, str) else backend
-    if name not in _CUDA_BACKENDS:
+    if not isinstance(name, str) or name not in _CUDA_BACKENDS:
         raise InvalidArgumentError(f"Invalid CUDA backend ({backend}). Supported values are 'nvdec' and 'ffmpeg'.")
     token = _cuda_backend.set(_CUDA_BACKENDS[name])
     try:

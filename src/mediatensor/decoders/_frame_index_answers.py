@@ -161,7 +161,7 @@ class FrameIndex:
             >>> VideoDecoder("video.mp4").frame_index.frame_played_at(1.5)
             45
         """
-        return int(self.frames_played_at([seconds])[0])
+        return int(self.frames_played_at(arguments.one_time(seconds))[0])
 
     def frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> Tensor:
         """Indices of the frames that are shown at several times, in the order asked for.
@@ -257,6 +257,7 @@ class FrameIndex:
 
         Raises:
             FrameIndexError: if the file cannot be written.
+            SourceTypeError: if ``path`` is no path.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -273,6 +274,7 @@ class FrameIndex:
 
         Raises:
             FrameIndexError: if the file is missing, damaged, no saved index, or of a version that is not known here.
+            SourceTypeError: if ``path`` is no path.
 
         Example:
             >>> from mediatensor.decoders import FrameIndex, VideoDecoder

@@ -76,6 +76,8 @@ def decode(
         raise _damaged(name, kind, error) from None
     except Exception as error:  # Pillow raises almost anything for headers that make no sense
         raise OpenError(f"Could not open {name} as a {kind.upper()} image: {_text(error)}.") from error
+    if image.width < 1 or image.height < 1:
+        raise OpenError(f"{name} says that its picture has {image.width}x{image.height} pixels: there is none.")
     check_pixels(image.width, max(image.height, -(-image.max_pixels // image.width)))
     layout = wanted_layout(image.layout, mode)
     dtype = dtype or image.dtype

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import FrameIndexError
+from .._checks import path_text
+from ..errors import FrameIndexError, InvalidArgumentError
 from ._frame_index_answers import FrameIndex
 from ._index_file import FORMAT_VERSION, load_index, save_index
 from ._source_identity import SourceIdentity, identify
@@ -39,6 +40,10 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     Args:
         folder: Made when it is first written to.
 
+    Raises:
+        SourceTypeError: if it is no path.
+        InvalidArgumentError: if no folder can have such a name.
+
     Example:
         >>> from mediatensor import get_index_cache, set_index_cache
         >>> set_index_cache("/tmp/indexes")
@@ -49,7 +54,11 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     if folder is None:
         os.environ.pop(ENVIRONMENT_VARIABLE, None)
     else:
-        os.environ[ENVIRONMENT_VARIABLE] = os.path.abspath(folder)
+        path = os.path.abspath(path_text("folder", folder))
+        try:
+            os.environ[ENVIRONMENT_VARIABLE] = path
+        except ValueError as error:
+            raise InvalidArgumentError(f"folder must be a path of this system (got {path!r}: {error}).") from None
 
 
 def get_index_cache() -> str | None:
@@ -96,6 +105,9 @@ def store_index(video: OpenVideo, index: FrameIndex) -> None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # To write to a pipe would be to wait for a reader.
+        if path.exists() and not path.is_file():
+            raise FrameIndexError(f"{str(path)!r} is not a regular file")
         save_index(index, path)
     except (OSError, FrameIndexError) as error:
         _warn_once(path.parent, error)

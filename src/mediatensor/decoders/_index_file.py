@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 import struct
 import zlib
@@ -23,13 +22,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from fractions import Fraction
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FrameIndexError
+from .._atomic_files import write_file
+from .._checks import path_text
+from ..errors import FrameIndexError, WriteError
 from ._frame_index_answers import FrameIndex
 from ._index_checks import find_inconsistency
 from ._index_columns import INT64, WIDTHS, pack_numbers, unpack_numbers
@@ -70,21 +70,16 @@ def save_index(index: FrameIndex, path: str | os.PathLike[str]) -> None:
         data = _encoded(index)
     except _InvalidError as error:
         raise FrameIndexError(f"The frame index cannot be saved to {str(path)!r}: it {error}.") from None
-    target = Path(path)
-    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        with open(draft, "xb") as file:
-            file.write(data)
-        os.replace(draft, target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise FrameIndexError(f"The frame index could not be written to {str(path)!r}: {error}.") from error
+        write_file(path, data)
+    except WriteError as error:
+        raise FrameIndexError(f"The frame index cannot be saved. {error}") from error
 
 
 def load_index(path: str | os.PathLike[str]) -> FrameIndex:
     """See `FrameIndex.load`."""
     try:
-        header, payload = _read(path)
+        header, payload = _read(path_text("path", path))
         return _decoded(header, payload)
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         raise FrameIndexError(f"The frame index {str(path)!r} could not be read: {error}.") from error

@@ -12,6 +12,7 @@ import weakref
 from collections import OrderedDict
 from typing import Any
 
+from .._checks import whole_number
 from .._locks import ForkSafeLock
 from .._pyav import is_frame
 from ..errors import InvalidArgumentError
@@ -69,9 +70,7 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
         0
         >>> set_frame_cache_bytes(None)
     """
-    if num_bytes is not None and (not isinstance(num_bytes, int) or num_bytes < 0):
-        raise InvalidArgumentError(f"num_bytes must be a whole number from 0 on, or None (got {num_bytes!r}).")
-    _cache.limit = num_bytes
+    _cache.limit = None if num_bytes is None else whole_number("num_bytes", num_bytes, at_least=0, or_none=True)
     _cache.shrink(get_frame_cache_bytes())
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, overload
 
+from .._checks import finite_number, optional_text
 from .._closing import Closing
 from .._locks import ForkSafeLock
 from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
@@ -162,7 +163,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         Raises:
             InvalidArgumentError: if the time is not a finite number.
         """
-        _check_time("seconds", seconds)
+        seconds = finite_number("seconds", seconds)
         return [subtitle for subtitle in self._all() if subtitle.start_seconds <= seconds < subtitle.end_seconds]
 
     def get_subtitles_played_in_range(
@@ -179,11 +180,8 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         Raises:
             InvalidArgumentError: if the times are not finite, or start is behind stop.
         """
-        _check_time("start_seconds", start_seconds)
-        stop = math.inf
-        if stop_seconds is not None:
-            _check_time("stop_seconds", stop_seconds)
-            stop = stop_seconds
+        start_seconds = finite_number("start_seconds", start_seconds)
+        stop = math.inf if stop_seconds is None else finite_number("stop_seconds", stop_seconds)
         if start_seconds > stop:
             raise InvalidArgumentError(
                 f"Invalid start seconds: {start_seconds}. It must be less than or equal to stop seconds ({stop})."
@@ -271,6 +269,7 @@ def _with_ends(subtitles: Sequence[Subtitle], file_end_seconds: float | None) ->
 def _checked_encoding(encoding: str | None, codec: str) -> str:
     if encoding is None:
         return "utf-8"
+    optional_text("encoding", encoding)
     if codec not in READABLE_PACKETS or codec in _CHANGES_NOTHING:
         raise InvalidArgumentError(f"encoding is not for subtitles of the codec {codec}, which is always UTF-8.")
     try:
@@ -282,8 +281,3 @@ def _checked_encoding(encoding: str | None, codec: str) -> str:
         f"encoding must be one that contains ASCII (got {encoding!r}). Files in UTF-16 that begin with a byte order "
         "mark are recognised without it."
     )
-
-
-def _check_time(name: str, seconds: float) -> None:
-    if not (isinstance(seconds, (int, float)) and math.isfinite(seconds)):
-        raise InvalidArgumentError(f"{name} must be a finite number (got {seconds!r}).")

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._checks import real_number, shown
 from .._closing import Closing
 from .._source import make_source
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
@@ -237,7 +238,7 @@ class VideoDecoder(Closing):
 
         Raises:
             OutOfRangeError: if an index is out of range.
-            InvalidArgumentError: if the step of a slice is not positive.
+            InvalidArgumentError: if a slice is not one of whole numbers, or its step is not positive.
             TypeError: if the key is neither a whole number nor a slice.
         """
         if isinstance(key, slice):
@@ -254,6 +255,7 @@ class VideoDecoder(Closing):
 
         Raises:
             OutOfRangeError: if there is no such frame.
+            InvalidArgumentError: if it is not a whole number.
             DecodeError: if it cannot be decoded; see ``on_error``.
 
         Example:
@@ -275,6 +277,7 @@ class VideoDecoder(Closing):
 
         Raises:
             OutOfRangeError: if one of them is out of range.
+            InvalidArgumentError: if they are not whole numbers.
             DecodeError: if one cannot be decoded; see ``on_error``.
 
         Example:
@@ -294,7 +297,7 @@ class VideoDecoder(Closing):
         """The frames that the Python slice ``start:stop:step`` selects; an empty or reversed range is an empty batch.
 
         Raises:
-            InvalidArgumentError: if ``step`` is not positive.
+            InvalidArgumentError: if ``step`` is not positive, or one of them is neither a whole number nor ``None``.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -302,7 +305,7 @@ class VideoDecoder(Closing):
             >>> len(decoder.get_frames_in_range(10, 20, 3))
             4
         """
-        return self._frames_in_range(start, stop, step)
+        return self._frames_in_range(*arguments.bounds_of(start, stop, step))
 
     def _frames_in_range(
         self, start: int | None, stop: int | None, step: int | None, *, is_passing: bool = False
@@ -347,6 +350,7 @@ class VideoDecoder(Closing):
 
         Raises:
             OutOfRangeError: if the time lies outside.
+            InvalidArgumentError: if it is not one number.
             DecodeError: if the frame cannot be decoded; see ``on_error``.
 
         Example:
@@ -355,7 +359,7 @@ class VideoDecoder(Closing):
             >>> decoder.get_frame_played_at(1.51).pts_seconds
             1.5
         """
-        return _only_frame(self.get_frames_played_at([seconds]))
+        return _only_frame(self._frames.by_time(arguments.one_time(seconds)))
 
     def get_frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> FrameBatch:
         """The frames that are shown at several times, in the order asked for; each is decoded once.
@@ -391,7 +395,7 @@ class VideoDecoder(Closing):
 
         Raises:
             OutOfRangeError: if a time lies outside.
-            InvalidArgumentError: if start > stop, or ``fps`` is not positive.
+            InvalidArgumentError: if start > stop, ``fps`` is not positive, or one of them is not a number.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -399,11 +403,13 @@ class VideoDecoder(Closing):
             >>> decoder.get_frames_played_in_range(0.0, 1.0, fps=10).data.shape
             torch.Size([10, 3, 360, 640])
         """
+        start_seconds = real_number("start_seconds", start_seconds)
+        stop_seconds = real_number("stop_seconds", stop_seconds)
         if fps is None:
             return self._frames.by_range(start_seconds, stop_seconds)
         arguments.check_seconds_range(start_seconds, stop_seconds, *self._frames.span_seconds)
         times = arguments.frame_rate_times(start_seconds, stop_seconds, fps)
-        return _resampled(self._frames.by_time(times), times, fps)
+        return _resampled(self._frames.by_time(times), times, float(fps))
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
         """Every frame, or with ``fps`` the whole stream resampled to that rate.
@@ -466,7 +472,7 @@ def _given_index(
     if isinstance(frame_index, (str, os.PathLike)):
         return FrameIndex.load(frame_index)
     raise InvalidArgumentError(
-        f"frame_index must be a FrameIndex or the path of a saved one (got {type(frame_index).__name__})."
+        f"frame_index must be a FrameIndex or the path of a saved one (got {shown(frame_index)})."
     )
 
 

@@ -14,7 +14,7 @@ from .._stages import stage
 from ..errors import StreamError
 from ..frames import AudioSamples
 from ._audio_metadata import AudioStreamMetadata
-from ._audio_ranges import check_range, check_ranges, no_samples_error, sample_range
+from ._audio_ranges import check_ranges, checked_range, no_samples_error, sample_range
 from ._handle_pool import HandlePool
 from ._wav_bytes import WavFile, wav_source
 from ._wav_header import WavHeader, parse_wav_header
@@ -106,7 +106,7 @@ class WavDecoder(Closing):
             ReadError: if reading fails, or the file was cut short after it was opened.
             ClosedError: after `close`.
         """
-        check_range(start_seconds, stop_seconds)
+        start_seconds, stop_seconds = checked_range(start_seconds, stop_seconds)
         header = self._header
         if header.num_samples == 0:
             raise StreamError(f"{self._file.name} has no samples: its chunk 'data' is empty.")

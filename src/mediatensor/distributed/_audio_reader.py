@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from operator import methodcaller
 from typing import Any
 
+from .._checks import options_dict
 from ..datasets import Sample
 from ..datasets._audio_clips import AudioRecipe
+from ..datasets._clips import sound_sampler
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch
-from ..samplers import audio_clips_at_random_timestamps
 from ._clip_decoder import checked_shape
 from ._columns import Column
 from ._row_mapper import RowMapper
@@ -75,12 +75,9 @@ class AudioReader(RowMapper):
         **options: Any,
     ) -> None:
         if sampler is None:
-            sampler = (
-                methodcaller("get_all_samples")
-                if seconds_per_clip is None
-                else partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds_per_clip)
-            )
-        decoder = {"sample_rate": sample_rate, "num_channels": num_channels, **(decoder_options or {})}
+            sampler = methodcaller("get_all_samples") if seconds_per_clip is None else sound_sampler(seconds_per_clip)
+        form = {"sample_rate": sample_rate, "num_channels": num_channels}
+        decoder = form | options_dict("decoder_options", decoder_options)
         columns = [
             Column("audio", "float32", checked_shape(clip_shape, ("channels", "samples"))),
             Column("pts_seconds", "float64", missing=math.nan),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from .._checks import options_dict
 from ..datasets import Sample
+from ..datasets._clips import frames_sampler
 from ..datasets._video_clips import VideoRecipe
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
-from ..samplers import clips_at_random_indices
 from ._columns import Column
 from ._row_mapper import RowMapper
 
@@ -84,12 +84,8 @@ class ClipDecoder(RowMapper):
                 raise InvalidArgumentError(
                     f"clip_shape must begin with num_frames_per_clip (got {clip_shape!r} and {num_frames_per_clip!r})."
                 )
-            sampler = partial(
-                clips_at_random_indices,
-                num_frames_per_clip=num_frames_per_clip,
-                num_indices_between_frames=num_indices_between_frames,
-            )
-        decoder = dict(decoder_options or {})
+            sampler = frames_sampler(num_frames_per_clip, num_indices_between_frames)
+        decoder = options_dict("decoder_options", decoder_options)
         times = (shape[0],)
         columns = [
             Column("frames", _frame_dtype(decoder), shape),
@@ -118,7 +114,7 @@ def checked_shape(shape: tuple[int, ...] | None, dimensions: tuple[str, ...]) ->
     """
     if shape is None:
         return (None,) * len(dimensions)
-    sizes = tuple(shape)
+    sizes = tuple(shape) if isinstance(shape, Sequence) else ()
     if len(sizes) != len(dimensions) or not all(type(size) is int and size > 0 for size in sizes):
         raise InvalidArgumentError(
             f"clip_shape must be ({', '.join(dimensions)}), positive whole numbers, or None (got {shape!r})."

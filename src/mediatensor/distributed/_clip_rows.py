@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..datasets._checks import check_positive
+from .._checks import items_of, path_text, whole_number
 from ..errors import InvalidArgumentError
 
 __all__ = ["clip_rows"]
@@ -34,8 +34,9 @@ def clip_rows(
         >>> clip_rows(["a.mp4", "b.mp4"], 2, label=[0, 1])[1:3]
         [{'path': 'a.mp4', 'row': 1, 'label': 0}, {'path': 'b.mp4', 'row': 2, 'label': 1}]
     """
-    files = [os.fspath(path) for path in paths]
-    check_positive("rows_per_file", rows_per_file)
+    files = [path_text("A path", path) for path in items_of("paths", paths, of="paths")]
+    rows_per_file = whole_number("rows_per_file", rows_per_file, at_least=1)
+    columns = {name: items_of(f"The column {name!r}", values, of="values") for name, values in columns.items()}
     for name, values in columns.items():
         if len(values) != len(files):
             raise InvalidArgumentError(

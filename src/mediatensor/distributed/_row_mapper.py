@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import items_of, whole_number
 from ..datasets import Recipe, RowSpec, Sample, Skipped
-from ..datasets._checks import check_positive
 from ..datasets._open_files import OpenFiles
 from ..datasets._reading import RowReader
+from ..datasets._seeding import checked_epoch
 from ..errors import InvalidArgumentError
 from ._batch_rows import BatchRow, ColumnNames, batch_rows
 from ._columns import Column, ListColumn, TextColumn
@@ -95,16 +96,17 @@ class RowMapper(ABC):
         epoch: int = 0,
         max_open_files: int = 8,
     ) -> None:
-        check_positive("max_open_files", max_open_files)
         self.recipe = recipe
-        self._names = ColumnNames(path_column, bytes_column, row_column, tuple(used_columns))
+        used = tuple(items_of("used_columns", used_columns, of="names"))
+        self._names = ColumnNames(path_column, bytes_column, row_column, used)
         self._columns = (*columns, TextColumn("source"), TextColumn("error"), Column("n_replaced", "int64"))
         self._prefix = prefix
         self._keep_bytes = keep_bytes
-        self._seed = seed
-        self._epoch = epoch
+        self._seed = whole_number("seed", seed)
+        self._epoch = checked_epoch(epoch)
         # Every failure goes to its own row, so no number of them is too many.
-        self._reader = RowReader("skip", sys.maxsize, OpenFiles(max_open_files))
+        num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
+        self._reader = RowReader("skip", sys.maxsize, OpenFiles(num_open_files))
 
     @abstractmethod
     def values(self, sample: Sample) -> dict[str, Any]:

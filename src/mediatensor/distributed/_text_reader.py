@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._checks import function, options_dict, real_number
 from .._stages import stage
 from ..datasets import Item, Recipe, Sample
 from ..datasets._documents import DEFAULT_DPI, Document, DocumentOptions
@@ -79,13 +80,19 @@ class TextReader(RowMapper):
         page_column: str = "page",
         **options: Any,
     ) -> None:
-        if every_seconds is not None and not 0 < every_seconds < math.inf:
+        if every_seconds is not None and not 0 < real_number("every_seconds", every_seconds) < math.inf:
             raise InvalidArgumentError(f"every_seconds must be a positive number or None (got {every_seconds!r}).")
         if every_seconds is None and decoder_options:
             raise InvalidArgumentError("decoder_options are for videos: give every_seconds, too.")
-        self._predictor = LazyPredictor(dict(predictor_options or {}), make_predictor, device)
+        self._predictor = LazyPredictor(
+            options_dict("predictor_options", predictor_options), function("make_predictor", make_predictor), device
+        )
         recipe = TextRecipe(
-            self._predictor, every_seconds, DocumentOptions(dpi), dict(decoder_options or {}), page_column
+            self._predictor,
+            every_seconds,
+            DocumentOptions(dpi),
+            options_dict("decoder_options", decoder_options),
+            page_column,
         )
         columns: list[AnyColumn] = [
             TextColumn("text"),

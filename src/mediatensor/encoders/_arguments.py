@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -10,15 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checks import shown, whole_number
 from .._devices import checked_device
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
 
 __all__ = [
+    "MAX_WHOLE",
     "channels_and_samples",
     "check_device",
     "check_frames",
     "check_has_values",
+    "check_is_finite",
     "frame_rate_fraction",
     "options_of",
     "positive_whole",
@@ -30,6 +32,9 @@ _MAX_RELATIVE_ERROR = 1e-7
 _FINE_DENOMINATOR = 100_000
 _MAX_FRAME_RATE = 100_000
 
+# What FFmpeg counts rates, channels and pixels with.
+MAX_WHOLE = 2**31 - 1
+
 
 def frame_rate_fraction(frame_rate: Any) -> Fraction:
     """A frame rate as the fraction that was meant.
@@ -39,8 +44,8 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
     """
     try:
         rate = Fraction(frame_rate)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidArgumentError(f"frame_rate = {frame_rate!r} must be a number > 0.") from None
+    except (TypeError, ValueError, ArithmeticError):
+        raise InvalidArgumentError(f"frame_rate = {shown(frame_rate)} must be a number > 0.") from None
     if not 0 < rate <= _MAX_FRAME_RATE:
         raise InvalidArgumentError(f"frame_rate = {frame_rate} must be > 0. (At most {_MAX_FRAME_RATE}.)")
     simple = rate.limit_denominator(_MAX_DENOMINATOR)
@@ -57,13 +62,14 @@ def positive_whole(name: str, value: Any) -> int:
     >>> positive_whole("sample_rate", 16000)
     16000
     """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     try:
-        number = operator.index(value)
-    except TypeError:
-        number = int(value) if isinstance(value, float) and value.is_integer() else 0
-    if number <= 0:
-        raise InvalidArgumentError(f"{name} = {value!r} must be > 0. (A whole number.)")
-    return number
+        return whole_number(name, value, at_least=1, at_most=MAX_WHOLE)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"{name} = {shown(value)} must be > 0. (A whole number, at most {MAX_WHOLE}.)"
+        ) from None
 
 
 def check_device(device: object) -> None:
@@ -117,7 +123,19 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
             f"Expected {num_channels} channels, got {data.shape[0]}: the shape is {tuple(data.shape)}, and (C, N) is "
             "expected."
         )
+    check_is_finite(data)
     return data
+
+
+def check_is_finite(samples: Tensor) -> None:
+    """Raise if samples (C, N) have NaN or infinity, of which every codec makes something else."""
+    finite = torch.isfinite(samples)
+    if not finite.all():
+        channel, number = (~finite).nonzero()[0].tolist()
+        raise InvalidArgumentError(
+            f"samples must be finite numbers, and sample {number} of channel {channel} is "
+            f"{samples[channel, number].item()}; torch.nan_to_num makes silence of NaN."
+        )
 
 
 def options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
@@ -129,5 +147,5 @@ def options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
     if extra_options is None:
         return {}
     if not isinstance(extra_options, Mapping) or not all(isinstance(key, str) for key in extra_options):
-        raise InvalidArgumentError(f"extra_options must be a dict with str keys (got {extra_options!r}).")
+        raise InvalidArgumentError(f"extra_options must be a dict with str keys (got {shown(extra_options)}).")
     return {key: str(value) for key, value in extra_options.items()}

@@ -8,6 +8,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn
 
+from .._checks import optional_text, shown
 from .._pyav.encoding import format_of_name, format_of_path
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
@@ -137,6 +138,8 @@ class Encoder:
         extra_options: Mapping[str, Any] | None,
     ) -> VideoStream:
         arguments.check_device(device)
+        optional_text("codec", codec)
+        optional_text("pixel_format", pixel_format)
         named = {"crf": crf, "preset": preset}
         settings = VideoSettings(
             height=arguments.positive_whole("height", height),
@@ -187,8 +190,12 @@ class Encoder:
             >>> file.getvalue()[:4]
             b'RIFF'
         """
-        if bit_rate is not None and not (isinstance(bit_rate, int) and bit_rate >= 0):
-            raise InvalidArgumentError(f"bit_rate={bit_rate} must be >= 0. (A whole number of bits a second.)")
+        optional_text("codec", codec)
+        if bit_rate is not None and not (isinstance(bit_rate, int) and 0 <= bit_rate <= arguments.MAX_WHOLE):
+            raise InvalidArgumentError(
+                f"bit_rate={shown(bit_rate)} must be >= 0. (A whole number of bits a second, at most "
+                f"{arguments.MAX_WHOLE}.)"
+            )
         sample_rate = arguments.positive_whole("sample_rate", sample_rate)
         num_channels = arguments.positive_whole("num_channels", num_channels)
         settings = AudioSettings(

@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ..errors import EncodeError, InvalidArgumentError, SourceTypeError, WriteError
+from .._atomic_files import write_error
+from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
 from ._arguments import check_has_values
 from ._image_png_16 import encode_png_16
 from ._target import FileLikeTarget, Sink, Target, make_target
 
 __all__ = ["JpegEncoder", "PngEncoder"]
 
+# What libjpeg accepts.
+_MAX_JPEG_SIDE = 65_500
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
@@ -145,6 +148,12 @@ class JpegEncoder(_ImageEncoder):
             raise InvalidArgumentError(
                 f"Image quality should be a positive number between 1 and 100 (got quality = {quality!r})."
             )
+        height, width = self._img.shape[1:]
+        if max(height, width) > _MAX_JPEG_SIDE:  # before memory is taken for what libjpeg is going to refuse
+            raise EncodeError(
+                f"The image has {width}x{height} pixels; JPEG files have at most {_MAX_JPEG_SIDE} a side. Resize it, "
+                "or use PngEncoder."
+            )
         return self._save(format="JPEG", quality=operator.index(quality))
 
 
@@ -257,7 +266,7 @@ def _write(data: bytes, target: Target) -> None:
             )
         target.opened.write(data)
         if target.opened.error is not None:
-            raise WriteError(f"Could not write to {target.describe()}: {target.opened.error}.") from target.opened.error
+            raise write_error(target.describe(), target.opened.error) from target.opened.error
         target.commit()
     except BaseException:
         target.discard()

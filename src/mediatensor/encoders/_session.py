@@ -43,7 +43,7 @@ class Session:
         self._timeline = Timeline(0)
         self._held: list[tuple[int, Any]] = []
         self._has_data: list[bool] = []
-        self._failure: BaseException | None = None
+        self._failure: str | None = None
         self._process = os.getpid()
         self._finalizer: weakref.finalize[..., Session] | None = None
 
@@ -98,7 +98,7 @@ class Session:
         if self._muxer is None:
             raise EncodeError(f"Call open_file() or open_file_like() before adding {what}.")
         if self._failure is not None:
-            raise EncodeError(f"Cannot add {what}: encoding failed before ({self._failure}).") from self._failure
+            raise EncodeError(f"Cannot add {what}: encoding failed before ({self._failure}).")
         self._check_process()
 
     def _check_process(self) -> None:
@@ -150,7 +150,7 @@ class Session:
         self._check_process()
         if self._failure is not None:
             self.is_closed = True
-            raise EncodeError(f"Nothing was written: encoding failed before ({self._failure}).") from self._failure
+            raise EncodeError(f"Nothing was written: encoding failed before ({self._failure}).")
         try:
             self._check_data()
             for number, track in enumerate(self._muxer.tracks):
@@ -174,7 +174,8 @@ class Session:
 
     def fail(self, error: BaseException) -> None:
         """Give up: what was written so far is removed, if it was a file."""
-        self._failure = error
+        # Not the error itself: its traceback leads back here, and encoders must not wait for the collector of cycles.
+        self._failure = str(error) or type(error).__name__
         self._held = []
         if self._target is not None:
             with suppress(OSError):

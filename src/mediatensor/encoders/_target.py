@@ -1,29 +1,20 @@
-"""Where encoded bytes go, so that no file that looks whole is left behind by a failure.
-
-A file is written under a temporary name in the folder of its destination and takes the destination's name when all of
-it is there. What cannot be renamed (devices, pipes, URLs) and what the user opened is written directly.
-"""
+"""Where encoded bytes go: files that appear whole or not at all, URLs, and what the user opened."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import secrets
-import stat
 import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+from .._atomic_files import AtomicFile, write_error
 from .._source import _FFMPEG_SCHEMES, _SCHEME
 from ..errors import InvalidArgumentError, SourceTypeError, WriteError
 
 __all__ = ["FileLikeTarget", "FileTarget", "Sink", "Target", "UrlTarget", "make_target"]
 
-# Special files whose paths lead, as links, to something that must not be replaced.
-_SPECIAL_FOLDERS = ("/dev/fd/", "/proc/")
-_SPECIAL_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 _FAILED = -5  # what FFmpeg takes for an input/output error
 
 
@@ -96,6 +87,7 @@ class Sink:
     def abandon(self) -> None:
         """Accept nothing more."""
         self.closed = True
+        self.error = None  # its traceback leads back here, and to the encoders
 
 
 class Rereader:
@@ -147,39 +139,20 @@ class FileTarget(Target):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._is_special = _is_special(path)
-        self._final = path if self._is_special else os.path.realpath(path)
-        temporary = None if self._is_special else _temporary_name(self._final)
-        sinks: list[Sink] = []
-        # Before the file is there, so that an interrupt at any moment leaves none. Without a reference to this object,
-        # so that dropping it runs it; a fork's copy must not remove the file.
-        self._discarded = (sinks, temporary, os.getpid())
-        self._finalizer = weakref.finalize(self, _discard_file, *self._discarded)
-        try:
-            file = _create(temporary, self._final) if temporary is not None else _open_special(path)
-        except (OSError, ValueError) as error:
-            raise WriteError(
-                f"Could not open {path!r} for writing: {error}. Make sure that it is a valid path, and that files can "
-                "be made in its folder."
-            ) from error
-        self._sink = Sink(file, self._final if temporary is None else temporary)
-        sinks.append(self._sink)
+        self._file = AtomicFile(path)
+        self._sink = Sink(self._file.file, self._file.name)
+        # The file removes itself. A muxer that is freed later must find nothing to write to.
+        self._finalizer = weakref.finalize(self, self._sink.abandon)
         self.opened = self._sink
 
     def commit(self) -> None:
-        try:
-            self._sink.file.close()
-            if not self._is_special:
-                os.replace(self._sink.name, self._final)
-        except OSError as error:
-            self.discard()
-            raise WriteError(f"Could not finish writing {self._path!r}: {error}.") from error
+        self._file.commit()
         self._sink.abandon()
         self._finalizer.detach()
 
     def discard(self) -> None:
-        # Not by calling the finalizer: that counts as run when it is interrupted.
-        _discard_file(*self._discarded)
+        self._sink.abandon()
+        self._file.discard()
         self._finalizer.detach()
 
     def describe(self) -> str:
@@ -222,7 +195,7 @@ class FileLikeTarget(Target):
             if callable(flush):
                 flush()
         except Exception as error:
-            raise WriteError(f"Could not finish writing to {self.describe()}: {error}.") from error
+            raise write_error(self.describe(), error) from error
 
     def discard(self) -> None:
         self._sink.abandon()
@@ -263,47 +236,6 @@ def make_target(destination: object) -> Target:
             "give the file object to to_file_like or open_file_like."
         )
     return FileTarget(destination)
-
-
-def _is_special(path: str) -> bool:
-    """Whether a path names something that is not a regular file, to be replaced by one."""
-    if path in _SPECIAL_FILES or path.startswith(_SPECIAL_FOLDERS):
-        return True
-    try:
-        return not stat.S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-def _temporary_name(path: str) -> str:
-    """A name beside ``path`` that no other writer has, and that patterns such as ``*.mp4`` do not find."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.part")
-
-
-def _create(temporary: str, final: str) -> Any:
-    """A new file, open for writing and reading, with the permissions that the finished one is to have."""
-    file = open(temporary, "x+b", buffering=0)  # noqa: SIM115
-    if os.path.exists(final):
-        with contextlib.suppress(OSError, AttributeError):
-            os.fchmod(file.fileno(), stat.S_IMODE(os.stat(final).st_mode))
-    return file
-
-
-def _open_special(path: str) -> Any:
-    return open(path, "wb", buffering=0)
-
-
-def _discard_file(sinks: list[Sink], temporary: str | None, process: int) -> None:
-    try:
-        for sink in sinks:
-            sink.abandon()
-            with contextlib.suppress(OSError):
-                sink.file.close()
-    finally:
-        if temporary is not None and os.getpid() == process:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
 def _can_seek(file: Any) -> bool:

@@ -14,7 +14,7 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamplesBatch
 
 from ._audio_policies import AudioPolicy, check_audio_policy, write_clip
-from ._common import check_num_clips, check_positive_seconds, check_seconds
+from ._common import check_decoder, check_num_clips, check_positive_seconds, check_seconds
 from ._starts import check_not_empty, check_range_end, check_range_start, random_starts, regular_starts
 
 
@@ -59,6 +59,7 @@ def audio_clips_at_random_timestamps(
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
             not known, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
+        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
         DecodeError: if the samples cannot be decoded.
 
     Example:
@@ -120,6 +121,7 @@ def audio_clips_at_regular_timestamps(
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
             not known, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
+        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
         DecodeError: if the samples cannot be decoded.
 
     Example:
@@ -154,6 +156,7 @@ def _sample(
     """Decodes the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
     seconds_per_clip = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     check_audio_policy(policy)
+    check_decoder(decoder, "get_samples_played_in_ranges", made_by="AudioDecoder")
     stream_begin = decoder.metadata.begin_stream_seconds
     stream_end = _stream_end(decoder, is_needed=sampling_range_end is None)
     start = check_range_start(

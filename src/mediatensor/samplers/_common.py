@@ -6,8 +6,9 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
+from mediatensor._checks import real_number, shown
 from mediatensor._limits import check_frames
-from mediatensor.errors import DecodeError, InvalidArgumentError
+from mediatensor.errors import DecodeError, InvalidArgumentError, SourceTypeError
 from mediatensor.frames import FrameBatch
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ def check_seconds(name: str, value: Any) -> float:
     2.0
     """
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(f"{name} ({value!r}) must be a number of seconds.") from None
+        return real_number(name, value)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(f"{name} ({shown(value)}) must be a number of seconds.") from None
 
 
 def check_positive_seconds(name: str, value: Any) -> float:
@@ -70,8 +71,22 @@ def check_positive_seconds(name: str, value: Any) -> float:
     return seconds
 
 
-def check_num_frames(decoder: VideoDecoder) -> int:
-    """The number of frames of ``decoder``, if it has any."""
+def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
+    """Raise unless ``decoder`` has what a sampler asks it for; most often it is the path of a file.
+
+    Raises:
+        SourceTypeError: naming what was given.
+    """
+    if not all(hasattr(decoder, method) for method in methods):
+        raise SourceTypeError(
+            f"decoder must be {'an' if made_by[0] in 'AEIOU' else 'a'} {made_by}, or have its methods "
+            f"(got {shown(decoder)}); make one of a source with mediatensor.decoders.{made_by}(source)."
+        )
+
+
+def check_num_frames(decoder: VideoDecoder, method: str) -> int:
+    """The number of frames of ``decoder``, if it has any, and the method that fetches them."""
+    check_decoder(decoder, "__len__", method, made_by="VideoDecoder")
     num_frames = len(decoder)
     if num_frames < 1:
         raise InvalidArgumentError(f"Decoder must have at least one frame, found {num_frames} frames.")

@@ -68,6 +68,7 @@ def clips_at_random_indices(
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
             frames, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
+        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
         DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
 
     Example:
@@ -133,6 +134,7 @@ def clips_at_regular_indices(
     Raises:
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
             frames, or a clip runs past the end and ``policy`` is ``"error"``. It is a ValueError.
+        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
         DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
 
     Example:
@@ -170,7 +172,7 @@ def _sample(
     length = check_clip_length(num_frames_per_clip)
     step = check_positive_integer("num_indices_between_frames", num_indices_between_frames)
     check_policy(policy)
-    num_frames = check_num_frames(decoder)
+    num_frames = check_num_frames(decoder, "get_frames_at")
     start, end = _sampling_range(
         check_integer("sampling_range_start", sampling_range_start),
         None if sampling_range_end is None else check_integer("sampling_range_end", sampling_range_end),

@@ -76,6 +76,7 @@ def clips_at_random_timestamps(
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
             frames or lacks the metadata needed, or a clip runs past the end and ``policy`` is ``"error"``.
             It is a ValueError.
+        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
         DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
 
     Example:
@@ -140,6 +141,7 @@ def clips_at_regular_timestamps(
         InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no
             frames or lacks the metadata needed, or a clip runs past the end and ``policy`` is ``"error"``.
             It is a ValueError.
+        SourceTypeError: if ``decoder`` is no decoder, but a path, for example.
         DecodeError: if a frame cannot be decoded; with a decoder that skips such frames, too.
 
     Example:
@@ -176,7 +178,7 @@ def _sample(
     """Decodes the clips at the starts that ``choose_starts`` gives for the bounds of the sampling range."""
     length = check_clip_length(num_frames_per_clip)
     check_policy(policy)
-    check_num_frames(decoder)
+    check_num_frames(decoder, "get_frames_played_at")
     step = _seconds_between_frames(decoder, seconds_between_frames)
     stream_begin = _from_metadata(decoder, "begin_stream_seconds", "stream begin")
     stream_end = _from_metadata(decoder, "end_stream_seconds", "stream end")

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._checks import whole_number
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples
-from ._arguments import is_integer
 from ._log_mel_filters import slaney_mel_filters
 
 __all__ = ["LogMelSpectrogram"]
@@ -69,12 +69,12 @@ class LogMelSpectrogram(nn.Module):
         pad_to_seconds: float | None = None,
     ) -> None:
         super().__init__()
-        self.sample_rate = _positive("sample_rate", sample_rate)
-        self.n_fft = _positive("n_fft", n_fft)
+        self.sample_rate = whole_number("sample_rate", sample_rate, at_least=1)
+        self.n_fft = whole_number("n_fft", n_fft, at_least=1)
         if self.n_fft % 2:
             raise InvalidArgumentError(f"n_fft must be even, so that windows have a middle (got {n_fft}).")
-        self.hop_length = _positive("hop_length", hop_length)
-        self.num_mels = _positive("num_mels", num_mels)
+        self.hop_length = whole_number("hop_length", hop_length, at_least=1)
+        self.num_mels = whole_number("num_mels", num_mels, at_least=1)
         self.pad_to_seconds = pad_to_seconds
         self._padded_length = _padded_length(pad_to_seconds, self.sample_rate)
         self.register_buffer("window", torch.hann_window(self.n_fft, device="cpu"), persistent=False)
@@ -158,12 +158,6 @@ class LogMelSpectrogram(nn.Module):
             f"sample_rate={self.sample_rate}, n_fft={self.n_fft}, hop_length={self.hop_length}, "
             f"num_mels={self.num_mels}, pad_to_seconds={self.pad_to_seconds}"
         )
-
-
-def _positive(name: str, value: Any) -> int:
-    if not is_integer(value) or value < 1:
-        raise InvalidArgumentError(f"{name} must be a whole number of at least 1 (got {value!r}).")
-    return int(value)
 
 
 def _padded_length(seconds: Any, sample_rate: int) -> int | None:

@@ -79,10 +79,10 @@ def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunc
     """Decorator: lets a function of a tensor (..., C, H, W) take whatever `map_images` takes."""
 
     @functools.wraps(function)
-    def over_sample(images: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def over_sample(images: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         return map_images(images, lambda tensor: function(tensor, *args, **kwargs))
 
-    return over_sample
+    return over_sample  # type: ignore[return-value]  # a protocol cannot say that the tensor may be named, too
 
 
 def common_size(images: Sequence[Tensor]) -> tuple[int, int]:

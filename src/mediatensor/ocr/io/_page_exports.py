@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import Any
 from xml.etree.ElementTree import ElementTree
 
+from ..._atomic_files import write_file
+from ..._checks import shown
 from ...errors import InvalidArgumentError
 from ._alto import AltoExporter
 from ._block_elements import Block
@@ -104,7 +106,8 @@ class _Exports(Element):
         """Export as a searchable PDF: the image of each page with the text, invisible, over it.
 
         Args:
-            path: Where to write it as well; ``None`` writes nothing.
+            path: Where to write it as well; ``None`` writes nothing. The file appears, or replaces another, when it is
+                complete.
             **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``.
 
         Returns:
@@ -113,11 +116,11 @@ class _Exports(Element):
         Raises:
             InvalidArgumentError: if a page has no image.
             MissingDependencyError: if pypdfium2 is not installed.
+            WriteError: if the file cannot be written.
         """
         data = PDFExporter(**kwargs).export(self)
         if path is not None:
-            with open(path, "wb") as file:
-                file.write(data)
+            write_file(path, data)
         return data
 
     def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
@@ -373,7 +376,7 @@ class DocumentExportsMixin(_Exports):
             >>> Document([page]).render()
             'Total'
         """
-        return page_break.join(page.render(**kwargs) for page in self.pages)
+        return _joined(page_break, (page.render(**kwargs) for page in self.pages))
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
         """Export the document into nested dictionaries of plain types; arguments as for `Page`.
@@ -422,7 +425,7 @@ class DocumentExportsMixin(_Exports):
             >>> Document([page]).export_as_markdown()
             'Total'
         """
-        return page_break.join(page.export_as_markdown(**kwargs) for page in self.pages)
+        return _joined(page_break, (page.export_as_markdown(**kwargs) for page in self.pages))
 
     def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
         """Export as AsciiDoc; arguments as for Markdown.
@@ -435,7 +438,7 @@ class DocumentExportsMixin(_Exports):
             >>> Document([page]).export_as_asciidoc()
             'Total'
         """
-        return page_break.join(page.export_as_asciidoc(**kwargs) for page in self.pages)
+        return _joined(page_break, (page.export_as_asciidoc(**kwargs) for page in self.pages))
 
     def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
         """Export as a fragment of HTML; arguments as for Markdown.
@@ -448,4 +451,10 @@ class DocumentExportsMixin(_Exports):
             >>> Document([page]).export_as_html()
             '<p>Total</p>'
         """
-        return page_break.join(page.export_as_html(**kwargs) for page in self.pages)
+        return _joined(page_break, (page.export_as_html(**kwargs) for page in self.pages))
+
+
+def _joined(page_break: str, pages: Iterable[str]) -> str:
+    if not isinstance(page_break, str):
+        raise InvalidArgumentError(f"page_break must be a str (got {shown(page_break)}).")
+    return page_break.join(pages)

@@ -15,13 +15,14 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
+from ..._interrupts import interrupts_kept
 from ..._locks import ForkSafeLock
 from ...decoders._image_formats import look_like, sniff
 from ...errors import MissingDependencyError, OpenError
 
-__all__ = ["OpenPdf", "import_pdfium", "pdfium_lock"]
+__all__ = ["OpenPdf", "import_pdfium", "pdfium_lock", "save_document"]
 
 # Each may hold a file and what PDFium has read of it.
 _MAX_OPEN = 4
@@ -46,6 +47,30 @@ def import_pdfium() -> Any:
         return importlib.import_module("pypdfium2")
     except ImportError:
         raise MissingDependencyError('Reading PDF needs pypdfium2: pip install "mediatensor[ocr]".') from None
+
+
+def save_document(document: Any, file: BinaryIO) -> None:
+    """Write a document of pypdfium2, and raise what the file raises; the caller holds the lock."""
+    kept = _KeepingErrors(file)
+    with interrupts_kept():
+        document.save(kept)
+    if kept.error is not None:
+        raise kept.error
+
+
+class _KeepingErrors:
+    """A file for PDFium, which is told of no error when writing fails, and takes a part of the file for all of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: Exception | None = None
+
+    def write(self, data: Any) -> None:
+        if self.error is None:
+            try:
+                self._file.write(data)
+            except Exception as error:
+                self.error = error
 
 
 class OpenPdf:

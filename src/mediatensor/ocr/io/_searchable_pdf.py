@@ -15,7 +15,7 @@ from ...errors import EncodeError, InvalidArgumentError
 from ._glyphless_font import MAX_CODES, FontCodes, font_file
 from ._page_base import page_pixels
 from ._pdf_words import PlacedText, placed_words
-from ._pdfium import import_pdfium, pdfium_lock
+from ._pdfium import import_pdfium, pdfium_lock, save_document
 from ._regions import document_pages, page_regions
 
 __all__ = ["PDFExporter"]
@@ -24,6 +24,8 @@ _POINTS_PER_INCH = 72.0
 # The largest side of a page that readers accept, and the sheet in place of a page of which not even the size is known.
 _MAX_SIDE = 14_400.0
 _BLANK_PAGE = (842, 595)
+# Pixels; libjpeg refuses larger pictures, which are stored without loss.
+_MAX_JPEG_SIDE = 65_500
 
 
 class PDFExporter:
@@ -83,7 +85,7 @@ class PDFExporter:
                 self._add_page(pdfium, document, page)
             target = io.BytesIO()
             with pdfium_lock:
-                document.save(target)
+                save_document(document, target)
         finally:
             with pdfium_lock:
                 document.close()
@@ -95,7 +97,8 @@ class PDFExporter:
         image = None if blank else page_pixels(page.page)
         height, width = _BLANK_PAGE if image is None else image.shape[:2]
         scale = min(_POINTS_PER_INCH / self.dpi, _MAX_SIDE / max(height, width))
-        jpeg = None if image is None or self.lossless else _jpeg(image, self.quality)
+        is_lossless = self.lossless or max(height, width) > _MAX_JPEG_SIDE
+        jpeg = None if image is None or is_lossless else _jpeg(image, self.quality)
         texts = [
             text
             for region in page_regions(page, self.direction, size=(height, width))

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..._checks import real_number
 from ...errors import InvalidArgumentError
 from ..io.elements import Block, Character, Document, KIEDocument, KIEPage, Line, Page, Prediction, Word
 from ..io.exporters import page_reading_order
@@ -41,7 +42,7 @@ class _Builder:
         line_break: float = 0.8,
     ) -> None:
         for name, value in (("paragraph_break", paragraph_break), ("line_break", line_break)):
-            if not value >= 0:
+            if not real_number(name, value) >= 0:
                 raise InvalidArgumentError(f"{name}={value!r}: it must be a number that is not negative")
         self.resolve_lines = resolve_lines
         self.resolve_blocks = resolve_blocks

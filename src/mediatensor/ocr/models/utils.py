@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from ..._atomic_files import writing
 from ...errors import MissingDependencyError
 from ._weights import checksum_in_name, compare_checksum, given_file, load_state_dict_file
 from ._whitelist import WhitelistHandle, add_whitelist
@@ -135,7 +136,7 @@ def export_model_to_onnx(
     dynamic_axes: dict[str, dict[int, str]] | None = None,
     **kwargs: Any,
 ) -> str:
-    """Write a model as an ONNX file, by torch's exporter.
+    """Write a model as an ONNX file, by torch's exporter. The file appears, or replaces another, when it is complete.
 
     Args:
         model: built with ``exportable=True``, so that it returns its scores alone, and in evaluation mode.
@@ -151,6 +152,7 @@ def export_model_to_onnx(
 
     Raises:
         MissingDependencyError: the package ``onnx``, which torch's exporter wants, is not installed.
+        WriteError: the file cannot be written.
 
     Example::
 
@@ -163,14 +165,15 @@ def export_model_to_onnx(
         axes = {name: {0: "batch_size"} for name in (*input_names, *output_names)}
     if importlib.util.find_spec("onnx") is None:
         raise MissingDependencyError("Exporting to ONNX needs another package: pip install onnx.")
-    torch.onnx.export(
-        model,
-        (dummy_input,),
-        path,
-        input_names=list(input_names),
-        output_names=list(output_names),
-        dynamic_axes=axes,
-        dynamo=False,
-        **kwargs,
-    )
+    with writing(path) as file:
+        torch.onnx.export(
+            model,
+            (dummy_input,),
+            file.name,
+            input_names=list(input_names),
+            output_names=list(output_names),
+            dynamic_axes=axes,
+            dynamo=False,
+            **kwargs,
+        )
     return path

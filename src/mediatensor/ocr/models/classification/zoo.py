@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from ...._checks import shown
 from ....errors import InvalidArgumentError
 from .._registry import list_models
 from ..preprocessor import PreProcessor
@@ -99,7 +100,9 @@ def _predictor(
         from .. import classification
 
         model = getattr(classification, arch)(pretrained=pretrained)
-    cfg = model.cfg
+    if not isinstance(model, nn.Module):
+        raise InvalidArgumentError(f"arch must be one of {', '.join(ARCHS)}, or a model (got {shown(arch)}).")
+    cfg: Any = model.cfg
     pre_processor = PreProcessor(
         cfg["input_shape"][1:],
         batch_size,

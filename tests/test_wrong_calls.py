@@ -1,0 +1,352 @@
+"""Wrong calls of public functions: the type of the error, and that the message names the argument and the value."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import mediatensor
+from mediatensor import backends, datasets, decoders, distributed, ocr, samplers, transforms
+from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, FrameIndex, SubtitleDecoder, VideoDecoder, WavDecoder
+from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
+from mediatensor.errors import InvalidArgumentError, MediaTensorError, SourceTypeError
+from mediatensor.ocr import models
+
+SOUND = torch.zeros(1, 800)
+PICTURES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
+
+# What is passed, the type of the error, and what its message has.
+Case = tuple[Any, type[MediaTensorError], str]
+
+
+def refused(call: Callable[[Any], Any], value: Any, error: type[MediaTensorError], *words: str) -> None:
+    """Call, and look at what is raised: its type, and that its message has the words."""
+    with pytest.raises(error) as raised:
+        call(value)
+    assert type(raised.value) is error
+    for word in words:
+        assert word in str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def decoder(clip: Path) -> VideoDecoder:
+    return VideoDecoder(clip)
+
+
+@pytest.fixture(scope="module")
+def wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "silence.wav"
+    AudioEncoder(SOUND, sample_rate=8000).to_file(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "words"),
+    [
+        ("get_frame_at", "x", ("indices", "'x'")),
+        ("get_frame_at", None, ("indices", "None")),
+        ("get_frame_at", 1.5, ("indices", "1.5")),
+        ("get_frames_at", 5, ("indices", "5")),
+        ("get_frames_at", "ab", ("indices", "'ab'")),
+        ("get_frames_at", np.array(["1"]), ("indices", "str_")),
+        ("get_frames_at", np.array([False, True]), ("indices", "dtype bool", "mask")),
+        ("get_frames_at", torch.tensor([False, True]), ("indices", "dtype torch.bool", "mask")),
+        ("get_frame_played_at", "x", ("seconds", "'x'")),
+        ("get_frame_played_at", None, ("seconds", "None")),
+        ("get_frame_played_at", [], ("seconds", "[]")),
+        ("get_frame_played_at", [0.0, 0.1], ("seconds", "[0.0, 0.1]")),
+        ("get_frames_played_at", "x", ("seconds", "'x'")),
+        ("get_all_frames", "x", ("fps", "'x'")),
+        ("get_all_frames", math.nan, ("fps", "nan")),
+    ],
+)
+def test_frames(decoder: VideoDecoder, method: str, value: Any, words: tuple[str, ...]) -> None:
+    refused(getattr(decoder, method), value, InvalidArgumentError, *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"start_seconds": "a", "stop_seconds": None}, ("start_seconds", "'a'")),
+        ({"stop_seconds": None}, ("stop_seconds", "None")),
+        ({"stop_seconds": torch.zeros(2)}, ("stop_seconds", "shape (2,)")),
+        ({"fps": "x"}, ("fps", "'x'")),
+        ({"fps": 0}, ("fps", "0")),
+    ],
+)
+def test_ranges_of_time(decoder: VideoDecoder, arguments: dict[str, Any], words: tuple[str, ...]) -> None:
+    wanted = {"start_seconds": 0, "stop_seconds": 0.1, **arguments}
+    refused(lambda given: decoder.get_frames_played_in_range(**given), wanted, InvalidArgumentError, *words)
+
+
+@pytest.mark.parametrize("value", ["a", 1.5, math.nan, [], {}])
+@pytest.mark.parametrize("name", ["start", "stop", "step"])
+def test_bounds_of_slices(decoder: VideoDecoder, name: str, value: Any) -> None:
+    bounds = {"start": 0, "stop": 2, "step": 1, name: value}
+    words = (name, str(value))
+    refused(lambda given: decoder.get_frames_in_range(**given), bounds, InvalidArgumentError, *words)
+    refused(lambda given: decoder[slice(*given.values())], bounds, InvalidArgumentError, *words)
+
+
+@pytest.mark.parametrize("bound", [np.int64(2), torch.tensor(2), True])
+def test_bounds_of_slices_may_be_whole_numbers_of_any_library(decoder: VideoDecoder, bound: Any) -> None:
+    assert len(decoder[:bound]) == int(bound)
+
+
+@pytest.mark.parametrize("key", ["x", 1.5, None, [0]])
+def test_keys_are_of_types_as_those_of_sequences(clip: Path, decoder: VideoDecoder, key: Any) -> None:
+    # Python's own type, as everybody's __getitem__ raises it.
+    for sequence in (decoder, datasets.VideoClips([clip])):
+        with pytest.raises(TypeError, match=f"Unsupported key type: <class '{type(key).__name__}'>"):
+            sequence[key]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        *[(kind, "stream_index", value) for kind in (VideoDecoder, AudioDecoder) for value in ("x", 1.5, [])],
+        (AudioVideoDecoder, "video_stream_index", "x"),
+        (VideoDecoder, "num_ffmpeg_threads", 10**30),
+        (VideoDecoder, "device", 10**30),
+        (VideoDecoder, "frame_index", 5),
+        (AudioDecoder, "num_channels", True),
+        (AudioDecoder, "sample_rate", "16000"),
+    ],
+)
+def test_arguments_of_decoders(clip: Path, wav: Path, kind: Any, name: str, value: Any) -> None:
+    source = wav if kind is AudioDecoder else clip
+    word = name.removeprefix("video_")
+    refused(lambda given: kind(source, **{name: given}), value, InvalidArgumentError, word, str(value)[:20])
+
+
+@pytest.mark.parametrize("kind", [VideoDecoder, AudioDecoder, AudioVideoDecoder, WavDecoder, SubtitleDecoder])
+@pytest.mark.parametrize("source", [5, None, ["a.mp4"], 1.5])
+def test_sources(kind: Any, source: Any) -> None:
+    refused(kind, source, SourceTypeError, type(source).__name__)
+
+
+@pytest.mark.parametrize("kind", [AudioDecoder, WavDecoder])
+def test_ranges_of_sound(wav: Path, kind: Any) -> None:
+    with kind(wav) as sound:
+        for value in ("x", math.nan, [], 10**400):
+            refused(sound.get_samples_played_in_range, value, InvalidArgumentError, "start", str(value)[:20])
+        for value in (5, None, "ab"):
+            refused(sound.get_samples_played_in_ranges, value, InvalidArgumentError, "ranges", str(value))
+        refused(sound.get_samples_played_in_ranges, [("0", 1)], InvalidArgumentError, "ranges", "('0', 1)")
+        # Numbers of other libraries are numbers, and a time beyond all others is a time.
+        samples = sound.get_samples_played_in_range(np.float32(0.05), torch.tensor(0.1))
+        assert samples.data.shape == (1, 400)
+        with pytest.raises(IndexError, match=r"1e\+30"):
+            sound.get_samples_played_in_range(10**30)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seconds", "x"), ("seconds", math.inf), ("overlap_seconds", None)])
+def test_chunks(wav: Path, name: str, value: Any) -> None:
+    with AudioDecoder(wav) as sound:
+        refused(lambda given: sound.chunks(**{name: given}), value, InvalidArgumentError, name, str(value))
+
+
+@pytest.mark.parametrize("name", ["clips_at_random_indices", "clips_at_regular_timestamps"])
+@pytest.mark.parametrize("given", ["clip.mp4", 5, None, Path("clip.mp4"), [1]])
+def test_samplers_want_a_decoder(name: str, given: Any) -> None:
+    options = {"seconds_between_clip_starts": 1.0} if "regular_time" in name else {}
+    sampler = partial(getattr(samplers, name), **options)
+    refused(sampler, given, SourceTypeError, "decoder must be a VideoDecoder", f"(got {given!r})")
+
+
+@pytest.mark.parametrize("given", ["sound.wav", 5, None])
+def test_samplers_of_sound_want_a_decoder(given: Any) -> None:
+    sampler = partial(samplers.audio_clips_at_random_timestamps, seconds_per_clip=1.0)
+    refused(sampler, given, SourceTypeError, "decoder must be an AudioDecoder", f"(got {given!r})")
+
+
+def set_num_workers(clip: Path, value: Any) -> None:
+    datasets.DataLoader(datasets.VideoClips([clip]), num_workers=value)
+
+
+@pytest.mark.parametrize("value", [-2, "2", 1.5, None])
+def test_num_workers(clip: Path, value: Any) -> None:
+    refused(partial(set_num_workers, clip), value, InvalidArgumentError, "num_workers", repr(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch_size", "4"),
+        ("collate_fn", None),
+        ("seed", 0.5),
+        ("bucket_by", 5),
+        ("timeout", -1),
+        ("prefetch_factor", 0),
+        ("rank", 0),
+    ],
+)
+def test_loaders(clip: Path, name: str, value: Any) -> None:
+    dataset = datasets.VideoClips([clip])
+    refused(lambda given: datasets.DataLoader(dataset, **{name: given}), value, InvalidArgumentError, name, str(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (datasets.VideoClips, "num_frames_per_clip", 0),
+        (datasets.VideoClips, "num_frames_per_clip", "16"),
+        (datasets.VideoClips, "num_indices_between_frames", -1),
+        (datasets.VideoClips, "sampler", 5),
+        (datasets.VideoClips, "transform", "resize"),
+        (datasets.VideoClips, "label", "name"),
+        (datasets.VideoClips, "decoder_options", "cpu"),
+        (datasets.VideoClips, "seed", None),
+        (datasets.AudioClips, "seconds_per_clip", 0),
+        (datasets.AudioClips, "sample_rate", -1),
+        (datasets.AudioClips, "transform", 5),
+        (datasets.VideoAudioClips, "fps", "30"),
+        (datasets.VideoAudioClips, "num_clips", 0),
+        (datasets.VideoAudioClips, "policy", "wrap"),
+        (datasets.VideoAudioClips, "audio_transform", 5),
+        (datasets.DocumentPages, "pdf_options", 5),
+        (datasets.DocumentPages, "transform", 5),
+    ],
+)
+def test_datasets_refuse_at_once(clip: Path, kind: Any, name: str, value: Any) -> None:
+    # Not when a row is read, where an error policy would skip one file after the other.
+    options = {"on_error": "skip", name: value}
+    refused(lambda given: kind([clip], **given), options, InvalidArgumentError, name.split("_")[0], str(value))
+
+
+@pytest.mark.parametrize("value", ["x", -1, None, math.nan, 10**30])
+def test_epochs(clip: Path, value: Any) -> None:
+    dataset = datasets.VideoClips([clip])
+    for call in (dataset.set_epoch, datasets.DataLoader(dataset).set_epoch, datasets.RowBatches(dataset, 1).set_epoch):
+        refused(call, value, InvalidArgumentError, "epoch", str(value)[:20])
+
+
+@pytest.mark.parametrize("call", [datasets.stack, datasets.ragged, datasets.pad])
+@pytest.mark.parametrize("samples", [5, "ab", [torch.zeros(3)]])
+def test_collation(call: Callable[[Any], Any], samples: Any) -> None:
+    refused(call, samples, InvalidArgumentError, "samples", "Tensor" if isinstance(samples, list) else str(samples))
+
+
+CALLS: dict[str, tuple[Callable[[Any], Any], list[Case]]] = {
+    "index cache": (mediatensor.set_index_cache, [(5, SourceTypeError, "folder"), ("a\0b", InvalidArgumentError, "a")]),
+    "loading an index": (FrameIndex.load, [(True, SourceTypeError, "path"), (None, SourceTypeError, "path")]),
+    "threads": (
+        mediatensor.set_num_threads,
+        [(0, InvalidArgumentError, "num_threads"), (10**30, InvalidArgumentError, "num_threads")],
+    ),
+    "kinds of items": (
+        lambda kind: datasets.as_items(["a.mp4"], kind=kind),
+        [("film", InvalidArgumentError, "kind"), ([], InvalidArgumentError, "kind")],
+    ),
+    "kinds in archives": (lambda kind: datasets.TarItems("a.tar", kind=kind), [("film", InvalidArgumentError, "kind")]),
+    "archives": (datasets.TarItems, [(5, SourceTypeError, "shards"), ([5], SourceTypeError, "shard")]),
+    "recipes": (
+        lambda recipe: datasets.MediaDataset([datasets.Item("a.mp4")], recipe),
+        [("video", InvalidArgumentError, "recipe")],
+    ),
+    "batches to a device": (lambda loader: datasets.ToDevice(loader, "cpu"), [(5, InvalidArgumentError, "loader")]),
+    "clips of a cluster": (
+        lambda number: distributed.ClipDecoder(num_frames_per_clip=number),
+        [(0, InvalidArgumentError, "num_frames_per_clip"), ("8", InvalidArgumentError, "num_frames_per_clip")],
+    ),
+    "shapes of a cluster": (
+        lambda shape: distributed.ClipDecoder(clip_shape=shape),
+        [(5, InvalidArgumentError, "clip_shape")],
+    ),
+    "columns of a cluster": (
+        lambda names: distributed.ClipDecoder(used_columns=names),
+        [("label", InvalidArgumentError, "used_columns")],
+    ),
+    "texts of a cluster": (
+        lambda seconds: distributed.TextReader(every_seconds=seconds),
+        [("2", InvalidArgumentError, "every_seconds")],
+    ),
+    "rows": (
+        distributed.clip_rows,
+        [("videos", InvalidArgumentError, "paths"), (5, InvalidArgumentError, "paths"), ([5], SourceTypeError, "path")],
+    ),
+    "backends": (backends.get_backend, [([], InvalidArgumentError, "backend"), ("x", InvalidArgumentError, "backend")]),
+    "CUDA's backends": (
+        lambda name: decoders.set_cuda_backend(name).__enter__(),
+        [([], InvalidArgumentError, "backend")],
+    ),
+    "sound to encode": (
+        lambda value: AudioEncoder(torch.tensor([[0.0, value]]), sample_rate=8000),
+        [(math.nan, InvalidArgumentError, "sample 1 of channel 0"), (-math.inf, InvalidArgumentError, "samples")],
+    ),
+    "rates to encode": (
+        lambda rate: AudioEncoder(SOUND, sample_rate=rate),
+        [(10**30, InvalidArgumentError, "sample_rate"), ("8", InvalidArgumentError, "sample_rate")],
+    ),
+    "channels to encode": (
+        lambda count: AudioEncoder(SOUND, sample_rate=8000).to_tensor("wav", num_channels=count),
+        [(10**30, InvalidArgumentError, "num_channels"), (10**6, InvalidArgumentError, "channels")],
+    ),
+    "codecs": (
+        lambda codec: Encoder().add_video(height=16, width=16, frame_rate=5, codec=codec),
+        [(5, InvalidArgumentError, "codec")],
+    ),
+    "pixel formats": (
+        lambda name: VideoEncoder(PICTURES, frame_rate=5).to_file_like(io.BytesIO(), "mp4", pixel_format=name),
+        [(5, InvalidArgumentError, "pixel_format")],
+    ),
+    "data of frames": (
+        lambda data: mediatensor.FrameBatch(data, [0.0], [0.1]),  # type: ignore[arg-type]
+        [("x", InvalidArgumentError, "data"), (np.zeros((1, 3, 4, 4)), InvalidArgumentError, "data")],
+    ),
+    "times of frames": (
+        lambda seconds: mediatensor.FrameBatch(PICTURES, seconds, [0.1, 0.1]),  # type: ignore[arg-type]
+        [("x", InvalidArgumentError, "pts_seconds"), ([None, 0], InvalidArgumentError, "pts_seconds")],
+    ),
+    "rates of samples": (
+        lambda rate: mediatensor.AudioSamples(SOUND, 0.0, 0.1, rate),
+        [(0, InvalidArgumentError, "sample_rate"), (1.5, InvalidArgumentError, "sample_rate")],
+    ),
+    "mels": (
+        lambda number: transforms.LogMelSpectrogram(num_mels=number),
+        [(0, InvalidArgumentError, "num_mels"), ("80", InvalidArgumentError, "num_mels")],
+    ),
+    "page breaks": (
+        lambda text: ocr.io.Document([]).render(page_break=text),
+        [(5, InvalidArgumentError, "page_break")],
+    ),
+    "frame cache": (
+        mediatensor.set_frame_cache_bytes,
+        [(-1, InvalidArgumentError, "num_bytes"), (True, InvalidArgumentError, "num_bytes")],
+    ),
+    "classifiers": (models.crop_orientation_predictor, [(5, InvalidArgumentError, "arch")]),
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "value", "error", "word"), [(call, *case) for call, cases in CALLS.values() for case in cases]
+)
+def test_calls(call: Callable[[Any], Any], value: Any, error: type[MediaTensorError], word: str) -> None:
+    shown = "shape" if isinstance(value, np.ndarray) else str(value[0] if isinstance(value, list) and value else value)
+    refused(call, value, error, word, shown.partition("\0")[0][:20])
+
+
+@pytest.mark.parametrize("region", [(0.5, 0.1, 0.2, 0.9), (0.1, 0.9, 0.5, 0.2)])
+def test_regions_have_an_area(region: tuple[float, ...]) -> None:
+    small = {"det_arch": "db_mobilenet_v3_large", "reco_arch": "crnn_mobilenet_v3_small"}
+    refused(
+        lambda given: ocr.ocr_predictor(**small, ignore_regions=[given]), region, InvalidArgumentError, "ignore_regions"
+    )
+
+
+def test_a_message_does_not_repeat_a_whole_file(clip: Path, decoder: VideoDecoder) -> None:
+    with pytest.raises(InvalidArgumentError) as raised:
+        decoder.get_frames_played_at(clip.read_bytes())  # type: ignore[arg-type]
+    assert len(str(raised.value)) < 500
+
+
+def test_functions_of_images_take_the_tensor_by_name() -> None:
+    assert transforms.functional.center_crop(images=PICTURES, size=(8, 8)).shape == (2, 3, 8, 8)
