@@ -5,28 +5,24 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import isolated_work as work
 from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import ClosedError, InvalidArgumentError, IsolatedWorkerError, OpenError, SourceNotFoundError
-from mediatensor.isolate import IsolatedWorker
+from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError, OpenError, SourceNotFoundError
+from mediatensor.isolate import IsolatedWorker, _confinement
 from mediatensor.isolate._confinement import MEMORY_EXIT_STATUS, can_deny_network
+from processes import WAIT_SECONDS, is_running, wait_for_pid, wait_until_gone
 
 MAX_MEMORY_BYTES = 256 << 20
-WAIT_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -39,29 +35,6 @@ def worker() -> Iterator[IsolatedWorker]:
 def open_handles() -> int:
     gc.collect()
     return len(os.listdir("/dev/fd"))
-
-
-def wait_until_gone(pid: int) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while is_running(pid):
-        assert time.monotonic() < end, f"process {pid} still runs"
-        time.sleep(0.01)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
-def wait_for_pid(file: Path) -> int:
-    end = time.monotonic() + WAIT_SECONDS
-    while not (file.exists() and file.read_text()):
-        assert time.monotonic() < end, "the isolated process did not begin"
-        time.sleep(0.01)
-    return int(file.read_text())
 
 
 # What comes back
@@ -101,6 +74,27 @@ def test_what_is_printed_does_not_come_to_standard_output(
     assert capfd.readouterr().out == ""
 
 
+def test_in_processes_of_a_data_loader(worker: IsolatedWorker, clip: Path, clip_rgb: torch.Tensor) -> None:
+    before = worker.run(work.process_id)
+    loader = torch.utils.data.DataLoader(
+        work.DatasetOfFrames(worker, str(clip)), num_workers=1, multiprocessing_context="fork"
+    )
+    assert torch.equal(torch.cat(list(loader)), clip_rgb[:2])
+    assert worker.run(work.process_id) == before
+
+
+# What it may not do
+
+
+@pytest.mark.skipif(not can_deny_network(), reason="needs Linux on x86-64 or AArch64")
+def test_no_network_and_no_other_session(worker: IsolatedWorker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(PermissionError):
+        worker.run(work.connect, server.getsockname()[1])
+    for start in (work.start_in_a_session, work.start_in_a_group):
+        with pytest.raises(PermissionError):
+            worker.run(start)
+
+
 # What is raised
 
 
@@ -121,17 +115,35 @@ def test_exceptions_of_the_library_and_of_python_come_as_themselves(worker: Isol
         worker.run(work.raise_own_error)
     assert own.value.reason == "exception"
     assert pickle.loads(pickle.dumps(own.value)).reason == "exception"
+    with pytest.raises(IsolatedWorkerError, match=r"NoTextError: a NoTextError that has no text"):
+        worker.run(work.raise_one_without_text)
+    with pytest.raises(ValueError, match=r"^\[0, 0, 0"):
+        worker.run(work.raise_one_with_much, 1 << 20)
     assert worker.run(work.process_id) == before  # none of them cost the process
 
 
 def test_bad_arguments(worker: IsolatedWorker) -> None:
     with pytest.raises(InvalidArgumentError, match="picklable"):
         worker.run(lambda: None)
-    for name, value in {"timeout_seconds": 0, "max_memory_bytes": 1, "num_processes": 0, "max_calls": 0}.items():
-        with pytest.raises(InvalidArgumentError, match=name):
-            IsolatedWorker(**{name: value})  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="result_types"):
-        IsolatedWorker(result_types=(VideoDecoder,))
+    with pytest.raises(InvalidArgumentError, match=r"must be a function \(got 5\)"):
+        worker.run(5)  # type: ignore[arg-type]
+    refused = {
+        "timeout_seconds": (0, "5", float("nan"), float("inf"), [1]),
+        "max_memory_bytes": (1, 1.5e9, "4 GB", True),
+        "num_processes": (0, None, 1.5),
+        "max_calls": (0, "1"),
+        "result_types": (5, "Found", (VideoDecoder,), (5,)),
+    }
+    for name, values in refused.items():
+        for value in values:
+            with pytest.raises(InvalidArgumentError, match=rf"{name}.*\(got ") as caught:
+                IsolatedWorker(**{name: value})  # type: ignore[arg-type]
+            assert "must be" in str(caught.value)
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    worker = IsolatedWorker(timeout_seconds=np.float32(1.5), max_memory_bytes=np.int64(1 << 30))  # type: ignore[arg-type]
+    assert repr(worker) == "IsolatedWorker(timeout_seconds=1.5, max_memory_bytes=1073741824, num_processes=1)"
 
 
 def test_a_crash_costs_one_call(worker: IsolatedWorker) -> None:
@@ -157,7 +169,9 @@ def test_too_much_memory(worker: IsolatedWorker) -> None:
 
 def test_memory_where_the_system_does_not_limit_it() -> None:
     program = (
-        "import time; from mediatensor.isolate import _confinement; _confinement._data_bytes = lambda: None\n"
+        # By its file: of the library it needs nothing, whose imports take long.
+        "import runpy, sys, time, types; _confinement = types.ModuleType('_confinement')\n"
+        f"exec(open({_confinement.__file__!r}).read(), vars(_confinement)); _confinement._data_bytes = lambda: None\n"
         "with _confinement.limited_memory(64 << 20): kept = bytearray(16 << 20)\n"
         "with _confinement.limited_memory(64 << 20): kept = b'x' * (256 << 20); time.sleep(1000)"
     )
@@ -168,7 +182,11 @@ def test_memory_where_the_system_does_not_limit_it() -> None:
 
 
 def test_a_hang_ends_with_all_that_it_started(tmp_path: Path) -> None:
-    with IsolatedWorker(timeout_seconds=1) as worker:
+    with (
+        IsolatedWorker(timeout_seconds=1, allow_network=True) as worker,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        worker.run(work.connect, server.getsockname()[1])
         with pytest.raises(IsolatedWorkerError, match="within 1 seconds") as caught:
             worker.run(work.hang_holding_the_interpreter, tmp_path / "pid")
         assert caught.value.reason == "timeout"
@@ -176,86 +194,14 @@ def test_a_hang_ends_with_all_that_it_started(tmp_path: Path) -> None:
         wait_until_gone(wait_for_pid(tmp_path / "pid"))
 
 
-# Who is no longer what it was
-
-
-class _Bomb:
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, ("bomb",)
-
-
-def test_a_process_that_was_taken_over_cannot_send_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    bomb = pickle.dumps(_Bomb())
-    # The network, because it is allowed; another process, because one makes one call.
-    with IsolatedWorker(allow_network=True, max_calls=1) as worker, socket.create_server(("127.0.0.1", 0)) as server:
-        worker.run(work.connect, server.getsockname()[1])
-        with pytest.raises(IsolatedWorkerError) as caught:
-            worker.run(work.send_to_parent, b"V" + len(bomb).to_bytes(8) + bytes(8) + b"\0" + bomb)
-        assert caught.value.reason == "result"
-    assert not (tmp_path / "bomb").exists()
-
-
-@pytest.mark.skipif(not can_deny_network(), reason="needs Linux on x86-64 or AArch64")
-def test_no_network(worker: IsolatedWorker) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(PermissionError):
-        worker.run(work.connect, server.getsockname()[1])
-
-
-# Threads, forks, ends
-
-
-def test_many_calls_from_threads_and_the_end() -> None:
-    num_handles, num_threads = open_handles(), threading.active_count()
-    with IsolatedWorker(num_processes=2) as worker, ThreadPoolExecutor(4) as pool:
-        pids = set(pool.map(lambda _: worker.run(work.process_id, 0.2), range(8)))
-        assert len(pids) == 2
-        assert list(pool.map(lambda number: worker.run(work.give, number), range(300))) == list(range(300))
-        waiting = [pool.submit(worker.run, work.process_id, 1000) for _ in range(3)]
-        while not all(future.running() for future in waiting):
-            time.sleep(0.01)
-        worker.close()
-        for future in waiting:
-            with pytest.raises(ClosedError):
-                future.result(WAIT_SECONDS)
-    with pytest.raises(ClosedError):
-        worker.run(work.give, 0)
-    for pid in pids:
-        assert not is_running(pid)
-    assert (open_handles(), threading.active_count()) == (num_handles, num_threads)
-
-
-def test_in_processes_of_a_data_loader(worker: IsolatedWorker, clip: Path, clip_rgb: torch.Tensor) -> None:
-    before = worker.run(work.process_id)
-    loader = torch.utils.data.DataLoader(
-        work.DatasetOfFrames(worker, str(clip)), num_workers=1, multiprocessing_context="fork"
-    )
-    assert torch.equal(torch.cat(list(loader)), clip_rgb[:2])
-    assert worker.run(work.process_id) == before
-
-
-def test_ctrl_c_ends_the_call(worker: IsolatedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt() -> None:
-        wait_for_pid(tmp_path / "pid")
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            worker.run(work.sleep_after_writing, tmp_path / "pid")
-    finally:
-        thread.join()
-        signal.signal(signal.SIGINT, before)
-    wait_until_gone(wait_for_pid(tmp_path / "pid"))
+# The end of the program
 
 
 def test_a_program_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     program = subprocess.Popen([sys.executable, work.__file__, str(file)])
     try:
-        pid = wait_for_pid(file)
+        pid = wait_for_pid(file, program)
         assert is_running(pid)
     finally:
         program.kill()

@@ -8,6 +8,7 @@ import json
 import math
 import mmap
 import os
+import random
 import socket
 from collections.abc import Iterator
 from enum import Flag, auto
@@ -23,6 +24,7 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, ReplacedFrame
 from mediatensor.isolate._channel import ChannelError, receive, send
 from mediatensor.isolate._result_types import ResultTypes
+from mediatensor.isolate._structure import MAX_NESTING, extent_of, read_structure
 from mediatensor.isolate._values import MAX_DEPTH, MAX_NUM_HASHED, decode, encode
 from mediatensor.ocr.io import Document
 
@@ -139,6 +141,11 @@ def test_what_cannot_come_back_is_named() -> None:
         b'{"array": [[["a", "O"]], [1], [0], 0, 8]}',
         b'{"array": ["V0", [8], [0], 0, 0]}',
         b'{"bytes": [0, 1000000000000]}',
+        b'[{"bytes": [0, 8]}, {"bytes": [0, 8]}]',
+        b'[{"tensor": ["bool", [8], [0], 0, 8]}, {"array": ["|b1", [8], [0], 0, 8]}]',
+        json.dumps({"bytes": [0, 8]}).encode("utf-16"),
+        b"1" * 5000,
+        b"1." + b"1" * 5000,
         b'{"object": ["os:system", {"command": "true"}]}',
         b'{"object": ["mediatensor.decoders:VideoDecoder", {"source": "/etc/passwd"}]}',
         b'{"object": ["mediatensor.frames:Frame", {"__class__": 1}]}',
@@ -208,10 +215,10 @@ def test_who_announces_too_much_is_not_waited_for(ends: tuple[socket.socket, soc
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux")
-@pytest.mark.parametrize("trick", ["mapped", "unsealable", "short", "file", "none"])
+@pytest.mark.parametrize("trick", ["mapped", "unsealable", "short", "file", "none", "huge"])
 def test_memory_that_could_change_is_refused(ends: tuple[socket.socket, socket.socket], trick: str) -> None:
     here, there = ends
-    size = 1 << 20
+    size = 1 << (60 if trick == "huge" else 20)  # that is more than there are addresses
     descriptor = memory_of(1 if trick == "short" else size, **({"flags": 0} if trick == "unsealable" else {}))
     mapped = mmap.mmap(descriptor, size) if trick == "mapped" else None
     if trick == "file":
@@ -258,8 +265,12 @@ class _Colours(Flag):
 
 def test_flags_come_back() -> None:
     types = ResultTypes([_Colours])
+    contents = torch.empty(0, dtype=torch.uint8)
     for value in (_Colours.RED, _Colours.RED | _Colours.BLUE):
-        assert decode(encode(value, types)[0], torch.empty(0, dtype=torch.uint8), types) is value
+        assert decode(encode(value, types)[0], contents, types) is value
+    many = encode(_Colours.RED, types)[0].replace(b"RED", b"RED|" * 2 + b"RED")
+    with pytest.raises(ValueError, match="3 flags of a _Colours, which has 2"):
+        decode(many, contents, types)
 
 
 def test_depth_is_bounded() -> None:
@@ -267,3 +278,47 @@ def test_depth_is_bounded() -> None:
     for _ in range(MAX_DEPTH):
         value = (value,)
     assert round_trip(value) == value
+    deepest: Any = {0: 0}  # of what takes the most lists and objects
+    for _ in range(MAX_DEPTH - 1):
+        deepest = {0: deepest}
+    assert round_trip(deepest) == deepest
+    assert extent_of(encode(deepest, TYPES)[0]).nesting == MAX_NESTING
+    with pytest.raises(InvalidArgumentError, match="301 deep"):
+        read_structure(b"[" * 301 + b"]" * 301)
+
+
+def nesting_of(value: Any) -> int:
+    items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else None
+    return 0 if items is None else 1 + max(map(nesting_of, items), default=0)
+
+
+def num_values_of(value: Any) -> int:
+    items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    return 1 + sum(map(num_values_of, items))
+
+
+def test_values_are_counted_before_they_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the values themselves; an empty list counts as one of one value."""
+    monkeypatch.setattr("mediatensor.isolate._structure._CHUNK_BYTES", 7)  # texts go over the ends of chunks
+    generator = random.Random(1)
+    texts = ["[[[", '"', "\\", '\\"', '\\\\",{', "}]", ",,,", "", "\n\u1234"]
+
+    def made(depth: int) -> Any:
+        kind = generator.choice(["text", "number", "list", "dict"]) if depth else "text"
+        if kind == "list":
+            return [made(depth - 1) for _ in range(generator.randint(1, 4))]
+        if kind == "dict":
+            return {generator.choice(texts): made(depth - 1) for _ in range(generator.randint(1, 4))}
+        return generator.choice(texts) if kind == "text" else generator.random()
+
+    for _ in range(100):
+        value = made(5)
+        assert extent_of(json.dumps(value).encode()) == (num_values_of(value), nesting_of(value))
+
+
+def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mediatensor.isolate._structure.MAX_NUM_VALUES", 1000)
+    assert read_structure(b"[" + b"0," * 998 + b"0]") == [0] * 999
+    with pytest.raises(InvalidArgumentError, match="1001 values, of at most 1000"):
+        read_structure(b"[" + b"0," * 999 + b"0]")
+    assert read_structure(b'"' + b"[,{" * 1000 + b'"') == "[,{" * 1000

@@ -7,12 +7,14 @@ nobody can change or shorten any more when it is read. Where the system has no s
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -33,6 +35,8 @@ _MAX_WRITTEN_AT_ONCE = 1 << 30
 
 # How often it is looked whether the other side lives: its socket may be open in processes that it left behind.
 _LOOK_SECONDS = 0.5
+
+_MIN_SEND_SECONDS = 0.001  # none at all would be another mode of the socket
 
 _HAS_SEALED_MEMORY = hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
 
@@ -55,7 +59,14 @@ class Message(NamedTuple):
     contents: Tensor
 
 
-def send(connection: socket.socket, kind: bytes, body: bytes, pieces: Iterable[memoryview] = ()) -> None:
+def send(
+    connection: socket.socket,
+    kind: bytes,
+    body: bytes,
+    pieces: Iterable[memoryview] = (),
+    *,
+    deadline: float | None = None,
+) -> None:
     """Send a message.
 
     Args:
@@ -63,18 +74,20 @@ def send(connection: socket.socket, kind: bytes, body: bytes, pieces: Iterable[m
         kind: One byte.
         body: Its structure.
         pieces: The block beside it, in pieces.
+        deadline: When to give up, on the clock of ``time.monotonic``: who does not read fills the socket.
 
     Raises:
+        TimeoutError: at the deadline.
         OSError: if the other side is gone, or there is no memory.
     """
-    pieces = list(pieces)
+    pieces = [piece for piece in pieces if piece]
     num_bytes = sum(map(len, pieces))
     is_shared = _HAS_SEALED_MEMORY and num_bytes >= _MIN_SHARED_BYTES
     header = _HEADER.pack(kind, len(body), num_bytes, is_shared)
     if not is_shared:
-        connection.sendall(header + body)
-        for piece in pieces:
-            connection.sendall(piece)
+        for data in (memoryview(header + body), *pieces):
+            with _until(connection, deadline):
+                connection.sendall(data)
         return
     descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -82,10 +95,24 @@ def send(connection: socket.socket, kind: bytes, body: bytes, pieces: Iterable[m
             while piece:
                 piece = piece[os.write(descriptor, piece[:_MAX_WRITTEN_AT_ONCE]) :]
         # Of one byte either all comes or nothing.
-        socket.send_fds(connection, [header[:1]], [descriptor])
+        with _until(connection, deadline):
+            socket.send_fds(connection, [header[:1]], [descriptor])
     finally:
         os.close(descriptor)
-    connection.sendall(header[1:] + body)
+    with _until(connection, deadline):
+        connection.sendall(header[1:] + body)
+
+
+@contextmanager
+def _until(connection: socket.socket, deadline: float | None) -> Iterator[None]:
+    if deadline is None:
+        yield
+        return
+    connection.settimeout(max(_MIN_SEND_SECONDS, deadline - time.monotonic()))
+    try:
+        yield
+    finally:
+        connection.settimeout(None)
 
 
 def receive(
@@ -190,4 +217,9 @@ def _map(descriptor: int, num_bytes: int) -> Tensor:
         raise ChannelError(f"what came is not shared memory ({error})") from error
     if os.fstat(descriptor).st_size != num_bytes:
         raise ChannelError("shared memory of another size came")
-    return torch.from_file(f"/proc/self/fd/{descriptor}", shared=False, size=num_bytes, dtype=torch.uint8)
+    try:
+        # Torch keeps the file open for ever when it cannot map it; this here is tried first, and takes nothing.
+        mmap.mmap(descriptor, num_bytes, mmap.MAP_PRIVATE).close()
+        return torch.from_file(f"/proc/self/fd/{descriptor}", shared=False, size=num_bytes, dtype=torch.uint8)
+    except (OSError, ValueError, OverflowError, RuntimeError) as error:  # the other side may forbid to open it
+        raise ChannelError(f"shared memory of {num_bytes} bytes cannot be mapped ({error})") from error

@@ -9,10 +9,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import weakref
-from contextlib import suppress
-from typing import IO, Any
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from typing import IO, Any, NamedTuple
 
 from ..errors import InvalidArgumentError, IsolatedWorkerError
 from . import _channel
@@ -24,11 +26,13 @@ from ._values import decode
 
 __all__ = ["START_SECONDS", "Child"]
 
-#: Most seconds that a process may take to start, and to import what a call needs.
+#: Most seconds that a process may take to start, and to import what its first call needs.
 START_SECONDS = 300.0
 
 # The process ends itself at the time limit, and says where it was; if it does not, it is killed.
 _GRACE_SECONDS = 1.0
+_END_SECONDS = 5.0
+_TIME_IS_UP = "Timeout ("  # how the trace of a process begins that ended itself at the limit
 _MAX_FAULT_BYTES = 1 << 14
 _LOOK_SECONDS = 0.005
 
@@ -45,44 +49,36 @@ main(*descriptors)
 _all: weakref.WeakSet[Child] = weakref.WeakSet()
 
 
+class _Time(NamedTuple):
+    """How long something may take."""
+
+    deadline: float | None
+    what_failed: str
+
+
+class _Started(NamedTuple):
+    """A process, the socket to it, and the file for what Python has to say of a crash."""
+
+    process: subprocess.Popen[bytes]
+    connection: socket.socket
+    faults: IO[bytes]
+
+
 class Child:
-    """A process that waits for calls, one at a time.
+    """A process that waits for calls, one at a time. It starts at once, and is waited for by the first call.
 
     Args:
         settings: How it is to work.
         types: The classes that may come back.
-
-    Raises:
-        IsolatedWorkerError: if it does not start.
     """
 
     def __init__(self, settings: Settings, types: ResultTypes) -> None:
         self._settings = settings
         self._types = types
         self.num_calls = 0
-        self._faults = _file_without_name()
-        self._connection, theirs = socket.socketpair()
-        try:
-            with theirs:
-                descriptors = (theirs.fileno(), self._faults.fileno())
-                self._process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM, *map(str, descriptors), *sys.path],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=descriptors,
-                    start_new_session=True,  # not for it: signals of the terminal; a group, to be killed as one
-                )
-        except BaseException:
-            self._connection.close()
-            self._faults.close()
-            raise
+        self._process, self._connection, self._faults = _started_whole()
         self._end = weakref.finalize(self, _end, self._process, self._connection, self._faults)
         _all.add(self)
-        try:
-            self._send(Kind.SETTINGS, pickle.dumps(settings))
-            self._receive(time.monotonic() + START_SECONDS, Kind.READY)
-        except BaseException:
-            self._end()
-            raise
 
     @property
     def is_alive(self) -> bool:
@@ -98,14 +94,13 @@ class Child:
             call: A pickle of (function, arguments, keywords).
 
         Raises:
-            IsolatedWorkerError: if the call is not finished, or what it returns is not what it may be.
+            IsolatedWorkerError: if the process does not start, the call is not finished, or what it returns is not what
+                it may be.
             Exception: whatever the function raises.
         """
         self.num_calls += 1
         try:
-            self._send(Kind.CALL, call)
-            loaded = self._receive(time.monotonic() + START_SECONDS, Kind.LOADED, Kind.NOT_LOADED)
-            answer = loaded if loaded.kind == Kind.NOT_LOADED else self._receive_answer()
+            answer = self._answer(call)
             value = self._decoded(answer)
         except BaseException:
             # Ctrl-C too: nobody waits any longer for what it does, and its answer would be taken for the next one.
@@ -123,36 +118,48 @@ class Child:
         """End it as `kill` does, and clean up; not while it has a call."""
         self._end()
 
-    def _receive_answer(self) -> _channel.Message:
-        timeout_seconds = self._settings.timeout_seconds
-        if timeout_seconds is None:
-            return self._receive(None, Kind.VALUE, Kind.FAILURE, Kind.OUT_OF_MEMORY)
-        begin = time.monotonic()
-        try:
-            deadline = begin + timeout_seconds + _GRACE_SECONDS
-            return self._receive(deadline, Kind.VALUE, Kind.FAILURE, Kind.OUT_OF_MEMORY)
-        except IsolatedWorkerError as error:
-            # It ended itself, or was too late.
-            if error.reason not in ("crash", "timeout") or time.monotonic() < begin + timeout_seconds:
-                raise
-            raise self._error(f"did not finish within {timeout_seconds} seconds", "timeout") from None
+    def _answer(self, call: bytes) -> _channel.Message:
+        if self.num_calls == 1:
+            self._send(Kind.SETTINGS, pickle.dumps(self._settings), self._time_to_start())
+            self._receive(self._time_to_start(), Kind.READY)
+        # A process that has worked already may hang, or be stopped: it has no more time for this than for the call.
+        time_of_call = self._time_of_call()
+        time_to_load = self._time_to_start() if self.num_calls == 1 or time_of_call.deadline is None else time_of_call
+        self._send(Kind.CALL, call, time_to_load)
+        loaded = self._receive(time_to_load, Kind.LOADED, Kind.NOT_LOADED)
+        if loaded.kind == Kind.NOT_LOADED:
+            return loaded
+        if self.num_calls == 1:
+            time_of_call = self._time_of_call()
+        return self._receive(time_of_call, Kind.VALUE, Kind.FAILURE, Kind.OUT_OF_MEMORY)
 
-    def _send(self, kind: bytes, data: bytes) -> None:
+    def _time_to_start(self) -> _Time:
+        return _Time(time.monotonic() + START_SECONDS, f"did not start within {START_SECONDS:g} seconds")
+
+    def _time_of_call(self) -> _Time:
+        seconds = self._settings.timeout_seconds
+        if seconds is None:
+            return _Time(None, "did not finish")
+        return _Time(time.monotonic() + seconds + _GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
+
+    def _send(self, kind: bytes, data: bytes, time_left: _Time) -> None:
         try:
-            _channel.send(self._connection, kind, b"", [memoryview(data)])
+            _channel.send(self._connection, kind, b"", [memoryview(data)], deadline=time_left.deadline)
+        except TimeoutError:
+            raise self._error(time_left.what_failed, "timeout") from None
         except ConnectionError:
             raise self._ended() from None
 
-    def _receive(self, deadline: float | None, *kinds: bytes) -> _channel.Message:
+    def _receive(self, time_left: _Time, *kinds: bytes) -> _channel.Message:
         try:
             message = _channel.receive(
                 self._connection,
-                deadline=deadline,
+                deadline=time_left.deadline,
                 max_bytes=self._settings.max_memory_bytes,
                 is_alive=lambda: self.is_alive,
             )
         except TimeoutError:
-            raise self._error(f"did not start within {START_SECONDS} seconds", "timeout") from None
+            raise self._error(time_left.what_failed, "timeout") from None
         except EOFError:
             raise self._ended() from None
         except _channel.ChannelError as error:
@@ -189,18 +196,72 @@ class Child:
             limit = self._settings.max_memory_bytes
             return self._error(f"needed more than max_memory_bytes = {limit} bytes of memory", "memory")
         if status >= 0:
+            if self._trace().startswith(_TIME_IS_UP):
+                return self._error(self._time_of_call().what_failed, "timeout")
             return self._error(f"ended with status {status}", "crash")
         hint = ", which the system does when memory runs out" if -status == signal.SIGKILL else ""
         return self._error(f"was ended by {_signal_name(-status)}{hint}", "crash")
 
     def _error(self, what: str, reason: str) -> IsolatedWorkerError:
         error = IsolatedWorkerError(f"The isolated process {what}.", reason)
-        with suppress(ValueError):  # it is closed: another error came first
+        if trace := self._trace():
+            error.add_note(f"Where it was:\n{trace}")
+        return error
+
+    def _trace(self) -> str:
+        """What Python had to say when the process ended; the process may have written anything there."""
+        try:
             self._faults.seek(0)
             trace = self._faults.read(_MAX_FAULT_BYTES).decode("ascii", "replace")
-            if trace := trace.partition("\nExtension modules:")[0].strip():
-                error.add_note(f"Where it was:\n{trace}")
-        return error
+        except ValueError:  # it is closed: another error came first
+            return ""
+        text = trace.partition("\nExtension modules:")[0]
+        return "".join(letter for letter in text if letter.isprintable() or letter == "\n").strip()
+
+
+def _started_whole() -> _Started:
+    """A process, by way of another thread.
+
+    Ctrl-C is raised in the main thread, also between the start of a process and the note of its number, and nobody
+    would ever wait for that one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return _started()
+    starting: Future[_Started] = Future()
+
+    def start() -> None:
+        try:
+            starting.set_result(_started())
+        except BaseException as error:
+            starting.set_exception(error)
+
+    thread = threading.Thread(target=start, name="mediatensor-start")  # an executor has no more at the program's end
+    thread.start()
+    try:
+        return starting.result()
+    except BaseException:
+        if starting.exception() is None:
+            _end(*starting.result())
+        raise
+    finally:
+        thread.join()
+
+
+def _started() -> _Started:
+    with ExitStack() as opened:
+        faults = opened.enter_context(_file_without_name())
+        connection, theirs = socket.socketpair()
+        opened.enter_context(connection)
+        with theirs:
+            descriptors = (theirs.fileno(), faults.fileno())
+            process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, *map(str, descriptors), *sys.path],
+                stdin=subprocess.DEVNULL,
+                pass_fds=descriptors,
+                start_new_session=True,  # not for it: signals of the terminal; a group, to be killed as one
+            )
+        opened.pop_all()
+    return _Started(process, connection, faults)
 
 
 def _file_without_name() -> IO[bytes]:
@@ -212,9 +273,11 @@ def _file_without_name() -> IO[bytes]:
 
 def _end(process: subprocess.Popen[bytes], connection: socket.socket, faults: IO[bytes]) -> None:
     _kill(process)
-    process.wait()
     connection.close()
     faults.close()
+    # A file system that does not answer keeps even a killed process; it is waited for when the next one starts.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -11,14 +11,16 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgumentError
 from . import _channel
-from ._confinement import deny_network, limited_memory, no_core_dumps, ran_out_of_memory
-from ._failures import failure_of
+from ._confinement import can_deny_network, deny_system_calls, limited_memory, no_core_dumps
+from ._failures import failure_of, ran_out_of_memory
 from ._main_module import MainModule, import_main
 from ._result_types import ResultTypes
+from ._structure import MAX_NUM_VALUES, extent_of
 from ._values import encode
 
 __all__ = ["Kind", "Settings", "main"]
@@ -84,8 +86,9 @@ def main(descriptor: int, fault_descriptor: int) -> None:
     threading.Thread(target=_end_with, args=(connection,), name="mediatensor-parent", daemon=True).start()
     try:
         settings = _start(connection)
+        _serve(connection, fault_descriptor, settings, is_first=True)
         while True:
-            _serve(connection, fault_descriptor, settings)
+            _serve(connection, fault_descriptor, settings, is_first=False)
     except (EOFError, ConnectionError):
         sys.exit()
 
@@ -100,26 +103,34 @@ def _end_with(connection: socket.socket) -> None:
 
 def _start(connection: socket.socket) -> Settings:
     settings: Settings = pickle.loads(_channel.receive(connection).contents.numpy().data)
-    if settings.denies_network:
-        deny_network()
+    if can_deny_network():
+        # Where nothing but groups is to be denied, it is as well as it can be.
+        with nullcontext() if settings.denies_network else suppress(OSError):
+            deny_system_calls(denies_network=settings.denies_network)
     _channel.send(connection, Kind.READY, b"")
     return settings
 
 
-def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings) -> None:
+def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings, *, is_first: bool) -> None:
+    def begin_time() -> None:
+        if settings.timeout_seconds is not None:
+            # Its thread ends the process even while a library holds the lock of the interpreter, or the parent is gone.
+            faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
+
     call = _channel.receive(connection).contents.numpy().data
     try:
-        types = ResultTypes(_Unpickler(settings.added_types, settings.main).load())
-        function, arguments, keywords = _Unpickler(call, settings.main).load()
-    except Exception as error:
-        _channel.send(connection, Kind.NOT_LOADED, *encode(failure_of(error), ResultTypes()))
-        return
-    del call
-    _channel.send(connection, Kind.LOADED, b"")
-    if settings.timeout_seconds is not None:
-        # Its own thread ends the process even while a library holds the lock of the interpreter, or the parent is gone.
-        faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
-    try:
+        if not is_first:
+            begin_time()
+        try:
+            types = ResultTypes(_Unpickler(settings.added_types, settings.main).load())
+            function, arguments, keywords = _Unpickler(call, settings.main).load()
+        except Exception as error:
+            _channel.send(connection, Kind.NOT_LOADED, *encode(failure_of(error), ResultTypes()))
+            return
+        del call
+        _channel.send(connection, Kind.LOADED, b"")
+        if is_first:
+            begin_time()
         with limited_memory(settings.max_memory_bytes):
             answer = _answer(function, arguments, keywords, types, settings.max_memory_bytes is not None)
         _channel.send(connection, *answer)
@@ -151,5 +162,10 @@ def _encoded(value: Any, types: ResultTypes) -> tuple[bytes, list[memoryview]]:
         raise InvalidArgumentError(
             f"The function returned {len(structure)} bytes beside tensors, arrays and bytes, and at most "
             f"{_channel.MAX_BODY_BYTES} come back from an isolated process. Return long lists as arrays."
+        )
+    if (num_values := extent_of(structure).num_values) > MAX_NUM_VALUES:
+        raise InvalidArgumentError(
+            f"The function returned {num_values} values beside those in tensors, arrays and bytes, and at most "
+            f"{MAX_NUM_VALUES} come back from an isolated process. Return long lists as arrays."
         )
     return structure, contents

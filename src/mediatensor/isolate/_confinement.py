@@ -1,4 +1,7 @@
-"""What an isolated process may use: memory, sockets. It limits itself, before it touches anything of a stranger."""
+"""What an isolated process may use: memory, sockets, its own session alone.
+
+It limits itself, before it touches anything of a stranger.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,20 @@ import struct
 import sys
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 
 __all__ = [
     "MEMORY_EXIT_STATUS",
     "can_deny_network",
-    "deny_network",
+    "deny_system_calls",
     "limited_memory",
     "no_core_dumps",
-    "ran_out_of_memory",
 ]
 
 #: Of a process that used more memory than it may, where the system does not tell it so.
 MEMORY_EXIT_STATUS = 71
+
+_MOST_BYTES = 1 << 62  # a limit is a number of 64 bits
 
 _WATCH_SECONDS = 0.05
 
@@ -34,8 +39,21 @@ _RETURN_ACCESS_DENIED = 0x00050000 | 13
 _X32_SYSTEM_CALLS = 0x40000000
 _IO_URING_SETUP = 425
 
-# AUDIT_ARCH, and the numbers of seccomp() and socket()
-_SYSTEM_CALLS = {"x86_64": (0xC000003E, 317, 41), "aarch64": (0xC00000B7, 277, 198)}
+
+class _SystemCalls(NamedTuple):
+    """AUDIT_ARCH of a machine, and the numbers of its calls."""
+
+    architecture: int
+    seccomp: int
+    socket: int
+    setsid: int
+    setpgid: int
+
+
+_SYSTEM_CALLS = {
+    "x86_64": _SystemCalls(0xC000003E, seccomp=317, socket=41, setsid=112, setpgid=109),
+    "aarch64": _SystemCalls(0xC00000B7, seccomp=277, socket=198, setsid=157, setpgid=154),
+}
 
 
 def no_core_dumps() -> None:
@@ -56,7 +74,7 @@ def limited_memory(max_bytes: int | None) -> Iterator[None]:
         yield
     elif (used := _data_bytes()) is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        wanted = used + max_bytes if hard == resource.RLIM_INFINITY else min(used + max_bytes, hard)
+        wanted = min(used + max_bytes, _MOST_BYTES if hard == resource.RLIM_INFINITY else hard)
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
         try:
             yield
@@ -98,47 +116,42 @@ def _peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def ran_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception, or one that it comes from, says that there was no memory."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        if isinstance(current, MemoryError) or "can't allocate memory" in str(current):
-            return True
-        if getattr(current, "errno", None) == 12 or "Cannot allocate memory" in str(current):  # ENOMEM
-            return True
-        current = current.__cause__ or current.__context__
-    return False
-
-
-# Network
+# Calls of the system
 
 
 def can_deny_network() -> bool:
-    """Whether `deny_network` knows this system."""
+    """Whether `deny_system_calls` knows this system."""
     return sys.platform == "linux" and os.uname().machine in _SYSTEM_CALLS and sys.maxsize > 1 << 32
 
 
-def deny_network() -> None:
-    """From now on this process, and all that it starts, can open no socket.
+def deny_system_calls(*, denies_network: bool) -> None:
+    """From now on this process, and all that it starts, stays in its session and group, which end as one.
 
-    The kernel (Linux, x86-64 and AArch64) refuses the call, whoever makes it.
+    The kernel (Linux, x86-64 and AArch64) refuses the calls that begin others, whoever makes them.
+
+    Args:
+        denies_network: Whether it refuses to open sockets as well.
 
     Raises:
         OSError: if the kernel does not do that.
     """
-    architecture, seccomp, socket = _SYSTEM_CALLS[os.uname().machine]
+    calls = _SYSTEM_CALLS[os.uname().machine]
+    denied = [calls.setsid, calls.setpgid]
+    if denies_network:
+        denied += [calls.socket, _IO_URING_SETUP]
+    _set_filter(calls, denied)
+
+
+def _set_filter(calls: _SystemCalls, denied: list[int]) -> None:
     # Offsets of struct seccomp_data: the number of the call at 0, the architecture at 4.
     # (code, jump if true, jump if false, value); jumps count the instructions left out.
     program = [
         (0x20, 0, 0, 4),
-        (0x15, 1, 0, architecture),
+        (0x15, 1, 0, calls.architecture),
         (0x06, 0, 0, _RETURN_KILL),
         (0x20, 0, 0, 0),
-        (0x35, 3, 0, _X32_SYSTEM_CALLS),
-        (0x15, 2, 0, socket),
-        (0x15, 1, 0, _IO_URING_SETUP),
+        (0x35, len(denied) + 1, 0, _X32_SYSTEM_CALLS),
+        *((0x15, len(denied) - index, 0, number) for index, number in enumerate(denied)),
         (0x06, 0, 0, _RETURN_ALLOW),
         (0x06, 0, 0, _RETURN_ACCESS_DENIED),
     ]
@@ -148,7 +161,7 @@ def deny_network() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise _os_error("no_new_privs")
-    if libc.syscall(seccomp, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, filter_program) != 0:
+    if libc.syscall(calls.seccomp, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, filter_program) != 0:
         raise _os_error("seccomp")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +13,10 @@ from ..errors import IsolatedWorkerError
 from ._result_types import ResultTypes
 from ._values import encode
 
-__all__ = ["failure_of", "raised"]
+__all__ = ["failure_of", "raised", "ran_out_of_memory"]
 
 _MAX_TEXT_CHARACTERS = 1 << 14
+_MAX_ARGUMENTS_BYTES = 1 << 20
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:
@@ -26,18 +28,39 @@ def failure_of(error: BaseException) -> dict[str, Any]:
         ('builtins.KeyError', ['a'])
     """
     kind = type(error)
+    text = _text_of(error)
     try:
         arguments = list(error.__reduce__()[1])
-        encode(arguments, ResultTypes())
+        are_short = len(encode(arguments, ResultTypes())[0]) <= _MAX_ARGUMENTS_BYTES
     except Exception:  # no two libraries make exceptions alike
-        arguments = [str(error)]
+        are_short = False
     trace = "".join(traceback.format_exception(error))
     return {
         "type": f"{kind.__module__}.{kind.__qualname__}",
-        "args": arguments,
-        "text": str(error)[:_MAX_TEXT_CHARACTERS],
+        "args": arguments if are_short else [text],
+        "text": text,
         "trace": trace[-_MAX_TEXT_CHARACTERS:],
     }
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception, or one that it comes from, says that there was no memory.
+
+    Example:
+        >>> ran_out_of_memory(MemoryError()), ran_out_of_memory(KeyError("a"))
+        (True, False)
+    """
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        text = _text_of(current)
+        if isinstance(current, MemoryError) or "can't allocate memory" in text:
+            return True
+        if getattr(current, "errno", None) == errno.ENOMEM or "Cannot allocate memory" in text:
+            return True
+        current = current.__cause__ or current.__context__
+    return False
 
 
 def raised(failure: Mapping[str, Any]) -> Exception:
@@ -61,6 +84,13 @@ def raised(failure: Mapping[str, Any]) -> Exception:
         error = IsolatedWorkerError(f"The isolated function raised {name}: {text}", "exception")
     error.add_note(f"In the isolated process:\n{str(failure['trace'])[-_MAX_TEXT_CHARACTERS:]}")
     return error
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)[:_MAX_TEXT_CHARACTERS]
+    except Exception:  # the class says it, whoever wrote that
+        return f"a {type(error).__name__} that has no text"
 
 
 def _known(name: str) -> type[Exception] | None:

@@ -146,7 +146,10 @@ def _member(cls: Any, name: str) -> Any:
     """The member of an enumeration, or the flags whose names are joined by bars."""
     if name in cls.__members__ or not issubclass(cls, Flag):
         return cls[name]
-    return functools.reduce(operator.or_, (cls[part] for part in name.split("|")))
+    parts = name.split("|")
+    if len(parts) > len(cls.__members__):
+        raise ValueError(f"{len(parts)} flags of a {cls.__name__}, which has {len(cls.__members__)}")
+    return functools.reduce(operator.or_, (cls[part] for part in parts))
 
 
 def _is_enum(cls: type) -> bool:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from ..errors import InvalidArgumentError
 from ._result_types import ResultTypes
+from ._structure import read_structure
 
 __all__ = ["MAX_DEPTH", "MAX_NUM_HASHED", "decode", "encode"]
 
@@ -161,6 +162,7 @@ class _Decoder:
         self._contents = contents
         self._types = types
         self._num_hashed = 0
+        self._num_bytes = 0
         self._kinds: dict[str, Callable[[Any], Any]] = {
             "tuple": lambda node: tuple(map(self.node, node)),
             "set": lambda node: set(self._hashed(list(map(self.node, node)))),
@@ -168,7 +170,7 @@ class _Decoder:
             "size": torch.Size,
             "dict": self._dict,
             "bytes": lambda node: self._part(*node).numpy().tobytes(),
-            "bytearray": lambda node: bytearray(self._part(*node).numpy().tobytes()),
+            "bytearray": lambda node: bytearray(self._part(*node).numpy().data),
             "tensor": lambda node: self._tensor(*node),
             "array": lambda node: self._array(*node),
             "scalar": lambda node: self._array(*node)[()],
@@ -186,7 +188,10 @@ class _Decoder:
         if isinstance(node, _PLAIN):
             return node
         if isinstance(node, list):
-            return node if _PLAIN_SET.issuperset(map(type, node)) else [self.node(item) for item in node]
+            if not _PLAIN_SET.issuperset(map(type, node)):
+                for index, item in enumerate(node):  # in place: no second list beside the first
+                    node[index] = self.node(item)
+            return node
         ((kind, content),) = node.items()
         return self._kinds[kind](content)
 
@@ -201,6 +206,10 @@ class _Decoder:
     def _part(self, begin: int, num_bytes: int) -> Tensor:
         if not (0 <= begin <= begin + num_bytes <= len(self._contents)):
             raise ValueError(f"bytes {begin} to {begin + num_bytes} of {len(self._contents)}")
+        # Some kinds are copies of their part: the same part again and again would fill the memory.
+        self._num_bytes += num_bytes
+        if self._num_bytes > len(self._contents):
+            raise ValueError(f"parts of {self._num_bytes} bytes altogether, of {len(self._contents)}")
         return self._contents[begin : begin + num_bytes]
 
     def _tensor(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
@@ -271,4 +280,4 @@ def decode(structure: bytes, contents: Tensor, types: ResultTypes) -> Any:
         >>> decode(structure, torch.empty(0, dtype=torch.uint8), ResultTypes())
         [1.5, {'x'}, None]
     """
-    return _Decoder(contents, types).node(json.loads(structure))
+    return _Decoder(contents, types).node(read_structure(structure))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
+from .._checks import items_of, real_number, shown, whole_number
 from .._closing import Closing
 from ..errors import ClosedError, InvalidArgumentError
 from ._child import Child
@@ -31,6 +33,13 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
+class _Slot:
+    """A place for a call that runs, and its child when there is one; free at the latest when the call forgets it."""
+
+    def __init__(self) -> None:
+        self.child: Child | None = None
+
+
 class IsolatedWorker(Closing):
     """Calls functions in a process of its own, which may crash, hang or need too much memory.
 
@@ -40,8 +49,8 @@ class IsolatedWorker(Closing):
     A process starts with the first call (some seconds, for it imports torch) and serves the calls that follow. Calls
     may come from several threads; with ``num_processes=1`` they wait for each other. A worker may be pickled (to be
     part of a dataset) and be used after a fork and in processes of a ``DataLoader``: each process has children of its
-    own. The processes end with the program, even when that is killed; what they started ends with them, unless it
-    began a session of its own.
+    own. The processes end with the program, even when that is killed, and what they started ends with them: on Linux
+    (x86-64 and AArch64) nothing in them can begin a session or a process group of its own, elsewhere what did so stays.
 
     What comes back is data and never code: numbers, text, ``bytes``, lists, tuples, dictionaries, sets, paths, dates,
     fractions, tensors (on the CPU), numpy arrays, frames, samples, metadata and subtitles of this library, its
@@ -54,7 +63,7 @@ class IsolatedWorker(Closing):
 
     Args:
         timeout_seconds: Most seconds of a call, its result included; ``None`` for no limit. The start of a process and
-            the imports that the function needs do not count.
+            the imports of its first call do not count; those of later calls do, if they need others.
         max_memory_bytes: Most private memory that a call may take beyond what its process has when it begins, and most
             bytes of a result; memory that processes share, and that of processes which the call starts, do not count.
             ``None`` for no limit. On Linux the memory that a call asks for counts, elsewhere what it uses,
@@ -87,21 +96,21 @@ class IsolatedWorker(Closing):
         allow_network: bool = False,
         result_types: Iterable[type] = (),
     ) -> None:
-        if timeout_seconds is not None and not _MIN_SECONDS <= timeout_seconds <= threading.TIMEOUT_MAX:
-            raise InvalidArgumentError(
-                f"timeout_seconds must be at least {_MIN_SECONDS} and finite, or None (got {timeout_seconds})."
-            )
+        if timeout_seconds is not None:
+            timeout_seconds = _checked_seconds(timeout_seconds)
         if max_memory_bytes is not None:
-            _check_whole("max_memory_bytes", max_memory_bytes, _MIN_MEMORY_BYTES)
+            max_memory_bytes = whole_number(
+                "max_memory_bytes", max_memory_bytes, at_least=_MIN_MEMORY_BYTES, or_none=True
+            )
         if max_calls is not None:
-            _check_whole("max_calls", max_calls, 1)
-        _check_whole("num_processes", num_processes, 1)
+            max_calls = whole_number("max_calls", max_calls, at_least=1, or_none=True)
+        num_processes = whole_number("num_processes", num_processes, at_least=1)
         self._timeout_seconds = timeout_seconds
         self._max_memory_bytes = max_memory_bytes
         self._num_processes = num_processes
         self._max_calls = max_calls
         self._allow_network = allow_network
-        self._result_types = tuple(result_types)
+        self._result_types = tuple(items_of("result_types", result_types, of="classes"))
         self._types = ResultTypes(self._result_types)
         self._is_closed = False
         self._begin()
@@ -111,11 +120,10 @@ class IsolatedWorker(Closing):
         self._process_id = os.getpid()
         self._changed = threading.Condition()
         self._idle: list[Child] = []
-        self._busy: set[Child] = set()
-        self._num_starting = 0
+        self._slots: weakref.WeakSet[_Slot] = weakref.WeakSet()
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_process_id", "_changed", "_idle", "_busy", "_num_starting", "_types")
+        left_out = ("_process_id", "_changed", "_idle", "_slots", "_types")
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -148,21 +156,23 @@ class IsolatedWorker(Closing):
                 "An isolated process imports the main module again to find the function in it, and that would start "
                 'another one: put what the module does under if __name__ == "__main__".'
             )
+        if not callable(function):
+            raise InvalidArgumentError(f"What runs isolated must be a function (got {shown(function)}).")
         try:
             call = pickle.dumps((function, args, kwargs), protocol=pickle.HIGHEST_PROTOCOL)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise InvalidArgumentError(
                 f"What runs isolated must be picklable: a function at the top of a module, and its arguments ({error})."
             ) from error
-        child = self._take()
+        slot = _Slot()
         try:
-            result: _Result = child.call(call)
+            result: _Result = self._take(slot).call(call)
         except Exception as error:
-            if self._is_closed:
+            if self._is_closed and not isinstance(error, ClosedError):
                 raise ClosedError("The worker was closed while the call ran.") from error
             raise
         finally:
-            self._give_back(child)
+            self._give_back(slot)
         return result
 
     def close(self) -> None:
@@ -177,8 +187,9 @@ class IsolatedWorker(Closing):
         self._renew_after_fork()
         with self._changed:
             idle, self._idle = self._idle, []
-            for child in self._busy:
-                child.kill()
+            for slot in self._slots:
+                if slot.child is not None:
+                    slot.child.kill()
             self._changed.notify_all()
         for child in idle:
             child.close()
@@ -193,47 +204,41 @@ class IsolatedWorker(Closing):
         if self._process_id != os.getpid():
             self._begin()
 
-    def _take(self) -> Child:
-        """An idle child, or a new one; waits while there are as many as may be."""
+    def _take(self, slot: _Slot) -> Child:
+        """An idle child, or a new one, in a place for it; waits while there are as many as may be."""
         self._renew_after_fork()
         with self._changed:
-            while True:
-                if self._is_closed:
-                    raise ClosedError("The worker is closed; make another IsolatedWorker.")
-                while self._idle:
-                    child = self._idle.pop()
-                    if child.is_alive:
-                        self._busy.add(child)
-                        return child
-                    child.close()
-                if len(self._busy) + self._num_starting < self._num_processes:
-                    break
+            while len(self._slots) >= self._num_processes and not self._is_closed:
                 self._changed.wait()
-            self._num_starting += 1
-        return self._started()
+            self._check_open()
+            self._slots.add(slot)
+            while self._idle:
+                slot.child = self._idle.pop()
+                if slot.child.is_alive:
+                    return slot.child
+                slot.child.close()
+        slot.child = child = Child(self._settings(), self._types)
+        self._check_open()  # whoever closed it before saw no child to kill
+        return child
 
-    def _started(self) -> Child:
-        child: Child | None = None
-        try:
-            child = Child(self._settings(), self._types)
-            return child
-        finally:
-            with self._changed:
-                self._num_starting -= 1
-                if child is not None:
-                    self._busy.add(child)
-                self._changed.notify()
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("The worker is closed; make another IsolatedWorker.")
 
-    def _give_back(self, child: Child) -> None:
+    def _give_back(self, slot: _Slot) -> None:
+        child = slot.child
         with self._changed:
-            self._busy.discard(child)
-            is_worn = self._max_calls is not None and child.num_calls >= self._max_calls
-            is_kept = child.is_alive and not is_worn and not self._is_closed
-            if is_kept:
+            self._slots.discard(slot)
+            is_kept = child is not None and self._can_work_again(child)
+            if child is not None and is_kept:
                 self._idle.append(child)
-            self._changed.notify()
-        if not is_kept:
+            self._changed.notify_all()  # one that is told may be interrupted just then
+        if child is not None and not is_kept:
             child.close()
+
+    def _can_work_again(self, child: Child) -> bool:
+        is_worn = self._max_calls is not None and child.num_calls >= self._max_calls
+        return child.is_alive and not is_worn and not self._is_closed
 
     def _settings(self) -> Settings:
         return Settings(
@@ -245,6 +250,10 @@ class IsolatedWorker(Closing):
         )
 
 
-def _check_whole(name: str, value: object, smallest: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-        raise InvalidArgumentError(f"{name} must be a whole number of at least {smallest} (got {value!r}).")
+def _checked_seconds(value: Any) -> float:
+    seconds = real_number("timeout_seconds", value)
+    if not _MIN_SECONDS <= seconds <= threading.TIMEOUT_MAX:
+        raise InvalidArgumentError(
+            f"timeout_seconds must be from {_MIN_SECONDS} to {threading.TIMEOUT_MAX:.0f}, or None (got {shown(value)})."
+        )
+    return seconds

@@ -1,0 +1,34 @@
+"""What tests of programs and processes share: who runs, and waiting for them."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+WAIT_SECONDS = 20
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def wait_until_gone(pid: int) -> None:
+    end = time.monotonic() + WAIT_SECONDS
+    while is_running(pid):
+        assert time.monotonic() < end, f"process {pid} still runs"
+        time.sleep(0.01)
+
+
+def wait_for_pid(file: Path, program: subprocess.Popen[bytes] | None = None) -> int:
+    """The number that a process writes into a file, as long as the program that has it written runs."""
+    end = time.monotonic() + WAIT_SECONDS
+    while not (file.exists() and file.read_text()):
+        assert time.monotonic() < end, "the process did not begin"
+        assert program is None or program.poll() is None, "the program ended"
+        time.sleep(0.01)
+    return int(file.read_text())
