@@ -28,6 +28,8 @@ __all__ = ["Clip", "Encoded", "Joined", "film", "make_clips", "mandelbrot", "qui
 _RECIPE = 1
 
 _QUICK_SIZE = (64, 48)
+# The picture that a camera pans over, and the one of clips that are too small to show as much.
+_DETAILED, _SMALL = "1920x1080", "480x270"
 _QUICK_SECONDS = 1
 
 
@@ -37,8 +39,8 @@ class Encoded:
 
     Attributes:
         name: What reports call it; unique within a suite.
-        scenes: lavfi graphs with ``{w}``, ``{h}`` and ``{r}`` for width, height and rate; each has an equal share of
-            the clip.
+        scenes: lavfi graphs with ``{w}``, ``{h}`` and ``{r}`` for width, height and rate, and with ``{detail}`` for the
+            size of a detailed picture; each has an equal share of the clip.
         size: (width, height).
         rate: Frames per second.
         seconds: Length.
@@ -130,7 +132,7 @@ def film(num_scenes: int) -> tuple[str, ...]:
 def _pan(number: int) -> str:
     scale = 0.4 * 0.6**number
     return (
-        f"mandelbrot=s=1920x1080:r={{r}}:start_scale={scale:.6g},trim=end_frame=1,loop=loop=-1:size=1,"
+        f"mandelbrot=s={{detail}}:r={{r}}:start_scale={scale:.6g},trim=end_frame=1,loop=loop=-1:size=1,"
         "setpts=N/({r}*TB),scale=2*{w}:2*{h},"
         f"crop={{w}}:{{h}}:x='(0.5+0.4*sin(t/{2 + number % 5}))*{{w}}':y='(0.5+0.4*cos(t/{3 + number % 4}))*{{h}}',"
         f"noise=alls=4:allf=t:all_seed={number}"
@@ -207,8 +209,9 @@ def _encode(clip: Encoded, path: Path) -> None:
 def _pictures(clip: Encoded) -> Iterator[Any]:
     width, height = clip.size
     shares = [clip.num_frames * i // len(clip.scenes) for i in range(len(clip.scenes) + 1)]
+    detail = _DETAILED if width > 160 else _SMALL
     for scene, begin, end in zip(clip.scenes, shares[:-1], shares[1:], strict=True):
-        graph = scene.format(w=width, h=height, r=str(clip.rate)) + ",format=yuv420p"
+        graph = scene.format(w=width, h=height, r=str(clip.rate), detail=detail) + ",format=yuv420p"
         with av.open(graph, format="lavfi") as container:
             frames = container.decode(video=0)
             for _ in range(end - begin):

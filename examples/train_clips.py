@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import cross_entropy
 
-from mediatensor.datasets import Batch, DataLoader, Shuffle, StallMeter, ToDevice
+from mediatensor.datasets import Batch, DataLoader, StallMeter, ToDevice
 from mediatensor.samplers import clips_at_regular_indices
 from moving_shapes import MotionNet, clips, count_correct, write_videos
 from pictures import draw_training
@@ -39,9 +39,7 @@ class Training:
         train_set = clips(options.folder / "train", clips_per_video=2)
         test_set = clips(options.folder / "test", partial(clips_at_regular_indices, num_clips=1, num_frames_per_clip=8))
         workers = {"num_workers": options.workers, "persistent_workers": options.workers > 0}
-        self.loader = ToDevice(
-            DataLoader(train_set, batch_size=8, shuffle=Shuffle(rows_together=2), **workers), options.device
-        )
+        self.loader = ToDevice(DataLoader(train_set, options.batch_size, shuffle=True, **workers), options.device)
         self.test_loader = ToDevice(DataLoader(test_set, batch_size=16), options.device)
         self.model = MotionNet(dropout=0.1).to(options.device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=2e-3)
@@ -129,8 +127,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, help="how often to read the training set")
     parser.add_argument("--device", default="cpu", help="where to train: cpu, cuda ...")
     options = parser.parse_args()
-    options.videos_per_class, options.save_every = (20, 7) if options.quick else (50, 30)
-    options.epochs = options.epochs or (6 if options.quick else 10)
+    options.videos_per_class, options.batch_size, options.save_every = (20, 4, 12) if options.quick else (50, 8, 30)
+    options.epochs = options.epochs or (4 if options.quick else 10)
     options.folder /= "quick" if options.quick else "full"
     return options
 

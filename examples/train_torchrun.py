@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from mediatensor.datasets import Batch, DataLoader, Shuffle
+from mediatensor.datasets import Batch, DataLoader
 from mediatensor.samplers import clips_at_regular_indices
 from moving_shapes import MotionNet, clips, count_correct, write_videos
 
@@ -43,7 +43,7 @@ class Training:
         # Every rank has to make as many steps as the others, or they would wait for each other: drop_last.
         batch_size = CLIPS_PER_STEP // dist.get_world_size()
         workers = {"num_workers": options.workers, "persistent_workers": options.workers > 0}
-        self.loader = DataLoader(train_set, batch_size, shuffle=Shuffle(rows_together=2), drop_last=True, **workers)
+        self.loader = DataLoader(train_set, batch_size, shuffle=True, drop_last=True, **workers)
         self.test_loader = DataLoader(test_set, batch_size=16)
         self.model = DistributedDataParallel(MotionNet())
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)

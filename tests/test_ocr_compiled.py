@@ -7,6 +7,7 @@ none of its graphs serves.
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -19,17 +20,17 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
+import ocr_small_networks
 from mediatensor.ocr.models import (
     crop_orientation_predictor,
     detection_predictor,
     ocr_predictor,
-    recognition,
     recognition_predictor,
 )
 from ocr_pages import render_text
 from ocr_reading import reader, words_of
-from ocr_small_networks import VOCAB as VOCAB_OF_SMALL_NETWORKS
 
 LINES = (
     "Invoice 2041 of the firm",
@@ -101,24 +102,21 @@ def graphs_by_page(predictor: Any, backend: CountingBackend, numbers: Iterable[i
     return counts
 
 
-def test_pages_of_all_sizes_share_a_graph_of_the_detector(backend: CountingBackend) -> None:
-    predictor = copy.deepcopy(reader(vocab=VOCAB))
-    predictor.det_predictor.compile(backend=backend)
-    assert graphs_by_page(predictor, backend, (0, 1, 3, 5, 7)) == [1, 0, 0, 0, 0]
-    assert backend.runs == 5
-
-
 @pytest.mark.slow
 def test_pages_of_all_sizes_share_graphs(backend: CountingBackend) -> None:
     assert len({page.shape for page in pages()}) == len(pages())
     predictor = copy.deepcopy(reader(vocab=VOCAB))
+    predictor.det_predictor.compile(backend=backend)
+    assert graphs_by_page(predictor, backend, (0, 1, 3)) == [1, 0, 0]
+    assert backend.runs == 3
+    # The detector is compiled already.
     assert predictor.compile(backend=backend) is None
     counts = graphs_by_page(predictor, backend, range(12))
-    # On a CPU convolutions differ for small inputs: one graph of the detector and up to four of the recogniser.
-    assert sum(counts) <= 6
+    # On a CPU convolutions differ for small inputs: up to four graphs of the recogniser.
+    assert 0 < sum(counts) <= 5
     assert sum(counts[6:]) == 0
     # Each page runs the detector and the recogniser at least once.
-    assert backend.runs >= 2 * 12
+    assert backend.runs >= 3 + 2 * 12
     assert sum(graphs_by_page(predictor, backend, (0, 3))) == 0
 
     # As docTR's users do, with the graphs that are there.
@@ -145,7 +143,7 @@ def crops(count: int) -> list[NDArray[np.uint8]]:
     return [generator.integers(0, 256, (20 + k, 30 + 11 * k, 3), dtype=np.uint8) for k in range(count)]
 
 
-COUNTS = (3, 2, 1, 5, 4, 7, 6, 1, 8)
+COUNTS = (3, 2, 1, 5, 4, 1, 8)
 """Several first: a second number of several brings no graph."""
 
 
@@ -172,34 +170,56 @@ def test_detectors_of_words_have_a_graph_for_one_page_and_one_for_several(backen
     assert graphs_of(predictor, backend) == [1, 0, 1] + [0] * (len(COUNTS) - 3)
 
 
-def print_graphs_of(build: Callable[..., Any]) -> None:
+SMALL = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "input_shape": (3, 16, 64), "vocab": ocr_small_networks.VOCAB}
+
+
+def print_graphs_of(name: str) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     backend = CountingBackend()
-    cfg = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "input_shape": (3, 16, 64), "vocab": VOCAB_OF_SMALL_NETWORKS}
-    predictor = recognition_predictor(build(cfg=cfg), batch_size=4)
-    print(*graphs_of(predictor, backend), backend.runs)
+    predictor = recognition_predictor(getattr(ocr_small_networks, name)(cfg=SMALL), batch_size=4)
+    print(*graphs_of(predictor, backend), backend.runs, flush=True)
 
 
-@pytest.mark.parametrize("name", ["small_parseq", "small_master"])
-def test_recognisers_of_words_that_write_share_graphs(name: str) -> None:
-    """In a process of their own: how many graphs the steps take depends on what was captured in it before."""
-    folder = str(Path(__file__).parent)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
+def test_recognisers_of_words_that_write_share_graphs() -> None:
+    """Each in a process of its own: how many graphs the steps take depends on what was captured in it before."""
     program = (
-        f"import sys; sys.path.insert(0, {folder!r}); import ocr_small_networks, test_ocr_compiled; "
-        f"test_ocr_compiled.print_graphs_of(ocr_small_networks.{name})"
+        f"import os, sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_ocr_compiled\n"
+        "for name in ('small_parseq', 'small_master'):\n"
+        "    if os.fork() == 0:\n"
+        "        test_ocr_compiled.print_graphs_of(name)\n"
+        "        os._exit(0)\n"
+        "    assert os.wait()[1] == 0, name\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=250, check=True)
-    *counts, num_runs = map(int, run.stdout.split())
-    # Steps are captured one by one, before it is known that their numbers may differ.
-    assert 3 <= sum(counts[:3]) <= 18
-    assert sum(counts[3:]) == 0
-    assert num_runs >= len(counts)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=250)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        *counts, num_runs = map(int, line.split())
+        # Steps are captured one by one, before it is known that their numbers may differ.
+        assert 3 <= sum(counts[:3]) <= 18
+        assert sum(counts[3:]) == 0
+        assert num_runs >= len(counts)
+
+
+class Features(nn.Module):
+    """A module that is none of torch's own: those are not captured alone."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.layer(images).relu()
 
 
 def test_recognisers_of_words_have_a_graph_for_one_crop_and_one_for_several(backend: CountingBackend) -> None:
     torch.manual_seed(0)
-    predictor = recognition_predictor(recognition.crnn_mobilenet_v3_small(vocab="abcdef"), batch_size=4)
+    model = ocr_small_networks.small_crnn(cfg=SMALL)
+    model.feat_extractor = Features(model.feat_extractor)
+    predictor = recognition_predictor(model, batch_size=4)
     assert graphs_of(predictor, backend) == [1, 0, 1] + [0] * (len(COUNTS) - 3)
 
 

@@ -175,14 +175,13 @@ class ReadPages(torch.utils.data.Dataset[str]):
         return str(self.predictor([self.pages[index]]).render())
 
 
-@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
-def test_workers_of_a_data_loader_read_pages(context: str) -> None:
+@pytest.mark.parametrize(("num_workers", "context"), [(2, "fork"), pytest.param(1, "spawn", marks=pytest.mark.slow)])
+def test_workers_of_a_data_loader_read_pages(num_workers: int, context: str) -> None:
     # The parent has read before: what it holds must not keep a forked child from reading.
     assert reader()([PAGE]).render() == "\n".join(LINES)
     pages = [text_page(f"page {number}").image for number in range(4)]
-    loader = DataLoader(
-        ReadPages(reader(), pages), batch_size=None, num_workers=2, multiprocessing_context=context, timeout=120
-    )
+    options = {"num_workers": num_workers, "multiprocessing_context": context, "timeout": 120}
+    loader = DataLoader(ReadPages(reader(), pages), batch_size=None, **options)
     assert list(loader) == [f"page {number}" for number in range(4)]
 
 

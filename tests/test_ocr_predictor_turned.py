@@ -234,7 +234,7 @@ def test_orientation_by_doctrs_networks() -> None:
 
 @pytest.mark.slow
 def test_turns_of_real_pages() -> None:
-    paths = sorted((TEST_DATA / "ocr" / "funsd" / "images").glob("*.png"))
+    paths = sorted((TEST_DATA / "ocr" / "funsd" / "images").glob("*.png"))[::4]
     if not paths:
         pytest.skip(f"needs real pages in {TEST_DATA / 'ocr'}")
     predictor = page_orientation_predictor(pretrained=True)
@@ -245,5 +245,5 @@ def test_turns_of_real_pages() -> None:
         turned = [np.ascontiguousarray(np.rot90(image, quarters)) for quarters in turns]
         expected = [(0, -90, 180, 90)[quarters] for quarters in turns]
         right += sum(a == b for a, b in zip(predictor(turned)[1], expected, strict=True))
-    # All 20 when this was written, and all four turns of each; a page of stamps may be wrong one day.
-    assert right >= 0.95 * 2 * len(paths)
+    # All turns of all 20 pages when this was written; a page of stamps may be wrong one day.
+    assert right >= 2 * len(paths) - 1
