@@ -10,12 +10,10 @@ from __future__ import annotations
 
 # The functions of `signal` make enumerations of handlers, which takes longer than seeking a frame.
 import _signal  # type: ignore[import-not-found]
+import os
 import signal
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 __all__ = ["interrupts_kept", "raise_kept_interrupt"]
@@ -24,52 +22,101 @@ __all__ = ["interrupts_kept", "raise_kept_interrupt"]
 _SIGNALS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]
 
 # Signals are handled in the main thread alone, which also is the only one that keeps anything: no lock.
-_is_keeping = False
-_kept: list[BaseException] = []
+_open: interrupts_kept | None = None
+_interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
-    """Does what another handler does, and notes what that raises."""
+    """Does what another handler does, and tells of what that raises."""
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: Any, block: interrupts_kept) -> None:
         self.handler = handler
+        self.block = block
 
     def __call__(self, signal_number: int, frame: FrameType | None) -> Any:
         try:
             return self.handler(signal_number, frame)
         except BaseException as error:
-            if _is_keeping:
-                _kept.append(error)
+            self.block._keep(error)
             raise
 
 
-@contextmanager
-def interrupts_kept() -> Iterator[None]:
-    """Raise at the end of the ``with`` block, or at `raise_kept_interrupt`, what a signal raised in it and was lost."""
-    global _is_keeping
-    if _is_keeping or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    _kept.clear()
-    keeping: dict[int, _KeepingHandler] = {}
-    _is_keeping = True
-    try:
-        for number in _SIGNALS:
-            handler = _signal.getsignal(number)
-            if callable(handler):
-                keeping[number] = _KeepingHandler(handler.handler if isinstance(handler, _KeepingHandler) else handler)
-                _signal.signal(number, keeping[number])
-        yield
-    finally:
-        _is_keeping = False
-        for number, kept in keeping.items():
-            if _signal.getsignal(number) is kept:
-                _signal.signal(number, kept.handler)
-        if _kept and sys.exc_info()[1] is not _kept[0]:
-            raise _kept[0]
+class interrupts_kept:  # noqa: N801
+    """Raise at the end of the ``with`` block, or at `raise_kept_interrupt`, what a signal raised in it and was lost.
+
+    The handlers of the user are back as soon as one has raised: that may be just when the block is entered or left,
+    and then nothing else of this class runs.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, _KeepingHandler] = {}
+        self._kept: BaseException | None = None
+
+    def __enter__(self) -> None:
+        global _open, _interrupted
+        if _open is not None or threading.current_thread() is not threading.main_thread():
+            return
+        _open, _interrupted = self, None
+        try:
+            for number in _SIGNALS:
+                handler = _signal.getsignal(number)
+                if callable(handler):
+                    own = handler.handler if isinstance(handler, _KeepingHandler) else handler
+                    self._handlers[number] = _KeepingHandler(own, self)
+                    _signal.signal(number, self._handlers[number])
+        except BaseException:
+            self._end()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        global _interrupted
+        if _open is self:
+            self._end()
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            if _interrupted is self:
+                _interrupted = None
+            # A generator with a block that was not left, because of the interrupt, is dropped with its traceback.
+            if error is not kept and kind is not GeneratorExit:
+                raise kept
+
+    def _keep(self, error: BaseException) -> None:
+        global _interrupted
+        if _open is self:
+            self._kept, _interrupted = error, self
+            self._end()
+
+    def _end(self) -> None:
+        """Give the handlers back, but not those that the user has replaced in the meantime."""
+        global _open
+        try:
+            for number, keeping in self._handlers.items():
+                if _signal.getsignal(number) is keeping:
+                    _signal.signal(number, keeping.handler)
+        except BaseException:  # of a handler that is back already
+            self._end()
+            raise
+        self._handlers = {}
+        if _open is self:
+            _open = None
 
 
 def raise_kept_interrupt() -> None:
     """Raise what was lost so far, in a loop that may take long within `interrupts_kept`."""
-    if _kept and _is_keeping and threading.current_thread() is threading.main_thread():
-        raise _kept[0]
+    if _interrupted is not None and threading.current_thread() is threading.main_thread():
+        kept = _interrupted._kept
+        if kept is not None:
+            raise kept
+
+
+def _forget() -> None:
+    """In a forked process, whose only thread may be another one than that in the block."""
+    global _interrupted
+    if _open is not None:
+        _open._end()
+    _interrupted = None
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -13,8 +13,6 @@ from .reading import READERS
 
 __all__ = ["Case", "Damaged", "damaged_file", "read_case"]
 
-_EXTENSIONS = {"document": "pdf", "image": "png", "index": "index", "tar": "tar", "weights": "pt"}
-
 
 @dataclass(frozen=True)
 class Case:

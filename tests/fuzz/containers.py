@@ -34,6 +34,8 @@ _MP4_PARENTS = frozenset(
     (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"edts", b"mvex", b"moof", b"traf", b"udta", b"dinf", b"meta",
      b"iprp", b"ipco")
 )  # fmt: skip
+# Boxes of boxes, and where the first of these begins, behind a version and a count.
+_MP4_LISTS = {b"stsd": 16, b"iinf": 14, b"iref": 12, b"dref": 16}
 _EBML_PARENTS = frozenset(
     (0x18538067, 0x1549A966, 0x1654AE6B, 0xAE, 0xE0, 0xE1, 0x1F43B675, 0xA0, 0x1C53BB6B, 0xBB, 0xB7, 0x114D9B74, 0x4DBB,
      0x1A45DFA3)
@@ -154,9 +156,11 @@ def _mp4_parts(data: bytes, at: int, stop: int) -> Iterator[Part]:
             return
         yield Part(at, at + 8, end, at, 4, True)
         if kind in _MP4_PARENTS:
-            yield from _mp4_parts(data, at + 8, end)
-        elif kind == b"stsd":
-            yield from _mp4_parts(data, at + 16, end)
+            # In files of stills a version and flags come before the parts; QuickTime has none there.
+            is_full = kind == b"meta" and data[at + 8 : at + 12] == bytes(4)
+            yield from _mp4_parts(data, at + 12 if is_full else at + 8, end)
+        elif kind in _MP4_LISTS:
+            yield from _mp4_parts(data, at + _MP4_LISTS[kind], end)
         at = end
 
 

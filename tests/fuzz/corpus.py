@@ -9,12 +9,11 @@ import pickle
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, features
+from PIL import Image
 
 import images
 import media
@@ -25,6 +24,10 @@ import wav_files
 from images_gif import GifPicture, gif
 from mediatensor.decoders import VideoDecoder
 from tar_files import tar_bytes
+
+from .arguments import call_seeds
+from .corpus_datasets import manifest_seeds, state_seeds
+from .corpus_stills import still_seeds
 
 __all__ = ["KINDS", "seed_file", "seed_names"]
 
@@ -116,19 +119,7 @@ def _image_seeds() -> dict[str, Make]:
             pixels = images.samples({0: 1, 2: 3, 4: 2, 6: 4}[color_type], depth)
             made[f"png_{color_type}_{depth}"] = images.png(pixels, color_type, depth, interlaced=depth == 8)
     made["png_palette"] = images.encoded(whole.quantize(17), "PNG")
-    if features.check("avif"):
-        made["avif"] = images.encoded(picture, "AVIF")
-    if find_spec("pillow_heif"):
-        made["heic"] = _heic(whole)
     return {name: _fixed(data) for name, data in made.items()}
-
-
-def _heic(picture: Image.Image) -> bytes:
-    import pillow_heif
-
-    file = io.BytesIO()
-    pillow_heif.from_pillow(picture).save(file)
-    return file.getvalue()
 
 
 def _document_seeds() -> dict[str, Make]:
@@ -250,7 +241,21 @@ def _exports_seeds() -> dict[str, Make]:
     block = {"lines": [{"words": words, **box}], "artefacts": [], **box}
     page = {"blocks": [block], "page_idx": 0, "dimensions": [30, 40], "orientation": unturned,
             "language": {"value": None, "confidence": None}}  # fmt: skip
-    return {"document": _fixed(json.dumps({"pages": [page, {**page, "page_idx": 1}]}).encode())}
+    kie = {**page, "predictions": {"total": words, "date": []}}
+    del kie["blocks"]
+    documents = {"document": [page, {**page, "page_idx": 1}], "kie": [kie]}
+    return {name: _fixed(json.dumps({"pages": pages}).encode()) for name, pages in documents.items()}
+
+
+# Of each kind that the command reads.
+_COMMAND_VIDEOS = ("mp4", "mkv", "ts", "vfr_mp4", "two_video_streams_mkv", "rotated_90_mkv", "gif", "cover_art_mp4")
+_COMMAND_SOUNDS = ("pcm_s16_wav", "aac_m4a", "opus_webm")
+
+
+def _command_seeds() -> dict[str, Make]:
+    subtitles = _subtitle_seeds()
+    seeds = {name: _video(name) for name in _COMMAND_VIDEOS} | {name: _sound(name) for name in _COMMAND_SOUNDS}
+    return seeds | {name: subtitles[name] for name in ("srt", "everything")}
 
 
 #: Names of files, by kind, and what makes them.
@@ -266,6 +271,11 @@ KINDS: Mapping[str, Callable[[], dict[str, Make]]] = {
     "weights": _weights_seeds,
     "tar": _tar_seeds,
     "exports": _exports_seeds,
+    "still": still_seeds,
+    "rows": manifest_seeds,
+    "state": state_seeds,
+    "calls": call_seeds,
+    "command": _command_seeds,
 }
 
 _seeds: dict[str, dict[str, Make]] = {}

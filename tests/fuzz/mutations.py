@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
+from .arguments import odd_arguments
 from .containers import EXTREMES, lie_in_structure
 from .packets import rearrange_packets
 from .sealed import change_sealed
@@ -26,20 +27,28 @@ def mutated(kind: str, rng: random.Random, data: bytes, other: bytes) -> tuple[b
     """
     done = []
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
-        mutate = rng.choice(_mutations_of(kind))
+        mutate = rng.choice(_mutations_of("parquet" if data[:4] == b"PAR1" else kind))
         data = mutate(rng, data, other)
         done.append(mutate.__name__)
     return data, done
 
 
 def _mutations_of(kind: str) -> Sequence[Mutate]:
-    if kind in ("mappings", "exports"):
+    if kind == "calls":
+        return (*(odd_arguments,) * 9, change_sealed)
+    if kind in ("exports", "state"):  # from a program that could read them
+        return (change_text, *(change_sealed,) * 12)
+    if kind == "mappings":
         return (flip_bits, cut, change_text, change_text, *(change_sealed,) * 8)
+    if kind == "parquet":
+        return (flip_bits, set_bytes, cut, *(change_sealed,) * 9)
+    if kind == "rows":
+        return (flip_bits, cut, repeat, exchange, splice, *(change_text,) * 8, *(change_sealed,) * 8)
     if kind in ("index", "weights", "tar"):  # what checks itself: behind the check is more to be found
         return (*_ANYWHERE, *(change_sealed,) * len(_ANYWHERE))
-    if kind in ("video", "audio"):
+    if kind in ("video", "audio", "command"):
         return (*_ANYWHERE, *(lie_in_structure,) * 8, *(rearrange_packets,) * 5)
-    if kind in ("wav", "image", "document"):
+    if kind in ("wav", "image", "document", "still"):
         return (*_ANYWHERE, *(lie_in_structure,) * 8)
     return (*_ANYWHERE, *(change_text,) * 8)
 

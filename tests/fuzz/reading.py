@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,6 @@ import torch
 from torch import nn
 
 import media
-from mediatensor.datasets import Item, Recipe, Sample, TarItems, TarSamples
 from mediatensor.decoders import (
     AudioDecoder,
     FrameIndex,
@@ -25,11 +21,15 @@ from mediatensor.decoders import (
     decode_image,
     get_container_metadata,
 )
-from mediatensor.ocr.io import Document, DocumentFile
+from mediatensor.ocr.io import DocumentFile
 from mediatensor.ocr.models._onnx import fill_layers, read_onnx
 from mediatensor.ocr.models._weights import load_state_dict_file
 
 from .answers import Answers, WrongAnswerError, digest
+from .reading_calls import read_calls
+from .reading_command import read_by_command
+from .reading_datasets import read_rows, read_state, read_tar
+from .reading_exports import read_exports
 from .reading_video import read_video, source_of
 
 __all__ = ["READERS"]
@@ -91,6 +91,14 @@ def read_image(answers: Answers, rng: random.Random, path: Path, folder: Path) -
     for mode in ("UNCHANGED", rng.choice(("RGB", "GRAY", "RGB_ALPHA"))):
         answers.ask(mode, partial(decode_image, source, mode=mode, output_dtype="auto"))
     answers.ask("small", lambda: decode_image(source, max_pixels=100))
+
+
+def read_still(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
+    read_image(answers, rng, path, folder)
+    data = path.read_bytes()
+    pages = answers.ask("pages", lambda: DocumentFile.from_images([data, path], max_pixels=_SIZE_OF_PAGES))
+    for number in range(0 if pages is None else len(pages)):
+        answers.ask(f"page {number}", partial(pages.__getitem__, number))
 
 
 def read_document(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
@@ -170,47 +178,6 @@ def read_weights(answers: Answers, rng: random.Random, path: Path, folder: Path)
     answers.lines += [repr(digest(value)) for value in model.state_dict().values()]
 
 
-@dataclass(frozen=True)
-class _BytesRecipe(Recipe):
-    """Its samples have the bytes of the file."""
-
-    def open(self, item: Item) -> Any:
-        if not isinstance(item.source, bytes):
-            item.source.open()  # type: ignore[union-attr]
-        return io.BytesIO(item.source)  # type: ignore[arg-type]
-
-    def read(self, opened: Any, item: Item, part: int) -> Sample:
-        return Sample(extra={"data": opened.getvalue()})
-
-
-def read_tar(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
-    answers.ask("stream", lambda: [sample.extra["data"] for sample in TarSamples(path, _BytesRecipe())])
-    answers.ask("skip", lambda: [type(one).__name__ for one in TarSamples(path, _BytesRecipe(), on_error="skip")])
-    items = answers.ask("items", lambda: TarItems(path))
-    if items is not None:
-        answers.ask("names", lambda: [repr(items[number].name) for number in range(min(50, len(items)))])
-
-
-def read_exports(answers: Answers, rng: random.Random, path: Path, folder: Path) -> None:
-    try:
-        export = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        answers.errors["no JSON"] += 1  # not for the library to read
-        return
-    document = answers.ask("document", lambda: Document.from_dict(export))
-    if document is None:
-        return
-    answers.ask("render", document.render)
-    for kind in ("markdown", "html", "asciidoc", "tsv", "alto", "xml"):
-        answers.ask(kind, partial(_exported, document, kind))
-
-
-def _exported(document: Document, kind: str) -> Any:
-    export = document.export_as(kind)
-    # XML comes as bytes and their tree, page for page; a tree shows its place in memory.
-    return [page[0] if isinstance(page, tuple) else page for page in (export if isinstance(export, list) else [export])]
-
-
 Reader = Callable[[Answers, random.Random, Path, Path], None]
 
 #: By kind. Each asks what a program asks; ``folder`` keeps sound files that go with the damaged one.
@@ -226,4 +193,9 @@ READERS: Mapping[str, Reader] = {
     "weights": read_weights,
     "tar": read_tar,
     "exports": read_exports,
+    "still": read_still,
+    "rows": read_rows,
+    "state": read_state,
+    "calls": read_calls,
+    "command": read_by_command,
 }

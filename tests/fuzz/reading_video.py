@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mediatensor.decoders import AudioVideoDecoder, VideoDecoder, get_container_metadata
+from mediatensor.errors import MediaTensorError
 from oracles import presentation_order
 
 from .answers import Answers, WrongAnswerError
 from .plain_decodes import carries_state, checksum, damaged_times, decoded_from_key_frames, left_to_memory, plain_decode
 
-__all__ = ["read_video", "source_of"]
+__all__ = ["is_left_to_memory", "read_video", "source_of"]
 
 # What a case may decode, roughly. A small file can say that its frames are large, or many.
 _MAX_PIXELS_OF_FRAME = 1 << 21
@@ -40,11 +41,10 @@ def read_video(answers: Answers, rng: random.Random, path: Path, folder: Path) -
     source = source_of(rng, path)
     policy = rng.choice(("raise", "raise", "raise", "skip", "nearest"))
     answers.ask("container", lambda: get_container_metadata(source))
+    num_threads = rng.choice((1, 1, 3, None))
     decoder = answers.ask(
         "open",
-        lambda: VideoDecoder(
-            source, dimension_order="NHWC", on_error=policy, num_ffmpeg_threads=rng.choice((1, 1, 3, None))
-        ),
+        lambda: VideoDecoder(source, dimension_order="NHWC", on_error=policy, num_ffmpeg_threads=num_threads),
     )
     if decoder is None:
         return
@@ -53,7 +53,7 @@ def read_video(answers: Answers, rng: random.Random, path: Path, folder: Path) -
         index = answers.ask("index", lambda: decoder.frame_index)
         again = path.read_bytes() if isinstance(source, io.BytesIO) else source
         if shown and policy == "raise" and index is not None:
-            _compare(answers, again, decoder.stream_index, shown, index)
+            _compare(answers, again, decoder.stream_index, shown, index, has_threads=num_threads != 1)
     if rng.random() < 0.2:
         _read_beside_sound(answers, source)
 
@@ -94,7 +94,20 @@ def _of_batch(batch: Any, numbers: list[int], is_final: bool) -> list[Shown]:
     return [Shown(number, time, checksum(data.numpy()), is_final) for number, time, data in rows]
 
 
-def _compare(answers: Answers, source: object, stream_index: int, shown: list[Shown], index: Any) -> None:
+def is_left_to_memory(kind: str, path: Path) -> bool:
+    """Whether a video has pictures that are whatever was in memory, so that they need not be the same twice."""
+    if kind != "video":
+        return False
+    try:
+        with VideoDecoder(path) as decoder:
+            return bool(left_to_memory(path, decoder.stream_index))
+    except MediaTensorError:
+        return False
+
+
+def _compare(
+    answers: Answers, source: object, stream_index: int, shown: list[Shown], index: Any, *, has_threads: bool
+) -> None:
     """Every frame must be one of a plain decode, and shown at its time; if decoding settled the index, the same one."""
     plain = plain_decode(source, stream_index, _MAX_PIXELS)
     if plain is None:
@@ -104,7 +117,7 @@ def _compare(answers: Answers, source: object, stream_index: int, shown: list[Sh
         by_time[frame.pts_seconds].add(frame.checksum)
     in_time = {frame for frame in shown if frame.checksum in by_time.get(frame.pts_seconds, ())}
     wrong = {frame for frame in shown if frame not in in_time and frame.checksum not in by_time.get(None, ())}
-    wrong -= _explained(answers, source, stream_index, wrong, by_time)
+    wrong -= _explained(answers, source, stream_index, wrong, by_time, has_threads=has_threads)
     if wrong:
         what = "at another time" if {one.checksum for one in wrong} <= {one.checksum for one in plain} else "nowhere"
         raise WrongAnswerError(f"{len(wrong)} of {len(shown)} frames: {what} in a plain decode, such as {min(wrong)}")
@@ -113,22 +126,31 @@ def _compare(answers: Answers, source: object, stream_index: int, shown: list[Sh
     if index.settled and None not in by_time:
         in_order = [plain[number] for number in presentation_order([frame.pts for frame in plain])]
         astray = {frame for frame in shown if frame.is_final and in_order[frame.number].checksum != frame.checksum}
-        astray -= _explained(answers, source, stream_index, astray, by_time)
+        astray -= _explained(answers, source, stream_index, astray, by_time, has_threads=has_threads)
         if astray:
             raise WrongAnswerError(f"frame {min(astray)} is not the one that a plain decode shows in its place")
 
 
 def _explained(
-    answers: Answers, source: object, stream_index: int, wrong: set[Shown], by_time: dict[float | None, set[int]]
+    answers: Answers,
+    source: object,
+    stream_index: int,
+    wrong: set[Shown],
+    by_time: dict[float | None, set[int]],
+    *,
+    has_threads: bool,
 ) -> set[Shown]:
     """Of frames that are not those of a plain decode, those that need not be, because of how codecs are.
 
     What a codec leaves in a picture where data is missing may be up to its memory. Behind damage some codecs give
     nothing at all, however much of the file is sound, and some see damage only if they have seen what was before (FLV1
-    learns what its encoder was like): there a decode that begins at a key frame gives something else.
+    learns what its encoder was like): there a decode that begins at a key frame gives something else. Of several
+    threads of H.264 the next one may be through with a picture before it is marked as damaged, and it is then given as
+    they have concealed it.
     """
     if not wrong:
         return wrong
+    known = set().union(*by_time.values())
     by_chance = left_to_memory(source, stream_index)
     explained = {frame for frame in wrong if frame.pts_seconds in by_chance or None in by_chance}
     if explained != wrong:
@@ -137,10 +159,10 @@ def _explained(
         for frame in wrong - explained:
             start = found.get((frame.pts_seconds, frame.checksum))
             is_of_damage = any(start <= time <= frame.pts_seconds for time in damaged) if start is not None else False
-            if is_of_damage or (start is not None and frame.pts_seconds not in by_time):
+            is_unmarked = has_threads and frame.pts_seconds in damaged and frame.checksum not in known
+            if is_unmarked or is_of_damage or (start is not None and frame.pts_seconds not in by_time):
                 explained.add(frame)
     if explained != wrong and carries_state(source, stream_index):
-        known = set().union(*by_time.values())
         explained |= {frame for frame in wrong if frame.checksum not in known}  # no other frame in its place
     answers.is_left_to_codec |= bool(explained)
     return explained

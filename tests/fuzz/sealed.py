@@ -12,23 +12,31 @@ from hashlib import blake2b
 from typing import Any
 
 from .containers import EXTREMES
+from .tables import changed_parquet
 
 __all__ = ["change_sealed"]
 
 # What comes of an earlier change that is noticed at once.
-_NOTICED = (ValueError, KeyError, EOFError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile)
+_NOTICED = (ValueError, KeyError, OSError, EOFError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile)
+# What text of a stranger may be, to whom writes it into XML, HTML, tables or a terminal.
+_TEXTS = (
+    " ", "\0", "\x1b[2J", "\ud800", "\u202e", "\ufffe", "]]>", "<b>&amp;", "a\tb\r\nc",
+    "\u0627\u0644", "x" * 9999,
+)  # fmt: skip
 _INDEX_PREFIX = struct.Struct("<8sIIQ")
 
 
 def change_sealed(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Change an index, an archive of weights, a tar file or JSON, so that the change is not noticed at once."""
+    """Change an index, an archive of weights, a tar file, a table or JSON, so that it is not noticed at once."""
     try:
         if data[:4] == b"\x89MTI":
             return _changed_index(rng, data)
         if data[:2] == b"PK":
             return _changed_archive(rng, data)
-        if data[:1] == b"{":
+        if data[:1] in (b"{", b"["):
             return _changed_json(rng, data)
+        if data[:4] == data[-4:] == b"PAR1":
+            return changed_parquet(rng, data)
         if data[257:262] == b"ustar":
             return _changed_tar(rng, data)
     except _NOTICED:
@@ -57,14 +65,23 @@ def _change_value(rng: random.Random, container: Any) -> None:
     if not keys:
         return
     key = rng.choice(keys)
-    if isinstance(container[key], dict | list) and container[key] and rng.random() < 0.7:
-        _change_value(rng, container[key])
+    value = container[key]
+    if isinstance(value, dict | list) and value and rng.random() < 0.9:
+        _change_value(rng, value)
+    elif isinstance(value, str) and rng.random() < 0.7:
+        container[key] = rng.choice((*_TEXTS, value + rng.choice(_TEXTS)))
+    elif isinstance(value, int | float) and rng.random() < 0.5:
+        container[key] = rng.choice((value + 1, value - 1, value * 2, -value, float(value), str(value)))
     else:
         number = rng.choice(EXTREMES)
         container[key] = rng.choice((number, -number, None, True, False, "", [], {}, 0.5, "x" * 100, [number, 1]))
 
 
 def _changed_json(rng: random.Random, data: bytes) -> bytes:
+    if data[:2] == b'{"' and b"}\n{" in data:  # an object in each line
+        lines = data.split(b"\n")
+        number = rng.randrange(len(lines))
+        return b"\n".join((*lines[:number], _changed_json(rng, lines[number]), *lines[number + 1 :]))
     values = json.loads(data)
     for _ in range(rng.choice((1, 1, 4))):
         _change_value(rng, values)

@@ -9,17 +9,26 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import av
+import numpy as np
 import pytest
+import torch
 
 import media
 import pdf_files
 import wav_files
 from mediatensor._pyav import linear_decode
-from mediatensor.decoders import AudioDecoder, VideoDecoder
-from mediatensor.errors import InvalidArgumentError, OpenError, ReadError
-from mediatensor.ocr.io import Document, read_pdf
+from mediatensor._pyav.facts import stream_facts
+from mediatensor.datasets import as_items
+from mediatensor.decoders import AudioDecoder, VideoDecoder, _image_decoding, decode_image
+from mediatensor.decoders._image_modes import Layout
+from mediatensor.decoders._image_reading import OpenedImage
+from mediatensor.encoders import JpegEncoder, VideoEncoder
+from mediatensor.errors import EncodeError, InvalidArgumentError, OpenError, ReadError
+from mediatensor.ocr.io import Document, Page, read_pdf
 
 from .corpus import seed_file
+from .corpus_datasets import row_loader, stream_loader
 
 
 def test_frame_mappings_with_times_out_of_all_proportion_are_no_mappings(clip: Path) -> None:
@@ -100,3 +109,108 @@ def test_frames_that_a_codec_holds_back_are_part_of_a_plain_decode_that_fails(tm
         times.extend(map(attrgetter("pts_seconds"), linear_decode(_BreaksHalfway(data))))
     assert times
     assert sorted(times) == frames.pts_seconds.tolist()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epoch": -1},
+        {"epoch": None},
+        {"epoch": 1 << 70},
+        {"num_ranks": []},
+        {"rank": "first"},
+        {"given": 0.5},
+        {"given": [[3]]},
+        {"given": [[5, 2]]},
+        {"given_in_last_epoch": [[0, -1]]},
+        {"num_rows": [[2, 1]]},
+        {"num_rows": [[-1, 1]]},
+        {"num_rows": [[0, 1 << 64]]},
+    ],
+)
+def test_damaged_states_of_streams_are_refused_and_leave_the_loader_as_it_was(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    loader = stream_loader(tmp_path)
+    state = loader.state_dict()
+    for damaged in (state | changes, {name: value for name, value in state.items() if name not in changes}):
+        with pytest.raises(InvalidArgumentError):
+            loader.load_state_dict(damaged)
+    assert loader.state_dict() == state
+    assert sum(map(len, loader)) == 7
+
+
+@pytest.mark.parametrize("state", [None, 3, "text", [1, 2], [None]])
+def test_what_is_no_state_at_all_is_refused(state: Any, tmp_path: Path) -> None:
+    for loader in (stream_loader(tmp_path), row_loader()):
+        with pytest.raises(InvalidArgumentError):
+            loader.load_state_dict(state)
+
+
+def test_states_of_rows_with_numbers_beyond_all_bounds_are_refused() -> None:
+    loader = row_loader()
+    with pytest.raises(InvalidArgumentError, match="damaged"):
+        loader.load_state_dict(loader.state_dict() | {"runs": [[float("inf"), 1, 1]]})
+
+
+def _parquet(names: list[str], columns: list[list[Any]], path: Path) -> Path:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    parquet.write_table(pyarrow.table([pyarrow.array(column) for column in columns], names=names), path)
+    return path
+
+
+def test_a_column_of_media_may_have_a_point_in_its_name(tmp_path: Path) -> None:
+    path = _parquet(["video.bytes", "label"], [[b"first", b"second"], [1, 2]], tmp_path / "rows.parquet")
+    items = as_items(path, kind="video", media_column="video.bytes")
+    assert [(item.source, item.label) for item in items] == [(b"first", 1), (b"second", 2)]
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = _parquet(["video", "video"], [[{"bytes": b"x", "path": "a"}], [1]], tmp_path / "rows.parquet")
+    with pytest.raises(InvalidArgumentError, match="'video' more than once"):
+        as_items(path, kind="video")
+
+
+def test_a_picture_without_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    # libheif tells a turned or cropped picture of no size only when it is decoded.
+    opened = OpenedImage(0, 4, Layout.RGB, np.uint8, lambda: iter(()))
+    monkeypatch.setattr(_image_decoding, "open_image", lambda *_: opened)
+    with pytest.raises(OpenError, match="0x4 pixels"):
+        decode_image(b"\xff\xd8\xff")
+
+
+def test_a_rate_of_nothing_by_nothing_is_no_rate() -> None:
+    with pytest.raises(InvalidArgumentError, match="'0/0'"):
+        VideoEncoder(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), frame_rate="0/0")  # type: ignore[arg-type]
+
+
+def test_sides_that_jpeg_cannot_have_take_no_memory() -> None:
+    picture = torch.zeros(1, dtype=torch.uint8).expand(3, 1 << 31, 30)
+    with pytest.raises(EncodeError, match="65500"):
+        JpegEncoder(picture).to_tensor()
+
+
+def test_pages_that_are_too_long_for_jpeg_are_stored_without_loss() -> None:
+    pytest.importorskip("pypdfium2", reason="needs pypdfium2")
+    page = Page(np.full((70_000, 2, 3), 255, np.uint8), [], 0, (70_000, 2))
+    assert page.export_as_pdf()[:5] == b"%PDF-"
+
+
+class _OfAnotherKind:
+    """A stream of sound that a transport stream calls a video, behind its first packets."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    type = "video"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def test_a_stream_that_becomes_one_of_another_kind_is_described_as_far_as_that_goes() -> None:
+    file = io.BytesIO(wav_files.wav("pcm_s16le", wav_files.noise(400)))
+    with av.open(file) as container:
+        facts = stream_facts(_OfAnotherKind(container.streams[0]))
+    assert (facts.media_type, facts.codec, facts.width) == ("video", "pcm_s16le", None)

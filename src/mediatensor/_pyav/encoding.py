@@ -169,17 +169,17 @@ class Muxer:
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
         """Turn failures of FFmpeg into errors of ours; those of the output come first."""
-        try:
-            with interrupts_kept():
+        with interrupts_kept():  # around it all: what a signal raises may be an OSError, such as TimeoutError
+            try:
                 yield
-        except (av.FFmpegError, ValueError, OSError, EOFError, OverflowError) as error:
+            except (av.FFmpegError, ValueError, OSError, EOFError, OverflowError) as error:
+                self._raise_output_error()
+                if isinstance(error, (InvalidArgumentError, EncodeError)):
+                    raise
+                if self._output is None and isinstance(error, OSError):
+                    raise WriteError(f"Encoding failed: {what} ({error_text(error)}).") from error
+                raise EncodeError(f"Encoding failed: {what} ({error_text(error)}).") from error
             self._raise_output_error()
-            if isinstance(error, (InvalidArgumentError, EncodeError)):
-                raise
-            if self._output is None and isinstance(error, OSError):
-                raise WriteError(f"Encoding failed: {what} ({error_text(error)}).") from error
-            raise EncodeError(f"Encoding failed: {what} ({error_text(error)}).") from error
-        self._raise_output_error()
 
     def _raise_output_error(self) -> None:
         error = None if self._output is None else self._output.error

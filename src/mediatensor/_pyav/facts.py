@@ -159,9 +159,12 @@ def stream_facts(stream: Any) -> StreamFacts:
         "language": None if stream.language == "und" else stream.language,  # "undetermined"
         "tags": _tags(stream.metadata),
     }
-    if stream.type == "video" and context is not None:
+    # A transport stream can say midway that a stream is of another kind; its codec stays what it was when opened.
+    if context is None or context.type != stream.type:
+        return StreamFacts(**common)
+    if stream.type == "video":
         return StreamFacts(**common, **_video_facts(stream, context))
-    if stream.type == "audio" and context is not None:
+    if stream.type == "audio":
         return StreamFacts(
             **common,
             profile=context.profile,
@@ -170,7 +173,7 @@ def stream_facts(stream: Any) -> StreamFacts:
             sample_format=context.format.name if context.format is not None else None,
             channel_layout=_layout_name(context),
         )
-    if stream.type == "subtitle" and context is not None:
+    if stream.type == "subtitle":
         return StreamFacts(**common, is_text=bool(context.codec.text_sub))
     return StreamFacts(**common)
 

@@ -129,9 +129,9 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
 
 def check_is_finite(samples: Tensor) -> None:
     """Raise if samples (C, N) have NaN or infinity, of which every codec makes something else."""
-    finite = torch.isfinite(samples)
-    if not finite.all():
-        channel, number = (~finite).nonzero()[0].tolist()
+    # The extremes need no tensor of that size, and NaN is among them wherever it is.
+    if samples.numel() and not torch.isfinite(torch.stack(samples.aminmax())).all():
+        channel, number = (~torch.isfinite(samples)).nonzero()[0].tolist()
         raise InvalidArgumentError(
             f"samples must be finite numbers, and sample {number} of channel {channel} is "
             f"{samples[channel, number].item()}; torch.nan_to_num makes silence of NaN."
