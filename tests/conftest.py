@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from fake_device import fake_device as fake_device
 from mediatensor._pyav import VideoReader
 from oracles import linear_decode_rgb
 from real_files import TEST_DATA
+from sharing import STORE_VARIABLE
 
 # These write fixtures, and need what they are recorded from.
 collect_ignore_glob = ["record_*.py"]
@@ -26,7 +29,7 @@ collect_ignore_glob = ["record_*.py"]
 collect_ignore = ["conftest.py"]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # Test processes run side by side: torch's own threads would only get in each other's way.
     torch.set_num_threads(1)
     # And for the processes that tests start.
@@ -34,6 +37,16 @@ def pytest_configure() -> None:
     # Nor may a busy machine fail a property.
     settings.register_profile("suite", deadline=None)
     settings.load_profile("suite")
+    if STORE_VARIABLE not in os.environ:
+        # The processes of pytest-xdist start later, and see it.
+        os.environ[STORE_VARIABLE] = tempfile.mkdtemp(prefix="mediatensor-test-clips-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(STORE_VARIABLE), ignore_errors=True))
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests are many objects, and they stay: tests that collect garbage need not go through them each time.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -7,15 +7,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from media_codecs import CODEC_CLIPS
 from media_containers import CONTAINER_CLIPS
 from media_damaged import DAMAGED_CLIPS, LEFT_TO_MEMORY
 from media_writing import ClipSpec, write_clip
+from sharing import take_or_write
 
-__all__ = ["CLIPS", "DAMAGED_CLIPS", "LEFT_TO_MEMORY", "VIDEO_CLIPS", "ClipSpec", "make"]
+__all__ = ["CLIPS", "DAMAGED_CLIPS", "LEFT_TO_MEMORY", "VIDEO_CLIPS", "ClipSpec", "make", "write"]
 
 CLIPS: dict[str, ClipSpec] = {**CODEC_CLIPS, **CONTAINER_CLIPS, **DAMAGED_CLIPS}
 
@@ -24,21 +24,18 @@ VIDEO_CLIPS = [name for name, spec in CLIPS.items() if spec.expect == "frames" a
 
 
 def make(name: str, folder: Path) -> Path:
-    """The file of clip ``name`` in ``folder``, written if it is not there yet.
-
-    Safe for several processes with one folder: a file appears when it is complete.
+    """The file of clip ``name`` in ``folder``, copied or written if it is not there yet; see `sharing`.
 
     Args:
         name: A key of `CLIPS`.
         folder: An existing directory.
     """
+    spec = CLIPS[name]
+    return take_or_write(folder / f"{name}.{spec.extension or spec.container}", lambda path: write(name, path))
+
+
+def write(name: str, path: Path) -> None:
+    """Encode clip ``name`` into a new file."""
     os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder prints otherwise
     spec = CLIPS[name]
-    extension = spec.extension or spec.container
-    path = folder / f"{name}.{extension}"
-    if not path.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as unfinished:
-            draft = Path(unfinished) / path.name
-            (spec.build or write_clip)(spec, draft)
-            draft.replace(path)
-    return path
+    (spec.build or write_clip)(spec, path)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from media_audio_codecs import AAC_CLIPS, LOSSLESS_CLIPS, MPEG_CLIPS, OTHER_CLIPS, PCM_CLIPS, XIPH_CLIPS
 from media_audio_containers import CONTAINER_CLIPS, DAMAGED_CLIPS, STREAM_CLIPS
 from media_audio_writing import SoundSpec, encoded_samples, write_sound
+from sharing import take_or_write
 
 __all__ = [
     "ALL_CLIPS",
@@ -33,9 +33,7 @@ ALL_CLIPS: dict[str, SoundSpec] = {**SOUND_CLIPS, **DAMAGED_CLIPS, **STREAM_CLIP
 
 
 def make(name: str, folder: Path) -> Path:
-    """The file of clip ``name`` in ``folder``, written if it is not there yet.
-
-    Safe for several processes with one folder: a file appears when it is complete.
+    """The file of clip ``name`` in ``folder``, copied or written if it is not there yet; see `sharing`.
 
     Args:
         name: A key of `ALL_CLIPS`.
@@ -45,14 +43,10 @@ def make(name: str, folder: Path) -> Path:
 
 
 def make_as(spec: SoundSpec, name: str, folder: Path) -> Path:
-    """As `make`, for a clip that is in no table."""
-    path = folder / f"{name}.{spec.extension or spec.container}"
-    if not path.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as unfinished:
-            draft = Path(unfinished) / path.name
-            (spec.build or write_sound)(spec, draft)
-            draft.replace(path)
-    return path
+    """As `make`, for a clip that is in no table; no other may have its name."""
+    return take_or_write(
+        folder / f"{name}.{spec.extension or spec.container}", lambda path: (spec.build or write_sound)(spec, path)
+    )
 
 
 def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

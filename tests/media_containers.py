@@ -233,7 +233,7 @@ CONTAINERS = {
         options={"g": "12", "bf": "2", "b": "600k"}, num_frames=20, build=_write_concatenated),
     "live_webm": ClipSpec(
         "no duration, no cues", "libvpx-vp9", "webm", "webm", build=_write_unseekable,
-        options={"deadline": "realtime", "cpu-used": "5", "g": "12"},
+        options={"deadline": "realtime", "cpu-used": "-5", "g": "12"},
     ),
     "live_mkv": _h264("no duration, no cues", "matroska", "mkv", build=_write_unseekable),
     "live_flv": _h264("no duration, no index", "flv", build=_write_unseekable),
@@ -335,7 +335,7 @@ STREAMS = {
     "size_change_mkv": _h264("the size changes midway", "matroska", "mkv", build=_write_size_change, expect="sizes"),
     "size_change_raw": _h264("the size changes midway", "h264", build=_write_size_change, expect="sizes"),
     "size_change_vp9": ClipSpec("the size changes midway", "libvpx-vp9", "webm", "webm", build=_write_size_change,
-        options={"deadline": "realtime", "cpu-used": "5", "g": "12"}, expect="sizes"),
+        options={"deadline": "realtime", "cpu-used": "-5", "g": "12"}, expect="sizes"),
 }  # fmt: skip
 
 CONTAINER_CLIPS = {**CONTAINERS, **TIMING, **PICTURE, **STREAMS}

@@ -97,17 +97,24 @@ _LEFT_OUT = {
     *(f"{damage}_mp4_faststart" for damage in _DAMAGES if damage != "truncated"),
 }  # fmt: skip
 
-# FFV1 packets that are whole, but not those that the codec needs to have seen before: it fills slices in part, says
-# nothing, and the rest is what was in memory. No packet gives that away.
-LEFT_TO_MEMORY = frozenset({"lost_after_key_ffv1_gop", "lost_key_frame_ffv1_gop"})
+# FFV1 and VP8 packets that are whole, but not those that the codec needs to have seen before: it goes astray in them,
+# fills pictures in part, says nothing, and the rest is what was in memory. No packet gives that away.
+LEFT_TO_MEMORY = frozenset({"lost_after_key_ffv1_gop", "lost_key_frame_ffv1_gop", "lost_key_frame_vp8_large"})
 
-DAMAGED_CLIPS = {
-    f"{damage}_{base}": _damaged(base, damage)
-    for base in _BASES
-    for damage in _DAMAGES
-    if f"{damage}_{base}" not in _LEFT_OUT
-} | {
-    # Codecs that leave in a picture what was in its memory: of which picture, depends on all that came before.
-    f"damaged_twice_{base}": replace(_damaged(base, "damaged_packet"), rewrite=_damage_two_packets)
-    for base in ("ffv1_gop", "mjpeg_avi")
-}
+DAMAGED_CLIPS = (
+    {
+        f"{damage}_{base}": _damaged(base, damage)
+        for base in _BASES
+        for damage in _DAMAGES
+        if f"{damage}_{base}" not in _LEFT_OUT
+    }
+    | {
+        # Codecs that leave in a picture what was in its memory: of which picture, depends on all that came before.
+        f"damaged_twice_{base}": replace(_damaged(base, "damaged_packet"), rewrite=_damage_two_packets)
+        for base in ("ffv1_gop", "mjpeg_avi")
+    }
+    | {
+        # Of the smaller pictures of "vp8_ivf" the data are seldom at an end before all blocks are filled.
+        "lost_key_frame_vp8_large": replace(_damaged("vp8_ivf", "lost_key_frame"), size=(160, 96)),
+    }
+)

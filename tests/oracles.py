@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 import subprocess
 import zlib
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "ffmpeg_rgb",
+    "ffmpeg_rgb_of_several",
     "linear_decode_frames",
     "linear_decode_planes",
     "linear_decode_rgb",
@@ -61,14 +63,18 @@ def undetermined_frames(path: Path, stream_index: int | None = None) -> set[int]
     """Frames, counted as decoded, whose pixels are not decided by the file.
 
     Where data is missing, some codecs leave in a picture whatever was in its memory. That shows when the pictures
-    decoded before are kept, so that their memory is not used again.
+    decoded before are kept, all or every other one, so that their memory is not used again.
     """
-    kept = list(_plain_decode(path, stream_index))
-    return {
-        number
-        for number, (frame, (_, crc)) in enumerate(zip(kept, linear_decode_planes(path, stream_index), strict=True))
-        if _crc_of_planes(frame) != crc
-    }
+    plain = [crc for _, crc in linear_decode_planes(path, stream_index)]
+    found: set[int] = set()
+    for distance in (1, 2):
+        kept = []
+        for number, frame in enumerate(_plain_decode(path, stream_index)):
+            if _crc_of_planes(frame) != plain[number]:
+                found.add(number)
+            if number % distance == 0:
+                kept.append(frame)
+    return found
 
 
 def linear_decode_planes(path: Path, stream_index: int | None = None) -> list[tuple[int | None, int]]:
@@ -177,15 +183,23 @@ def _upright(rgb: Pixels, matrix: bytes | None) -> Pixels:
     """Move every pixel to where the display matrix, rounded to quarter turns, sends it."""
     if matrix is None:
         return rgb
+    height, width, places = _places(matrix, *rgb.shape[:2])
+    out = np.zeros((height * width, 3), np.uint8)
+    out[places] = rgb.reshape(-1, 3)
+    return out.reshape(height, width, 3)
+
+
+@functools.lru_cache(maxsize=2)
+def _places(matrix: bytes, height: int, width: int) -> tuple[int, int, NDArray[np.int64]]:
+    """Height and width of the upright picture, and where in it, counted row by row, each stored pixel goes."""
     a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
     largest = max(map(abs, (a, b, c, d)))
     a, b, c, d = (round(value / largest) for value in (a, b, c, d))
-    y, x = np.mgrid[: rgb.shape[0], : rgb.shape[1]]
+    y, x = np.mgrid[:height, :width]
     to_x, to_y = a * x + c * y, b * x + d * y
     to_x, to_y = to_x - to_x.min(), to_y - to_y.min()
-    out = np.zeros((to_y.max() + 1, to_x.max() + 1, 3), np.uint8)
-    out[to_y, to_x] = rgb
-    return out
+    upright_height, upright_width = int(to_y.max()) + 1, int(to_x.max()) + 1
+    return upright_height, upright_width, (to_y * upright_width + to_x).ravel()
 
 
 def ffmpeg_rgb(
@@ -209,14 +223,35 @@ def ffmpeg_rgb(
     """
     command = [program, "-v", "error", "-nostdin", "-threads", "1"]
     command += ["-i", str(path)] if is_upright else ["-noautorotate", "-i", str(path)]
-    command += ["-map", stream, "-vsync", "0"]
+    command += ["-map", stream]
     if num_frames is not None:
         command += ["-frames:v", str(num_frames)]
-    # A PPM states its size, so no second program has to be asked for it.
-    pix_fmt = "rgb48be" if is_deep else "rgb24"
-    command += ["-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", pix_fmt, "-threads", "1", "pipe:1"]
+    command += [*_as_ppm("rgb48be" if is_deep else "rgb24"), "pipe:1"]
     output = subprocess.run(command, capture_output=True, check=False, timeout=120).stdout
     return np.stack(list(_ppm_pictures(output)))
+
+
+def ffmpeg_rgb_of_several(program: str, streams: Sequence[tuple[Path, int]], folder: Path) -> list[Pixels]:
+    """As `ffmpeg_rgb`, for several at once: to start the program takes longer than to decode a small clip.
+
+    Args:
+        program: Path of the program.
+        streams: Files with frames of one size, and in each the index of a stream.
+        folder: An existing directory for what the program writes.
+    """
+    command = [program, "-v", "error", "-nostdin", "-y"]
+    targets = [folder / f"{number}.ppm" for number in range(len(streams))]
+    for path, _ in streams:
+        command += ["-threads", "1", "-i", str(path)]
+    for number, ((_, stream_index), target) in enumerate(zip(streams, targets, strict=True)):
+        command += ["-map", f"{number}:{stream_index}", *_as_ppm("rgb24"), str(target)]
+    subprocess.run(command, capture_output=True, check=False, timeout=120)
+    return [np.stack(list(_ppm_pictures(target.read_bytes()))) for target in targets]
+
+
+def _as_ppm(pix_fmt: str) -> list[str]:
+    # A PPM states its size, so no second program has to be asked for it.
+    return ["-vsync", "0", "-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", pix_fmt, "-threads", "1"]
 
 
 def _ppm_pictures(data: bytes) -> Iterator[NDArray[Any]]:

@@ -17,7 +17,7 @@ import media_audio
 import sound
 from audio_oracles import linear_decode_samples
 from media_audio_surgery import flac_with_seek_table
-from media_audio_writing import SoundSpec, write_sound
+from media_audio_writing import SoundSpec
 from mediatensor.decoders import AudioDecoder
 from test_bytes_read import CountingFile
 
@@ -46,7 +46,7 @@ class LongSpec:
     """A long file: the packets of a shorter one, again and again, with times that go on.
 
     Attributes:
-        body: What is repeated.
+        body: What is repeated, one of `BODIES`.
         frame: Samples in a packet, at the decoder's rate.
         rate: Of the decoder.
         ahead: By how many samples the body is ahead of the long file, because its decoder knows more of the delay.
@@ -56,7 +56,7 @@ class LongSpec:
         share: How much of the file may be read for a second near the end; 1 where there is no index.
     """
 
-    body: SoundSpec
+    body: str
     frame: int
     container: str
     share: float
@@ -66,30 +66,32 @@ class LongSpec:
     muxer_options: tuple[tuple[str, str], ...] = ()
 
 
-_LAME = _body("libmp3lame", "mp3", options={"b": "48k"})
-_LAME_VBR = _body("libmp3lame", "mp3", options={"flags": "+qscale", "global_quality": str(6 * 118)})
-_AAC = _body("aac", "ipod", extension="m4a", options={"b": "32k"})
-_OPUS = _body("libopus", "ogg", sample_fmt="flt", options={"b": "24k"})
+BODIES: dict[str, SoundSpec] = {
+    "lame": _body("libmp3lame", "mp3", options={"b": "48k"}),
+    "lame_vbr": _body("libmp3lame", "mp3", options={"flags": "+qscale", "global_quality": str(6 * 118)}),
+    "aac": _body("aac", "ipod", extension="m4a", options={"b": "32k"}),
+    "opus": _body("libopus", "ogg", sample_fmt="flt", options={"b": "24k"}),
+    "pcm": _body("pcm_s16le", "wav", sample_fmt="s16"),
+}
 
 LONG: dict[str, LongSpec] = {
-    "mp3_cbr": LongSpec(_LAME, 576, "mp3", 0.1, ahead=-576),
-    "mp3_cbr_no_header": LongSpec(_LAME, 576, "mp3", 0.1, ahead=-1105, muxer_options=(("write_xing", "0"),)),
-    "mp3_vbr_no_header": LongSpec(_LAME_VBR, 576, "mp3", 1.0, ahead=-1105, muxer_options=(("write_xing", "0"),)),
-    "mp3_vbr": LongSpec(_LAME_VBR, 576, "mp3", 1.0, ahead=-576),
-    "aac_m4a": LongSpec(_AAC, 1024, ahead=-1024, container="ipod", share=0.1, extension="m4a"),
-    "aac_adts": LongSpec(_AAC, 1024, ahead=-1024, container="adts", share=1.0, extension="aac"),
-    "aac_ts": LongSpec(_AAC, 1024, ahead=-1024, container="mpegts", share=1.0, extension="ts"),
-    "aac_mkv": LongSpec(_AAC, 1024, ahead=-1024, container="matroska", share=0.1, extension="mkv"),
-    "opus_ogg": LongSpec(_OPUS, 960, "ogg", 0.1, rate=48000),
-    "opus_webm": LongSpec(_OPUS, 960, "webm", 0.1, rate=48000),
-    "pcm_wav": LongSpec(_body("pcm_s16le", "wav", sample_fmt="s16"), 1024, "wav", 0.05),
+    "mp3_cbr": LongSpec("lame", 576, "mp3", 0.1, ahead=-576),
+    "mp3_cbr_no_header": LongSpec("lame", 576, "mp3", 0.1, ahead=-1105, muxer_options=(("write_xing", "0"),)),
+    "mp3_vbr_no_header": LongSpec("lame_vbr", 576, "mp3", 1.0, ahead=-1105, muxer_options=(("write_xing", "0"),)),
+    "mp3_vbr": LongSpec("lame_vbr", 576, "mp3", 1.0, ahead=-576),
+    "aac_m4a": LongSpec("aac", 1024, ahead=-1024, container="ipod", share=0.1, extension="m4a"),
+    "aac_adts": LongSpec("aac", 1024, ahead=-1024, container="adts", share=1.0, extension="aac"),
+    "aac_ts": LongSpec("aac", 1024, ahead=-1024, container="mpegts", share=1.0, extension="ts"),
+    "aac_mkv": LongSpec("aac", 1024, ahead=-1024, container="matroska", share=0.1, extension="mkv"),
+    "opus_ogg": LongSpec("opus", 960, "ogg", 0.1, rate=48000),
+    "opus_webm": LongSpec("opus", 960, "webm", 0.1, rate=48000),
+    "pcm_wav": LongSpec("pcm", 1024, "wav", 0.05),
 }
 
 
 def write_long(spec: LongSpec, path: Path) -> Path:
     """Write the long file; returns the path of its body."""
-    body = path.with_name(f"body_{path.stem}.{spec.body.extension or spec.body.container}")
-    write_sound(spec.body, body)
+    body = media_audio.make_as(BODIES[spec.body], f"body_{spec.body}", path.parent)
     with (
         av.open(str(body)) as source,
         av.open(

@@ -17,6 +17,7 @@ from audio_oracles import ffmpeg_samples, linear_decode_samples
 from media_audio import SOUND_CLIPS, SoundSpec
 from media_audio_writing import as_float
 from mediatensor.decoders import AudioDecoder
+from sharing import grouped
 
 # How far metadata and time bases of milliseconds are from the truth.
 _A_TICK = 1.5e-3
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return media_audio.sound_folder(tmp_path_factory)
 
 
-@pytest.fixture(scope="module", params=list(SOUND_CLIPS))
+@pytest.fixture(scope="module", params=grouped(SOUND_CLIPS))
 def truth(request: pytest.FixtureRequest, folder: Path) -> Truth:
     return find_truth(request.param, folder)
 
@@ -78,7 +79,7 @@ def test_metadata(truth: Truth) -> None:
             assert metadata.duration_seconds == pytest.approx(got.duration_seconds + gap, abs=0.25)
 
 
-@pytest.mark.parametrize("name", _LOSSLESS)
+@pytest.mark.parametrize("name", grouped(_LOSSLESS))
 def test_lossless_is_what_was_encoded(name: str, folder: Path) -> None:
     truth, spec = find_truth(name, folder), SOUND_CLIPS[name]
     encoded = as_float(media_audio.encoded_samples(spec))
@@ -87,7 +88,7 @@ def test_lossless_is_what_was_encoded(name: str, folder: Path) -> None:
     assert np.array_equal(truth.data[:, :length], encoded[:, :length])
 
 
-@pytest.mark.parametrize("name", _LOSSY)
+@pytest.mark.parametrize("name", grouped(_LOSSY))
 def test_every_channel_is_in_its_place_and_on_time(name: str, folder: Path) -> None:
     """Each channel correlates most with the one that was encoded, at the delay that the file keeps quiet about."""
     truth, spec = find_truth(name, folder), SOUND_CLIPS[name]
@@ -109,7 +110,7 @@ def test_every_channel_is_in_its_place_and_on_time(name: str, folder: Path) -> N
         assert (np.corrcoef(data, shifted)[: len(data), len(data) :].argmax(axis=1) == np.arange(len(data))).all()
 
 
-@pytest.mark.parametrize("name", list(SOUND_CLIPS))
+@pytest.mark.parametrize("name", grouped(SOUND_CLIPS))
 def test_ffmpeg_program(name: str, folder: Path, ffmpeg_program: str) -> None:
     truth, spec = find_truth(name, folder), SOUND_CLIPS[name]
     if spec.no_program:

@@ -24,6 +24,7 @@ from mediatensor.decoders._audio_stream import UnsteadyTimesError
 from mediatensor.decoders._mp3_reader import Mp3SeekingReader
 from mediatensor.errors import DecodeError
 from range_server import serve
+from sharing import take_or_write
 from test_bytes_read import CountingFile
 
 # What FFmpeg reads at a time.
@@ -108,7 +109,17 @@ def linear_packets(path: Path) -> list[PacketSummary]:
 @pytest.fixture(scope="module")
 def path_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     folder = media_audio.sound_folder(tmp_path_factory)
-    return lambda name: media_audio.make_as(ALL[name], f"mp3_seek_{name}", folder)
+
+    def locate(name: str) -> Path:
+        spec = ALL[name]
+        if (patch := spec.patch) is None:
+            return media_audio.make_as(spec, f"mp3_seek_{name}", folder)
+        # To encode takes longest: what is made of the same file is encoded with it.
+        unpatched = replace(spec, patch=None)
+        source = locate(next(other for other in ALL if ALL[other] == unpatched))
+        return take_or_write(folder / f"mp3_seek_{name}.mp3", lambda path: path.write_bytes(patch(source.read_bytes())))
+
+    return locate
 
 
 def read_after_seek(reader: Mp3SeekingReader, pts: int, num_packets: int) -> list[PacketSummary]:

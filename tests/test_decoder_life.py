@@ -126,13 +126,27 @@ def test_an_open_file_cannot_be_pickled_but_memory_can(clip: Path, clip_rgb: tor
         pickle.dumps(VideoDecoder(file))
 
 
-@pytest.mark.parametrize("method", START_METHODS)
-@pytest.mark.parametrize("num_ffmpeg_threads", [1, 4])
-def test_dataloader_workers(method: str, num_ffmpeg_threads: int, clip: Path, clip_rgb: torch.Tensor) -> None:
+# A fork meets threads and open handles; to a new process, which imports everything first, only their number comes.
+@pytest.mark.parametrize(
+    ("method", "num_ffmpeg_threads", "num_workers"),
+    [
+        (method, num_ffmpeg_threads, num_workers)
+        for method, num_ffmpeg_threads, num_workers in (
+            ("fork", 1, 2),
+            ("fork", 4, 2),
+            ("forkserver", 1, 1),
+            ("spawn", 4, 1),
+        )
+        if method in START_METHODS
+    ],
+)
+def test_dataloader_workers(
+    method: str, num_ffmpeg_threads: int, num_workers: int, clip: Path, clip_rgb: torch.Tensor
+) -> None:
     decoder = VideoDecoder(clip, num_ffmpeg_threads=num_ffmpeg_threads)
     decoder[13]  # so that a fork meets open handles and codec threads
     loader = DataLoader(
-        Frames(decoder, INDICES), batch_size=2, num_workers=2, multiprocessing_context=method, timeout=120
+        Frames(decoder, INDICES), batch_size=2, num_workers=num_workers, multiprocessing_context=method, timeout=120
     )
     assert torch.equal(torch.cat(list(loader)), clip_rgb[INDICES])
     assert torch.equal(decoder[14], clip_rgb[14]), "the parent's handles still work"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 import media
 from mediatensor.decoders import VideoDecoder
-from oracles import ffmpeg_rgb, linear_decode_planes, presentation_order
+from oracles import ffmpeg_rgb, ffmpeg_rgb_of_several, linear_decode_planes, presentation_order
 
 # What a difference may be where rounding is not the same everywhere: swscale's kernels on other processors, and its
 # general path (more than 8 bits, 4:2:2, 4:4:4, RGB), which was rewritten between versions of FFmpeg.
@@ -23,6 +24,7 @@ _ROUNDING = 3
 _BY_VERSION = {"h264_lone_fields_mkv"} | {name for name in media.CLIPS if name.startswith("edit_list_")}
 # The program turns pictures only by angles within a degree of a quarter turn; torchcodec, and we, by the nearest.
 _NOT_TURNED = {"rotated_88"}
+_CLIPS_AT_ONCE = 12
 _CLIPS = [name for name in media.VIDEO_CLIPS if name not in _BY_VERSION | _NOT_TURNED]
 
 # (file, index of its video stream, greatest difference, why it is not 0)
@@ -81,12 +83,37 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("clips")
 
 
-@pytest.mark.parametrize("name", _CLIPS)
-def test_generated_clips(name: str, folder: Path, ffmpeg_program: str) -> None:
-    path = media.make(name, folder)
+@pytest.fixture(scope="module")
+def pictures_of(
+    folder: Path, ffmpeg_program: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], NDArray[np.uint8]]:
+    """What the program makes of one of `_CLIPS`: it is started for many of them together."""
+
+    @functools.lru_cache(maxsize=1)
+    def of_those_from(first: int) -> dict[str, NDArray[np.uint8]]:
+        names = _CLIPS[first : first + _CLIPS_AT_ONCE]
+        streams = []
+        for name in names:
+            path = media.make(name, folder)
+            with VideoDecoder(path) as decoder:
+                streams.append((path, decoder.stream_index))
+        pictures = ffmpeg_rgb_of_several(ffmpeg_program, streams, tmp_path_factory.mktemp("pictures"))
+        return dict(zip(names, pictures, strict=True))
+
+    return lambda name: of_those_from(_CLIPS.index(name) // _CLIPS_AT_ONCE * _CLIPS_AT_ONCE)[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xdist_group(f"clips of ffmpeg {number // _CLIPS_AT_ONCE}"), id=name)
+        for number, name in enumerate(_CLIPS)
+    ],
+)
+def test_generated_clips(name: str, folder: Path, pictures_of: Callable[[str], NDArray[np.uint8]]) -> None:
+    path, theirs = media.make(name, folder), pictures_of(name)
     with VideoDecoder(path, dimension_order="NHWC") as decoder:
         ours = decoder[:]
-        theirs = ffmpeg_rgb(ffmpeg_program, path, stream=f"0:{decoder.stream_index}")
     order = presentation_order([pts for pts, _ in linear_decode_planes(path)])
     assert len(theirs) == len(order)
     _assert_close(ours, theirs[order], _tolerance(name))

@@ -11,6 +11,7 @@ import pytest
 
 from exactness import CHECKS, Truth, find_truth
 from oracles import linear_decode_planes
+from sharing import grouped
 
 # (file, index of the video stream): all that decode.
 STREAMS = [
@@ -50,10 +51,10 @@ STREAMS = [
 ]
 
 
-@pytest.fixture(scope="module", params=STREAMS, ids=lambda stream: f"{stream[0]}:{stream[1]}")
+@pytest.fixture(scope="module", params=grouped(f"{name}:{stream_index}" for name, stream_index in STREAMS))
 def truth(request: pytest.FixtureRequest, media_data: Callable[[str], Path]) -> Truth:
-    name, stream_index = request.param
-    return find_truth(media_data(name), stream_index)
+    name, stream_index = request.param.rsplit(":", 1)
+    return find_truth(media_data(name), int(stream_index))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))

@@ -19,6 +19,7 @@ from mediatensor._pyav import VideoReader
 from mediatensor.decoders import VideoDecoder
 from mediatensor.decoders._frame_index import NO_PTS, PacketTable, from_packets
 from mediatensor.decoders._prefix import certain_frames, packet_counts
+from sharing import grouped
 
 _NUM_FRAMES = 600
 _LONG = ClipSpec("", options=x264("b-adapt=0:b-pyramid=normal"), num_frames=_NUM_FRAMES, size=(64, 48))
@@ -31,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("clips")
 
 
-@pytest.fixture(scope="module", params=["matroska", "mpegts", "flv", "nut"])
+@pytest.fixture(scope="module", params=grouped(["matroska", "mpegts", "flv", "nut"]))
 def long_clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("long") / f"long.{request.param}"
     write_clip(ClipSpec(**{**_LONG.__dict__, "container": request.param}), path)
@@ -97,7 +98,7 @@ def test_batches_and_ranges_of_first_frames_need_few_packets(long_clip: Path, nu
         assert batch.pts_seconds.tolist() == times[2:12:3]
 
 
-@pytest.mark.parametrize("name", CLIPS)
+@pytest.mark.parametrize("name", grouped(CLIPS))
 def test_first_frames_are_those_of_a_plain_decode(name: str, folder: Path) -> None:
     """Each asked for first, and all in turn, without anything that needs the length."""
     path = media.make(name, folder)

@@ -12,7 +12,7 @@ import av
 import pytest
 
 import media
-from oracles import linear_decode_frames, linear_decode_planes
+from oracles import linear_decode_frames, linear_decode_planes, undetermined_frames
 
 # On purpose.
 _SHOW_A_PICTURE_TWICE = {"vp9_show_existing_frame", "edit_list_repeats", "edit_list_two_parts_with_pause"}
@@ -53,6 +53,23 @@ def test_clips_are_cached(folder: Path) -> None:
     written = path.stat().st_mtime_ns
     assert media.make("mp4", folder) == path
     assert path.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("name", ["vp8", "vp8_ivf", "vp9_hidden_frames_ivf"])
+def test_encoders_with_a_deadline_take_the_same_ways_however_long_they_take(name: str, tmp_path: Path) -> None:
+    written = set()
+    for number in range(3):
+        path = tmp_path / f"{number}_{name}"
+        media.write(name, path)
+        written.add(path.read_bytes())
+    assert len(written) == 1
+
+
+def test_pictures_that_are_left_to_memory_are_noticed(folder: Path) -> None:
+    found = undetermined_frames(media.make("lost_key_frame_vp8_large", folder))
+    assert found
+    assert found <= set(range(20, 39))
+    assert undetermined_frames(media.make("lost_key_frame_vp8_ivf", folder)) == set()
 
 
 @pytest.mark.parametrize(

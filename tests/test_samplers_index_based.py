@@ -49,7 +49,9 @@ def completed(first: int, num_frames: int, length: int, step: int, policy: str) 
 def test_every_small_case_gives_the_clips_of_the_reference(num_frames: int, policy: str) -> None:
     seen = Counter()
     ends = [None, *range(-num_frames, num_frames + 3)]
-    for length, step, start, end in product([1, 2, 4], [1, 3], range(-num_frames, num_frames), ends):
+    cases = list(product([1, 2, 4], [1, 3], range(-num_frames, num_frames), ends))
+    # All of them up to two frames; with more, a share, which is another one for each policy.
+    for length, step, start, end in random.Random(policy).sample(cases, min(len(cases), 200)):
         starts = allowed_starts(num_frames, length, step, start, end)
         arguments = {
             "num_frames_per_clip": length,

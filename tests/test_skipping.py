@@ -19,6 +19,7 @@ import media
 from exactness import Truth, assert_all_same, assert_same, find_truth
 from mediatensor._pyav import VideoReader
 from mediatensor.decoders import _disposable
+from sharing import grouped
 
 # What is special about them is in `media`. Together: hierarchies of B pictures of one to five levels, open GOPs,
 # weighted prediction, interlaced pictures, motion taken from other pictures, sub-layers, and hidden frames.
@@ -72,7 +73,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDIATENSOR_FRAME_CACHE_BYTES", "0")
 
 
-@pytest.mark.parametrize("name", [*_SKIPPING, *_NOT_SKIPPING])
+@pytest.mark.parametrize("name", grouped([*_SKIPPING, *_NOT_SKIPPING]))
 def test_every_frame_alone(name: str, truth_of: Callable[[str], Truth]) -> None:
     """The decoder comes from another frame at each, forwards and backwards, and every eighth time it is a new one."""
     truth = truth_of(name)
@@ -88,7 +89,7 @@ def test_every_frame_alone(name: str, truth_of: Callable[[str], Truth]) -> None:
     decoder.close()
 
 
-@pytest.mark.parametrize("name", [*_SKIPPING, *_NOT_SKIPPING])
+@pytest.mark.parametrize("name", grouped([*_SKIPPING, *_NOT_SKIPPING]))
 def test_pairs_and_clips(name: str, truth_of: Callable[[str], Truth]) -> None:
     truth = truth_of(name)
     source = random.Random(name)
@@ -112,7 +113,7 @@ def test_pairs_and_clips(name: str, truth_of: Callable[[str], Truth]) -> None:
         assert_all_same(truth, range(start, len(truth)), decoder[start:])
 
 
-@pytest.mark.parametrize("name", _SKIPPING)
+@pytest.mark.parametrize("name", grouped(_SKIPPING))
 def test_fewer_pictures_are_decoded(
     name: str, truth_of: Callable[[str], Truth], fed: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

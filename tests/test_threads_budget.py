@@ -19,7 +19,10 @@ from mediatensor.decoders import VideoDecoder
 
 Count: TypeAlias = Callable[[str, int, list[Path]], tuple[int, int]]
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads through /proc")
+pytestmark = [
+    pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads through /proc"),
+    pytest.mark.xdist_group("threads_budget"),  # one program serves them all
+]
 
 # Runs a scenario for each line that it reads, each in a fork of its own, as the imports take longer than most of them.
 # It prints the largest number of threads that there were beyond the program's own, and how many were left after
@@ -31,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 torch.set_num_threads(1)
-from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders import VideoDecoder, _handle_pool
 
 THREE_GOPS = [27, 3, 19, 31, 7, 15, 3]
 
@@ -81,11 +84,12 @@ def interleaved(paths, callers, look):
 
 
 def idle_ones_give_way(paths, callers, look):
+    _handle_pool._REST_SECONDS = 0.2
     decoders = [VideoDecoder(path) for path in paths]
     for _ in range(2):
         for decoder in decoders:
             use(decoder, look)
-            time.sleep(1.1)  # longer than a decoder keeps its threads when others want them
+            time.sleep(0.25)  # longer than a decoder keeps its threads when others want them
             look()
     return decoders
 

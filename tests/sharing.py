@@ -1,0 +1,53 @@
+"""What the processes of a test run share: clips, each encoded once, and whose tests are whose."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+__all__ = ["STORE_VARIABLE", "grouped", "take_or_write"]
+
+# Names the folder of the run, also to the processes that it starts; without it, nothing is stored.
+STORE_VARIABLE = "MEDIATENSOR_TEST_CLIPS"
+
+
+def take_or_write(path: Path, write: Callable[[Path], object]) -> Path:
+    """The file at ``path``, which belongs to the caller: a copy of the stored one of its name, if it is not there yet.
+
+    Safe for several processes with one folder: a file appears when it is complete.
+
+    Args:
+        path: In an existing directory; its name stands for what is in the file.
+        write: Writes the file that nobody has written so far.
+    """
+    store = os.environ.get(STORE_VARIABLE)
+    if path.exists():
+        return path
+    if store is None or Path(store) == path.parent:
+        _appear(path, write)
+    else:
+        stored = take_or_write(Path(store) / path.name, write)
+        _appear(path, lambda draft: shutil.copyfile(stored, draft))
+    return path
+
+
+def grouped(names: Iterable[str]) -> list[Any]:
+    """Parameters with which pytest-xdist gives all tests of a clip to one process: what they need is found once.
+
+    Args:
+        names: Of clips; they become the identifiers of the tests.
+    """
+    return [pytest.param(name, marks=pytest.mark.xdist_group(name), id=name) for name in names]
+
+
+def _appear(path: Path, write: Callable[[Path], object]) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent) as unfinished:
+        draft = Path(unfinished) / path.name
+        write(draft)
+        draft.replace(path)
