@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
-from .._readers import SourceFaultError
 from .._stages import stage
-from ..errors import DeviceError, ReadError
+from ..errors import DeviceError
 from ._disposable import disposable_parser
+from ._entry_packets import EntryPackets
 from ._ffv1_slices import slices_are_sound
 from ._frame_index import NO_PTS, Disposable, FrameIndex
 from ._h264_continuity import FrameNumberCheck
@@ -65,11 +65,10 @@ class FrameStream:
         self._is_h264, self._is_ffv1 = codec == "h264", codec == "ffv1"
         self._continuity: FrameNumberCheck | None = None
         self._disposable_of = disposable_parser(codec, reader.extradata)
-        self._held_packet: Any = None
+        self._packets = EntryPackets(reader)
         self._frames: Iterator[Any] = iter(())
         self._at_end = False
         self._num_fed = 0
-        self._seek_by_dts = False
         #: Ordinal of the frame that comes out next, ``None`` before the first start and after a failure.
         self.position: int | None = None
         #: Whether the frame that was handed out last may be held while the next ones are decoded.
@@ -288,8 +287,6 @@ class FrameStream:
             return False
         return self._num_fed > int(index.num_packets[index.frame_of(ordinal)]) + _HORIZON
 
-    # Feeding
-
     def _next_frame(self) -> Any | None:
         """The next frame of the codec, ``None`` at the end of the stream."""
         while True:
@@ -304,7 +301,7 @@ class FrameStream:
         index = self._index
         assert index is not None
         self._is_drained_early = self._is_done()
-        packet = None if self._is_drained_early else self._take_packet(index)
+        packet = None if self._is_drained_early else self._packets.take(index)
         if packet is None:
             self._at_end = True
         else:
@@ -360,35 +357,14 @@ class FrameStream:
             return False
         return bool(packet.pts < self._started_at_pts)
 
-    def _take_packet(self, index: FrameIndex) -> Any | None:
-        if self._held_packet is not None:
-            packet, self._held_packet = self._held_packet, None
-            return packet
-        return self._read_packet(index)
-
-    def _read_packet(self, index: FrameIndex) -> Any | None:
-        try:
-            return self.reader.read_packet()
-        except SourceFaultError:
-            raise
-        except ReadError:
-            if index.is_cut_short:
-                return None  # where a linear decode ends, too
-            raise
-
-    # Seeking
-
     def _start(self, index: FrameIndex, entry: int) -> None:
         """Make the packet of ``entry`` the next one to be fed."""
         self._frames = iter(())
-        self._held_packet = None
         self._at_end = False
         self._left_out, self._has_left_out, self._is_drained_early = set(), False, False
         self._announce(index, entry)
         with stage("seek"):
-            if not (entry == 0 and self.reader.is_fresh) and not self._seek(index, entry):
-                self.reader.reopen()
-                self._skip_packets(index, entry)
+            self._packets.go_to(index, entry)
         is_promised = not (index.settled or index.is_authoritative)
         self._continuity = FrameNumberCheck(self.reader.extradata) if self._is_h264 and is_promised else None
         self._num_fed = max(0, int(index.entry_packet[entry]))
@@ -402,45 +378,6 @@ class FrameStream:
         expected = byte_range(index, entry, self._segment.ordinals[-1])
         if expected is not None:
             self.reader.will_need(*expected)
-
-    def _seek(self, index: FrameIndex, entry: int) -> bool:
-        """Seek by the container's own means, and prove from the packets that it landed on or before the entry."""
-        if self.reader.has_no_timestamps:
-            return False  # they are made up while reading, and differ after a seek
-        by_pts, by_dts = int(index.entry_pts[entry]), int(index.entry_dts[entry])
-        for by_decoding_time in (self._seek_by_dts, not self._seek_by_dts):
-            timestamp = by_dts if by_decoding_time else by_pts
-            if timestamp != NO_PTS and self.reader.seek(timestamp) and self._find_entry(index, entry):
-                self._seek_by_dts = by_decoding_time
-                return True
-        return False
-
-    def _find_entry(self, index: FrameIndex, entry: int) -> bool:
-        """Read up to the packet of ``entry``; ``False`` if a later key frame comes first."""
-        while True:
-            packet = self._read_packet(index)
-            if packet is None:
-                return False
-            if not packet.is_keyframe and entry != 0:  # a stream may begin with another kind of packet
-                continue
-            if packet.pts == index.entry_pts[entry] and _same_place(packet.pos, int(index.entry_position[entry])):
-                self._held_packet = packet
-                return True
-            if packet.is_keyframe and packet.pts is not None and packet.pts > index.entry_pts[entry]:
-                return False
-
-    def _skip_packets(self, index: FrameIndex, entry: int) -> None:
-        """From the beginning of the stream, pass over the packets before ``entry``."""
-        if index.entry_packet[entry] < 0:
-            self._find_entry(index, entry)
-            return
-        for _ in range(int(index.entry_packet[entry])):
-            if self._read_packet(index) is None:
-                return
-
-
-def _same_place(position: int | None, expected: int) -> bool:
-    return position is None or position < 0 or expected < 0 or position == expected
 
 
 def _lookup_table(index: FrameIndex) -> dict[tuple[int, int], list[int]]:

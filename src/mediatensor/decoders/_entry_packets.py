@@ -1,0 +1,93 @@
+"""The packets of a stream from one of its entries on: seek there, and prove that it is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._pyav import VideoReader
+from .._readers import SourceFaultError
+from ..errors import ReadError
+from ._frame_index import NO_PTS, FrameIndex
+
+__all__ = ["EntryPackets"]
+
+
+class EntryPackets:
+    """Reads packets one after the other, from wherever it was sent to.
+
+    Args:
+        reader: Stands at the beginning.
+    """
+
+    def __init__(self, reader: VideoReader) -> None:
+        self._reader = reader
+        self._held: Any = None
+        self._seek_by_dts = False
+
+    def go_to(self, index: FrameIndex, entry: int) -> None:
+        """Make the packet of ``entry`` the next one.
+
+        Raises:
+            ReadError: if the source cannot be read.
+        """
+        self._held = None
+        if not (entry == 0 and self._reader.is_fresh) and not self._seek(index, entry):
+            self._reader.reopen()
+            self._skip(index, entry)
+
+    def take(self, index: FrameIndex) -> Any | None:
+        """The next packet, ``None`` at the end.
+
+        Raises:
+            ReadError: if the source cannot be read.
+        """
+        if self._held is not None:
+            packet, self._held = self._held, None
+            return packet
+        try:
+            return self._reader.read_packet()
+        except SourceFaultError:
+            raise
+        except ReadError:
+            if index.is_cut_short:
+                return None  # where a linear decode ends, too
+            raise
+
+    def _seek(self, index: FrameIndex, entry: int) -> bool:
+        """Seek by the container's own means, and prove from the packets that it landed on or before the entry."""
+        if self._reader.has_no_timestamps:
+            return False  # they are made up while reading, and differ after a seek
+        by_pts, by_dts = int(index.entry_pts[entry]), int(index.entry_dts[entry])
+        for by_decoding_time in (self._seek_by_dts, not self._seek_by_dts):
+            timestamp = by_dts if by_decoding_time else by_pts
+            if timestamp != NO_PTS and self._reader.seek(timestamp) and self._find(index, entry):
+                self._seek_by_dts = by_decoding_time
+                return True
+        return False
+
+    def _find(self, index: FrameIndex, entry: int) -> bool:
+        """Read up to the packet of ``entry``; ``False`` if a later key frame comes first."""
+        while True:
+            packet = self.take(index)
+            if packet is None:
+                return False
+            if not packet.is_keyframe and entry != 0:  # a stream may begin with another kind of packet
+                continue
+            if packet.pts == index.entry_pts[entry] and _same_place(packet.pos, int(index.entry_position[entry])):
+                self._held = packet
+                return True
+            if packet.is_keyframe and packet.pts is not None and packet.pts > index.entry_pts[entry]:
+                return False
+
+    def _skip(self, index: FrameIndex, entry: int) -> None:
+        """From the beginning of the stream, pass over the packets before ``entry``."""
+        if index.entry_packet[entry] < 0:
+            self._find(index, entry)
+            return
+        for _ in range(int(index.entry_packet[entry])):
+            if self.take(index) is None:
+                return
+
+
+def _same_place(position: int | None, expected: int) -> bool:
+    return position is None or position < 0 or expected < 0 or position == expected
