@@ -129,6 +129,27 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["folder/", "", "loop", "n" * 256])
+def test_what_is_no_name_of_a_file_is_refused_before_anything_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(WriteError):
+        AtomicFile(name)
+    assert [path.name for path in tmp_path.iterdir()] == ["loop"]
+    assert (tmp_path / "loop").is_symlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="files are given away by root alone")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"old")
+    os.chown(path, 12345, 23456)
+    write_file(path, b"new")
+    assert (path.stat().st_uid, path.stat().st_gid, path.read_bytes()) == (12345, 23456, b"new")
+
+
 def test_writers_side_by_side(tmp_path: Path) -> None:
     path = tmp_path / "file"
     contents = [bytes([number]) * 200_000 for number in range(4)]

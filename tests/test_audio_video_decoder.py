@@ -319,6 +319,13 @@ def test_what_is_no_pair_is_refused(files: dict[str, Path]) -> None:
     assert AudioVideoDecoder(files["whole"]).get_played_in_ranges([]) == []
 
 
+def test_a_video_without_frames_is_not_taken_for_a_wrong_range(tmp_path: Path) -> None:
+    tone = (1000 * np.sin(np.arange(RATE))).astype(np.int16)
+    path = write(tmp_path / "empty.mkv", [], tone)
+    with pytest.raises(StreamError, match="no frame"):
+        AudioVideoDecoder(path).get_played_in_range(0.0, 0.1)
+
+
 def test_a_missing_stream_is_an_error_and_leaves_nothing_open(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

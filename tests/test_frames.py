@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from fractions import Fraction
 
 import pytest
 import torch
@@ -112,8 +113,9 @@ def test_results_can_be_copied_and_pickled(through: object) -> None:
     assert torch.equal(batch.data, batch_of(2).data)
 
 
-def test_audio_samples() -> None:
-    samples = AudioSamples(torch.zeros(2, 10), torch.tensor(1), 0.5, torch.tensor(20))  # type: ignore[arg-type]
+@pytest.mark.parametrize("rate", [20, 20.0, torch.tensor(20), torch.tensor(20.0), Fraction(20)])
+def test_audio_samples(rate: int) -> None:
+    samples = AudioSamples(torch.zeros(2, 10), torch.tensor(1), 0.5, rate)  # type: ignore[arg-type]
     data, pts_seconds, duration_seconds, sample_rate = samples
     assert (pts_seconds, duration_seconds, sample_rate) == (1.0, 0.5, 20)
     assert isinstance(sample_rate, int)

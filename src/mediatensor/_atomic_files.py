@@ -34,8 +34,8 @@ class AtomicFile:
 
     Until then the destination is what it was before: another file, or nothing. An error, an interrupt at any line, the
     end of the program and dropping the object leave nothing behind; a process that is killed leaves a hidden file whose
-    name ends in ``.part``. The file gets the permissions of the one that it replaces; a symbolic link stays, and what
-    it leads to is replaced. Devices and pipes are written directly.
+    name ends in ``.part``. The file gets the permissions of the one that it replaces, and its owner where the system
+    lets it; a symbolic link stays, and what it leads to is replaced. Devices and pipes are written directly.
 
     Args:
         path: The destination.
@@ -178,8 +178,10 @@ def _is_special(path: str) -> bool:
         return True
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return not path or path.endswith(os.sep)  # no name of a file: that is for the system to say, as in the rest
     except OSError:
-        return False
+        return True
 
 
 def _hidden_name(path: str) -> str:
@@ -195,7 +197,10 @@ def _open(name: str, final: str | None) -> io.FileIO:
     file = open(name, "x+b", buffering=0)  # noqa: SIM115
     if os.path.exists(final):
         with contextlib.suppress(OSError, AttributeError):
-            os.fchmod(file.fileno(), stat.S_IMODE(os.stat(final).st_mode))
+            replaced = os.stat(final)
+            with contextlib.suppress(PermissionError):
+                os.fchown(file.fileno(), replaced.st_uid, replaced.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(replaced.st_mode))
     return file
 
 

@@ -13,10 +13,13 @@ import _signal  # type: ignore[import-not-found]
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["interrupts_kept", "raise_kept_interrupt"]
+__all__ = ["call_of_user", "interrupts_kept", "raise_kept_interrupt"]
+
+_Result = TypeVar("_Result")
 
 # Those for which programs have handlers that raise.
 _SIGNALS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]
@@ -41,7 +44,7 @@ class _KeepingHandler:
             raise
 
 
-class interrupts_kept:  # noqa: N801
+class interrupts_kept:
     """Raise at the end of the ``with`` block, or at `raise_kept_interrupt`, what a signal raised in it and was lost.
 
     The handlers of the user are back as soon as one has raised: that may be just when the block is entered or left,
@@ -56,8 +59,8 @@ class interrupts_kept:  # noqa: N801
         global _open, _interrupted
         if _open is not None or threading.current_thread() is not threading.main_thread():
             return
-        _open, _interrupted = self, None
         try:
+            _open, _interrupted = self, None
             for number in _SIGNALS:
                 handler = _signal.getsignal(number)
                 if callable(handler):
@@ -92,6 +95,8 @@ class interrupts_kept:  # noqa: N801
         """Give the handlers back, but not those that the user has replaced in the meantime."""
         global _open
         try:
+            if _open is self:
+                _open = None
             for number, keeping in self._handlers.items():
                 if _signal.getsignal(number) is keeping:
                     _signal.signal(number, keeping.handler)
@@ -99,8 +104,6 @@ class interrupts_kept:  # noqa: N801
             self._end()
             raise
         self._handlers = {}
-        if _open is self:
-            _open = None
 
 
 def raise_kept_interrupt() -> None:
@@ -111,6 +114,18 @@ def raise_kept_interrupt() -> None:
             raise kept
 
 
+def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
+    """Call what the user has given: an interrupt that it handles itself, such as its own time limit, is not kept."""
+    global _interrupted
+    before = _interrupted
+    result = function(*args)
+    handled = _interrupted
+    if handled is not None and handled is not before and threading.current_thread() is threading.main_thread():
+        handled._kept = _interrupted = None
+        handled.__enter__()  # its block goes on
+    return result
+
+
 def _forget() -> None:
     """In a forked process, whose only thread may be another one than that in the block."""
     global _interrupted
@@ -119,4 +134,5 @@ def _forget() -> None:
     _interrupted = None
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -12,6 +12,7 @@ import stat
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
+from ._interrupts import call_of_user
 from ._locks import ForkSafeLock
 from ._ranges import RangeCache
 from .errors import ReadError
@@ -149,7 +150,7 @@ class FileReader(Reader):
 
     def _seek(self, offset: int, whence: int) -> None:
         self._shared.check_open()
-        self._last_seek = self._shared.file.seek(offset, whence)
+        self._last_seek = call_of_user(self._shared.file.seek, offset, whence)
 
     def _read_at(self, position: int, size: int) -> bytes:
         with self._shared.lock:
@@ -162,7 +163,7 @@ class FileReader(Reader):
             elif position != self._file_position:
                 self._seek(position, os.SEEK_SET)
             try:
-                data = self._checked(self._shared.file.read(size), size)
+                data = self._checked(call_of_user(self._shared.file.read, size), size)
             except OSError as error:
                 raise ReadError(f"Reading {size} bytes at {position} of the source file failed: {error}.") from error
             self._file_position = position + len(data)

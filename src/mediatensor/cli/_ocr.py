@@ -60,7 +60,7 @@ def add_parser(commands: Any) -> None:
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, or an URL")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, or a URL")
     add_folder(parser, "read")
     parser.add_argument("--format", choices=tuple(FORMATS), default="txt", help="of the output (default: txt)")
     parser.add_argument(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..decoders import VideoDecoder
+from ..errors import OpenError, SourceNotFoundError
 from ._extract_frames import grid_times
 
 __all__ = ["OpenPages", "PageImages", "open_pages"]
@@ -65,7 +66,7 @@ def open_pages(
     """Open a document.
 
     Args:
-        file: A path or an URL.
+        file: A path or a URL.
         dpi: Pixels per inch of the pages of a PDF file.
         password: Of a PDF file.
         every_seconds: ``file`` is a video, and the frames shown so often, from its begin on, are the pages.
@@ -84,8 +85,16 @@ def open_pages(
     from ..ocr.io import DocumentFile
 
     options: dict[str, Any] = {} if password is None else {"password": password}
-    is_pdf = _is_pdf(file)
-    yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options) if is_pdf else DocumentFile.from_images(file))
+    if _is_pdf(file):
+        yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options))
+        return
+    try:
+        images = DocumentFile.from_images(file)
+    except SourceNotFoundError:
+        raise
+    except OpenError as error:
+        raise OpenError(f"{error} PDF files are read, too, and frames of a video with --every SECONDS.") from error
+    yield OpenPages(images)
 
 
 def _is_pdf(file: str) -> bool:

@@ -42,7 +42,7 @@ class Task:
     """A document to read.
 
     Attributes:
-        source: A path or an URL.
+        source: A path or a URL.
         output: The file that gets what was read.
     """
 

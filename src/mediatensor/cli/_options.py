@@ -23,7 +23,7 @@ __all__ = [
 
 def add_file(parser: argparse.ArgumentParser, kind: str) -> None:
     """``FILE``: what is read; ``kind`` is ``"media"`` or ``"video"``."""
-    parser.add_argument("file", metavar="FILE", help=f"a {kind} file or an URL")
+    parser.add_argument("file", metavar="FILE", help=f"a {kind} file or a URL")
 
 
 def add_folder(parser: argparse.ArgumentParser, default: str) -> None:

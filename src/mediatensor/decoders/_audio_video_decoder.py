@@ -175,9 +175,9 @@ class AudioVideoDecoder(Closing):
         return [AudioVideoClip(batch, samples, silent_spans) for batch, (samples, silent_spans) in clips]
 
     def _times_of(self, pair: tuple[float | None, float | None]) -> tuple[float, float]:
+        begin, end = self.video._frames.span_seconds
         try:
             start, stop = pair
-            begin, end = self.video._frames.span_seconds
             start, stop = begin if start is None else start, end if stop is None else stop
             return real_number("start", start), real_number("stop", stop)
         except (TypeError, ValueError):

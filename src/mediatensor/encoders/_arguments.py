@@ -20,7 +20,6 @@ __all__ = [
     "check_device",
     "check_frames",
     "check_has_values",
-    "check_is_finite",
     "frame_rate_fraction",
     "options_of",
     "positive_whole",
@@ -108,7 +107,7 @@ def check_frames(frames: object, height: int | None = None, width: int | None = 
 
 
 def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
-    """Samples as float32 (C, N) on any device, with as many channels as the stream has."""
+    """Samples as float32 (C, N) on the CPU, finite, with as many channels as the stream has."""
     data = samples.data if isinstance(samples, AudioSamples) else samples
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")
@@ -123,11 +122,12 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
             f"Expected {num_channels} channels, got {data.shape[0]}: the shape is {tuple(data.shape)}, and (C, N) is "
             "expected."
         )
-    check_is_finite(data)
+    data = data.cpu()
+    _check_is_finite(data)
     return data
 
 
-def check_is_finite(samples: Tensor) -> None:
+def _check_is_finite(samples: Tensor) -> None:
     """Raise if samples (C, N) have NaN or infinity, of which every codec makes something else."""
     # The extremes need no tensor of that size, and NaN is among them wherever it is.
     if samples.numel() and not torch.isfinite(torch.stack(samples.aminmax())).all():

@@ -132,7 +132,7 @@ class AudioStream:
         """
         with self._session.lock:
             self._session.check_can_add("samples")
-            data = arguments.channels_and_samples(samples, self._settings.num_channels).cpu().numpy()
+            data = arguments.channels_and_samples(samples, self._settings.num_channels).numpy()
             gap = self._gap(samples) if isinstance(samples, AudioSamples) else 0
             self._session.begin(self._number, samples.pts_seconds if isinstance(samples, AudioSamples) else None)
             silence = np.zeros((self._settings.num_channels, min(gap, _SAMPLES_AT_A_TIME)), np.float32)
