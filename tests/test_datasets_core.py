@@ -453,6 +453,27 @@ def test_replacing(videos: list[Path], broken: list[Path], num_workers: int) -> 
     for failure in loader.failures.failures:
         assert failure.action == "replaced"
         assert failure.replaced_by == sources[failure.row]
+    # Those of them that were to stand in for others count once.
+    assert str(loader.failures).startswith("12 rows could not be read (0 skipped, 12 replaced), of 4 files:")
+
+
+def test_rows_of_a_damaged_file_do_not_depend_on_those_before(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mediatensor.decoders._header_table._SMALL_FILE_BYTES", 0)  # the packets are not looked at
+    path = tmp_path / "damaged.mp4"
+    data = bytearray(clip.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 400] = bytes(400)
+    path.write_bytes(data)
+    rows = VideoClips([path], num_frames_per_clip=2, rows_per_file=20, seed=3)
+    alone = [rows.spec(row).load() for row in range(20)]
+    decoder = VideoDecoder(path)
+    assert (len(decoder), len(decoder[:]) < 40, len(decoder) < 40) == (40, True, True)  # decoding tells of the damage
+    for order in (range(20), range(19, -1, -1)):
+        for row in order:
+            sample = rows[row]
+            assert torch.equal(sample.frames.pts_seconds, alone[row].frames.pts_seconds), row
+            assert torch.equal(sample.frames.data, alone[row].frames.data), row
 
 
 def test_a_batch_of_nothing_but_broken_rows_does_not_come(videos: list[Path], broken: list[Path]) -> None:

@@ -204,6 +204,8 @@ def test_loaders(clip: Path, name: str, value: Any) -> None:
         (datasets.VideoClips, "transform", "resize"),
         (datasets.VideoClips, "label", "name"),
         (datasets.VideoClips, "decoder_options", "cpu"),
+        (datasets.VideoClips, "decoder_options", {"transform": 5}),
+        (datasets.VideoAudioClips, "decoder_options", {"video": 5}),
         (datasets.VideoClips, "seed", None),
         (datasets.AudioClips, "seconds_per_clip", 0),
         (datasets.AudioClips, "sample_rate", -1),
@@ -219,7 +221,13 @@ def test_loaders(clip: Path, name: str, value: Any) -> None:
 def test_datasets_refuse_at_once(clip: Path, kind: Any, name: str, value: Any) -> None:
     # Not when a row is read, where an error policy would skip one file after the other.
     options = {"on_error": "skip", name: value}
-    refused(lambda given: kind([clip], **given), options, InvalidArgumentError, name.split("_")[0], str(value))
+    refused(
+        lambda given: kind([clip], **given),
+        options,
+        InvalidArgumentError,
+        name.split("_")[0],
+        str(value).strip("{}").split(":")[0],
+    )
 
 
 @pytest.mark.parametrize("value", ["x", -1, None, math.nan, 10**30])

@@ -6,6 +6,7 @@ written because of its type is a `SourceTypeError`.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import os
@@ -126,17 +127,27 @@ def function(name: str, value: F) -> F:
     raise InvalidArgumentError(f"{name} must be a function, or None (got {shown(value)}).")
 
 
-def options_dict(name: str, value: Any) -> dict[str, Any]:
+def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
     """Keyword arguments for something else, as a dictionary of their own; ``None`` is none.
+
+    Args:
+        name: Of the argument.
+        value: What was given for it.
+        *takers: Functions that take them by keyword, if that is known: then one of them must know each.
 
     >>> options_dict("decoder_options", {"device": "cpu"})
     {'device': 'cpu'}
     """
     if value is None:
         return {}
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return dict(value)
-    raise InvalidArgumentError(f"{name} must be a dict from names to values, or None (got {shown(value)}).")
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InvalidArgumentError(f"{name} must be a dict from names to values, or None (got {shown(value)}).")
+    parameters = [parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()]
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    unknown = [key for key in value if key not in known]
+    if takers and unknown:
+        raise InvalidArgumentError(f"{name} has {unknown[0]!r}, which is none of {', '.join(known)}.")
+    return dict(value)
 
 
 def optional_text(name: str, value: str | None) -> None:

@@ -87,7 +87,7 @@ class AudioClips(MediaDataset):
         if sampler is None:
             sampler = sound_sampler(seconds_per_clip)
         form = {"sample_rate": sample_rate, "num_channels": num_channels}
-        options = form | options_dict("decoder_options", decoder_options)
+        options = form | options_dict("decoder_options", decoder_options, AudioDecoder)
         recipe = AudioRecipe(sampler, keep_clip_dimension, transform, options)
         items = as_items(source, kind="audio", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)

@@ -15,7 +15,8 @@ class FailureReport:
     """Which files failed, why, and how often. Failures travel with the batches, so they arrive from every worker.
 
     Attributes:
-        failures: All of them, in the order in which their batches came.
+        failures: All of them, in the order in which their batches came. A row that was to stand in for several others
+            is there for each; printing counts it once.
 
     Example:
         >>> from mediatensor.datasets import Failure, FailureReport
@@ -44,10 +45,7 @@ class FailureReport:
             >>> FailureReport().by_file()
             {}
         """
-        files: dict[str, list[Failure]] = {}
-        for failure in self.failures:
-            files.setdefault(failure.source, []).append(failure)
-        return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
+        return _by_file(self.failures)
 
     def as_dict(self) -> dict[str, Any]:
         """Numbers by action, and for each file how often it failed and why, for JSON.
@@ -67,10 +65,12 @@ class FailureReport:
         }
 
     def __str__(self) -> str:
-        actions = Counter(failure.action for failure in self.failures)
-        files = self.by_file()
+        # A row that was to stand in for others fails for each of them.
+        rows = list({(failure.epoch, failure.row): failure for failure in self.failures}.values())
+        actions = Counter(failure.action for failure in rows)
+        files = _by_file(rows)
         head = (
-            f"{_count(len(self), 'row')} could not be read ({actions['skipped']} skipped, {actions['replaced']} "
+            f"{_count(len(rows), 'row')} could not be read ({actions['skipped']} skipped, {actions['replaced']} "
             f"replaced), of {_count(len(files), 'file')}"
         )
         lines = [
@@ -80,6 +80,13 @@ class FailureReport:
         text = "\n".join([head + (":" if lines else "."), *lines])
         # Names of files need not be text; what is none cannot be printed.
         return text.encode(errors="backslashreplace").decode()
+
+
+def _by_file(failures: Iterable[Failure]) -> dict[str, list[Failure]]:
+    files: dict[str, list[Failure]] = {}
+    for failure in failures:
+        files.setdefault(failure.source, []).append(failure)
+    return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
 
 
 def _count(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from .._closing import Closing
 from .._locks import ForkSafeLock
 from .._stages import stage
+from ..decoders import AudioVideoDecoder, VideoDecoder
 from ._items import Item
 from ._recipe import Opened, Recipe
 
@@ -36,6 +37,8 @@ class OpenFiles(Closing):
         if opened is None:
             with stage("open"):
                 opened = recipe.open(item)
+        else:
+            _forget_damage(opened)
         try:
             yield opened
         except BaseException:
@@ -66,6 +69,13 @@ class OpenFiles(Closing):
     def __reduce__(self) -> tuple[type[OpenFiles], tuple[int]]:
         # Open files belong to a process.
         return OpenFiles, (self._max_open,)
+
+
+def _forget_damage(opened: Opened) -> None:
+    """Have a video as it was when it was opened: a sample must not depend on what was read before it."""
+    video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
+    if isinstance(video, VideoDecoder):
+        video._forget_damage()
 
 
 def file_key(item: Item) -> Hashable:

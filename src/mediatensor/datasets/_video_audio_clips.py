@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._checks import function, options_dict
 from .._stages import stage
-from ..decoders import AudioVideoDecoder
+from ..decoders import AudioVideoDecoder, VideoDecoder
 from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
@@ -105,7 +105,7 @@ class VideoAudioClips(MediaDataset):
                 policy=policy,
             )
         form = {"sample_rate": sample_rate, "num_channels": num_channels}
-        options = form | options_dict("decoder_options", decoder_options)
+        options = form | options_dict("decoder_options", decoder_options, AudioVideoDecoder, VideoDecoder)
         recipe = VideoAudioRecipe(sampler, keep_clip_dimension, transform, audio_transform, options)
         items = as_items(source, kind="video", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)

@@ -80,7 +80,7 @@ class VideoClips(MediaDataset):
     ) -> None:
         if sampler is None:
             sampler = frames_sampler(num_frames_per_clip, num_indices_between_frames)
-        options = options_dict("decoder_options", decoder_options)
+        options = options_dict("decoder_options", decoder_options, VideoDecoder)
         recipe = VideoRecipe(sampler, keep_clip_dimension, transform, options)
         items = as_items(source, kind="video", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)

@@ -43,6 +43,8 @@ class ExactFrames:
         self._video = video
         self._lock = ForkSafeLock()
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
+        #: What the index was before it was settled, and what settling made of it.
+        self._settling: tuple[FrameIndex, FrameIndex] | None = None
         #: Of the first frames, while the rest of the stream was not read.
         self._first_frames: FrameIndex | None = None
 
@@ -98,10 +100,22 @@ class ExactFrames:
             return self._with_index(decode)
         with self._lock:
             if self._index is index:  # else another thread settled it meanwhile
-                with stage("index"):
-                    self._index = settle_stream(self._video, reason)
-                    store_index(self._video, self._index)
+                self._index = self._settled(index, reason)
         return self._video.decoding(lambda: decode(self.index))
+
+    def _settled(self, index: FrameIndex, reason: str) -> FrameIndex:
+        if self._settling is None or self._settling[0] is not index:
+            with stage("index"):
+                self._settling = index, settle_stream(self._video, reason)
+                store_index(self._video, self._settling[1])
+        return self._settling[1]
+
+    def unsettle(self) -> None:
+        """Go back to the index as it was before decoding proved it wrong, until decoding does so again."""
+        with self._lock:
+            if self._settling is not None and self._index is not self._settling[0]:
+                self._index = self._settling[0]
+                self._video.renew_handles()  # they decode as a settled index wants it
 
     @property
     def num_frames(self) -> int:
@@ -158,7 +172,7 @@ class ExactFrames:
         return self._video.batch(assembled.pixels, *index.times_of(assembled.frames), assembled.replaced)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_video": self._video, "_index": self._index, "_first_frames": self._first_frames}
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

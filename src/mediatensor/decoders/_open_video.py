@@ -144,6 +144,10 @@ class OpenVideo:
             self.spec = spec
             self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
 
+    def renew_handles(self) -> None:
+        """Open handles anew from now on."""
+        self.pool.replace(self.spec.open)
+
     # What decodes
 
     @property

@@ -217,6 +217,11 @@ class VideoDecoder(Closing):
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
 
+    def _forget_damage(self) -> None:
+        """Be as if just opened: what was decoded before shall not show in how many frames there are."""
+        if isinstance(self._frames, ExactFrames):
+            self._frames.unsettle()
+
     def _frames_shown_at(self, pts_seconds: Tensor) -> Tensor | None:
         """Indices of the frames of exact times, of the same shape; ``None`` in approximate mode."""
         if isinstance(self._frames, ApproximateFrames):

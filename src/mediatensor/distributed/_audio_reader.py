@@ -11,6 +11,7 @@ from .._checks import options_dict
 from ..datasets import Sample
 from ..datasets._audio_clips import AudioRecipe
 from ..datasets._clips import sound_sampler
+from ..decoders import AudioDecoder
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch
 from ._clip_decoder import checked_shape
@@ -77,7 +78,7 @@ class AudioReader(RowMapper):
         if sampler is None:
             sampler = methodcaller("get_all_samples") if seconds_per_clip is None else sound_sampler(seconds_per_clip)
         form = {"sample_rate": sample_rate, "num_channels": num_channels}
-        decoder = form | options_dict("decoder_options", decoder_options)
+        decoder = form | options_dict("decoder_options", decoder_options, AudioDecoder)
         columns = [
             Column("audio", "float32", checked_shape(clip_shape, ("channels", "samples"))),
             Column("pts_seconds", "float64", missing=math.nan),

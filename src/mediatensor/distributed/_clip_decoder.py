@@ -12,6 +12,7 @@ from .._checks import options_dict
 from ..datasets import Sample
 from ..datasets._clips import frames_sampler
 from ..datasets._video_clips import VideoRecipe
+from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
 from ._columns import Column
@@ -85,7 +86,7 @@ class ClipDecoder(RowMapper):
                     f"clip_shape must begin with num_frames_per_clip (got {clip_shape!r} and {num_frames_per_clip!r})."
                 )
             sampler = frames_sampler(num_frames_per_clip, num_indices_between_frames)
-        decoder = options_dict("decoder_options", decoder_options)
+        decoder = options_dict("decoder_options", decoder_options, VideoDecoder)
         times = (shape[0],)
         columns = [
             Column("frames", _frame_dtype(decoder), shape),

@@ -91,7 +91,7 @@ class TextReader(RowMapper):
             self._predictor,
             every_seconds,
             DocumentOptions(dpi),
-            options_dict("decoder_options", decoder_options),
+            options_dict("decoder_options", decoder_options, VideoDecoder),
             page_column,
         )
         columns: list[AnyColumn] = [
