@@ -343,7 +343,7 @@ def test_calls(call: Callable[[Any], Any], value: Any, error: type[MediaTensorEr
 
 
 @pytest.mark.parametrize("region", [(0.5, 0.1, 0.2, 0.9), (0.1, 0.9, 0.5, 0.2)])
-def test_regions_have_an_area(region: tuple[float, ...]) -> None:
+def test_regions_are_not_reversed(region: tuple[float, ...]) -> None:
     small = {"det_arch": "db_mobilenet_v3_large", "reco_arch": "crnn_mobilenet_v3_small"}
     refused(
         lambda given: ocr.ocr_predictor(**small, ignore_regions=[given]), region, InvalidArgumentError, "ignore_regions"
@@ -358,3 +358,14 @@ def test_a_message_does_not_repeat_a_whole_file(clip: Path, decoder: VideoDecode
 
 def test_functions_of_images_take_the_tensor_by_name() -> None:
     assert transforms.functional.center_crop(images=PICTURES, size=(8, 8)).shape == (2, 3, 8, 8)
+
+
+def test_regions_may_have_no_area() -> None:
+    small = {"det_arch": "db_mobilenet_v3_large", "reco_arch": "crnn_mobilenet_v3_small"}
+    ocr.ocr_predictor(**small, ignore_regions=[(0.2, 0.1, 0.2, 0.9)])
+
+
+def test_bit_rates_may_be_whole_numbers_of_any_library() -> None:
+    encoder = AudioEncoder(torch.rand(1, 8_000) - 0.5, sample_rate=8_000)
+    file = encoder.to_tensor("mp3", bit_rate=np.int64(32_000))  # type: ignore[arg-type]
+    assert torch.equal(file, encoder.to_tensor("mp3", bit_rate=32_000))

@@ -8,6 +8,8 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn
 
+import numpy as np
+
 from .._checks import optional_text, shown
 from .._pyav.encoding import format_of_name, format_of_path
 from .._pyav.encoding_audio import AudioSettings
@@ -191,7 +193,9 @@ class Encoder:
             b'RIFF'
         """
         optional_text("codec", codec)
-        if bit_rate is not None and not (isinstance(bit_rate, int) and 0 <= bit_rate <= arguments.MAX_WHOLE):
+        if bit_rate is not None and not (
+            isinstance(bit_rate, int | np.integer) and 0 <= bit_rate <= arguments.MAX_WHOLE
+        ):
             raise InvalidArgumentError(
                 f"bit_rate={shown(bit_rate)} must be >= 0. (A whole number of bits a second, at most "
                 f"{arguments.MAX_WHOLE}.)"
@@ -201,7 +205,7 @@ class Encoder:
         settings = AudioSettings(
             sample_rate=sample_rate,
             num_channels=num_channels,
-            bit_rate=bit_rate,
+            bit_rate=None if bit_rate is None else int(bit_rate),
             out_num_channels=_or_else("out_num_channels", out_num_channels, num_channels),
             out_sample_rate=_or_else("out_sample_rate", out_sample_rate, sample_rate),
             codec=codec,

@@ -21,7 +21,7 @@ def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.f
     """The regions as an array (N, 4).
 
     Raises:
-        InvalidArgumentError: They are no boxes, not relative, or have no area.
+        InvalidArgumentError: They are no boxes, not relative, or reversed.
     """
     try:
         boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
@@ -32,9 +32,10 @@ def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.f
         ) from None
     if not ((boxes >= 0) & (boxes <= 1)).all():
         raise InvalidArgumentError(f"ignore_regions={regions!r}: coordinates are relative, in [0, 1].")
-    if not (boxes[:, :2] < boxes[:, 2:]).all():
+    # One without area, as a detection that was cut at the border may be, hides nothing.
+    if not (boxes[:, :2] <= boxes[:, 2:]).all():
         raise InvalidArgumentError(
-            f"ignore_regions={regions!r}: boxes are (xmin, ymin, xmax, ymax), xmin less than xmax and ymin than ymax."
+            f"ignore_regions={regions!r}: boxes are (xmin, ymin, xmax, ymax), xmin <= xmax, ymin <= ymax."
         )
     return boxes
 
