@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,18 @@ def assert_one_error_line(text: str) -> None:
     assert text.startswith("mediatensor: error: ")
     assert text.count("\n") == 1
     assert text.endswith("\n")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    own = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
+    av, torch = importlib.metadata.version("av"), importlib.metadata.version("torch")
+    assert re.fullmatch(
+        rf"mediatensor {re.escape(own)} \(av {re.escape(av)}, torch {re.escape(torch.partition('+')[0])}\S*\)\n",
+        capsys.readouterr().out,
+    )
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+import av
+import torch
+
+from .. import __version__
 from ..errors import MediaTensorError
 from . import _demo, _extract, _ocr, _probe, _sheet, _verify
 from ._console import emit_error
@@ -51,6 +55,8 @@ def _build_parser() -> argparse.ArgumentParser:
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    versions = f"mediatensor {__version__} (av {av.__version__}, torch {torch.__version__})"
+    parser.add_argument("--version", action="version", version=versions, help="say which versions these are, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     for command in (_probe, _sheet, _extract, _ocr, _verify, _demo):
         command.add_parser(commands)
