@@ -17,7 +17,7 @@ from torch import Tensor
 
 import media
 from mediatensor.decoders import VideoDecoder
-from oracles import presentation_order, undetermined_frames, upright_frames
+from oracles import presentation_order, times_shown, undetermined_frames, upright_frames
 
 # How many pixels a check may decode, roughly: it asks for fewer frames where each costs more.
 _PIXELS = 1.5e8
@@ -82,6 +82,7 @@ def find_truth(path: Path, stream_index: int | None = None) -> Truth:
         pts.append(time)
         shapes.append(rgb.shape)
         checksums.append(zlib.crc32(rgb))
+    pts = times_shown(path, stream_index, pts)
     order = presentation_order(pts)
     by_chance = undetermined_frames(path, stream_index) if path.stem in media.LEFT_TO_MEMORY else set()
     time_base, num_key_packets = _facts(path, stream_index)

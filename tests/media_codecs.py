@@ -167,6 +167,9 @@ H264 = {
     "h264_no_b_frames": ClipSpec("no reordering", options=x264(bf="0")),
     "h264_b_pyramid": ClipSpec("B pictures that are references", options=x264("b-pyramid=normal:b-adapt=0")),
     "h264_open_gop": ClipSpec("leading pictures at key frames", options=x264("open-gop=1:b-adapt=0")),
+    "h264_asf": ClipSpec(
+        "times of decoding", container="asf", extension="asf", options=x264("open-gop=1:b-adapt=0")
+    ),
     "h264_one_gop": ClipSpec(
         "600 frames after one key frame", options=x264(g="600"), num_frames=600, size=(64, 48)
     ),

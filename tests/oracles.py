@@ -25,6 +25,7 @@ __all__ = [
     "linear_decode_planes",
     "linear_decode_rgb",
     "presentation_order",
+    "times_shown",
     "undetermined_frames",
     "upright_frames",
 ]
@@ -119,6 +120,28 @@ def presentation_order(pts: Sequence[int | None]) -> list[int]:
     return sorted(range(len(pts)), key=known.__getitem__) if len(known) == len(pts) else list(range(len(pts)))
 
 
+def times_shown(path: Path, stream_index: int | None, pts: Sequence[int | None]) -> list[int | None]:
+    """When the decoded frames are shown, which is not their ``pts`` where a file states when pictures are decoded.
+
+    That is so in ASF and with VC-1 if times never go back from packet to packet, but do from frame to frame: as the
+    frames come in the order of showing, the times belong to them in the order of time.
+
+    Args:
+        path: A media file.
+        stream_index: Index among all streams; ``None`` for FFmpeg's choice.
+        pts: Of the frames in decoding order.
+    """
+    options = {"metadata_errors": "replace"} if _HAS_METADATA_ERRORS else {}
+    with av.open(str(path), **options) as container:
+        stream = container.streams.best("video") if stream_index is None else container.streams[stream_index]
+        if container.format.name != "asf" and stream.codec_context.name not in ("vc1", "wmv3"):
+            return list(pts)
+        packets = [packet.pts for packet in container.demux(stream) if packet.size]
+    if None in pts or None in packets or any(later < earlier for earlier, later in pairwise(packets)):
+        return list(pts)
+    return sorted(pts)
+
+
 def linear_decode_frames(path: Path, stream_index: int | None = None) -> tuple[list[int | None], list[Pixels]]:
     """Times and upright RGB pictures (H, W, 3) of every frame in presentation order.
 
@@ -130,8 +153,9 @@ def linear_decode_frames(path: Path, stream_index: int | None = None) -> tuple[l
         (pts in the stream's time base, pictures).
     """
     decoded = list(upright_frames(path, stream_index))
-    shown = [decoded[i] for i in presentation_order([pts for pts, _ in decoded])]
-    return [pts for pts, _ in shown], [rgb for _, rgb in shown]
+    times = times_shown(path, stream_index, [pts for pts, _ in decoded])
+    order = presentation_order(times)
+    return [times[i] for i in order], [decoded[i][1] for i in order]
 
 
 def linear_decode_rgb(path: Path, stream_index: int | None = None) -> tuple[list[int | None], Pixels]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import media
+from mediatensor._pyav import times_shown
 from mediatensor.cli import _comparison, main
 from mediatensor.cli._comparison import CheckResult, Comparison, Mismatch, plan_requests, presentation_order
 from mediatensor.cli._verify import describe
@@ -72,6 +73,20 @@ def test_plan_depends_on_the_seed_alone() -> None:
 )
 def test_presentation_order(pts: list[int | None], order: list[int]) -> None:
     assert presentation_order(pts) == order
+
+
+@pytest.mark.parametrize(
+    ("pts", "packet_pts", "shown"),
+    [
+        ([0, 2, 1], [0, 1, 2], [0, 1, 2]),
+        ([0, 2, 1], None, [0, 2, 1]),
+        ([0, 2, 1], [0, 2, 1], [0, 2, 1]),
+        ([0, None, 1], [0, 1, 2], [0, None, 1]),
+        ([0, 2, 1], [0, None, 2], [0, 2, 1]),
+    ],
+)
+def test_times_shown(pts: list[int | None], packet_pts: list[int | None] | None, shown: list[int | None]) -> None:
+    assert times_shown(pts, packet_pts) == shown
 
 
 @pytest.mark.parametrize(

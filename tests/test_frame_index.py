@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -40,6 +41,11 @@ def packets(
         disposable=numbers("disposable").astype(np.int8),
         read_error=flags.get("read_error"),  # type: ignore[arg-type]
     )
+
+
+def decoded_at(pts: list[int | None], keys: Sequence[int] = (0,)) -> PacketTable:
+    """Packets of a format that may state when they are decoded."""
+    return replace(packets(pts, keys), may_time_decoding=True)
 
 
 def index_of(table: PacketTable) -> FrameIndex:
@@ -83,6 +89,7 @@ def test_unknown_durations_last_until_the_next_frame() -> None:
         (packets([0, 10, 20], keys=[1]), "first packet is not a key frame"),
         (packets([20, 0, 10, 30]), "before the first key frame in time"),
         (packets([0, 10, 50, 40, 20, 30], keys=[0, 3]), "after a key frame in time"),
+        (decoded_at([0, 10, 20, 30]), "the time of decoding"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -98,6 +105,7 @@ def test_packets_that_may_differ_from_frames_are_doubted(table: PacketTable, rea
         packets([-10, 0, 10], discard=[0]),
         packets([0, 10, 15, 20], hidden=[2]),
         packets([0, 10, 95, 100]),  # a gap
+        decoded_at([0, 30, 10, 20]),  # these go back, so they are of presentation
     ],
 )
 def test_sound_packets_are_not_doubted(table: PacketTable) -> None:
@@ -157,6 +165,21 @@ def test_a_settled_index_sorts_frames_and_remembers_their_order() -> None:
     assert [index.frame_of(ordinal) for ordinal in range(3)] == [0, 2, 1]
     assert index.fingerprint is not None
     assert index.fingerprint.tolist() == [7, 9, 8]
+
+
+def test_times_of_decoding_go_to_frames_in_the_codecs_order() -> None:
+    """In the file I0 P10 b20 I30 b40 P50, shown as I b P b I P."""
+    given = decoded_at([0, 10, 20, 30, 40, 50], keys=[0, 3])
+    out = [replace(one, is_key=one.pts in (0, 30)) for one in records(*((t, t) for t in (0, 20, 10, 40, 30, 50)))]
+    index = from_frames(out, given, TICK, None)
+    assert index.pts.tolist() == [0, 10, 20, 30, 40, 50]
+    assert index.packet.tolist() == [0, 2, 1, 4, 3, 5]
+    assert index.ordinal.tolist() == [0, 1, 2, 3, 4, 5]
+    assert index.key_frame_indices.tolist() == [0, 4]
+    assert [index.entry_for(frame) for frame in range(6)] == [0, 0, 0, 0, 1, 1], "b40 needs what lies before I30"
+
+    in_time = from_frames(out, decoded_at([0, 20, 10, 40, 30, 50]), TICK, None)
+    assert in_time.ordinal.tolist() == [0, 2, 1, 4, 3, 5], "packets whose times go back are timed for showing"
 
 
 def test_false_key_flags_of_the_container_are_corrected() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,11 @@ def test_presentation_order_is_stable() -> None:
     assert oracles.presentation_order([2, None, 1]) == [0, 1, 2]
 
 
-def test_bar_code_survives_encoding(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["h264_b_pyramid", "h264_asf"])
+def test_bar_code_survives_encoding(name: str, folder: Path) -> None:
     """The number that is painted on every picture is read back from it: frames come in the order of painting."""
-    _, rgb = oracles.linear_decode_rgb(media.make("h264_b_pyramid", folder))
+    pts, rgb = oracles.linear_decode_rgb(media.make(name, folder))
+    assert all(earlier <= later for earlier, later in pairwise(pts))
     middles = (np.arange(10) * 2 + 1) * rgb.shape[2] // 20
     bits = rgb[:, 2:6, middles].mean(axis=(1, 3)) > 125
     assert (bits @ (1 << np.arange(9, -1, -1))).tolist() == list(range(40))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .cuda import CUDA_DECODE_ERRORS, create_cuda_context, why_no_nvcuvid
 from .facts import ContainerFacts, StreamFacts
-from .linear import LinearFrame, linear_decode
+from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
 from .opening import read_container_facts
 from .packets import UndecodablePacketError, decode_packet
 from .pixels import FrameConverter, fingerprint, orientation_of
@@ -52,6 +52,7 @@ __all__ = [
     "is_frame",
     "is_key_frame",
     "linear_decode",
+    "linear_packet_times",
     "orientation_of",
     "packet_facts",
     "read_container_facts",
@@ -59,5 +60,6 @@ __all__ = [
     "read_subtitle_packets",
     "set_trimming",
     "surface_of",
+    "times_shown",
     "why_no_nvcuvid",
 ]

@@ -38,6 +38,9 @@ KEY_ENTRY, DISCARD_ENTRY = 1, 2
 
 _TIMES_MAY_RESTART_FLAG = 0x200  # AVFMT_TS_DISCONT
 
+# ASF has one time a packet, and many writers put that of decoding there; VC-1 is stored like that elsewhere, too.
+_FORMATS_OF_DECODING_TIMES, _CODECS_OF_DECODING_TIMES = frozenset(("asf", "asf_o")), frozenset(("vc1", "wmv3"))
+
 
 class PacketFacts(NamedTuple):
     """What the index keeps of a packet."""
@@ -150,6 +153,13 @@ class VideoReader(PacketReader):
     def reorder_depth(self) -> int:
         """How many frames the codec holds back to put them in order."""
         return int(self._context.reorder_depth)
+
+    @property
+    def may_time_decoding(self) -> bool:
+        """Whether pictures are reordered, and what passes for their times may be when each is decoded."""
+        return self.reorder_depth > 0 and (
+            self._container.format.name in _FORMATS_OF_DECODING_TIMES or self.facts().codec in _CODECS_OF_DECODING_TIMES
+        )
 
     @property
     def track_id(self) -> int:

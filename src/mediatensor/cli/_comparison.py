@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._pyav import LinearFrame, linear_decode
+from .._pyav import LinearFrame, linear_decode, linear_packet_times, times_shown
 from ..decoders import VideoDecoder
 from ..errors import DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
@@ -152,7 +152,10 @@ def read_reference(file: str, stream_index: int | None) -> Reference:
     for position, frame in enumerate(progress(linear_decode(file, stream_index), "linear decode")):
         frames.append(ReferenceFrame(position, frame.pts_seconds, frame.rgb.shape, digest(frame.rgb)))
         pts.append(frame.pts)
-    return [frames[position] for position in presentation_order(pts)]
+    seconds_of = {time: frame.pts_seconds for time, frame in zip(pts, frames, strict=True)}
+    shown = times_shown(pts, linear_packet_times(file, stream_index))
+    frames = [replace(frame, pts_seconds=seconds_of[time]) for frame, time in zip(frames, shown, strict=True)]
+    return [frames[position] for position in presentation_order(shown)]
 
 
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:

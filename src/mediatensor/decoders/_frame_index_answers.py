@@ -92,6 +92,7 @@ class FrameIndex:
     _pts_seconds: NDArray[np.float64] = field(init=False)
     _end_seconds: float = field(init=False)
     _frame_of_ordinal: Int64Array = field(init=False)
+    _entry_times: Int64Array = field(init=False)
     _entries_ascend: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,7 +103,8 @@ class FrameIndex:
         if not self.settled:
             derive("ordinal", np.arange(len(self.pts), dtype=np.int64))
         derive("_frame_of_ordinal", np.argsort(self.ordinal) if self.settled else self.ordinal)
-        derive("_entries_ascend", bool((np.diff(self.entry_pts) >= 0).all()))
+        derive("_entry_times", self._times_of_entries() if self.settled else self.entry_pts)
+        derive("_entries_ascend", bool((np.diff(self._entry_times) >= 0).all()))
 
     def __len__(self) -> int:
         """Number of frames."""
@@ -117,6 +119,14 @@ class FrameIndex:
     def _seconds(self, ticks: Int64Array) -> NDArray[np.float64]:
         # Multiply first: the quotient of two whole numbers is then the nearest double.
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
+
+    def _times_of_entries(self) -> Int64Array:
+        """When the frame of each entry is shown, which is not the time of its packet where that is one of decoding."""
+        if len(self) == 0:
+            return self.entry_pts
+        by_packet, numbers = self._frames_by_packet
+        at = np.searchsorted(numbers, self.entry_packet).clip(max=len(self) - 1)
+        return np.where(numbers[at] == self.entry_packet, self.pts[by_packet[at]], self.entry_pts)
 
     # Times
 
@@ -348,9 +358,9 @@ class FrameIndex:
             # At least this many packets before the frame came out, it had been fed.
             packet = np.iinfo(np.int64).max if self.num_packets is None else int(self.num_packets[frame]) - _MAX_DELAY
         if not self._entries_ascend:
-            possible = np.flatnonzero((self.entry_pts <= self.pts[frame]) & (self.entry_packet <= packet))
+            possible = np.flatnonzero((self._entry_times <= self.pts[frame]) & (self.entry_packet <= packet))
             return int(possible[-1]) if len(possible) else 0
-        entry = int(np.searchsorted(self.entry_pts, self.pts[frame], side="right")) - 1
+        entry = int(np.searchsorted(self._entry_times, self.pts[frame], side="right")) - 1
         while entry > 0 and self.entry_packet[entry] > packet:
             entry -= 1
         return max(0, entry)

@@ -2,7 +2,8 @@
 
 "Frame i" is the i-th frame of a full linear decode, ordered by pts (decode order between equal pts). In nearly every
 stream that is the i-th kept packet by pts, so the packets are enough. Where packets and frames need not agree,
-`from_packets` says why, and the frames themselves decide.
+`from_packets` says why, and the frames themselves decide. Where packets bear times of decoding, the codec's order is
+that of presentation, and its frames have these times in ascending order.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class PacketTable:
         is_field: It is one field of a frame.
         disposable: Whether no other picture refers to it: a `Disposable`, int8.
         read_error: Why reading stopped before the end of the file, if it did.
+        may_time_decoding: Pictures are reordered, and ``pts`` may be when each is decoded.
     """
 
     pts: Int64Array
@@ -60,9 +62,20 @@ class PacketTable:
     is_field: BoolArray
     disposable: Int8Array
     read_error: str | None = None
+    may_time_decoding: bool = False
 
     def __len__(self) -> int:
         return len(self.pts)
+
+    @property
+    def times_decoding(self) -> bool:
+        """Whether ``pts`` is when pictures are decoded: it grows in the order of the file, although the codec reorders.
+
+        Without pictures that are shown later than decoded the two are the same, which only decoding tells.
+        """
+        if not self.may_time_decoding or len(self) < 2 or self.pts[0] == NO_PTS:
+            return False
+        return bool((self.pts[1:] >= self.pts[:-1]).all())
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,8 @@ def from_frames(
     duration = np.array([r.duration for r in records], np.int64)
     num_packets = np.array([r.num_packets for r in records], np.int64)
     pts = _complete_times(records, codec_pts, duration, time_base, frame_rate)
+    if table.times_decoding and (codec_pts != NO_PTS).all():
+        pts = np.sort(pts)
     order = np.argsort(pts, kind="stable")
     packet = _packet_of_frames(codec_pts, table)
     is_key = np.array([r.is_key for r in records], bool)
@@ -290,6 +305,8 @@ def _doubts(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
         doubts.append("packets of single fields")
     if table.is_broken.any():
         doubts.append("damaged, lost or encrypted packets")
+    if table.times_decoding:
+        doubts.append("packets with the time of decoding in place of that of presentation")
     if table.read_error is not None:
         doubts.append("reading stops early")
     if len(table) and not table.is_key[0]:

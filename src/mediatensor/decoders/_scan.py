@@ -99,6 +99,7 @@ class PacketScan:
             is_field=np.array(self._is_field, bool),
             disposable=np.array(self._disposable, np.int8),
             read_error=self._read_error,
+            may_time_decoding=self._reader.may_time_decoding,
         )
 
 
