@@ -94,7 +94,7 @@ def assert_equal(from_header: PacketTable, scanned: PacketTable, *, besides: Seq
     assert len(from_header) == len(scanned)
     for spec in fields(PacketTable):
         if spec.name not in ("read_error", "disposable", *besides):  # disposable is found out as packets are read
-            ours, true = getattr(from_header, spec.name), getattr(scanned, spec.name)
+            ours, true = (np.asarray(getattr(table, spec.name)) for table in (from_header, scanned))
             assert ours.dtype == true.dtype
             different = np.flatnonzero(ours != true)
             assert not len(different), f"{spec.name} of packets {different[:5]}"

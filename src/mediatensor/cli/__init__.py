@@ -6,10 +6,8 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import NoReturn
-
-import av
-import torch
 
 from .. import __version__
 from ..errors import MediaTensorError
@@ -55,7 +53,7 @@ def _build_parser() -> argparse.ArgumentParser:
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    versions = f"mediatensor {__version__} (av {av.__version__}, torch {torch.__version__})"
+    versions = f"mediatensor {__version__} (av {version('av')}, torch {version('torch')})"
     parser.add_argument("--version", action="version", version=versions, help="say which versions these are, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     for command in (_probe, _sheet, _extract, _ocr, _verify, _demo):
