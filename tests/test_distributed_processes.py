@@ -91,6 +91,7 @@ def test_threads_are_as_many_as_cpus_were_assigned(
         monkeypatch.delenv("MEDIATENSOR_NUM_THREADS", raising=False)
     else:
         monkeypatch.setenv("MEDIATENSOR_NUM_THREADS", environment)
+    mediatensor.set_num_threads(None)  # whatever another test has left
     before, torch_before = mediatensor.get_num_threads(), torch.get_num_threads()
     seen: list[tuple[int, int]] = []
 
