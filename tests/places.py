@@ -8,6 +8,7 @@ import pickle
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,16 @@ import pytest
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
-__all__ = ["file_size_limit", "in_child", "interrupted", "interrupted_at_line", "left_in_group", "needs_fork"]
+__all__ = [
+    "file_size_limit",
+    "in_child",
+    "interrupted",
+    "interrupted_at_line",
+    "left_in_group",
+    "needs_fork",
+    "read_pipe",
+    "traced",
+]
 
 T = TypeVar("T")
 
@@ -103,16 +113,35 @@ def interrupted_at_line(number: int, where: ModuleType | Sequence[ModuleType], w
                 signal.raise_signal(signal.SIGINT)
         return trace
 
+    try:
+        with traced(trace):
+            work()
+    except KeyboardInterrupt:
+        return True
+    assert left > 0, f"the interrupt at line {number} was lost"
+    return False
+
+
+@contextmanager
+def traced(trace: TraceFunction) -> Iterator[None]:
+    """Have the calls of this thread told to a function, see `sys.settrace`."""
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        work()
-    except KeyboardInterrupt:
-        return True
+        yield
     finally:
         sys.settrace(before)
-    assert left > 0, f"the interrupt at line {number} was lost"
-    return False
+
+
+@contextmanager
+def read_pipe(path: Path) -> Iterator[list[bytes]]:
+    """A new named pipe, and what is written to it within the block; it is there after the block."""
+    os.mkfifo(path)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
+    reader.start()
+    yield received
+    reader.join()
 
 
 def left_in_group(group: int) -> bool:

@@ -25,7 +25,7 @@ from mediatensor.cli._extract_subtitles import SubtitlesJob
 from mediatensor.encoders import AudioEncoder, JpegEncoder, _image_encoders
 from mediatensor.errors import SourceTypeError, WriteError
 from mediatensor.ocr.io import Page, _pdfium
-from places import in_child, interrupted_at_line, needs_fork
+from places import in_child, interrupted_at_line, needs_fork, read_pipe
 
 needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes, links and permissions")
 
@@ -86,12 +86,8 @@ def test_permissions_and_links_stay(tmp_path: Path) -> None:
 @needs_unix
 def test_pipes_are_written_directly(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
-    os.mkfifo(path)
-    received: list[bytes] = []
-    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
-    reader.start()
-    write_file(path, b"all of it" * 50_000)
-    reader.join()
+    with read_pipe(path) as received:
+        write_file(path, b"all of it" * 50_000)
     assert received == [b"all of it" * 50_000]
     assert stat.S_ISFIFO(path.stat().st_mode)
 

@@ -19,6 +19,7 @@ from encoder_oracles import moving_pictures
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import Encoder, VideoEncoder
 from mediatensor.errors import EncodeError, WriteError
+from places import read_pipe
 
 FRAMES = moving_pictures(10, 64, 64)
 
@@ -111,12 +112,8 @@ def test_destinations_that_cannot_seek() -> None:
 @needs_unix
 def test_a_named_pipe_is_written_directly(tmp_path: Path) -> None:
     path = tmp_path / "pipe.mkv"
-    os.mkfifo(path)
-    received: list[bytes] = []
-    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
-    reader.start()
-    VideoEncoder(FRAMES, frame_rate=25).to_file(path)
-    reader.join()
+    with read_pipe(path) as received:
+        VideoEncoder(FRAMES, frame_rate=25).to_file(path)
     assert stat.S_ISFIFO(path.stat().st_mode)
     assert len(VideoDecoder(received[0])) == 10
 

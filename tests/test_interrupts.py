@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ import torch
 from mediatensor import _interrupts
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
-from places import needs_fork
+from places import needs_fork, traced
 
 pytestmark = needs_fork
 
@@ -59,14 +58,11 @@ def _interrupt_at(number: int, work: Callable[[], object]) -> _TimeIsUpError | N
             signal.raise_signal(signal.SIGALRM)
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
     try:
-        work()
+        with traced(trace):
+            work()
     except _TimeIsUpError as error:
         return error
-    finally:
-        sys.settrace(before)
     return None
 
 
