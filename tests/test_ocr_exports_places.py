@@ -7,6 +7,7 @@ import io
 import math
 import shutil
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -72,9 +73,50 @@ def test_hocr_language_and_direction() -> None:
 
     data, tree = page.export_as_xml(direction="rtl")
 
-    assert tree.getroot().get("xml:lang") == "he"
+    assert [tree.getroot().get(key) for key in ("xml:lang", "lang")] == ["he", "he"]
     assert [node["dir"] for node in of_class(hocr_nodes(data), "ocr_line")] == ["rtl"]
-    assert page_of().export_as_xml()[1].getroot().get("xml:lang") == "en"
+
+
+@pytest.mark.parametrize("language", [None, {"value": None, "confidence": None}, {"value": "unknown", "confidence": 0}])
+def test_no_language_is_made_up(language: dict[str, Any] | None) -> None:
+    page = page_of(word("one", (10, 10, 40, 30)), language=language)
+
+    assert b"lang" not in page.export_as_xml()[0]
+    assert b"LANG" not in page.export_as_alto()[0]
+
+
+class BodyText(HTMLParser):
+    """The text that a browser takes from the body of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text, self._is_body = "", False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._is_body |= tag == "body"
+
+    def handle_data(self, data: str) -> None:
+        self.text += data if self._is_body else ""
+
+
+@pytest.mark.parametrize("case", ["columns", "right to left", "layout", "predictions", "rotated"])
+def test_words_of_hocr_are_apart_for_readers_of_xml_and_of_html(case: str) -> None:
+    document = (KIEDocument if case == "predictions" else Document).from_dict(doctr_exports("1.1.0")[case]["stored"])
+
+    ((data, _),) = document.export_as_xml()
+
+    # One text line a line, or a row of a table, as other exports that name them have it.
+    rows = tsv_rows(document.export_as_tsv())
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        if row["level"] == "5":
+            lines.setdefault((row["block_num"], row["line_num"]), []).append(row["text"])
+    expected = [" ".join(words).split() for words in lines.values()]
+    body = ElementTree.fromstring(data).find("{http://www.w3.org/1999/xhtml}body")
+    assert body is not None
+    for text in ("".join(body.itertext()), BodyText(data.decode()).text):
+        assert [line.split() for line in text.splitlines() if line.strip()] == expected
 
 
 def test_hocr_baseline_is_where_words_without_descenders_end() -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import SubElement
 
 from ._hocr import tool_version
 from ._plain_text import one_line, percent
-from ._regions import Place, Region, TextRow, Token, document_pages, page_regions
+from ._regions import Place, Region, TextRow, Token, document_pages, language_tag, page_regions
 
 __all__ = ["AltoExporter"]
 
 _NAMESPACE = "http://www.loc.gov/standards/alto/ns-v4#"
 _SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-2.xsd"
-_LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")
 
 
 class AltoExporter:
@@ -80,15 +78,10 @@ def _add_page(layout: ElementTree.Element, page: Any, number: int, regions: Any)
     name = f"page_{number}"
     node = SubElement(layout, "Page", {"ID": name, "PHYSICAL_IMG_NR": str(page.page_idx + 1), **size})
     space = SubElement(node, "PrintSpace", {"HPOS": "0", "VPOS": "0", **size})
-    language = _language(page)
+    tag = language_tag(page)
+    language = {} if tag is None else {"LANG": tag}
     for index, region in enumerate(regions, start=1):
         _add_region(space, region, f"{name}_block_{index}", language, (width, height))
-
-
-def _language(page: Any) -> dict[str, str]:
-    """The attribute that says the language of a block, if it is known."""
-    value = page.language.get("value") if isinstance(page.language, dict) else None
-    return {"LANG": value} if isinstance(value, str) and _LANGUAGE.fullmatch(value) else {}
 
 
 def _add_region(

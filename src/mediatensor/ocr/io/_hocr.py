@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 from ._plain_text import one_line, percent, xml_name
-from ._regions import Place, Region, TextRow, Token, page_regions
+from ._regions import Place, Region, TextRow, Token, language_tag, page_regions
 
 __all__ = ["DEFAULT_TITLE", "XMLExporter", "tool_version"]
 
@@ -55,8 +55,9 @@ def _add(parent: ElementTree.Element, tag: str, kind: str, identifier: str, titl
 class XMLExporter:
     """Export to hOCR.
 
-    Text that is turned is written too: ``bbox`` is what encloses it, ``baseline`` has the slope of a skewed line,
-    ``textangle`` the turn of any other.
+    White space stands between words and between lines, so that the text of the file reads as the page does. The file
+    names a language where that of the page is known. Text that is turned is written too: ``bbox`` is what encloses it, ``baseline`` has the slope
+    of a skewed line, ``textangle`` the turn of any other.
 
     Example:
         >>> import numpy as np
@@ -83,7 +84,7 @@ class XMLExporter:
         Returns:
             The file in UTF-8 and its tree.
         """
-        root, body = self._new_file(file_title, _language(page))
+        root, body = self._new_file(file_title, language_tag(page))
         height, width = page.dimensions
         title = f"bbox 0 0 {width} {height}; ppageno {page.page_idx}"
         page_node = _add(body, "div", "ocr_page", f"page_{page.page_idx + 1}", title)
@@ -101,9 +102,12 @@ class XMLExporter:
         """Export each page of a document; arguments and results as for `export_page`."""
         return [self.export_page(page, **kwargs) for page in document.pages]
 
-    def _new_file(self, title: str, language: str) -> tuple[ElementTree.Element, ElementTree.Element]:
+    def _new_file(self, title: str, language: str | None) -> tuple[ElementTree.Element, ElementTree.Element]:
         """The root with its head, and the body."""
-        root = ElementTree.Element("html", {"xmlns": "http://www.w3.org/1999/xhtml", "xml:lang": language})
+        root = ElementTree.Element("html", {"xmlns": "http://www.w3.org/1999/xhtml"})
+        if language is not None:
+            # Readers of XML look for the one, browsers for the other.
+            root.attrib.update({"xml:lang": language, "lang": language})
         head = ElementTree.SubElement(root, "head")
         ElementTree.SubElement(head, "title").text = one_line(title)
         content_type = {"http-equiv": "Content-Type", "content": "text/html; charset=utf-8"}
@@ -112,12 +116,6 @@ class XMLExporter:
         for name, content in system.items():
             ElementTree.SubElement(head, "meta", {"name": name, "content": content})
         return root, ElementTree.SubElement(root, "body")
-
-
-def _language(page: Any) -> str:
-    """The language of the page, 'en' where it is not known."""
-    value = page.language.get("value") if isinstance(page.language, dict) else None
-    return one_line(value) if isinstance(value, str) and value else "en"
 
 
 def _add_region(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
@@ -133,6 +131,7 @@ def _add_region(page_node: ElementTree.Element, region: Region, counters: dict[s
     paragraph = _add(area, "p", "ocr_par", names[1], _bbox(region.place))
     for row in region.rows:
         _add_row(paragraph, row, region, number, counters)
+    area.tail = "\n"
 
 
 def _add_row(
@@ -154,9 +153,13 @@ def _add_row(
             "table": f"table_{number}_cell_{row.index + 1}_{column + 1}",
             "prediction": f"{xml_name(region.class_name)}_word_{number}",
         }[region.kind]
-        _add_word(line, token, word_name)
+        word = _add_word(line, token, word_name)
+        word.tail = " " if column + 1 < len(row.tokens) else None
+    line.tail = "\n"
 
 
-def _add_word(line: ElementTree.Element, token: Token, name: str) -> None:
+def _add_word(line: ElementTree.Element, token: Token, name: str) -> ElementTree.Element:
     title = f"{_bbox(token.place)}; x_wconf {round(percent(token.confidence))}"
-    _add(line, "span", "ocrx_word", name, title).text = one_line(token.text)
+    word = _add(line, "span", "ocrx_word", name, title)
+    word.text = one_line(token.text)
+    return word

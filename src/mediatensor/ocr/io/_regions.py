@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,13 @@ from ._element_base import Geometry, enclosing_geometry
 from ._leaf_elements import Character, Prediction, Table, TableCell, Word
 from ._reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
 
-__all__ = ["Place", "Region", "TextRow", "Token", "document_pages", "page_regions"]
+__all__ = ["Place", "Region", "TextRow", "Token", "document_pages", "language_tag", "page_regions"]
 
 # Glyphs of Latin, Greek and Cyrillic, and signs, that reach below the line they stand on.
 _DESCENDING = frozenset("gjpqyçşţķļņģŗþQJ,;()[]{}|/\\@_$§¶ßƒµβγζημξρςφχψрудцщфЏ„¿")
+
+# A tag of BCP 47, such as "en" or "zh-cn", as formats take it.
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 
 # Relative to the page; what a stored export may place beyond is drawn to here, where formats can still write it.
 _REACH = (-1.0, 2.0)
@@ -142,6 +146,12 @@ class Region:
 def document_pages(source: Any) -> Sequence[Any]:
     """The pages of a document, or the page itself as the only one."""
     return source.pages if hasattr(source, "pages") else [source]
+
+
+def language_tag(page: Any) -> str | None:
+    """The language of a page as a tag such as "en"; None where it is not known, as where no language was told."""
+    value = page.language.get("value") if isinstance(page.language, dict) else None
+    return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else None
 
 
 def page_regions(
