@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, TypeVar, get_args, get_origin, get_overloads, get_type_hints
 
 import pytest
 
@@ -14,6 +14,7 @@ from mediatensor.ocr.io import (
     Document,
     HTMLExporter,
     KIEDocument,
+    KIEPage,
     LayoutElement,
     MarkdownExporter,
     Page,
@@ -21,7 +22,7 @@ from mediatensor.ocr.io import (
     TableCell,
     TextExporter,
 )
-from ocr_export_pages import SIZE, doctr_exports, empty_pages, kie_page, page_of, relative, turned_word, word
+from ocr_export_pages import SIZE, doctr_exports, empty_pages, kie_page, noise, page_of, relative, turned_word, word
 
 FORMATS = ("text", "markdown", "asciidoc", "html")
 
@@ -65,6 +66,27 @@ def test_names_of_formats() -> None:
     assert page.export_as("dict", reading_order=False) == page.export(reading_order=False)
     with pytest.raises(InvalidArgumentError, match=r"unsupported export format 'docx'.*alto"):
         page.export_as("docx")
+
+
+@pytest.mark.parametrize("element", [Page, KIEPage, Document, KIEDocument])
+def test_each_format_has_the_type_that_is_written_down(element: type) -> None:
+    page = page_of(word("one", (10, 10, 60, 30)), image=noise())
+    predictions = kie_page({"sum": [word("one", (10, 10, 60, 30))]})
+    predictions.page = page.page
+    pages = {Page: page, KIEPage: predictions, Document: Document([page]), KIEDocument: KIEDocument([predictions])}
+    hocr = list if issubclass(element, Document) else tuple
+    checked = set()
+    for signature in get_overloads(element.export_as):
+        hints = get_type_hints(signature)
+        for name in get_args(hints["format"]):
+            exported = pages[element].export_as(name)
+            promised = hocr if isinstance(hints["return"], TypeVar) else hints["return"]
+            assert isinstance(exported, get_origin(promised) or promised), name
+            checked.add(name)
+    assert checked == {
+        *("json", "dict", "text", "txt", "markdown", "md", "asciidoc", "adoc", "html", "tsv"),
+        *("xml", "hocr", "alto", "pdf"),
+    }
 
 
 def test_breaks_between_blocks_and_pages() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from os import PathLike
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar, overload
 from xml.etree.ElementTree import ElementTree
 
 from ..._atomic_files import write_file
@@ -24,6 +24,8 @@ from ._tsv import TSVExporter
 
 __all__ = ["DocumentExportsMixin", "KIEPageExportsMixin", "PageExportsMixin"]
 
+_HocrType = TypeVar("_HocrType")
+
 _METHODS = {
     "adoc": "export_as_asciidoc",
     "alto": "export_as_alto",
@@ -42,19 +44,45 @@ _METHODS = {
 }
 
 
-class _Exports(Element):
-    """What is the same for pages, pages of predictions and documents."""
+class _Exports(Element, Generic[_HocrType]):
+    """What is the same for pages, pages of predictions and documents; only hOCR has another type for documents."""
+
+    @overload
+    def export_as(self, format: Literal["json", "dict"], **kwargs: Any) -> dict[str, Any]: ...
+
+    @overload
+    def export_as(
+        self, format: Literal["text", "txt", "markdown", "md", "asciidoc", "adoc", "html", "tsv"], **kwargs: Any
+    ) -> str: ...
+
+    @overload
+    def export_as(self, format: Literal["xml", "hocr"], **kwargs: Any) -> _HocrType: ...
+
+    @overload
+    def export_as(self, format: Literal["alto"], **kwargs: Any) -> tuple[bytes, ElementTree]: ...
+
+    @overload
+    def export_as(self, format: Literal["pdf"], **kwargs: Any) -> bytes: ...
+
+    @overload
+    def export_as(self, format: str, **kwargs: Any) -> Any: ...
 
     def export_as(self, format: str, **kwargs: Any) -> Any:
         """Export in the format of that name.
 
         Args:
-            format: 'json' or 'dict' (nested dictionaries), 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc',
-                'html', 'xml' or 'hocr', 'alto', 'tsv', 'pdf'; upper case is accepted.
+            format: One of the names below; upper case is accepted.
             **kwargs: Arguments of the method that exports to this format.
 
         Returns:
-            What that method returns.
+            One type for each format, which type checkers know of:
+
+            * 'json' or 'dict': a dictionary of plain types, for ``json.dumps``;
+            * 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc', 'html', 'tsv': a ``str``;
+            * 'xml' or 'hocr': a tuple of the file in UTF-8, ``bytes``, and its ``ElementTree``; for a document a list
+              of such tuples, one for each page;
+            * 'alto': such a tuple, also for a document;
+            * 'pdf': ``bytes``.
 
         Raises:
             InvalidArgumentError: if the format is none of those.
@@ -128,7 +156,7 @@ class _Exports(Element):
         self.export_as_pdf(path, **kwargs)
 
 
-class PageExportsMixin(_Exports, PageBase):
+class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], PageBase):
     """The exports of a page of blocks."""
 
     blocks: list[Block]
@@ -252,7 +280,7 @@ class PageExportsMixin(_Exports, PageBase):
         return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
 
 
-class KIEPageExportsMixin(_Exports, PageBase):
+class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PageBase):
     """The exports of a page of predictions."""
 
     predictions: dict[str, list[Prediction]]
@@ -356,7 +384,7 @@ class KIEPageExportsMixin(_Exports, PageBase):
         return HTMLExporter().export_kie_page(self, direction=direction)
 
 
-class DocumentExportsMixin(_Exports):
+class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]]):
     """The exports of a document: those of its pages, put together."""
 
     pages: list[Any]
