@@ -56,8 +56,10 @@ class XMLExporter:
     """Export to hOCR.
 
     White space stands between words and between lines, so that the text of the file reads as the page does. The file
-    names a language where that of the page is known. Text that is turned is written too: ``bbox`` is what encloses it, ``baseline`` has the slope
-    of a skewed line, ``textangle`` the turn of any other.
+    names a language where that of the page is known.
+
+    Text that is turned is written too: ``bbox`` is what encloses it, ``baseline`` has the slope of a skewed line,
+    ``textangle`` the turn of any other.
 
     Example:
         >>> import numpy as np
