@@ -18,9 +18,10 @@ import torch
 import media
 from device_backends import ClumsyBackend, PlaneBackend, StandInCudaBackend, largest_difference, registered
 from fake_device import crossings
+from mediatensor import _warnings
 from mediatensor._pyav import pixels
 from mediatensor.backends import StreamParameters, Surface
-from mediatensor.decoders import VideoDecoder, _cpu_fallback
+from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DeviceError, InvalidArgumentError
 from mediatensor.samplers import clips_at_regular_indices
 from mediatensor.transforms import CenterCrop, Resize
@@ -47,7 +48,7 @@ SETTLED_CLIPS = [
 
 @pytest.fixture(autouse=True)
 def _warn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cpu_fallback, "_warned", set())
+    monkeypatch.setattr(_warnings, "_warned", set())
 
 
 @pytest.fixture(autouse=True)

@@ -165,6 +165,118 @@ def test_options_reach_the_encoder() -> None:
     assert VideoDecoder(video).frame_index.key_frame_indices.tolist() == [0, 6, 12, 18]
 
 
+@pytest.mark.parametrize(
+    ("container", "codec", "options", "profile"),
+    [
+        ("mp4", "libx264", {"profile": "baseline"}, "Constrained Baseline"),
+        ("mp4", "libx264", {"profile": "main"}, "Main"),
+        ("mp4", "libx264", {"profile": "high"}, "High"),
+        ("mp4", "libx265", {"profile": "main"}, "Main"),
+        ("mpeg", "mpeg2video", {"profile": "simple", "bf": 0}, "Simple"),
+        ("mov", "prores_ks", {"profile": "hq"}, "HQ"),
+        ("mov", "prores_ks", {"profile": "3"}, "HQ"),
+        ("mp4", "mpeg4", {"profile": 1}, "Simple Scalable Profile"),
+    ],
+)
+def test_a_profile_is_set_by_the_name_that_the_encoder_has(
+    container: str, codec: str, options: dict[str, Any], profile: str
+) -> None:
+    video = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=25).to_tensor(
+        container, codec=codec, extra_options=options
+    )
+    with av.open(io.BytesIO(video.numpy())) as file:
+        next(file.decode(video=0))
+        assert file.streams.video[0].profile == profile
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ({"g": "2*3"}, "keyint=6"),
+        ({"g": "0x10"}, "keyint=16"),
+        ({"maxrate": "2*100k", "bufsize": "0.5M"}, "vbv_maxrate=200 vbv_bufsize=500"),
+        ({"me_method": "umh"}, "me=umh"),
+        ({"coder": "vlc", "weightp": "none"}, "cabac=0"),
+        ({"flags": "+psnr-cgop"}, "open_gop=1"),
+        ({"mixed-refs": "false", "aq-mode": "none"}, "mixed_ref=0"),
+        ({"b-pyramid": "strict", "direct-pred": "temporal"}, "b_pyramid=1"),
+        ({"tune": "zerolatency"}, "bframes=0"),
+        ({"x264-params": "keyint=7:bframes=0"}, "keyint=7"),
+        ({"partitions": "none", "refs": "max"}, "ref=16"),
+        ({"intra-refresh": "yes"}, "intra_refresh=1"),
+    ],
+)
+def test_values_may_be_names_suffixes_and_expressions(options: dict[str, Any], settings: str) -> None:
+    video = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=24).to_tensor("h264", extra_options=options)
+    written_down = bytes(video.numpy()).decode("latin-1").partition("options: ")[2]  # x264 does that
+    assert settings in written_down
+
+
+@pytest.mark.parametrize(
+    ("codec", "options", "as_numbers"),
+    [
+        ("mpeg4", {"mbd": "rd"}, {"mbd": 2}),
+        ("mpeg4", {"qmin": "2*5", "qmax": "max"}, {"qmin": 10, "qmax": 1024}),
+        ("mpeg4", {"motion_est": "zero"}, {"motion_est": 0}),
+        ("mpeg4", {"flags": "+qpel"}, {"flags": "+16"}),
+        ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "max"}, {"deadline": 1, "cpu-used": 8}),
+    ],
+)
+def test_names_are_the_numbers_that_they_stand_for(
+    codec: str, options: dict[str, Any], as_numbers: dict[str, Any]
+) -> None:
+    encoder = VideoEncoder(moving_pictures(12, 64, 64), frame_rate=24)
+    named, numbered, plain = (
+        VideoDecoder(encoder.to_tensor("mkv", codec=codec, extra_options={"threads": 1} | more))[:]
+        for more in (options, as_numbers, {})
+    )
+    assert torch.equal(named, numbered)
+    assert not torch.equal(named, plain)
+
+
+def test_a_ratio_may_be_written_as_one() -> None:
+    encoder = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=24)
+    for aspect in ("16/9", "16:9", "1.7777777"):
+        video = encoder.to_tensor("mp4", codec="mpeg4", extra_options={"aspect": aspect})
+        assert VideoDecoder(video).metadata.pixel_aspect_ratio == Fraction(16, 9)
+
+
+def test_flags_without_a_sign_leave_the_container_its_header(tmp_path: Path) -> None:
+    VideoEncoder(moving_pictures(5, 64, 64), frame_rate=25).to_file(tmp_path / "v.mkv", extra_options={"flags": "cgop"})
+    with av.open(str(tmp_path / "v.mkv")) as file:
+        assert file.streams.video[0].codec_context.extradata
+    assert len(VideoDecoder(tmp_path / "v.mkv")) == 5
+
+
+@pytest.mark.parametrize("name", ["pixel_format", "pix_fmt"])
+def test_a_pixel_format_may_come_as_an_option(name: str) -> None:
+    encoder = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=25)
+    as_option = encoder.to_tensor("mp4", extra_options={name: "yuv444p"})
+    assert torch.equal(as_option, encoder.to_tensor("mp4", pixel_format="yuv444p"))
+
+
+@pytest.mark.parametrize(
+    ("container", "codec", "options", "ignored"),
+    [
+        ("mp4", "mpeg4", {"crf": 20}, "crf"),
+        ("avi", None, {"crf": 0}, "crf"),
+        ("flv", None, {"crf": 0}, "crf"),
+        ("gif", None, {"crf": 0, "preset": "fast"}, "crf, preset"),
+        ("webm", "libvpx-vp9", {"preset": "ultrafast"}, "preset"),
+        ("mp4", "mpeg4", {"extra_options": {"tune": "film"}}, "tune"),
+        ("mkv", "mpeg4", {"extra_options": {"movflags": "faststart"}}, "movflags"),
+    ],
+)
+def test_what_only_others_have_is_ignored_with_a_warning(
+    container: str, codec: str | None, options: dict[str, Any], ignored: str
+) -> None:
+    encoder = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=25)
+    with pytest.warns(UserWarning, match=f"Nothing uses the option {ignored}: ") as caught:
+        video = encoder.to_tensor(container, codec=codec, **options)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert torch.equal(VideoDecoder(video)[:], VideoDecoder(encoder.to_tensor(container, codec=codec))[:])
+
+
 def test_x264_is_not_cut_into_slices() -> None:
     video = VideoEncoder(moving_pictures(3, 640, 640), frame_rate=24).to_tensor("h264", preset="ultrafast")
     data = bytes(video.numpy())
@@ -206,9 +318,13 @@ def test_wrong_frames_and_rates(make: Callable[[], object], words: str) -> None:
         ({"pixel_format": "nosuch"}, "Unknown pixel format: nosuch"),
         ({"pixel_format": "rgb24"}, "pixel format rgb24 is not supported by the libx264 encoder"),
         ({"crf": -10}, "crf=-10 is out of valid range"),
-        ({"codec": "mpeg4", "crf": 10}, "no option crf"),
         ({"codec": "libvpx-vp9", "crf": 64}, r"crf=64 is out of valid range \[-1, 63\]"),
         ({"extra_options": {"qp": "many"}}, "Option qp expects a numeric value but got"),
+        ({"extra_options": {"g": "12x"}}, "Option g expects a numeric value but got '12x'"),
+        ({"extra_options": {"aq-mode": "best"}}, "aq-mode expects a numeric value.*one of.*variance"),
+        ({"extra_options": {"a53cc": "maybe"}}, "a53cc expects true or false but got 'maybe'"),
+        ({"extra_options": {"flags": "+cgop+nosuch"}}, r"flags expects names joined by \+ or -, of .*cgop"),
+        ({"codec": "libsvtav1", "preset": "fast"}, "Option preset expects a numeric value but got 'fast'"),
         ({"extra_options": {"nosuch": 1}}, "Unknown option in extra_options: nosuch"),
         ({"extra_options": {"colorspace": "ycgco"}}, "colorspace=ycgco is not supported"),
         ({"extra_options": {"color_trc": "nosuch"}}, "color_trc=nosuch is not known"),

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 import av
 
 from .._interrupts import interrupts_kept
+from .._warnings import warn_user
 from ..errors import EncodeError, InvalidArgumentError, WriteError
 from .encoding_audio import AudioSettings, AudioTrack
-from .encoding_options import unused_options
+from .encoding_options import options_of_all_encoders, unused_options
 from .encoding_video import MP4_FAMILY, VideoSettings, VideoTrack
 from .opening import error_text
 
@@ -24,6 +25,8 @@ _FORMAT_ALIASES = {"mkv": "matroska", "mka": "matroska", "ts": "mpegts", "m4a": 
 _WRITES_ITS_OWN_FILES = 0x1  # AVFMT_NOFILE
 _READ = 0x1  # AVIO_FLAG_READ
 _USUAL_MOVIE_TIMESCALE = 1000  # FFmpeg's
+# Options of one format that people pass for every format.
+_OFTEN_GIVEN = frozenset(("movflags",))
 
 # Fewer and larger writes: each takes the GIL and copies the bytes once.
 _BUFFER_BYTES = 1 << 20
@@ -143,11 +146,20 @@ class Muxer:
             except EncodeError as error:
                 raise EncodeError(self._header_help(error, leftover)) from error
         if unused:
-            names = ", ".join(sorted(unused))
+            self._tell_of_unused(unused)
+
+    def _tell_of_unused(self, names: set[str]) -> None:
+        """Raise if nothing in FFmpeg has an option, as its program does; warn if something else has it."""
+        users = f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name}"
+        unknown = names - options_of_all_encoders() - _OFTEN_GIVEN
+        if unknown:
             raise InvalidArgumentError(
-                f"Unknown option in extra_options: {names}. Neither the encoder "
-                f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name} has it."
+                f"Unknown option in extra_options: {', '.join(sorted(unknown))}. Neither the encoder {users} has it."
             )
+        warn_user(
+            f"Nothing uses the option {', '.join(sorted(names))}: neither the encoder {users} has it. It is ignored; "
+            "extra_options takes the options of this encoder by their own names."
+        )
 
     def _header_help(self, error: EncodeError, options: dict[str, str]) -> str:
         text = str(error)

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,12 +14,34 @@ import av
 
 from ..errors import InvalidArgumentError
 
-__all__ = ["NumericOption", "check_numeric", "find_encoder", "numeric_options", "unused_options"]
+__all__ = ["encoder_options", "fault_in", "find_encoder", "options_of_all_encoders", "unused_options"]
 
 # Of FFmpeg's AVOptionType.
 _NUMERIC_TYPES = ("INT", "INT64", "UINT", "UINT64", "FLOAT", "DOUBLE")
-# FFmpeg's own notation: 2M, 1.5k, 64Ki. It checks those itself.
-_WITH_SUFFIX = re.compile(r"[-+]?[\d.]+[a-zA-Z]{1,3}")
+# FFmpeg's own notation: 2M, 1.5k, 64Ki, 0x10.
+_NUMBER = re.compile(r"[-+]?(0x[\da-fA-F]+|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?([yzafpnumcdhkKMGTPEZY]i?)?B?)")
+_EXPRESSION = re.compile(r"[*/()^;]|[^e]\b[-+]")
+_GENERAL_WORDS = ("default", "max", "min", "none", "all")
+_BOOLEANS = frozenset(
+    (
+        "1",
+        "0",
+        "-1",
+        "auto",
+        "true",
+        "y",
+        "yes",
+        "enable",
+        "enabled",
+        "on",
+        "false",
+        "n",
+        "no",
+        "disable",
+        "disabled",
+        "off",
+    )
+)
 
 
 def find_encoder(kind: str, wanted: str | None, default: str, container: str, *, known: str) -> Any:
@@ -52,45 +74,90 @@ def find_encoder(kind: str, wanted: str | None, default: str, container: str, *,
     return codec
 
 
-class NumericOption(NamedTuple):
-    """The range of a number, and the words that FFmpeg takes in its place."""
+class EncoderOption(NamedTuple):
+    """What FFmpeg tells of an option.
 
+    Attributes:
+        kind: FFmpeg's name of its type, such as ``"INT"`` or ``"FLAGS"``.
+        lowest, highest: Of numbers.
+        words: Named values.
+    """
+
+    kind: str
     lowest: float
     highest: float
-    words: frozenset[str]
+    words: tuple[str, ...]
 
 
 @lru_cache(maxsize=64)
-def numeric_options(codec_name: str) -> dict[str, NumericOption] | None:
-    """The options of an encoder that are numbers, by name; ``None`` if this version of PyAV does not list options."""
+def encoder_options(codec_name: str) -> dict[str, EncoderOption]:
+    """The options of an encoder by name; those of its own go before FFmpeg's general ones, as FFmpeg takes them."""
     context: Any = av.CodecContext.create(codec_name, "w")
-    supported = getattr(context, "supported_options", None)
-    if supported is None:
-        return None
+    supported = context.supported_options
     return {
-        option.name: NumericOption(option.min, option.max, frozenset(choice.name for choice in option.choices))
+        option.name: EncoderOption(
+            "ARRAY" if option.is_array else getattr(option.type, "name", ""),
+            option.min,
+            option.max,
+            tuple(choice.name for choice in option.choices),
+        )
         for option in (*supported.generic, *supported.private)
-        if getattr(option.type, "name", "") in _NUMERIC_TYPES and not option.is_array
     }
 
 
-def check_numeric(codec_name: str, name: str, value: str) -> None:
-    """Raise unless a value fits an option of a codec; names that are no numeric option are passed over."""
-    option = (numeric_options(codec_name) or {}).get(name)
-    if option is None or value in option.words or _WITH_SUFFIX.fullmatch(value):
-        return
+@lru_cache(maxsize=1)
+def options_of_all_encoders() -> frozenset[str]:
+    """Every option that some encoder has."""
+    names: set[str] = set()
+    for name in av.codecs_available:
+        with suppress(ValueError, av.FFmpegError):  # decoders
+            names.update(encoder_options(av.Codec(name, "w").name))
+    return frozenset(names)
+
+
+def fault_in(codec_name: str, options: dict[str, str]) -> str | None:
+    """Which value an encoder cannot take, in words; ``None`` if it is none that FFmpeg's list of options tells.
+
+    FFmpeg itself parses values (numbers, names, sums of flags, expressions, ratios, durations ...), and where it cannot
+    says no more than that. This is for the message.
+
+    >>> fault_in("libx264", {"crf": "-10"})
+    'crf=-10 is out of valid range [-1, 3.40282e+38] of the libx264 encoder.'
+    >>> fault_in("libx264", {"profile": "baseline", "g": "2*12", "flags": "+cgop"})
+    """
+    known = encoder_options(codec_name)
+    return next(
+        (fault for name in options if (fault := _fault(codec_name, name, options[name], known.get(name)))), None
+    )
+
+
+def _fault(codec_name: str, name: str, value: str, option: EncoderOption | None) -> str | None:
+    if option is None:
+        return None
+    if option.kind == "BOOL" and value.lower() not in _BOOLEANS:
+        return f"Option {name} expects true or false but got {value!r}."
+    if option.kind == "FLAGS":
+        parts = [part for part in re.split(r"[+-]", value) if part]
+        wrong = [part for part in parts if part not in (*option.words, *_GENERAL_WORDS) and not _NUMBER.fullmatch(part)]
+        if wrong:
+            names = ", ".join(option.words)
+            return f"Option {name} expects names joined by + or -, of {names}, but got {value!r}."
+    if option.kind not in _NUMERIC_TYPES or value in (*option.words, *_GENERAL_WORDS):
+        return None
     try:
         number = float(value)
     except ValueError:
+        if _NUMBER.fullmatch(value) or _EXPRESSION.search(value):
+            return None
         words = f" or one of {', '.join(sorted(option.words))}" if option.words else ""
-        raise InvalidArgumentError(
+        return (
             f"Option {name} expects a numeric value but got {value!r}; it must be from {option.lowest:g} to "
             f"{option.highest:g}{words}."
-        ) from None
-    if not option.lowest <= number <= option.highest:
-        raise InvalidArgumentError(
-            f"{name}={value} is out of valid range [{option.lowest:g}, {option.highest:g}] of the {codec_name} encoder."
         )
+    if not option.lowest <= number <= option.highest:
+        bounds = f"[{option.lowest:g}, {option.highest:g}]"
+        return f"{name}={value} is out of valid range {bounds} of the {codec_name} encoder."
+    return None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import EncodeError, InvalidArgumentError
 from .encoding_colour import Colour, choose_colour, take_colour_options
-from .encoding_options import check_numeric, find_encoder
+from .encoding_options import fault_in, find_encoder
 from .opening import error_text
 
 __all__ = ["MP4_FAMILY", "RgbConverter", "VideoSettings", "VideoTrack"]
@@ -24,6 +25,7 @@ __all__ = ["MP4_FAMILY", "RgbConverter", "VideoSettings", "VideoTrack"]
 _DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
 _ENCODERS = "libx264, libx265, libvpx-vp9, libsvtav1, ffv1 and mpeg4"
 _PROBE_SIZE = 16
+_GLOBAL_HEADER = av.codec.context.Flags.global_header
 
 #: Containers that tell times by how far packets are apart.
 MP4_FAMILY = frozenset(("f4v", "ipod", "mov", "mp4"))
@@ -42,7 +44,6 @@ class VideoSettings:
         is_variable: Whether frames are unevenly spaced.
         pixel_format: FFmpeg's name; ``None`` for the first one that the encoder lists.
         options: Of the encoder, and of the container.
-        named: Those of them that have arguments of their own, which the encoder must have.
     """
 
     height: int
@@ -53,7 +54,6 @@ class VideoSettings:
     codec: str | None = None
     pixel_format: str | None = None
     options: dict[str, str] = field(default_factory=dict)
-    named: dict[str, str] = field(default_factory=dict)
 
 
 class VideoTrack:
@@ -68,7 +68,7 @@ class VideoTrack:
         self.codec_name: str = codec.name
         self._settings = settings
         self._pixel_format = _pixel_format(codec, settings.pixel_format)
-        self._options = {**settings.options, **settings.named}
+        self._options = dict(settings.options)
         colour = choose_colour(
             codec.canonical_name, container_name, self._pixel_format, settings.width, settings.height
         )
@@ -107,27 +107,25 @@ class VideoTrack:
 
     def open(self) -> dict[str, str]:
         """Open the encoder; the options that it does not have are the result."""
-        for name, value in self._options.items():
-            check_numeric(self.codec_name, name, value)
         _be_quiet(self.codec_name, self._options)
         context = self._stream.codec_context
+        if re.match(r"[^-+]", self._options.get("flags", "")):
+            # Without a sign they replace what was set: for the container, and so that durations reach the packets.
+            self._options["flags"] += f"+frame_duration{'+global_header' * bool(context.flags & _GLOBAL_HEADER)}"
         context.options = dict(self._options)
         try:
             with _own_scheduling():
                 context.open()
         except (av.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
-        unknown = set(self._settings.named) & set(context.options)
-        if unknown:
-            raise InvalidArgumentError(
-                f"The {self.codec_name} encoder has no option {', '.join(sorted(unknown))}; leave it out, and set "
-                "options of this encoder with extra_options."
-            )
         self._converter.check()
         return {name: value for name, value in context.options.items() if name in self._options}
 
     def _refusal(self, error: Exception) -> Exception:
         settings = self._settings
+        fault = fault_in(self.codec_name, self._options)
+        if fault is not None:
+            return InvalidArgumentError(fault)
         if self._is_off_grid(self._pixel_format):
             fitting = [name for name in _pixel_formats(self.codec_name) if not self._is_off_grid(name)]
             advice = f"pass pixel_format={fitting[0]!r}, or " if fitting else ""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass
 
-from .._locks import ForkSafeLock
+from .._warnings import warn_once
 
-__all__ = ["CpuFallbackStatus", "warn_once"]
-
-# Reasons can hold names and numbers of files without end.
-_MAX_NUM_WARNED = 256
+__all__ = ["CpuFallbackStatus", "warn_of_fallback"]
 
 
 @dataclass(frozen=True)
@@ -47,27 +42,9 @@ class CpuFallbackStatus:
         return f"[{self.device_type.upper()}] Fallback status: {status}"
 
 
-_warned: set[str] = set()
-_lock = ForkSafeLock()
-
-
-def warn_once(status: CpuFallbackStatus) -> None:
+def warn_of_fallback(status: CpuFallbackStatus) -> None:
     """Warn that the CPU decodes, once in this process for each reason."""
-    message = (
+    warn_once(
         f"Frames for the device {status.device_type!r} are decoded in software, on the CPU: {status.reason}. "
         "(strict_device=True makes this an error, decode_backend='cpu' asks for it.)"
     )
-    with _lock:
-        if message in _warned or len(_warned) >= _MAX_NUM_WARNED:
-            return
-        _warned.add(message)
-    warnings.warn(message, stacklevel=_levels_to_the_user())
-
-
-def _levels_to_the_user() -> int:
-    """How many calls above `warn_once` the first one is that is not the library's."""
-    package = __name__.partition(".")[0]
-    frame, levels = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        frame, levels = frame.f_back, levels + 1
-    return levels

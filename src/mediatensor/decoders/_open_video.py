@@ -25,7 +25,7 @@ from ..frames import FrameBatch, ReplacedFrame
 from ..transforms._steps import PixelStep, output_size
 from ._approximate_stream import ApproximateStream
 from ._call import ErrorPolicy
-from ._cpu_fallback import CpuFallbackStatus, warn_once
+from ._cpu_fallback import CpuFallbackStatus, warn_of_fallback
 from ._devices import stream_parameters, why_not
 from ._frame_stream import FrameStream
 from ._handle_pool import HandlePool
@@ -185,7 +185,7 @@ class OpenVideo:
             self._fallback_reason = reason
             self.spec = replace(self.spec, backend="cpu")
             self.pool.replace(self.spec.open)
-        warn_once(self.cpu_fallback)
+        warn_of_fallback(self.cpu_fallback)
 
     @property
     def name(self) -> str:

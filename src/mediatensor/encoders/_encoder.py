@@ -96,10 +96,12 @@ class Encoder:
                 ``codec``, for instance ``"h264_nvenc"``.)
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
             pixel_format: FFmpeg's name, such as ``"yuv420p"`` or ``"yuv444p"``; by default the encoder's first.
-            crf: Constant rate factor: less is better and larger. Encoders have their own ranges and defaults.
-            preset: Speed against size, such as ``"fast"``, or a number, as the encoder has them.
-            extra_options: Further options of FFmpeg by name, of the encoder or the container, for instance
-                ``{"g": 12, "movflags": "faststart"}``.
+            crf: Constant rate factor: less is better and larger. Encoders have their own ranges and defaults; one that
+                has none ignores it, with a warning.
+            preset: Speed against size, such as ``"fast"``, or a number, as the encoder has them; or ignored as ``crf``.
+            extra_options: Further options of FFmpeg by name, of the encoder or the container, with values as its
+                program takes them, for instance ``{"g": 12, "profile": "baseline", "movflags": "faststart"}``. One that
+                only other encoders have is ignored, with a warning.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted. Codec, pixel format and options are checked when the
@@ -142,7 +144,10 @@ class Encoder:
         arguments.check_device(device)
         optional_text("codec", codec)
         optional_text("pixel_format", pixel_format)
-        named = {"crf": crf, "preset": preset}
+        options = arguments.options_of(extra_options)
+        options |= {name: str(value) for name, value in (("crf", crf), ("preset", preset)) if value is not None}
+        for name in ("pix_fmt", "pixel_format"):  # else frames would be converted twice
+            pixel_format = pixel_format or options.pop(name, None)
         settings = VideoSettings(
             height=arguments.positive_whole("height", height),
             width=arguments.positive_whole("width", width),
@@ -151,8 +156,7 @@ class Encoder:
             is_variable=not follows_rate,
             codec=codec,
             pixel_format=pixel_format,
-            options=arguments.options_of(extra_options),
-            named={name: str(value) for name, value in named.items() if value is not None},
+            options=options,
         )
         with self._session.lock:
             return VideoStream(self._session, settings, follows_rate=follows_rate)
