@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ForwardRef
 
 import mediatensor
-from mediatensor.cli import _build_parser
+from mediatensor.cli._parser import build_parser
 
 RECORD = Path(__file__).parent / "data" / "public_api.txt"
 INDENT = "    "
@@ -217,7 +217,7 @@ def describe_value(value: object) -> str:
 
 def describe_command() -> Iterator[str]:
     """The subcommands of ``mediatensor`` with what they take."""
-    for name, parser in sorted(subcommands(_build_parser()).items()):
+    for name, parser in sorted(subcommands(build_parser()).items()):
         yield f"command mediatensor {name}"
         yield from indented(argument_text(action) for action in parser._actions if action.dest != "help")
 

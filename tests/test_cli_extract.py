@@ -155,9 +155,8 @@ def test_frames_that_do_not_decode_are_left_out_and_told(
     assert [index_of(name) for name in names(tmp_path)[1:]] == [i for i in range(20) if i not in (3, 17)]
     assert names(tmp_path)[0] == "everything.wav"
     told = capsys.readouterr()
-    assert (
-        told.err == f"mediatensor: error: 2 frames of 20 did not decode and are missing in {str(tmp_path)!r}: 3, 17.\n"
-    )
+    reason = f"2 frames of 20 did not decode and are missing in {str(tmp_path)!r}: 3, 17."
+    assert told.err == f"mediatensor: error: {everything}: {reason}\n"
 
 
 def test_frames_that_turn_out_to_be_others(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,3 +423,49 @@ def test_names_of_outputs(file: str, stem: str) -> None:
 def test_names_sort_by_time() -> None:
     made = [image_name("a", number, number / 3, 2_000_000, "png") for number in (0, 9, 10, 99_999, 1_000_000)]
     assert made == sorted(made)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [(["--frames", "3"], None), (["--audio"], "everything.wav"), (["--subtitles"], "everything.srt")],
+)
+def test_one_file_to_standard_output(
+    options: list[str],
+    name: str | None,
+    everything: Path,
+    tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert main(["extract", str(everything), "-o", str(tmp_path), *options]) == 0
+    capfdbinary.readouterr()
+    assert main(["extract", str(everything), "-o", "-", *options]) == 0
+    written = tmp_path / (name or names(tmp_path)[0])
+    assert capfdbinary.readouterr().out == written.read_bytes()
+
+
+def test_several_files_do_not_go_to_standard_output(
+    everything: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["extract", str(everything), "-o", "-", "--fps", "1", "--audio"]) == 2
+    captured = capfdbinary.readouterr()
+    assert captured.out == b""
+    assert b"Standard output takes one file" in captured.err
+
+
+def test_interruption_says_what_is_written(
+    everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mediatensor.cli import _extract_frames
+
+    original, written = _extract_frames.write_image, []
+
+    def interrupt(picture: Any, path: Path) -> Path:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(path)
+        return original(picture, path)
+
+    monkeypatch.setattr(_extract_frames, "write_image", interrupt)
+    monkeypatch.setattr(_extract_frames, "_NUM_WRITERS", 1)
+    assert main(["extract", str(everything), "-o", str(tmp_path)]) == 130
+    assert "interrupted; 2 of 20 files are in" in capsys.readouterr().err

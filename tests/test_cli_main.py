@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,13 +118,85 @@ def test_unreadable_file_is_one_line_and_exit_code_2(
     assert [entry for entry in tmp_path.iterdir() if entry != path] == []
 
 
-def test_interruption_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interruption_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mediatensor.cli._probe.collect", interrupt)
     assert main(["probe", "x.mp4"]) == 130
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("", "mediatensor: interrupted\n")
+
+
+def test_interruption_says_what_is_done(
+    clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mediatensor.cli import _probe
+
+    collect = _probe.collect
+
+    def interrupt_second(file: str, *rest: Any, **options: Any) -> Any:
+        if file == "second.mp4":
+            raise KeyboardInterrupt
+        return collect(file, *rest, **options)
+
+    monkeypatch.setattr(_probe, "collect", interrupt_second)
+    assert main(["probe", str(clip), "second.mp4", "third.mp4"]) == 130
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{clip}\n")
+    assert captured.err == "mediatensor: interrupted; 1 of 3 files done, second.mp4 is the next\n"
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["ocr", "--help"], ["probe", "--what"]], ids=" ".join)
+def test_what_reads_no_media_loads_neither_torch_nor_ffmpeg(arguments: list[str]) -> None:
+    program = (
+        "import sys; from mediatensor.cli import main; main(sys.argv[1:]); "
+        "sys.exit(', '.join({'torch', 'av', 'numpy', 'PIL'} & set(sys.modules)) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout or "--help" in result.stderr
+
+
+def test_wrong_usage_names_the_help_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["probe", "x.mp4", "--fast"], ["probe", "--stream", "one", "x.mp4"], ["probe"]):
+        assert main(arguments) == 2
+        assert "`mediatensor probe --help`" in capsys.readouterr().err
+    assert main(["play"]) == 2
+    assert "`mediatensor --help`" in capsys.readouterr().err
+
+
+def test_several_files_come_one_after_the_other(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(clip), str(tmp_path / "missing.mp4"), str(clip), "--json"]) == 2
+    captured = capsys.readouterr()
+    first, end = json.JSONDecoder().raw_decode(captured.out)
+    second, _ = json.JSONDecoder().raw_decode(captured.out[end:].lstrip())
+    assert first == second
+    assert first["file"] == str(clip)
+    assert_one_error_line(captured.err)
+    assert str(tmp_path / "missing.mp4") in captured.err
+    assert main(["verify", str(clip), str(clip), "--frames", "5"]) == 0
+    assert capsys.readouterr().out.count("bit for bit") == 2
+
+
+@pytest.mark.parametrize("command", ["probe", "verify"])
+def test_standard_input_is_a_file(command: str, clip: Path) -> None:
+    # Through a pipe, which cannot seek.
+    program = subprocess.run(
+        [sys.executable, "-m", "mediatensor", command, "-"], input=clip.read_bytes(), capture_output=True, check=False
+    )
+    assert program.returncode == 0, program.stderr
+    assert b"standard input" in program.stdout.splitlines()[0]
+    assert b"tmp" not in program.stdout
+
+
+def test_nothing_on_standard_input_is_an_error() -> None:
+    program = subprocess.run(
+        [sys.executable, "-m", "mediatensor", "probe", "-"], input="", capture_output=True, text=True, check=False
+    )
+    assert program.returncode == 2
+    assert_one_error_line(program.stderr)
+    assert "standard input" in program.stderr
+    assert "/tmp" not in program.stderr
 
 
 def test_reader_that_goes_away_is_no_error(clip: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 from collections.abc import Sequence
@@ -17,12 +18,15 @@ from PIL import Image
 
 from mediatensor._pyav.writing import write_test_pattern
 from mediatensor.cli import _ocr, main
-from mediatensor.cli._ocr_plan import choose_pages, page_ranges
+from mediatensor.cli._ocr_plan import choose_pages
+from mediatensor.cli._parser import page_ranges
 from mediatensor.errors import OutOfRangeError, PageError, WeightsNotFoundError
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 from ocr_pages import render_text
 
 FORMATS = ("txt", "json", "md", "html", "hocr", "alto", "tsv")
+#: What a folder keeps of how its outputs were made.
+RECORD = ".mediatensor-ocr.jsonl"
 EXTENSIONS = {"hocr": "hocr", "alto": "alto.xml", "pdf": "ocr.pdf"}
 
 
@@ -70,13 +74,17 @@ def run(*arguments: str | Path) -> int:
     return main(["ocr", *map(str, arguments)])
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 def test_text_of_a_document(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_tiff(tmp_path / "scan.tif", [10, 20])
     out = tmp_path / "new" / "out"
     assert run(source, "-o", out) == 0
     assert (out / "scan.txt").read_text() == "level 10\n\n\n\nlevel 20\n"
     assert capsys.readouterr() == (f"wrote {out / 'scan.txt'}: 2 pages, 4 words\n", "")
-    assert [path.name for path in out.iterdir()] == ["scan.txt"]
+    assert names(out) == [RECORD, "scan.txt"]
 
 
 def test_every_format_has_all_pages(tmp_path: Path, predictor: FakePredictor) -> None:
@@ -145,7 +153,7 @@ def test_running_again_reads_only_what_failed(tmp_path: Path, predictor: FakePre
     assert run(source, "-o", tmp_path) == 0
     assert predictor.levels_read == [20]
     assert (tmp_path / "scan.txt").read_text().split() == ["level", "10", "level", "20", "level", "30"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["scan.tif", "scan.txt"]
+    assert names(tmp_path) == [RECORD, "scan.tif", "scan.txt"]
 
 
 def test_an_interrupted_run_leaves_no_output_and_goes_on(tmp_path: Path, predictor: FakePredictor) -> None:
@@ -184,6 +192,96 @@ def test_a_complete_document_is_read_again_only_when_asked(
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["wrote", "kept", "wrote"]
 
 
+@pytest.mark.parametrize(
+    "change", [["--pages", "1"], ["--straighten"], ["--rotated"], ["--dpi", "72"], ["--reco-arch", "crnn_vgg16_bn"], []]
+)
+def test_a_document_is_complete_for_the_options_it_was_read_with(
+    change: list[str], tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    assert run(source, "-o", tmp_path) == 0
+    if not change:  # of the file itself
+        write_tiff(source, [30, 40, 50])
+    assert run(source, "-o", tmp_path, *change) == 0
+    num_pages = 1 if change == ["--pages", "1"] else 2 if change else 3
+    assert len(predictor.levels_read) == 2 + num_pages
+    assert (tmp_path / "scan.txt").read_text().count("level") == num_pages
+    assert run(source, "-o", tmp_path, *change) == 0
+    assert len(predictor.levels_read) == 2 + num_pages
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["wrote", "wrote", "kept"]
+
+
+@pytest.mark.parametrize("change", ["edited", "record lost", "record damaged"])
+def test_what_was_edited_or_is_not_known_is_not_replaced(
+    change: str, tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = write_tiff(tmp_path / "scan.tif", [10]), tmp_path / "scan.txt"
+    assert run(source, "-o", tmp_path) == 0
+    if change == "edited":
+        output.write_text("level ten\n")
+    elif change == "record lost":
+        (tmp_path / RECORD).unlink()
+    else:
+        (tmp_path / RECORD).write_bytes(b'{"output": "scan.txt"}\n{"outp\xff\n[1]\n')
+    content = output.read_text()
+    assert run(source, "-o", tmp_path, "--straighten") == 2
+    assert output.read_text() == content
+    assert "--overwrite" in capsys.readouterr().err
+    assert run(source, "-o", tmp_path, "--straighten", "--overwrite") == 0
+    assert output.read_text() == "level 10\n"
+
+
+def test_several_formats_are_read_once(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    assert run(source, "-o", tmp_path / "out", "--format", "txt,json", "--format", "md") == 0
+    assert predictor.levels_read == [10, 20]
+    assert names(tmp_path / "out") == [RECORD, "scan.json", "scan.md", "scan.txt"]
+    assert run(source, "-o", tmp_path / "out", "--format", "txt,tsv") == 0
+    assert names(tmp_path / "out") == [RECORD, "scan.json", "scan.md", "scan.tsv", "scan.txt"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["wrote"] * 3 + ["kept", "wrote"]
+
+
+def test_standard_output_gets_the_text_and_nothing_else(
+    tmp_path: Path, predictor: FakePredictor, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    sources = [write_tiff(tmp_path / f"{name}.tif", [level]) for name, level in (("a", 10), ("b", 20))]
+    assert run(*sources, "-o", "-") == 0
+    captured = capfdbinary.readouterr()
+    assert captured.out == b"level 10\nlevel 20\n"
+    assert captured.err.count(b"wrote") == 2
+    assert names(tmp_path) == ["a.tif", "b.tif"]
+    assert run(*sources, "-o", "-", "--format", "pdf") == 2
+    assert run(sources[0], "-o", "-", "--format", "txt,json") == 2
+    assert run(sources[0], "-o", "-", "--overlay") == 2
+    assert capfdbinary.readouterr().out == b""
+
+
+def test_a_document_from_standard_input(
+    tmp_path: Path, predictor: FakePredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    for levels, num_read in (([10], 1), ([10], 1), ([20], 2)):
+        content = io.BytesIO(write_tiff(source, levels).read_bytes())
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(content))
+        assert run("-", "-o", tmp_path / "out") == 0
+        assert len(predictor.levels_read) == num_read  # the same bytes are the same document
+    assert (tmp_path / "out" / "stdin.txt").read_text() == "level 20\n"
+
+
+def test_interruption_says_how_to_go_on(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = [write_tiff(tmp_path / f"{name}.tif", [level]) for name, level in (("a", 10), ("b", 20))]
+    predictor.failing[20] = KeyboardInterrupt()
+    assert run(*sources, "-o", tmp_path / "out") == 130
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "interrupted; 1 of 2 documents done" in told
+    assert "the same command goes on" in told
+
+
 def test_a_file_that_cannot_be_opened_leaves_the_others(
     tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,7 +293,7 @@ def test_a_file_that_cannot_be_opened_leaves_the_others(
     assert len(lines) == 2
     assert "bad.png" in lines[0]
     assert "missing.pdf" in lines[1]
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["good.txt"]
+    assert names(tmp_path / "out") == [RECORD, "good.txt"]
 
 
 @pytest.mark.parametrize("kind", ["missing", "empty", "text", "folder"])

@@ -274,3 +274,28 @@ def test_failed_write_keeps_the_old_sheet(clip: Path, tmp_path: Path, monkeypatc
     assert main(["sheet", str(clip), "-o", str(output)]) == 2
     assert output.read_text() == "old"
     assert list(tmp_path.iterdir()) == [output]
+
+
+def test_several_files_get_a_sheet_each(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = tmp_path / "other" / clip.name
+    other.parent.mkdir()
+    other.write_bytes(clip.read_bytes())
+    assert main(["sheet", str(clip), str(other), "--frames", "2"]) == 0
+    names = sorted(path.name for path in (tmp_path / "sheets").iterdir())
+    assert names == sorted([f"{clip.stem}.png", f"{clip.stem}.2.png"])
+    first, second = (Image.open(tmp_path / "sheets" / name) for name in names)
+    assert first.size == second.size
+    assert main(["sheet", str(clip), str(other), "-o", "one.png"]) == 2
+    assert "2 files need a folder" in capsys.readouterr().err
+
+
+def test_a_sheet_on_standard_output(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["sheet", str(clip), "-o", str(tmp_path / "sheet.png"), "--frames", "2"]) == 0
+    capfdbinary.readouterr()
+    assert main(["sheet", str(clip), "-o", "-", "--frames", "2"]) == 0
+    assert capfdbinary.readouterr().out == (tmp_path / "sheet.png").read_bytes()

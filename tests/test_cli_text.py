@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mediatensor.cli import _text
 from mediatensor.cli._console import to_json
-from mediatensor.cli._options import time_in_seconds
+from mediatensor.cli._parser import time_in_seconds
 
 
 @given(st.floats(min_value=-1e6, max_value=1e6))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mediatensor.cli import _build_parser
+from mediatensor.cli._parser import build_parser
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -75,4 +75,4 @@ def test_it_runs_the_command_as_an_ordinary_user() -> None:
 def test_commands_in_its_comments_are_accepted(command: str) -> None:
     words = shlex.split(command)
     image = next(index for index, word in enumerate(words) if re.fullmatch(r"mediatensor(:\w+)?", word))
-    assert _build_parser().parse_args(words[image + 1 :])
+    assert build_parser().parse_args(words[image + 1 :])

@@ -8,11 +8,16 @@ torch.Size([3, 360, 640])
 
 from __future__ import annotations
 
-from . import decoders, encoders, errors, samplers, transforms
-from ._threads import get_num_threads, set_num_threads
-from .decoders._index_cache import get_index_cache, set_index_cache
-from .decoders._recent import get_frame_cache_bytes, set_frame_cache_bytes
-from .frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch, ReplacedFrame
+from typing import TYPE_CHECKING
+
+from ._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from . import decoders, encoders, errors, samplers, transforms
+    from ._threads import get_num_threads, set_num_threads
+    from .decoders._index_cache import get_index_cache, set_index_cache
+    from .decoders._recent import get_frame_cache_bytes, set_frame_cache_bytes
+    from .frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch, ReplacedFrame
 
 __version__ = "0.1.0"
 
@@ -36,3 +41,21 @@ __all__ = [
     "set_num_threads",
     "transforms",
 ]
+
+# The command answers `--help` without torch, which takes a second to load.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(("decoders", "encoders", "errors", "samplers", "transforms"), "."),
+        **dict.fromkeys(("get_num_threads", "set_num_threads"), "._threads"),
+        **dict.fromkeys(("get_index_cache", "set_index_cache"), ".decoders._index_cache"),
+        **dict.fromkeys(("get_frame_cache_bytes", "set_frame_cache_bytes"), ".decoders._recent"),
+        **dict.fromkeys(
+            ("AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"), ".frames"
+        ),
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
 
-__all__ = ["progress"]
+__all__ = ["progress", "without_bars"]
 
 T = TypeVar("T")
 
 
 def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
-    """``items``, with a progress bar when tqdm is installed and somebody is looking."""
+    """``items``, with a progress bar when tqdm is installed and somebody is looking; bars within bars are fine."""
     if not sys.stderr.isatty():
         return items
     try:
@@ -21,3 +22,12 @@ def progress(items: Iterable[T], description: str, total: int | None = None, uni
         return items
     bar: Iterable[T] = tqdm(items, desc=description, total=total, leave=False, unit=unit, file=sys.stderr)
     return bar
+
+
+def without_bars() -> AbstractContextManager[Any]:
+    """A ``with`` block in which no bar is on the terminal, for lines that are printed meanwhile."""
+    tqdm = sys.modules.get("tqdm")
+    if tqdm is None or not sys.stderr.isatty():
+        return nullcontext()
+    blank: AbstractContextManager[Any] = tqdm.tqdm.external_write_mode(file=sys.stderr)
+    return blank

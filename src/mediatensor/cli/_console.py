@@ -1,30 +1,130 @@
-"""What the commands share to talk to the terminal."""
+"""What the commands share to talk to the terminal, and to read from it and write to it."""
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, TextIO
 
-from .._progress import progress
-from ._text import one_line
+from .._progress import progress, without_bars
+from ..errors import InvalidArgumentError, MediaTensorError
+from ._text import count, one_line
 
-__all__ = ["emit", "emit_error", "emit_json", "progress", "to_json"]
+__all__ = [
+    "EXIT_ERROR",
+    "STANDARD",
+    "emit",
+    "emit_bytes",
+    "emit_error",
+    "emit_json",
+    "file_error",
+    "for_each_file",
+    "progress",
+    "reading",
+    "shown_name",
+    "to_json",
+]
+
+EXIT_ERROR = 2
+
+#: Standard input as a file that is read, standard output as one that is written.
+STANDARD = "-"
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
     """Print a line; characters that the terminal cannot show are escaped instead of failing."""
     stream = stream or sys.stdout
     encoding = stream.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+    with without_bars():
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+
+
+def emit_bytes(data: bytes) -> None:
+    """Write to standard output as it is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def emit_error(message: str) -> None:
     """Print an error as one line to stderr."""
     emit(f"mediatensor: error: {one_line(message)}", sys.stderr)
+
+
+def shown_name(file: str) -> str:
+    """How a file that is read is called in what is printed."""
+    return "standard input" if file == STANDARD else file
+
+
+def file_error(file: str, path: str, error: Exception) -> str:
+    """What went wrong with a file, by the name that the user gave it.
+
+    >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
+    ('a.mp4: There is no frame 9.', 'standard input: x')
+    """
+    name = shown_name(file)
+    message = str(error)
+    if file == STANDARD:  # the temporary file is nobody's business
+        message = message.replace(repr(path), name).replace(path, name)
+    return message if name in message else f"{name}: {message}"
+
+
+@contextmanager
+def reading(file: str) -> Iterator[str]:
+    """The path of what is read: the file itself, or for ``-`` a temporary one with all of standard input.
+
+    Raises:
+        InvalidArgumentError: if standard input is a terminal.
+    """
+    if file != STANDARD:
+        yield file
+        return
+    if sys.stdin.isatty():
+        raise InvalidArgumentError("- reads standard input, and that is a terminal; redirect a file to it.")
+    with tempfile.NamedTemporaryFile(prefix="mediatensor-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
+        copy.flush()
+        yield copy.name
+
+
+def for_each_file(files: Sequence[str], work: Callable[[str, str], int]) -> int:
+    """Do something with every file; what cannot be read is reported, and the others come through.
+
+    Args:
+        files: As they were given; ``-`` is standard input.
+        work: Called with the path to read and the file as it was given; its answer is an exit code.
+
+    Returns:
+        The highest exit code.
+    """
+    code = num_done = 0
+    bar = progress(files, "files", unit="file") if len(files) > 1 else files
+    try:
+        for file in bar:
+            path = file
+            try:
+                with reading(file) as path:
+                    code = max(code, work(path, file))
+            except BrokenPipeError:
+                raise
+            except (MediaTensorError, OSError) as error:
+                emit_error(file_error(file, path, error))
+                code = max(code, EXIT_ERROR)
+            num_done += 1
+    except KeyboardInterrupt as stop:
+        if len(files) > 1:
+            left = f"{Path(files[num_done]).name} is the next" if num_done < len(files) else "that was all"
+            stop.add_note(f"{num_done} of {count(len(files), 'file')} done, {left}")
+        raise
+    return code
 
 
 def to_json(value: Any) -> Any:
@@ -43,4 +143,5 @@ def to_json(value: Any) -> Any:
 
 
 def emit_json(value: Any) -> None:
+    """Print an object; those of several files follow each other, which is what `jq` reads."""
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))

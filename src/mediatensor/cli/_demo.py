@@ -7,7 +7,6 @@ import pickle
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,10 +22,9 @@ from ._comparison import compare
 from ._console import emit
 from ._demo_lines import check_line, row, timed
 from ._demo_text import read_texts
-from ._options import add_folder
 from ._sheet import SheetOptions, write_sheet
 
-__all__ = ["ClipDataset", "add_parser"]
+__all__ = ["ClipDataset", "run"]
 
 _NUM_WORKERS = 2
 _BATCH_SIZE = 2
@@ -56,30 +54,6 @@ class ClipDataset(Dataset[tuple[int, Tensor, Tensor]]):
         start = self.starts[row]
         clip = self.decoder.get_frames_in_range(start, start + self.num_frames)
         return row, clip.data, clip.pts_seconds
-
-
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "demo",
-        help="make a video and show what the library does with it, checked and timed",
-        description=(
-            "Show the library at work: open a video, fetch frames by index and by time, sample clips, load batches\n"
-            "in worker processes, and check each against a plain decode. Without FILE it makes an H.264 video with\n"
-            "B-frames first, and a page, and reads the text in both. The exit code is 1 if a check fails."
-        ),
-        epilog=(
-            "examples:\n"
-            "  mediatensor demo\n"
-            "  mediatensor demo talk.mp4 -o talk-demo\n"
-            "\n"
-            "The output folder gets sheet.png, a contact sheet. Without FILE it gets clip.mp4, the video, page.png,\n"
-            "the page, page-read.png and frame-read.png, what was read in them. Reading needs the extra `ocr`.\n"
-        ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="a video of yours (default: make one)")
-    add_folder(parser, "mediatensor-demo")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import InvalidArgumentError
+from ._console import STANDARD
 
-__all__ = ["Job", "TimeRange", "output_stem", "prepare_folder"]
+__all__ = ["Job", "TimeRange", "output_stem", "output_stems", "prepare_folder"]
 
 _MAX_STEM_LENGTH = 100
 
@@ -47,13 +49,30 @@ class Job(ABC):
 def output_stem(file: str) -> str:
     """What the names of extracted files begin with: the name of the file or URL, without its extension.
 
-    >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1")
-    ('my talk', 'clip')
+    >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
+    ('my talk', 'clip', 'stdin')
     """
+    if file == STANDARD:
+        return "stdin"
     path = urlsplit(file).path if "://" in file else file
     stem = os.path.splitext(os.path.basename(path))[0]
     kept = re.sub(r"[^\w .,()+=@~\[\]-]", "_", stem).strip(" .")[:_MAX_STEM_LENGTH]
     return kept or "media"
+
+
+def output_stems(files: Sequence[str]) -> list[str]:
+    """`output_stem` of each file, with a number where several have the same.
+
+    >>> output_stems(["a/talk.mp4", "talk.mkv", "x.mp4"])
+    ['talk', 'talk.2', 'x']
+    """
+    seen: Counter[str] = Counter()
+    stems = []
+    for file in files:
+        stem = output_stem(file)
+        seen[stem] += 1
+        stems.append(stem if seen[stem] == 1 else f"{stem}.{seen[stem]}")
+    return stems
 
 
 def prepare_folder(folder: Path, outputs: Sequence[Path], source: str, *, force: bool) -> None:

@@ -3,95 +3,47 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
-from collections.abc import Iterable
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from PIL import Image
 
+from .. import __version__
 from .._atomic_files import writing
 from .._devices import checked_device
 from ..errors import InvalidArgumentError, MediaTensorError, PageError
 from . import _text
-from ._console import emit, emit_error, progress
+from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, file_error, progress, reading, shown_name
 from ._ocr_pages import OpenPages, PageImages, open_pages
-from ._ocr_plan import FORMATS, Task, choose_pages, find_files, page_ranges, plan_tasks
-from ._ocr_store import PageStore
+from ._ocr_plan import Task, choose_pages, find_files, plan_tasks
+from ._ocr_store import PageStore, WrittenOutputs
 from ._ocr_write import write_document, write_pdf
-from ._options import add_folder, positive_number
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
 
-__all__ = ["add_parser"]
+__all__ = ["run"]
 
-_EXIT_ERROR = 2
+# Formats that hold one document a file.
+_SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 
 
 class ReaderUnusableError(MediaTensorError):
     """There is nothing to read with, so that going on with other pages is useless."""
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "ocr",
-        help="read the text of images, PDF files and videos",
-        description=(
-            "Read the text in the pixels of images, PDF files, folders of them, or frames of a video, and write a\n"
-            "file for each. Pages are read one by one, so that a long document fits in memory. A page that cannot be\n"
-            "read is reported, and the others come through. Needs the extra `ocr`."
-        ),
-        epilog=(
-            "examples:\n"
-            "  mediatensor ocr scan.pdf -o text                        text/scan.txt\n"
-            "  mediatensor ocr receipts/ -o read --format json --overlay\n"
-            "  mediatensor ocr scan.pdf -o searchable --format pdf --dpi 200 --pages 1-20\n"
-            "  mediatensor ocr talk.mp4 -o slides --every 10           the text of a frame each 10 seconds\n"
-            "\n"
-            "formats: txt, json (as docTR exports it), md, html, hocr, alto, tsv (as tesseract writes it), pdf (the\n"
-            "pages with invisible text, to search and to copy from).\n"
-            "\n"
-            "Run it again to go on where it was stopped: pages that were read are kept in a hidden folder beside the\n"
-            "output until the document is complete, and a document that is complete is not read again, unless\n"
-            "--overwrite is given. The exit code is 2 if a file or a page could not be read; running again tries\n"
-            "those pages anew.\n"
-        ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, or a URL")
-    add_folder(parser, "read")
-    parser.add_argument("--format", choices=tuple(FORMATS), default="txt", help="of the output (default: txt)")
-    parser.add_argument(
-        "--overlay",
-        action="store_true",
-        help="write pictures of pages with what was read in them",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="read again what has been read")
-    pages = parser.add_argument_group("pages")
-    pages.add_argument("--pages", type=page_ranges, metavar="1-3,7,10-", help="only these, counted from 1")
-    pages.add_argument(
-        "--dpi", type=positive_number, default=144.0, metavar="N", help="of rendered PDF pages (default: 144)"
-    )
-    pages.add_argument("--password", metavar="TEXT", help="of PDF files")
-    pages.add_argument(
-        "--every", type=positive_number, metavar="SECONDS", help="the files are videos; read a frame every so often"
-    )
-    models = parser.add_argument_group("models")
-    models.add_argument("--device", default="cpu", metavar="NAME", help="such as cuda (default: cpu)")
-    models.add_argument("--det-arch", metavar="NAME", help="the detector (default: that of ocr_predictor)")
-    models.add_argument("--reco-arch", metavar="NAME", help="the recogniser (default: that of ocr_predictor)")
-    models.add_argument("--rotated", action="store_true", help="frame turned text with turned boxes")
-    models.add_argument("--straighten", action="store_true", help="turn pages upright before they are read")
-    parser.set_defaults(run=run)
-
-
 @dataclass(frozen=True)
 class ReadingOptions:
-    """What is written, and how pages are read; a change makes pages that were kept useless."""
+    """How pages are read, and what is made of each; a change makes what was read before useless."""
 
-    kind: str
+    makes_pdf: bool
     overlay: bool
     dpi: float
     every_seconds: float | None
@@ -159,96 +111,162 @@ class TextReader:
 
 
 def run(args: argparse.Namespace) -> int:
-    options = ReadingOptions(
-        args.format, args.overlay, args.dpi, args.every, args.det_arch, args.reco_arch, args.rotated, args.straighten
-    )
-    reader = TextReader(options, args.device)
-    tasks = plan_tasks(find_files(args.files), args.output, args.format)
-    num_failures = 0
-    for task in tasks:
+    kinds = list(dict.fromkeys(args.format or ["txt"]))
+    files = find_files(args.files)
+    if str(args.output) != STANDARD:
+        return _Run(args, kinds, args.output, sys.stdout).read_all(plan_tasks(files, args.output, kinds))
+    if len(kinds) > 1 or args.overlay:
+        raise InvalidArgumentError("Standard output takes one format, and no pictures; name a folder with -o.")
+    if len(files) > 1 and kinds[0] in _SINGLE_DOCUMENT_FORMATS:
+        raise InvalidArgumentError(
+            f"Standard output takes one document as {kinds[0]}, and these are {len(files)}; name a folder with -o."
+        )
+    with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
+        tasks = plan_tasks(files, Path(folder), kinds)
+        code = _Run(args, kinds, Path(folder), sys.stderr).read_all(tasks)
+        for output in (task.output(kinds[0]) for task in tasks):
+            if output.exists():  # else it is said what is the matter
+                emit_bytes(output.read_bytes())
+    return code
+
+
+class _Run:
+    """One call of the command: its options, what reads, and what is known of the outputs that are there."""
+
+    def __init__(self, args: argparse.Namespace, kinds: Sequence[str], folder: Path, messages: TextIO) -> None:
+        self._args = args
+        self._kinds = kinds
+        self._messages = messages
+        self._options = ReadingOptions(
+            "pdf" in kinds, args.overlay, args.dpi, args.every,
+            args.det_arch, args.reco_arch, args.rotated, args.straighten,
+        )  # fmt: skip
+        self._reader = TextReader(self._options, args.device)
+        self._written = WrittenOutputs(folder)
+
+    def read_all(self, tasks: Sequence[Task]) -> int:
+        """Read every document; the answer is an exit code."""
+        num_failures = num_done = 0
+        bar = progress(tasks, "documents", unit="document") if len(tasks) > 1 else tasks
         try:
-            num_failures += _read_document(task, args, options, reader)
-        except ReaderUnusableError:
+            for task in bar:
+                path = task.source
+                try:
+                    with reading(task.source) as path:
+                        num_failures += self._read_document(task, path)
+                except ReaderUnusableError:
+                    raise
+                except BrokenPipeError:
+                    raise
+                except (MediaTensorError, OSError) as error:
+                    emit_error(file_error(task.source, path, error))
+                    num_failures += 1
+                num_done += 1
+        except KeyboardInterrupt as stop:
+            stop.add_note(f"{num_done} of {_text.count(len(tasks), 'document')} done")
+            if str(self._args.output) != STANDARD:
+                stop.add_note("pages that were read are kept, and the same command goes on from there")
             raise
-        except (MediaTensorError, OSError) as error:
-            emit_error(str(error))
-            num_failures += 1
-    return _EXIT_ERROR if num_failures else 0
+        return EXIT_ERROR if num_failures else 0
 
-
-def _read_document(task: Task, args: argparse.Namespace, options: ReadingOptions, reader: TextReader) -> int:
-    """Read what is not yet read, write the output, and return how many pages failed."""
-    if task.output.is_dir():
-        raise InvalidArgumentError(f"The output must be a file, and {str(task.output)!r} is a folder.")
-    if task.output.exists() and not task.work_folder.exists() and not args.overwrite:
-        emit(f"kept {task.output}: it is complete (--overwrite reads it again)")
-        return 0
-    with open_pages(task.source, args.dpi, args.password, args.every) as opened:
-        numbers = choose_pages(args.pages, len(opened.images))
-        store = PageStore(task.work_folder, _key(task.source, options))
-        if args.overwrite:
+    def _read_document(self, task: Task, path: str) -> int:
+        """Read what is not yet read, write the outputs, and return how many pages failed."""
+        key = _key(task.source, path, self._options, self._args.pages)
+        kinds = [kind for kind in self._kinds if not self._is_complete(task, kind, key)]
+        if not kinds:
+            return 0
+        with open_pages(path, self._args.dpi, self._args.password, self._args.every) as opened:
+            numbers = choose_pages(self._args.pages, len(opened.images))
+            store = PageStore(task.work_folder, {**key, "pages": None, "version": __version__})
+            if self._args.overwrite:
+                store.clear()
+            left = [number for number in numbers if number not in store]
+            if left:
+                self._reader.load()
+            failures = {}
+            for number in progress(left, _text.shorten(os.path.basename(task.source), 30), unit="page"):
+                try:
+                    self._read_page(task, opened.images, number, store)
+                except (MediaTensorError, OSError) as error:
+                    failures[number] = _page_failure(shown_name(task.source), number, error)
+        for message in failures.values():
+            emit_error(message)
+        if len(failures) < len(numbers):
+            for kind in kinds:
+                self._write_output(task, kind, opened, numbers, store, failures)
+                if not failures:
+                    self._written.add(task.output(kind), key)
+        if not failures:
             store.clear()
-        left = [number for number in numbers if number not in store]
-        if left:
-            reader.load()
-        failures = {}
-        for number in progress(left, _text.shorten(os.path.basename(task.source), 30), unit="page"):
-            try:
-                _read_page(task, options, reader, opened.images, number, store)
-            except (MediaTensorError, OSError) as error:
-                failures[number] = _page_failure(task.source, number, error)
-    for message in failures.values():
-        emit_error(message)
-    if len(failures) < len(numbers):
-        _write_output(task, options, opened, numbers, store, failures)
-    if not failures:
-        store.clear()
-    return len(failures)
+        return len(failures)
+
+    def _is_complete(self, task: Task, kind: str, key: dict[str, Any]) -> bool:
+        """Whether an output is there that these options make of this source.
+
+        Raises:
+            InvalidArgumentError: if there is something else that is not this command's to replace.
+        """
+        output = task.output(kind)
+        if output.is_dir():
+            raise InvalidArgumentError(f"The output must be a file, and {str(output)!r} is a folder.")
+        if self._args.overwrite or not output.exists() or task.work_folder.exists():
+            return False
+        if self._written.is_made_from(output, key):
+            emit(f"kept {output}: it is complete (--overwrite reads it again)", self._messages)
+            return True
+        if not self._written.is_as_written(output):
+            raise InvalidArgumentError(
+                f"{str(output)!r} is there, and was not written by this command or was changed since; --overwrite "
+                "replaces it."
+            )
+        return False
+
+    def _read_page(self, task: Task, images: PageImages, number: int, store: PageStore) -> None:
+        from ..ocr.utils.visualization import overlay
+
+        page = self._reader.read(images, number)
+        task.folder.mkdir(parents=True, exist_ok=True)
+        if self._options.overlay:
+            picture = overlay(page)
+            with writing(task.overlay(number)) as file:
+                Image.fromarray(picture).save(file, "PNG")
+        pdf = page.export_as_pdf() if self._options.makes_pdf else None
+        store.put(number, page.export(reading_order=False), pdf)
+
+    def _write_output(
+        self,
+        task: Task,
+        kind: str,
+        opened: OpenPages,
+        numbers: list[int],
+        store: PageStore,
+        failures: dict[int, str],
+    ) -> None:
+        document, output = _document(store, numbers, failures), task.output(kind)
+        if kind == "pdf":
+            write_pdf([store.pdf(number) for number in numbers if number not in failures], output)
+        else:
+            name = shown_name(os.path.basename(task.source))
+            write_document(document, kind, output, name, opened.times)
+        num_words = sum(len(line.words) for page in document.pages for block in page.blocks for line in block.lines)
+        read = _text.count(len(numbers) - len(failures), "page")
+        emit(f"wrote {output}: {read}, {_text.count(num_words, 'word')}", self._messages)
 
 
-def _key(source: str, options: ReadingOptions) -> dict[str, Any]:
-    """What pages that were kept depend on."""
-    from .. import __version__
-
-    status = os.stat(source) if os.path.exists(source) else None
-    state = None if status is None else [status.st_size, status.st_mtime_ns]
-    return {"source": source, "state": state, "options": asdict(options), "version": __version__}
-
-
-def _read_page(
-    task: Task, options: ReadingOptions, reader: TextReader, images: PageImages, number: int, store: PageStore
-) -> None:
-    from ..ocr.utils.visualization import overlay
-
-    page = reader.read(images, number)
-    task.output.parent.mkdir(parents=True, exist_ok=True)
-    if options.overlay:
-        picture = overlay(page)
-        with writing(task.overlay(number)) as file:
-            Image.fromarray(picture).save(file, "PNG")
-    store.put(number, page.export(reading_order=False), page.export_as_pdf() if options.kind == "pdf" else None)
+def _key(source: str, path: str, options: ReadingOptions, pages: Any) -> dict[str, Any]:
+    """What an output depends on: the document as it is now, and how it is read."""
+    state: list[Any] | None = None
+    if source == STANDARD:
+        with open(path, "rb") as file:
+            state = [hashlib.file_digest(file, "sha256").hexdigest()]
+    elif os.path.exists(source):
+        status = os.stat(source)
+        source, state = os.path.abspath(source), [status.st_size, status.st_mtime_ns]
+    return {"source": source, "state": state, "options": asdict(options), "pages": pages}
 
 
 def _page_failure(source: str, number: int, error: Exception) -> str:
     return str(error) if isinstance(error, PageError) else f"{source}, page {number + 1}: {error}"
-
-
-def _write_output(
-    task: Task,
-    options: ReadingOptions,
-    opened: OpenPages,
-    numbers: list[int],
-    store: PageStore,
-    failures: dict[int, str],
-) -> None:
-    document = _document(store, numbers, failures)
-    if options.kind == "pdf":
-        write_pdf([store.pdf(number) for number in numbers if number not in failures], task.output)
-    else:
-        write_document(document, options.kind, task.output, os.path.basename(task.source), opened.times)
-    num_words = sum(len(line.words) for page in document.pages for block in page.blocks for line in block.lines)
-    read = _text.count(len(numbers) - len(failures), "page")
-    emit(f"wrote {task.output}: {read}, {_text.count(num_words, 'word')}")
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidArgumentError, OutOfRangeError
-from ._extract_files import output_stem
+from ._extract_files import output_stems
+from ._parser import FORMATS, PageRanges
 
-__all__ = ["FORMATS", "Task", "choose_pages", "find_files", "page_ranges", "plan_tasks"]
-
-#: Extension of the output by the name of the format.
-FORMATS = {
-    "txt": ".txt",
-    "json": ".json",
-    "md": ".md",
-    "html": ".html",
-    "hocr": ".hocr",
-    "alto": ".alto.xml",
-    "tsv": ".tsv",
-    "pdf": ".ocr.pdf",
-}
+__all__ = ["Task", "choose_pages", "find_files", "plan_tasks"]
 
 _SUFFIXES = {
     ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pdf", ".png", ".tif", ".tiff", ".webp",
 }  # fmt: skip
-
-_MAX_PAGE_NUMBER = 10_000_000
-
-#: Page numbers from 1, first and last; ``None`` is the end of the document.
-Ranges = tuple[tuple[int, int | None], ...]
 
 
 @dataclass(frozen=True)
@@ -42,24 +23,27 @@ class Task:
     """A document to read.
 
     Attributes:
-        source: A path or a URL.
-        output: The file that gets what was read.
+        source: A path or a URL; ``-`` is standard input.
+        folder: Where what was read goes.
+        stem: What the names of its files begin with.
     """
 
     source: str
-    output: Path
+    folder: Path
+    stem: str
+
+    def output(self, kind: str) -> Path:
+        """The file that gets what was read, in the format of that name."""
+        return self.folder / f"{self.stem}{FORMATS[kind]}"
 
     @property
     def work_folder(self) -> Path:
         """Where pages are kept until all are read."""
-        return self.output.with_name(f".{self.output.name}.pages")
+        return self.folder / f".{self.stem}.pages"
 
     def overlay(self, number: int) -> Path:
         """The picture of page ``number``, from 0, with what was found on it."""
-        stem = self.output.name
-        for suffix in FORMATS.values():
-            stem = stem.removesuffix(suffix)
-        return self.output.with_name(f"{stem}.page{number + 1:04d}.png")
+        return self.folder / f"{self.stem}.page{number + 1:04d}.png"
 
 
 def find_files(arguments: Sequence[str]) -> list[str]:
@@ -80,26 +64,21 @@ def find_files(arguments: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def plan_tasks(files: Sequence[str], folder: Path, kind: str) -> list[Task]:
-    """A task for each file; its output has the name of the file, with a number where several have the same.
+def plan_tasks(files: Sequence[str], folder: Path, kinds: Sequence[str]) -> list[Task]:
+    """A task for each file; its outputs have the name of the file, with a number where several have the same.
 
     >>> from pathlib import Path
-    >>> [str(task.output) for task in plan_tasks(["a/scan.pdf", "scan.png", "x.png"], Path("out"), "txt")]
+    >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.png"], Path("out"), ["txt"])
+    >>> [task.output("txt").as_posix() for task in tasks]
     ['out/scan.txt', 'out/scan.2.txt', 'out/x.txt']
 
     Raises:
         InvalidArgumentError: if an output would replace one of the files.
     """
-    seen: Counter[str] = Counter()
-    tasks = []
-    for file in files:
-        stem = output_stem(file)
-        seen[stem] += 1
-        name = stem if seen[stem] == 1 else f"{stem}.{seen[stem]}"
-        task = Task(file, folder / f"{name}{FORMATS[kind]}")
-        if any(_is_same(other, task.output) for other in files):
-            raise InvalidArgumentError(f"{str(task.output)!r} is a file that is read; choose another folder with -o.")
-        tasks.append(task)
+    tasks = [Task(file, folder, stem) for file, stem in zip(files, output_stems(files), strict=True)]
+    for output in (task.output(kind) for task in tasks for kind in kinds):
+        if any(_is_same(file, output) for file in files):
+            raise InvalidArgumentError(f"{str(output)!r} is a file that is read; choose another folder with -o.")
     return tasks
 
 
@@ -107,24 +86,7 @@ def _is_same(file: str, output: Path) -> bool:
     return output.exists() and os.path.exists(file) and output.samefile(file)
 
 
-def page_ranges(text: str) -> Ranges:
-    """Argument type: page numbers and ranges of them, from 1.
-
-    >>> page_ranges("1-3,7,10-")
-    ((1, 3), (7, 7), (10, None))
-    """
-    ranges = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,8})(?:(-)(\d{1,8})?)?", part.strip())
-        first = int(match[1]) if match else 0
-        last = None if match and match[2] and not match[3] else int(match[3] or first) if match else 0
-        if first < 1 or (last is not None and not first <= last <= _MAX_PAGE_NUMBER):
-            raise argparse.ArgumentTypeError(f"expected page numbers from 1, such as 1-3,7,10- (got {text!r})")
-        ranges.append((first, last))
-    return tuple(ranges)
-
-
-def choose_pages(ranges: Ranges | None, num_pages: int) -> list[int]:
+def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
     """Indices from 0, each once, in the order in which they are asked for.
 
     >>> choose_pages(((2, 3), (5, None), (3, 3)), 6), choose_pages(None, 2)

@@ -1,4 +1,4 @@
-"""Pages of a document that were read so far: a folder beside the output, so that a second run goes on from there."""
+"""What was read so far, so that a second run goes on from there: pages of a document, and documents of a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from .._atomic_files import write_file
 
-__all__ = ["PageStore"]
+__all__ = ["PageStore", "WrittenOutputs"]
 
 _KEY_FILE = "key.json"
 
@@ -67,3 +67,47 @@ class PageStore:
 
     def _page(self, number: int) -> Path:
         return self._folder / f"{number:08d}.json"
+
+
+class WrittenOutputs:
+    """What is known of the complete outputs in a folder: from what each was made, and that it is as it was written.
+
+    A hidden file has a line of JSON for each. Lines are only ever added, and the last one of an output counts, so that
+    several programs may write into one folder.
+    """
+
+    _FILE = ".mediatensor-ocr.jsonl"
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / self._FILE
+        self._entries: dict[str, dict[str, Any]] = {}
+        try:
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return
+        for line in lines:
+            with suppress(ValueError, KeyError, TypeError):  # a line that was cut off: as if it were not there
+                entry = json.loads(line)
+                self._entries[entry["output"]] = entry
+
+    def is_made_from(self, output: Path, key: Mapping[str, Any]) -> bool:
+        """Whether an output was made from this; ``key`` is the source and the options."""
+        entry = self._entries.get(output.name)
+        return entry is not None and entry.get("key") == json.loads(json.dumps(key))
+
+    def is_as_written(self, output: Path) -> bool:
+        """Whether this command wrote an output, and nobody changed it since."""
+        entry = self._entries.get(output.name)
+        return entry is not None and entry.get("state") == _file_state(output)
+
+    def add(self, output: Path, key: Mapping[str, Any]) -> None:
+        """Note an output that was written just now."""
+        entry = {"output": output.name, "key": key, "state": _file_state(output)}
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+        self._entries[output.name] = json.loads(json.dumps(entry))
+
+
+def _file_state(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
@@ -16,48 +16,57 @@ from .._atomic_files import writing
 from ..decoders import VideoDecoder
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from . import _text
-from ._console import emit, progress
+from ._console import STANDARD, emit, emit_bytes, for_each_file, progress, shown_name
 from ._drawing import Tile, check_size, choose_grid, display_size, draw_sheet, tile_size
-from ._options import add_file, add_stream, add_time_range, positive_int
+from ._extract_files import output_stems
 
-__all__ = ["SheetOptions", "add_parser", "check_range", "choose_frames", "write_sheet"]
+__all__ = ["SheetOptions", "check_range", "choose_frames", "run", "write_sheet"]
 
 # Suffix: largest side in pixels that the format can store.
 _SIDE_LIMITS = {".png": 1 << 16, ".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "sheet",
-        help="a contact sheet: frames spread over the video in one picture, with their times",
-        description=(
-            "Draw frames that are spread evenly over a video into one picture. Each is labelled with its index\n"
-            "and its time; a diamond marks key frames. Rotation and pixel aspect ratio are applied."
-        ),
-        epilog=(
-            "examples:\n"
-            "  mediatensor sheet talk.mp4 -o talk.png\n"
-            "  mediatensor sheet talk.mp4 -o minute.webp --start 1:00 --stop 2:00 --frames 30 --columns 6\n"
-        ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_file(parser, "video")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("sheet.png"), metavar="PATH",
-        help="the picture to write: .png, .jpg or .webp (default: sheet.png)",
-    )  # fmt: skip
-    parser.add_argument("--frames", type=positive_int, default=16, metavar="N", help="how many frames (default: 16)")
-    parser.add_argument("--columns", type=positive_int, metavar="N", help="frames in a row (default: a balanced grid)")
-    parser.add_argument("--width", type=positive_int, metavar="PX", help="width of a frame in the sheet, in pixels")
-    add_time_range(parser)
-    add_stream(parser)
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     options = SheetOptions(args.frames, args.columns, args.width, args.start, args.stop)
-    emit(write_sheet(args.file, args.output, options, args.stream))
-    return 0
+    outputs = sheet_outputs(args.files, args.output)
+
+    def sheet(path: str, file: str) -> int:
+        output, name = outputs[file], shown_name(file)
+        if str(output) != STANDARD:
+            emit(write_sheet(path, output, options, args.stream, name))
+            return 0
+        with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
+            write_sheet(path, Path(folder) / "sheet.png", options, args.stream, name)
+            emit_bytes((Path(folder) / "sheet.png").read_bytes())
+        return 0
+
+    return for_each_file(list(outputs), sheet)
+
+
+def sheet_outputs(files: Sequence[str], output: Path | None) -> dict[str, Path]:
+    """Where the sheet of each file goes: one is the picture that ``output`` names, several go into a folder.
+
+    >>> from pathlib import Path
+    >>> sheet_outputs(["talk.mp4"], None)["talk.mp4"].name
+    'sheet.png'
+    >>> [path.as_posix() for path in sheet_outputs(["a/talk.mp4", "b/talk.mp4"], Path("out")).values()]
+    ['out/talk.png', 'out/talk.2.png']
+
+    Raises:
+        InvalidArgumentError: if ``output`` is one picture for several files, or a sheet would replace a file.
+        OSError: if the folder cannot be made.
+    """
+    if len(files) == 1:
+        return {files[0]: output or Path("sheet.png")}
+    folder = output or Path("sheets")
+    if str(folder) == STANDARD or folder.suffix.lower() in _SIDE_LIMITS:
+        raise InvalidArgumentError(f"{len(files)} files need a folder for their sheets; -o {folder} is one picture.")
+    files = list(dict.fromkeys(files))
+    outputs = {file: folder / f"{stem}.png" for file, stem in zip(files, output_stems(files), strict=True)}
+    for file, path in outputs.items():
+        _check_output(file, path, needs_folder=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    return outputs
 
 
 def choose_frames(
@@ -112,8 +121,10 @@ class SheetOptions:
     stop_seconds: float | None = None
 
 
-def write_sheet(file: str, output: Path, options: SheetOptions, stream_index: int | None = None) -> str:
-    """Draw a contact sheet of ``file`` into ``output``.
+def write_sheet(
+    file: str, output: Path, options: SheetOptions, stream_index: int | None = None, name: str | None = None
+) -> str:
+    """Draw a contact sheet of ``file`` into ``output``; its title is ``name``, by default that of the file.
 
     Returns:
         A sentence about what was written.
@@ -126,7 +137,7 @@ def write_sheet(file: str, output: Path, options: SheetOptions, stream_index: in
     """
     _check_output(file, output)
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
-    title = os.path.basename(file) or file
+    title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
         sheet, num_frames = _draw_settled(decoder, title, options, side_limit)
     with writing(output) as picture:
@@ -170,13 +181,13 @@ def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: 
     return draw_sheet(tiles, grid, title, facts, key_frames), len(tiles)
 
 
-def _check_output(file: str, output: Path) -> None:
+def _check_output(file: str, output: Path, *, needs_folder: bool = True) -> None:
     if output.suffix.lower() not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
         raise InvalidArgumentError(f"The name of the sheet must end in one of {accepted} (got {str(output)!r}).")
     if output.exists() and os.path.exists(file) and output.samefile(file):
         raise InvalidArgumentError(f"The sheet would replace the video itself ({str(output)!r}); choose another -o.")
-    if not output.parent.is_dir():
+    if needs_folder and not output.parent.is_dir():
         raise InvalidArgumentError(f"The folder of the sheet does not exist: {str(output.parent)!r}.")
 
 

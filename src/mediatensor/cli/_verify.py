@@ -3,58 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from . import _text
 from ._comparison import CheckResult, Comparison, Mismatch, compare
-from ._console import emit, emit_json
-from ._options import add_file, add_json, add_stream, positive_int
+from ._console import emit, emit_json, for_each_file, shown_name
 
-__all__ = ["add_parser", "describe", "report"]
-
-
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "verify",
-        help="is every frame, fetched at random, that of a full linear decode?",
-        description=(
-            "Decode a video once from its first packet to its last, with no seek, no index and one thread. Then fetch\n"
-            "frames out of order - one by one, by time, in pairs, in batches, in clips, backwards - and compare each\n"
-            "with the linear decode, bit for bit. The exit code is 1 if anything differs."
-        ),
-        epilog=(
-            "examples:\n"
-            "  mediatensor verify talk.mp4\n"
-            "  mediatensor verify talk.mp4 --all             every frame one by one (slow for long videos)\n"
-            "  mediatensor verify talk.mp4 --json | jq .identical\n"
-            "\n"
-            "The JSON of --json: file, stream_index, seed, num_frames_at_open, num_frames, num_frames_linear,\n"
-            "checks[] (kind, num_requests, num_frames, num_mismatches), identical, num_mismatches,\n"
-            "mismatches[] (the first ones: kind, frame_index, expected_pts_seconds, pts_seconds,\n"
-            "max_abs_difference, is_frame, reason; null means unknown).\n"
-        ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_file(parser, "video")
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument(
-        "--frames", type=positive_int, default=300, metavar="N",
-        help="how many frames to fetch one by one; the other ways fetch about as many (default: 300)",
-    )  # fmt: skip
-    amount.add_argument("--all", action="store_true", help="fetch every frame one by one")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the random order (default: 0)")
-    add_stream(parser)
-    add_json(parser)
-    parser.set_defaults(run=run)
+__all__ = ["describe", "report", "run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    comparison = compare(args.file, args.stream, num_singles=None if args.all else args.frames, seed=args.seed)
-    if args.json:
-        emit_json(report(comparison))
-    else:
-        emit(describe(comparison))
-    return 0 if comparison.identical else 1
+    def verify(path: str, file: str) -> int:
+        num_singles = None if args.all else args.frames
+        comparison = compare(path, args.stream, num_singles=num_singles, seed=args.seed)
+        comparison = replace(comparison, file=shown_name(file))
+        if args.json:
+            emit_json(report(comparison))
+        else:
+            emit(describe(comparison))
+        return 0 if comparison.identical else 1
+
+    return for_each_file(args.files, verify)
 
 
 def report(comparison: Comparison) -> dict[str, Any]:

@@ -1,0 +1,508 @@
+"""The command line: the commands, their options and the types of arguments.
+
+Nothing here reads media, so that ``--help``, ``--version`` and wrong usage answer without loading what does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .. import __version__
+from ._console import EXIT_ERROR, emit_error
+
+__all__ = ["FORMATS", "PageRanges", "build_parser", "page_ranges", "time_in_seconds"]
+
+#: Extension of what `ocr` writes by the name of the format.
+FORMATS = {
+    "txt": ".txt",
+    "json": ".json",
+    "md": ".md",
+    "html": ".html",
+    "hocr": ".hocr",
+    "alto": ".alto.xml",
+    "tsv": ".tsv",
+    "pdf": ".ocr.pdf",
+}
+
+#: Page numbers from 1, first and last; ``None`` is the end of the document.
+PageRanges = tuple[tuple[int, int | None], ...]
+
+_MAX_PAGE_NUMBER = 10_000_000
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line and name the help to read."""
+
+    def error(self, message: str) -> NoReturn:
+        emit_error(f"{message} (see `{self.prog} --help`)")
+        self.exit(EXIT_ERROR)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but what a command does not know is an error of that command: it has the help to read."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            getattr(parsed, "parser", self).error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """What reads the arguments; ``command`` of the result is the name of the command."""
+    parser = _Parser(
+        prog="mediatensor",
+        description=(
+            "Look into a media file, draw a contact sheet of it, extract frames, sound and subtitles, read the text\n"
+            "in its pixels, and prove that frames are decoded exactly."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor demo                       make a video and show what the library does with it\n"
+            "  mediatensor probe talk.mp4             what is in the file\n"
+            "  mediatensor sheet talk.mp4 -o talk.png sixteen frames of it in one picture\n"
+            "  mediatensor extract talk.mp4 --fps 1   frames as images; sound and subtitles as files, too\n"
+            "  mediatensor ocr scan.pdf -o text       the text of a document\n"
+            "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
+            "\n"
+            "- as a file is standard input, as an output standard output.\n"
+            "\n"
+            "exit codes:\n"
+            "  0  done\n"
+            "  1  the answer is no: verify or demo found a difference\n"
+            "  2  wrong usage, or a file or a page that cannot be read\n"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    versions = f"mediatensor {__version__} (av {version('av')}, torch {version('torch')})"
+    parser.add_argument("--version", action="version", version=versions, help="say which versions these are, and exit")
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True, parser_class=_Parser
+    )
+    for add in (_add_probe, _add_sheet, _add_extract, _add_ocr, _add_verify, _add_demo):
+        add(commands)
+    return parser
+
+
+_JSON_HELP = """\
+The JSON of --json, an object for each file (a key is always there; null means unknown; times in seconds; fractions
+as "a/b"):
+
+  file, file_size_bytes, container, duration_seconds, bit_rate
+  tags        what the file says of itself: {"title": "Lesson 1"}; the names are the container's
+  chapters[]  start_seconds, end_seconds, title, tags
+  streams[]   index, media_type, codec, duration_seconds, bit_rate, width, height, average_fps,
+              sample_rate, num_channels, channel_layout, language, disposition[], tags
+                                                what the headers say of every stream
+  video       the chosen video stream; null if there is none or it cannot be decoded:
+    stream_index, codec, profile, pixel_format
+    width, height                               of the frames you get, after rotation
+    stored_width, stored_height                 as stored in the file, before rotation
+    display_width, display_height               with the pixel aspect ratio applied
+    pixel_aspect_ratio, rotation                rotation in degrees, counter-clockwise
+    color_primaries, color_transfer, color_space, color_range
+    scanned                                     false with --no-scan: the numbers below are the headers'
+    num_frames, average_fps, is_constant_frame_rate, min_frame_step_seconds, max_frame_step_seconds
+    num_key_frames, gop_length_min, gop_length_median, gop_length_max
+    begin_seconds, end_seconds, duration_seconds
+    anomalies[]                                 sentences about what is odd in the stream
+  audio       the chosen audio stream by its header, or null:
+    stream_index, codec, profile, sample_rate, num_channels, channel_layout, sample_format
+    bit_rate, language, begin_seconds, duration_seconds
+  subtitles   the chosen stream of subtitles, or null:
+    stream_index, codec, language, is_text      is_text: characters (true) or pictures of them (false)
+    scanned, num_subtitles, begin_seconds, end_seconds, anomalies[]
+  error       why there is no "video", or null
+"""
+
+
+def _command(commands: Any, name: str, *, summary: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(parser=parser)
+    return parser
+
+
+def _add_probe(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "probe",
+        summary="what is in a file: streams, exact frame count, key frames, audio, subtitles, chapters, tags",
+        description=(
+            "Print what is in a media file. The video stream is scanned from its first packet to its last, so the\n"
+            "frame count, the frame rate and the key frames are those of the content, not what the headers claim.\n"
+            "Subtitles are read and counted; of audio the header is shown."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor probe talk.mp4\n"
+            "  mediatensor probe *.mp4 --json | jq .video.num_frames\n"
+            "  curl ... | mediatensor probe -\n"
+            "  mediatensor probe recording.mkv --stream 2\n\n" + _JSON_HELP
+        ),
+    )
+    _add_files(parser, "media")
+    _add_json(parser)
+    _add_stream(parser, what="index of a stream to describe, instead of the best of its kind")
+    parser.add_argument(
+        "--no-scan", action="store_true", help="read the headers only: quick, and no more exact than they are"
+    )
+
+
+def _add_sheet(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "sheet",
+        summary="a contact sheet: frames spread over the video in one picture, with their times",
+        description=(
+            "Draw frames that are spread evenly over a video into one picture. Each is labelled with its index\n"
+            "and its time; a diamond marks key frames. Rotation and pixel aspect ratio are applied."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor sheet talk.mp4 -o talk.png\n"
+            "  mediatensor sheet talk.mp4 -o minute.webp --start 1:00 --stop 2:00 --frames 30 --columns 6\n"
+            "  mediatensor sheet videos/*.mp4 -o sheets        sheets/NAME.png of each\n"
+        ),
+    )
+    _add_files(parser, "video")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="PATH",
+        help="the picture to write: .png, .jpg or .webp (default: sheet.png), or - for a PNG to standard output; for "
+        "several files a folder (default: sheets)",
+    )  # fmt: skip
+    parser.add_argument("--frames", type=positive_int, default=16, metavar="N", help="how many frames (default: 16)")
+    parser.add_argument("--columns", type=positive_int, metavar="N", help="frames in a row (default: a balanced grid)")
+    parser.add_argument("--width", type=positive_int, metavar="PX", help="width of a frame in the sheet, in pixels")
+    _add_time_range(parser)
+    _add_stream(parser)
+
+
+def _add_extract(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "extract",
+        summary="frames to images, sound to WAV, subtitles to SubRip",
+        description=(
+            "Write what is in a file as files of their own: frames as images (the default), sound as WAV, subtitles\n"
+            "as SubRip. PNG images are the frames bit for bit. Nothing is overwritten without --force, and a file\n"
+            "is whole or it is not there."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor extract talk.mp4 -o frames --every 10      one image for each 10 seconds\n"
+            "  mediatensor extract talk.mp4 -o frames --frames 0,10,-1\n"
+            "  mediatensor extract talk.mp4 -o frames --images jpg --fps 1 --start 1:00 --stop 2:00 --size 320x180\n"
+            "  mediatensor extract talk.mp4 -o sound --audio --sample-rate 16000 --num-channels 1\n"
+            "  mediatensor extract talk.mkv -o talk --audio --subtitles --images png --fps 1\n"
+            "  mediatensor extract talk.mkv -o - --audio | ffplay -   one file to standard output\n"
+            "\n"
+            "Images are named NAME_INDEX_TIMEs.png, so that sorting them by name sorts them by time; sound and\n"
+            "subtitles NAME.wav and NAME.srt. WAV is 16 bit: samples are rounded to the nearest step, and clipped\n"
+            "where they are beyond full scale. A WAV begins at --start, or where the sound begins; holes in the sound\n"
+            "are closed. The times of subtitles are those of the file. A frame that does not decode is left out, and\n"
+            "the exit code is 2.\n"
+        ),
+    )
+    parser.add_argument("file", metavar="FILE", help="a media file, a URL, or - for standard input")
+    _add_folder(parser, "extracted")
+    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    _add_time_range(parser)
+    _add_image_options(parser.add_argument_group("images"))
+    sound = parser.add_argument_group("sound")
+    sound.add_argument("--audio", action="store_true", help="write NAME.wav")
+    sound.add_argument("--sample-rate", type=positive_int, metavar="HZ", help="resample (default: as it is)")
+    sound.add_argument("--num-channels", type=positive_int, metavar="N", help="mix down or up (default: as it is)")
+    _add_stream(sound, "--audio-stream", "the stream's index (default: best)")
+    subtitles = parser.add_argument_group("subtitles")
+    subtitles.add_argument("--subtitles", action="store_true", help="write NAME.srt, as plain text")
+    _add_stream(subtitles, "--subtitle-stream", "the stream's index (default: best)")
+    subtitles.add_argument(
+        "--encoding", metavar="NAME", help="of subtitles that are not UTF-8, such as cp1252 (default: utf-8)"
+    )
+
+
+def _add_image_options(group: Any) -> None:
+    group.add_argument(
+        "--images", choices=("png", "jpg"), metavar="png|jpg",
+        help="format of the images (default: png); with --audio or --subtitles, asks for images, too",
+    )  # fmt: skip
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "--every", type=positive_number, metavar="SECONDS", help="the frame shown every so often, from the start on"
+    )
+    which.add_argument("--fps", type=positive_number, metavar="RATE", help="as many frames per second")
+    which.add_argument(
+        "--frames",
+        type=frame_indices,
+        metavar="I,J,...",
+        help="these frames; negative ones count from the end (--frames=-2,-1)",
+    )
+    group.add_argument("--size", type=picture_size, metavar="WxH", help="scale to this size in pixels")
+    _add_stream(group)
+
+
+def _add_ocr(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "ocr",
+        summary="read the text of images, PDF files and videos",
+        description=(
+            "Read the text in the pixels of images, PDF files, folders of them, or frames of a video, and write a\n"
+            "file for each. Pages are read one by one, so that a long document fits in memory. A page that cannot be\n"
+            "read is reported, and the others come through. Needs the extra `ocr`."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor ocr scan.pdf -o text                        text/scan.txt\n"
+            "  mediatensor ocr receipts/ -o read --format json --overlay\n"
+            "  mediatensor ocr scan.pdf -o searchable --format pdf --dpi 200 --pages 1-20\n"
+            "  mediatensor ocr scan.pdf -o out --format txt,pdf        out/scan.txt and out/scan.ocr.pdf\n"
+            "  mediatensor ocr talk.mp4 -o slides --every 10           the text of a frame each 10 seconds\n"
+            "  scanimage | mediatensor ocr - -o - | less               from standard input to standard output\n"
+            "\n"
+            "formats: txt, json (as docTR exports it), md, html, hocr, alto, tsv (as tesseract writes it), pdf (the\n"
+            "pages with invisible text, to search and to copy from).\n"
+            "\n"
+            "Run it again to go on where it was stopped: pages that were read are kept in a hidden folder beside the\n"
+            "output until the document is complete. A document that is complete is not read again: it was read with\n"
+            "these options, from this file as it is now (a hidden file in the folder has that). After a change of\n"
+            "options or of the file it is. What was not written by this command, or edited since, is replaced only\n"
+            "with --overwrite. The exit code is 2 if a file or a page could not be read; running again tries those\n"
+            "pages anew.\n"
+        ),
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, a URL, or -")
+    _add_folder(parser, "read")
+    parser.add_argument(
+        "--format", type=format_names, action="extend", metavar="NAME,...",
+        help="of the output, one or several, such as txt,pdf (default: txt)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--overlay",
+        action="store_true",
+        help="write pictures of pages with what was read in them",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="read again what has been read, and replace what is there"
+    )
+    pages = parser.add_argument_group("pages")
+    pages.add_argument("--pages", type=page_ranges, metavar="1-3,7,10-", help="only these, counted from 1")
+    pages.add_argument(
+        "--dpi", type=positive_number, default=144.0, metavar="N", help="of rendered PDF pages (default: 144)"
+    )
+    pages.add_argument("--password", metavar="TEXT", help="of PDF files")
+    pages.add_argument(
+        "--every", type=positive_number, metavar="SECONDS", help="the files are videos; read a frame every so often"
+    )
+    models = parser.add_argument_group("models")
+    models.add_argument("--device", default="cpu", metavar="NAME", help="such as cuda (default: cpu)")
+    models.add_argument("--det-arch", metavar="NAME", help="the detector (default: that of ocr_predictor)")
+    models.add_argument("--reco-arch", metavar="NAME", help="the recogniser (default: that of ocr_predictor)")
+    models.add_argument("--rotated", action="store_true", help="frame turned text with turned boxes")
+    models.add_argument("--straighten", action="store_true", help="turn pages upright before they are read")
+
+
+def _add_verify(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "verify",
+        summary="is every frame, fetched at random, that of a full linear decode?",
+        description=(
+            "Decode a video once from its first packet to its last, with no seek, no index and one thread. Then fetch\n"
+            "frames out of order - one by one, by time, in pairs, in batches, in clips, backwards - and compare each\n"
+            "with the linear decode, bit for bit. The exit code is 1 if anything differs."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor verify talk.mp4\n"
+            "  mediatensor verify talk.mp4 --all             every frame one by one (slow for long videos)\n"
+            "  mediatensor verify talk.mp4 --json | jq .identical\n"
+            "\n"
+            "The JSON of --json, an object for each file: file, stream_index, seed, num_frames_at_open, num_frames,\n"
+            "num_frames_linear, checks[] (kind, num_requests, num_frames, num_mismatches), identical, num_mismatches,\n"
+            "mismatches[] (the first ones: kind, frame_index, expected_pts_seconds, pts_seconds,\n"
+            "max_abs_difference, is_frame, reason; null means unknown).\n"
+        ),
+    )
+    _add_files(parser, "video")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument(
+        "--frames", type=positive_int, default=300, metavar="N",
+        help="how many frames to fetch one by one; the other ways fetch about as many (default: 300)",
+    )  # fmt: skip
+    amount.add_argument("--all", action="store_true", help="fetch every frame one by one")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the random order (default: 0)")
+    _add_stream(parser)
+    _add_json(parser)
+
+
+def _add_demo(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "demo",
+        summary="make a video and show what the library does with it, checked and timed",
+        description=(
+            "Show the library at work: open a video, fetch frames by index and by time, sample clips, load batches\n"
+            "in worker processes, and check each against a plain decode. Without FILE it makes an H.264 video with\n"
+            "B-frames first, and a page, and reads the text in both. The exit code is 1 if a check fails."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor demo\n"
+            "  mediatensor demo talk.mp4 -o talk-demo\n"
+            "\n"
+            "The output folder gets sheet.png, a contact sheet. Without FILE it gets clip.mp4, the video, page.png,\n"
+            "the page, page-read.png and frame-read.png, what was read in them. Reading needs the extra `ocr`.\n"
+        ),
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a video of yours (default: make one)")
+    _add_folder(parser, "mediatensor-demo", or_standard=False)
+
+
+def _add_files(parser: argparse.ArgumentParser, kind: str) -> None:
+    """``FILE ...``: what is read; ``kind`` is ``"media"`` or ``"video"``."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help=f"a {kind} file, a URL, or - for standard input")
+
+
+def _add_folder(parser: argparse.ArgumentParser, default: str, *, or_standard: bool = True) -> None:
+    """``--output``: a folder for what is written, or standard output."""
+    standard = "; - is standard output" if or_standard else ""
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path(default), metavar="FOLDER",
+        help=f"where the files go; made if it is not there{standard} (default: {default})",
+    )  # fmt: skip
+
+
+def _add_time_range(parser: argparse.ArgumentParser) -> None:
+    """``--start`` and ``--stop``."""
+    parser.add_argument(
+        "--start", type=time_in_seconds, metavar="TIME", help="from this time (83.5, 1:23.5 or 0:01:23.5)"
+    )
+    parser.add_argument("--stop", type=time_in_seconds, metavar="TIME", help="up to this time")
+
+
+def _add_stream(group: Any, name: str = "--stream", what: str = "the video stream's index (default: best)") -> None:
+    """A stream by its index in the file."""
+    group.add_argument(name, type=non_negative_int, metavar="N", help=what)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    """``--json``; the description of what it prints is the command's own."""
+    parser.add_argument("--json", action="store_true", help="print JSON (described below)")
+
+
+def positive_number(text: str) -> float:
+    """Argument type: a number above 0, or a fraction such as 30000/1001.
+
+    >>> positive_number("0.5"), positive_number("30/4")
+    (0.5, 7.5)
+    """
+    try:
+        value = float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        value = 0.0
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, such as 2.5 or 30000/1001 (got {text!r})")
+    return value
+
+
+def positive_int(text: str) -> int:
+    """Argument type: a whole number, at least 1."""
+    return _int_from(text, 1)
+
+
+def non_negative_int(text: str) -> int:
+    """Argument type: a whole number, at least 0."""
+    return _int_from(text, 0)
+
+
+def _int_from(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least} (got {text!r})")
+    return value
+
+
+def time_in_seconds(text: str) -> float:
+    """Argument type: a time as seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals.
+
+    >>> time_in_seconds("83.5") == time_in_seconds("1:23.5") == time_in_seconds("0:01:23.5") == 83.5
+    True
+    """
+    sign = -1.0 if text.startswith("-") else 1.0
+    try:
+        parts = [float(part) for part in text.removeprefix("-").split(":")]
+    except ValueError:
+        parts = []
+    if not 1 <= len(parts) <= 3 or not all(part >= 0 and math.isfinite(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"expected a time such as 83.5, 1:23.5 or 0:01:23.5 (got {text!r})")
+    value = 0.0
+    for part in parts:
+        value = value * 60 + part
+    return sign * value
+
+
+def frame_indices(text: str) -> tuple[int, ...]:
+    """Argument type: whole numbers, separated by commas.
+
+    >>> frame_indices("0,10,-1")
+    (0, 10, -1)
+    """
+    if not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", text):
+        raise argparse.ArgumentTypeError(f"expected frame indices such as 0,10,20 (got {text!r})")
+    return tuple(int(part) for part in text.split(","))
+
+
+def picture_size(text: str) -> tuple[int, int]:
+    """Argument type: (width, height).
+
+    >>> picture_size("640x360")
+    (640, 360)
+    """
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
+    if 0 in size:
+        raise argparse.ArgumentTypeError(f"expected a width and a height such as 640x360 (got {text!r})")
+    return size
+
+
+def page_ranges(text: str) -> PageRanges:
+    """Argument type: page numbers and ranges of them, from 1.
+
+    >>> page_ranges("1-3,7,10-")
+    ((1, 3), (7, 7), (10, None))
+    """
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,8})(?:(-)(\d{1,8})?)?", part.strip())
+        first = int(match[1]) if match else 0
+        last = None if match and match[2] and not match[3] else int(match[3] or first) if match else 0
+        if first < 1 or (last is not None and not first <= last <= _MAX_PAGE_NUMBER):
+            raise argparse.ArgumentTypeError(f"expected page numbers from 1, such as 1-3,7,10- (got {text!r})")
+        ranges.append((first, last))
+    return tuple(ranges)
+
+
+def format_names(text: str) -> list[str]:
+    """Argument type: names of formats, separated by commas.
+
+    >>> format_names("txt,pdf")
+    ['txt', 'pdf']
+    """
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in FORMATS:
+            raise argparse.ArgumentTypeError(f"expected some of {', '.join(FORMATS)} (got {name!r})")
+    return names
