@@ -262,3 +262,71 @@ def test_a_write_that_breaks_its_contract(broken: Callable[[bytes], int]) -> Non
 
     with pytest.raises(WriteError, match=r"mine|write\(\) of"):
         VideoEncoder(FRAMES, frame_rate=25).to_file_like(File(), "mp4")
+
+
+FRAGMENTS = {
+    "every frame of an mp4": ("mp4", {"movflags": "+frag_every_frame+empty_moov"}),
+    "key frames of a mov": ("mov", {"movflags": "frag_keyframe+empty_moov", "g": 2}),
+    "times in an mp4": ("mp4", {"movflags": "+empty_moov", "frag_duration": 80_000}),
+    "packets of an mkv": ("mkv", {"flush_packets": 1, "cluster_time_limit": 40}),
+    "packets of a ts": ("ts", {"flush_packets": 1}),
+}
+
+
+def growing(path: Path, options: dict[str, Any]) -> tuple[Encoder, VideoStream]:
+    encoder = Encoder()
+    plain = {"codec": "mpeg4", "extra_options": {"threads": 1, "bf": 0, **options}}
+    video = encoder.add_video(height=64, width=64, frame_rate=25, **plain)
+    return encoder.open_file(path), video
+
+
+@pytest.mark.parametrize("name", FRAGMENTS)
+def test_what_asks_for_it_is_read_while_it_is_written(name: str, tmp_path: Path) -> None:
+    extension, options = FRAGMENTS[name]
+    path = tmp_path / f"video.{extension}"
+    path.write_bytes(b"what was there before")
+    encoder, video = growing(path, options)
+    seen = []
+    for half in FRAMES[:5], FRAMES[5:]:
+        video.add_frames(half)
+        seen.append(VideoDecoder(path)[:])
+    encoder.close()
+    whole = VideoDecoder(path)[:]
+    assert len(whole) == 10
+    assert 3 <= len(seen[0]) <= 5 < 8 <= len(seen[1])
+    assert all(torch.equal(some, whole[: len(some)]) for some in seen)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("end", ["raise", "drop"])
+def test_what_was_read_already_is_kept(end: str, tmp_path: Path) -> None:
+    path = tmp_path / "video.mp4"
+    encoder, video = growing(path, {"movflags": "+frag_every_frame+empty_moov"})
+    video.add_frames(FRAMES)
+    if end == "raise":
+        with pytest.raises(KeyError), encoder:
+            raise KeyError("mine")
+    del encoder, video
+    gc.collect()
+    assert len(VideoDecoder(path)) == 9  # the last frame waits for its successor, which ends it
+    assert open_files(tmp_path) == []
+
+
+def test_a_refusal_leaves_the_file_that_would_grow(tmp_path: Path) -> None:
+    path = tmp_path / "video.mp4"
+    path.write_bytes(b"what was there before")
+    with pytest.raises(EncodeError, match="header"):
+        growing(path, {"movflags": "+frag_keyframe+nosuch"})
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"what was there before"]
+
+
+@needs_unix
+def test_a_killed_process_leaves_its_fragments(tmp_path: Path) -> None:
+    path = tmp_path / "video.mp4"
+    fragments = "extra_options={'movflags': 'frag_keyframe+empty_moov', 'g': 10}, "
+    program = PROGRAM.format(end="import time; time.sleep(60)").replace("height=64", f"{fragments}height=64")
+    with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGKILL)
+    assert 100 <= len(VideoDecoder(path)) <= 300

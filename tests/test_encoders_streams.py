@@ -6,6 +6,7 @@ import gc
 import io
 import pickle
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import torch
 
 from encoder_oracles import decoded_samples, moving_pictures, probe, raw_rgb
 from mediatensor import AudioSamples, FrameBatch
-from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import AudioStream, Encoder, VideoEncoder, VideoStream
-from mediatensor.errors import ClosedError, EncodeError, InvalidArgumentError, SourceTypeError
+from mediatensor.errors import ClosedError, EncodeError, InvalidArgumentError, OpenError, SourceTypeError, StreamError
 
 RATE = 48_000
 FRAMES = moving_pictures(10, 64, 64)
@@ -280,12 +281,34 @@ def test_a_file_object_that_does_not_take_bytes() -> None:
         encoder.open_file_like(io.StringIO(), format="wav")
 
 
-def test_a_video_stream_without_frames_is_an_error(tmp_path: Path) -> None:
-    encoder = Encoder()
-    encoder.add_video(height=64, width=64, frame_rate=25)
-    encoder.open_file(tmp_path / "video.mp4")
-    with pytest.raises(EncodeError, match="no frames"):
+@pytest.mark.parametrize("extension", ["mp4", "mov", "mkv", "webm", "avi", "ts"])
+def test_a_video_stream_without_frames_is_empty(extension: str, tmp_path: Path) -> None:
+    encoder, path = Encoder(), tmp_path / f"video.{extension}"
+    video = encoder.add_video(height=64, width=64, frame_rate=25)
+    encoder.open_file(path)
+    video.add_frames(FRAMES[:0])
+    with pytest.warns(UserWarning, match="Video stream 0 has got no frames") as caught:
         encoder.close()
+    assert [warning.filename for warning in caught] == [__file__]
+    assert list(tmp_path.iterdir()) == [path]
+    with suppress(OpenError, StreamError):  # but for avi, whose header describes the stream
+        assert len(VideoDecoder(path)) == 0
+
+
+def test_sound_beside_a_video_without_frames(tmp_path: Path) -> None:
+    encoder, path = Encoder(), tmp_path / "video.mkv"
+    encoder.add_video(height=64, width=64, frame_rate=25)
+    audio = encoder.add_audio(sample_rate=RATE, num_channels=1, codec="flac")
+    with pytest.warns(UserWarning, match="no frames"), encoder.open_file(path):
+        audio.add_samples(torch.zeros(1, 1000))
+    assert AudioDecoder(path).get_all_samples().data.shape == (1, 1000)
+
+
+def test_a_wrong_bit_rate_is_told_when_the_file_is_opened(tmp_path: Path) -> None:
+    encoder = Encoder()
+    encoder.add_audio(sample_rate=RATE, num_channels=1, bit_rate=-1)
+    with pytest.raises(InvalidArgumentError, match="bit_rate=-1 must be >= 0"):
+        encoder.open_file(tmp_path / "sound.wav")
     assert list(tmp_path.iterdir()) == []
 
 

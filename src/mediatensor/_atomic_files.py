@@ -34,8 +34,9 @@ class AtomicFile:
 
     Until then the destination is what it was before: another file, or nothing. An error, an interrupt at any line, the
     end of the program and dropping the object leave nothing behind; a process that is killed leaves a hidden file whose
-    name ends in ``.part``. The file gets the permissions of the one that it replaces, and its owner where the system
-    lets it; a symbolic link stays, and what it leads to is replaced. Devices and pipes are written directly.
+    name ends in ``.part``. `appear` ends that early. The file gets the permissions of the one that it replaces, and its
+    owner where the system lets it; a symbolic link stays, and what it leads to is replaced. Devices and pipes are
+    written directly.
 
     Args:
         path: The destination.
@@ -75,6 +76,25 @@ class AtomicFile:
             advice = "It must be a valid path, in a folder in which files can be made."
             raise write_error(repr(self._path), error, advice) from error
         self.file = opened[0]
+
+    def appear(self) -> None:
+        """Let the file take its name now and grow there; from then on it stays, whatever happens.
+
+        On Windows, which renames no open file, it still appears with `commit`.
+
+        Raises:
+            WriteError: if it cannot.
+        """
+        if self._final is None or os.name == "nt":
+            return
+        try:
+            os.replace(self.name, self._final)
+        except OSError as error:
+            raise write_error(repr(self._path), error) from error
+        self._finalizer.detach()
+        self._given_up = ([self.file], None, os.getpid())
+        self._finalizer = weakref.finalize(self, _give_up, *self._given_up)
+        self.name, self._final = self._final, None
 
     def commit(self) -> None:
         """All bytes are there: the file takes its name.

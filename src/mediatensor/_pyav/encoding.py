@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol
@@ -97,6 +98,17 @@ def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
     return max(sounds or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 
 
+def _want_early_reading(options: Mapping[str, str]) -> bool:
+    """Whether options of a container ask for fragments, or for every packet to be written at once.
+
+    >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
+    (True, False)
+    """
+    flags = re.findall(r"(?:^|\+)(\w+)", options.get("movflags", ""))
+    names = (*flags, *options)
+    return any(name.startswith("frag_") for name in names) or options.get("flush_packets", "-1") not in ("0", "-1")
+
+
 class Muxer:
     """One container that is being written.
 
@@ -106,7 +118,12 @@ class Muxer:
     Args:
         output: A file object, or a URL that FFmpeg opens.
         container: Name of the muxer.
+
+    Attributes:
+        is_read_while_written: Whether the options want what is written to be read before the end; known after `start`.
     """
+
+    is_read_while_written = False
 
     def __init__(self, output: OutputFile | str, container: str) -> None:
         self._output = None if isinstance(output, str) else output
@@ -135,6 +152,9 @@ class Muxer:
         leftover: dict[str, str] = {}
         for track in self.tracks:
             leftover |= track.open()
+        self.is_read_while_written = _want_early_reading(leftover)
+        if self.is_read_while_written:
+            leftover.setdefault("flush_packets", "1")
         if self._name in MP4_FAMILY:
             leftover.setdefault("movie_timescale", str(_movie_timescale(self.tracks)))
         # The encoders are open, so that these reach the container alone.

@@ -62,6 +62,8 @@ class AudioTrack:
         codec = find_encoder("audio", settings.codec, default, container_name, known=_ENCODERS)
         self.codec_name: str = codec.name
         _check_rate(codec, settings.out_sample_rate)
+        if settings.bit_rate is not None and settings.bit_rate < 0:
+            raise InvalidArgumentError(f"bit_rate={settings.bit_rate} must be >= 0, in bits a second.")
         self._block = np.zeros((settings.num_channels, _BLOCK_SAMPLES), np.float32)
         self._filled = 0
         self._num_samples = 0

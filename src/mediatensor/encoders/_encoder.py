@@ -8,13 +8,10 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn
 
-import numpy as np
-
-from .._checks import optional_text, shown
+from .._checks import optional_text, whole_number
 from .._pyav.encoding import format_of_name, format_of_path
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
-from ..errors import InvalidArgumentError
 from . import _arguments as arguments
 from ._session import Session
 from ._streams import AudioStream, VideoStream
@@ -42,6 +39,10 @@ class Encoder:
     encoder is dropped without `close`, the temporary file is removed, and what was there before stays. A process that
     is killed leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly; a file
     object keeps what was written to it, without the end that players need.
+
+    **Files to be read while they are written.** Where ``extra_options`` asks for fragments, such as ``{"movflags":
+    "+frag_keyframe+empty_moov"}``, or has ``{"flush_packets": 1}`` (for mkv, ts and others that can be read without an
+    end), the file takes its name with its header, grows with each fragment or packet, and is kept whatever happens.
 
     **Time.** Data without times begins with the file. Of the streams whose first data has a time (`FrameBatch`,
     `AudioSamples`), the earliest begins with the file and the others as much later as their times say, so that what was
@@ -182,7 +183,8 @@ class Encoder:
             codec: Name of an encoder or of a codec; by default the container's own (for mkv, AAC).
 
         Raises:
-            InvalidArgumentError: if an argument is not accepted. Codec and rates are checked when the file is opened.
+            InvalidArgumentError: if an argument is not accepted. Codec and rates (of samples and bits) are checked when
+                the file is opened.
             EncodeError: if the encoder is open.
             ClosedError: if it was closed.
 
@@ -197,19 +199,14 @@ class Encoder:
             b'RIFF'
         """
         optional_text("codec", codec)
-        if bit_rate is not None and not (
-            isinstance(bit_rate, int | np.integer) and 0 <= bit_rate <= arguments.MAX_WHOLE
-        ):
-            raise InvalidArgumentError(
-                f"bit_rate={shown(bit_rate)} must be >= 0. (A whole number of bits a second, at most "
-                f"{arguments.MAX_WHOLE}.)"
-            )
+        if bit_rate is not None:
+            bit_rate = whole_number("bit_rate", bit_rate, at_most=arguments.MAX_WHOLE, or_none=True)
         sample_rate = arguments.positive_whole("sample_rate", sample_rate)
         num_channels = arguments.positive_whole("num_channels", num_channels)
         settings = AudioSettings(
             sample_rate=sample_rate,
             num_channels=num_channels,
-            bit_rate=None if bit_rate is None else int(bit_rate),
+            bit_rate=bit_rate,
             out_num_channels=_or_else("out_num_channels", out_num_channels, num_channels),
             out_sample_rate=_or_else("out_sample_rate", out_sample_rate, sample_rate),
             codec=codec,
@@ -271,10 +268,10 @@ class Encoder:
         return self
 
     def close(self) -> None:
-        """Finish the file. Closing again does nothing.
+        """Finish the file. Closing again does nothing. A video stream without frames is left empty, with a warning.
 
         Raises:
-            EncodeError: if encoding cannot be finished, failed before, or if a video stream has got no frames.
+            EncodeError: if encoding cannot be finished, or failed before.
             WriteError: if the file cannot be written.
 
         Example:

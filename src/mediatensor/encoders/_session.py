@@ -12,6 +12,7 @@ from .._locks import ForkSafeLock
 from .._pyav.encoding import Muxer
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
+from .._warnings import warn_user
 from ..errors import ClosedError, EncodeError
 from ._target import Target
 from ._times import Timeline
@@ -77,6 +78,8 @@ class Session:
                 else:
                     muxer.add_audio(settings)
             muxer.start()
+            if muxer.is_read_while_written:
+                target.appear()
         except BaseException:
             target.discard()
             if muxer is not None:
@@ -152,7 +155,7 @@ class Session:
             self.is_closed = True
             raise EncodeError(f"Nothing was written: encoding failed before ({self._failure}).")
         try:
-            self._check_data()
+            self._tell_of_missing_frames()
             for number, track in enumerate(self._muxer.tracks):
                 with self._muxer.reporting(f"the {track.codec_name} encoder could not finish"):
                     packets = track.flush() if self._has_data[number] else []
@@ -167,10 +170,10 @@ class Session:
             self.is_closed = True
             self._release()
 
-    def _check_data(self) -> None:
+    def _tell_of_missing_frames(self) -> None:
         for number, settings in enumerate(self.settings):
             if isinstance(settings, VideoSettings) and not self._has_data[number]:
-                raise EncodeError(f"Video stream {number} has got no frames; a file without any is not written.")
+                warn_user(f"Video stream {number} has got no frames: there is nothing to see in the file.")
 
     def fail(self, error: BaseException) -> None:
         """Give up: what was written so far is removed, if it was a file."""

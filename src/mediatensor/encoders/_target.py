@@ -121,6 +121,9 @@ class Target(ABC):
     #: What the muxer writes to: a `Sink`, or a URL that FFmpeg opens.
     opened: Sink | str
 
+    def appear(self) -> None:  # noqa: B027 - elsewhere bytes are seen when they are written
+        """Let what is written be seen from here on."""
+
     @abstractmethod
     def commit(self) -> None:
         """All bytes are there."""
@@ -144,6 +147,9 @@ class FileTarget(Target):
         # The file removes itself. A muxer that is freed later must find nothing to write to.
         self._finalizer = weakref.finalize(self, self._sink.abandon)
         self.opened = self._sink
+
+    def appear(self) -> None:
+        self._file.appear()
 
     def commit(self) -> None:
         self._file.commit()
