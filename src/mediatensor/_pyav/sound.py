@@ -58,6 +58,11 @@ class AudioReader(PacketReader):
         """FFmpeg's name of the decoder."""
         return str(self._context.name)
 
+    @property
+    def profile(self) -> str | None:
+        """FFmpeg's name of the kind of stream, by the last frame that was decoded."""
+        return self._context.profile  # type: ignore[no-any-return]
+
     def renew_codec(self) -> None:
         """Decode with a codec that has no past, not even what flushing leaves."""
         context = av.CodecContext.create(self._context.codec.name, "r")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-__all__ = ["Renewal", "adds_durations", "is_exact_after_pre_roll", "pre_roll_length", "renewal", "seeks_exactly"]
+__all__ = [
+    "Renewal",
+    "adds_durations",
+    "is_exact_after_pre_roll",
+    "pre_roll_length",
+    "predicts_without_end",
+    "renewal",
+    "seeks_exactly",
+]
 
 #: What seeking does anyway, a codec made anew, or the whole source opened again.
 Renewal = Literal["flush", "codec", "reopen"]
@@ -48,6 +56,11 @@ _FORGET_WHEN_FLUSHED = frozenset(("opus",))
 # dynamic range compression among them.
 _NEED_FRESH_CODEC = frozenset(("aac", "ac3", "eac3"))
 
+# Kinds of AAC (FFmpeg's names) whose past fades within the pre-roll. What Main and LTP predict each frame from is what
+# they predicted before; other kinds are not known to forget either.
+_AAC_CODECS = frozenset(("aac", "aac_latm"))
+_AAC_PROFILES_THAT_FORGET = frozenset(("LC", "HE-AAC", "HE-AACv2", "LD", "ELD"))
+
 
 def seeks_exactly(format_name: str, codec: str) -> bool:
     """Whether packets have the same time stamps after a seek.
@@ -69,6 +82,19 @@ def seeks_exactly(format_name: str, codec: str) -> bool:
 def adds_durations(format_name: str) -> bool:
     """Whether the time stamps of a format are sums of rounded durations."""
     return format_name in _FORMATS_WITHOUT_CLOCK
+
+
+def predicts_without_end(codec: str, profile: str | None) -> bool:
+    """Whether frames are predicted from all before them, so that only a decode from the beginning is right.
+
+    Args:
+        codec: FFmpeg's name of the decoder.
+        profile: FFmpeg's name of the kind of stream that it has found the frames to be.
+
+    >>> predicts_without_end("aac", "Main"), predicts_without_end("aac", "LC"), predicts_without_end("mp3float", None)
+    (True, False, False)
+    """
+    return codec in _AAC_CODECS and profile is not None and profile not in _AAC_PROFILES_THAT_FORGET
 
 
 def is_exact_after_pre_roll(codec: str) -> bool:

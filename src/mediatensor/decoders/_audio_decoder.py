@@ -52,8 +52,9 @@ class AudioDecoder(Closing):
     begin. Time stamps that leave gaps or jump are followed: the samples of a range are those whose times lie in it.
 
     A range costs its own length and a short lead-in, not a scan, in every format that FFmpeg can seek in. MP3 of
-    variable bit rate is parsed, not decoded, up to the range; MPEG program streams, compressed WAV and FLAC in Ogg are
-    decoded from the beginning, and so are streams whose time stamps jitter.
+    variable bit rate is parsed, not decoded, up to the range; MPEG program streams, compressed WAV, FLAC in Ogg and AAC
+    that predicts frames from all before (Main, LTP) are decoded from the beginning, and so are streams whose time
+    stamps jitter.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads
     at a time: every call works on a handle of its own, opened when it is needed. It keeps the file open; `close` it

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from .._pyav import AudioReader, SampleForm, UndecodablePacketError
 from .._stages import stage
 from ..errors import DecodeError, StreamError
-from ._audio_access import adds_durations, pre_roll_length, renewal, seeks_exactly
+from ._audio_access import adds_durations, pre_roll_length, predicts_without_end, renewal, seeks_exactly
 from ._audio_positions import NUM_FRAMES_TO_FIT, PositionRule, fit_positions, needs_fit
 
 __all__ = ["MAX_JITTER_SECONDS", "AudioStream", "Piece", "UnsteadyTimesError"]
@@ -200,6 +200,8 @@ class AudioStream:
 
     def _sought_position(self, frame: Any, end: int | None, start: int | None) -> int:
         """The sample that a frame begins with, after a seek: what its time stamp says, if counting agrees."""
+        if predicts_without_end(self.codec, self.reader.profile):
+            self._distrust_times()  # a stream may change its kind midway
         if frame.pts is None:
             if end is None:
                 self._distrust_times()
@@ -328,6 +330,7 @@ class AudioStream:
         # Where frames come without times, those that have one got it from some other packet.
         self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if has_times else math.inf
         self._seeks_exactly &= has_times and _are_counted_so(frames, self._known_rule)
+        self._seeks_exactly &= not predicts_without_end(self.codec, self.reader.profile)
         self._beginning, self._after_beginning = beginning, decoded
 
     def _skip_to(self, pts: int, packet: Any) -> list[Any]:
