@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -21,12 +21,22 @@ _MIN_SIDE = 0.1
 # Programs that extract text begin a new word where a glyph is off the line of the one before, along the nearest axis,
 # and take glyphs that nearly lie on each other for one printed twice. Words that drift by more points, or have less
 # width for a glyph than this share of their height, are one glyph.
-_MAX_DRIFT = 1.0
+_MAX_DRIFT = 0.4
 _MIN_ADVANCE = 0.2
-# They show a space between two words only where there is some: this share of the height. Words that are closer, or
-# overlap by less than the other share, give way, each by half of what is wanting.
-_MIN_GAP = 0.15
-_MAX_OVERLAP = 0.1
+# They believe no space that is written, only one that is seen: Poppler wants 0.15 of the height between words, and 0.4
+# on a line of single letters, which might be one word that is set wide. Boxes of words touch or overlap; words that are
+# closer than this share of the height give way, each by what it is wide, up to the other share of its width.
+_MIN_GAP = 0.2
+_MIN_LETTER_GAP = 0.45
+_MAX_YIELD = 0.45
+# They take words for neighbours, along the nearest axis, whose baselines begin within this share of the height. Skewed
+# lines climb into each other: there it may be words of two lines, unless they overlap by more. Lower text keeps such
+# lines apart.
+_MAX_OFFSET = 0.6
+_MAX_SKEWED_OFFSET = 1.5
+_MAX_SKEWED_OVERLAP = 1.0
+_SKEWED_HEIGHT = 0.6
+_ROWS_AT_ONCE = 512
 _LEFT_TO_RIGHT = frozenset({"L", "EN", "AN"})
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
@@ -44,51 +54,93 @@ class PlacedText:
     matrix: tuple[float, float, float, float, float, float]
 
 
-def placed_words(row: TextRow, points_per_pixel: float, page_height: float) -> Iterator[PlacedText]:
-    """Lay what stands in a line over the page, each word over its place.
+def placed_words(rows: Iterable[TextRow], matrix: NDArray[np.float64]) -> list[PlacedText]:
+    """Lay what stands on a page over it, each word over its place.
 
     Args:
-        row: The line, its places in pixels, y down.
-        points_per_pixel: Scale of the page.
-        page_height: Height of the page in points; its y points up.
+        rows: Its lines, in the order in which they are read.
+        matrix: (3, 2): what (x, y, 1), in the pixels of the lines, y down, is multiplied with for points, y up.
 
-    Yields:
+    Returns:
         One text a word; the words of a cell share its place by their lengths.
     """
-    if not row.tokens:
-        return
-    quads = np.stack([token.place.quad for token in row.tokens]) * points_per_pixel
-    quads[..., 1] = page_height - quads[..., 1]
-    for token, quad in zip(row.tokens, _spaced(quads), strict=True):
-        along, up = _sides((quad[1] - quad[0] + quad[2] - quad[3]) / 2, (quad[0] - quad[3] + quad[1] - quad[2]) / 2)
-        start = quad.mean(axis=0) - along / 2 - up / 2
-        words = _visual_order(one_line(token.text)).split(" ")
-        length = sum(map(len, words)) + len(words) - 1
+    words: list[str] = []
+    quads: list[NDArray[np.float64]] = []
+    for token in (token for row in rows for token in row.tokens):
+        top_left, top_right, bottom_right, bottom_left = token.place.quad @ matrix[:2] + matrix[2]
+        text = _visual_order(one_line(token.text))
         position = 0
-        for word in words:
+        for word in text.split(" "):
             if word:
-                yield _placed(word, start + along * (position / length), along * (len(word) / length), up)
+                shares = np.array([position, position + len(word)]) / len(text)
+                top, bottom = (
+                    start + shares[:, None] * (end - start)
+                    for start, end in ((top_left, top_right), (bottom_left, bottom_right))
+                )
+                words.append(word)
+                quads.append(np.stack([top[0], top[1], bottom[1], bottom[0]]))
             position += len(word) + 1
+    if not words:
+        return []
+    placed = []
+    for word, quad in zip(words, _spaced(np.stack(quads), np.array([len(word) for word in words])), strict=True):
+        along, up = _sides(*_mean_sides(quad))
+        placed.append(_placed(word, quad.mean(axis=0) - along / 2 - up / 2, along, up))
+    return placed
 
 
-def _spaced(quads: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The quads of a line, (N, 4, 2), with some space between neighbours."""
-    axis = (quads[:, [1, 2]] - quads[:, [0, 3]]).sum(axis=(0, 1))
-    axis = axis / max(float(np.hypot(*axis)), np.finfo(np.float64).tiny)
-    starts, ends = quads[:, [0, 3]].mean(axis=1) @ axis, quads[:, [1, 2]].mean(axis=1) @ axis
-    order = np.argsort(starts, kind="stable")
-    left, right = order[:-1], order[1:]
-    heights = np.linalg.norm(quads[:, 0] - quads[:, 3], axis=1)[left]
-    gaps = starts[right] - ends[left]
-    wanted = np.where(gaps >= -_MAX_OVERLAP * heights, np.maximum(_MIN_GAP * heights - gaps, 0.0), 0.0)
-    # Never more than a quarter of a word at either end.
-    widths = ends - starts
-    wanted = np.minimum(wanted, np.minimum(widths[left], widths[right]).clip(0.0) / 2)
-    shifts = (wanted / 2)[:, None, None] * axis
-    spaced = quads.copy()
-    spaced[left[:, None], [1, 2]] -= shifts
-    spaced[right[:, None], [0, 3]] += shifts
-    return spaced
+def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of quads (..., 4, 2): along the text and up, the means of two sides each."""
+    top_left, top_right, bottom_right, bottom_left = np.moveaxis(quads, -2, 0)
+    return (top_right - top_left + bottom_right - bottom_left) / 2, (
+        top_left - bottom_left + top_right - bottom_right
+    ) / 2
+
+
+def _spaced(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The quads of words, (N, 4, 2), as programs that extract text take them for words: with space between them.
+
+    Args:
+        quads: TL, TR, BR, BL in points.
+        lengths: (N,): characters of each.
+    """
+    along, up = _mean_sides(quads)
+    is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
+    quads = quads.copy()
+    cut = (is_skewed * (1.0 - _SKEWED_HEIGHT) / 2)[:, None] * up
+    quads[:, [0, 1]] -= cut[:, None]
+    quads[:, [2, 3]] += cut[:, None]
+    up = up - 2 * cut
+    heights = np.linalg.norm(up, axis=1)
+    axes = np.zeros_like(along)
+    nearest = np.abs(along).argmax(axis=1)
+    axes[np.arange(len(along)), nearest] = np.sign(along[np.arange(len(along)), nearest])
+    widths = (along * axes).sum(axis=1)
+    reach = np.where(is_skewed, _MAX_SKEWED_OFFSET, _MAX_OFFSET)
+    baselines = quads[:, 3] + up * (1.0 - ASCENT)
+    centers = baselines + along / 2
+    at_start, at_end = np.zeros(len(quads)), np.zeros(len(quads))
+    for first in range(0, len(quads), _ROWS_AT_ONCE):
+        left = slice(first, first + _ROWS_AT_ONCE)
+        distances = ((centers[None] - centers[left, None]) * axes[left, None]).sum(axis=2)
+        to_others = baselines[None] - baselines[left, None]
+        offsets = np.abs(to_others[..., 0] * axes[left, None, 1] - to_others[..., 1] * axes[left, None, 0])
+        tallest = np.maximum(heights[left, None], heights[None])
+        both = widths[left, None] + widths[None]
+        gaps = distances - both / 2
+        is_beside = (distances > 0) & (axes[left] @ axes.T > 0)
+        is_beside &= (offsets < _MAX_OFFSET * tallest) | (
+            (offsets < reach[left, None] * tallest) & (gaps > -_MAX_SKEWED_OVERLAP * tallest)
+        )
+        are_letters = (lengths[left, None] == 1) & (lengths[None] == 1)
+        wanted = np.where(are_letters, _MIN_LETTER_GAP, _MIN_GAP) * tallest
+        missing = np.where(is_beside, wanted - gaps, 0.0).clip(0.0)
+        shares = missing / np.maximum(both, np.finfo(np.float64).tiny)
+        at_end[left] = shares.max(axis=1)
+        at_start = np.maximum(at_start, shares.max(axis=0))
+    quads[:, [0, 3]] += (np.minimum(at_start, _MAX_YIELD)[:, None] * along)[:, None]
+    quads[:, [1, 2]] -= (np.minimum(at_end, _MAX_YIELD)[:, None] * along)[:, None]
+    return quads
 
 
 def _sides(along: NDArray[np.float64], up: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

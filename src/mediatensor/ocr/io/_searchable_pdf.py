@@ -99,12 +99,8 @@ class PDFExporter:
         scale = min(_POINTS_PER_INCH / self.dpi, _MAX_SIDE / max(height, width))
         is_lossless = self.lossless or max(height, width) > _MAX_JPEG_SIDE
         jpeg = None if image is None or is_lossless else _jpeg(image, self.quality)
-        texts = [
-            text
-            for region in page_regions(page, self.direction, size=(height, width))
-            for row in region.rows
-            for text in placed_words(row, scale, height * scale)
-        ]
+        rows = [row for region in page_regions(page, self.direction, size=(height, width)) for row in region.rows]
+        texts = placed_words(rows, np.array([[scale, 0], [0, -scale], [0, height * scale]]))
         with pdfium_lock:
             sheet = document.new_page(width * scale, height * scale)
             try:
