@@ -8,6 +8,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+import media_audio
+from media_surgery import with_data
+from media_writing import ClipSpec, Packets, write_clip, x264
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import ClosedError
 
@@ -203,3 +207,84 @@ class ThreadsOfTheProcess(Dataset[torch.Tensor]):
         with VideoDecoder(self.path) as decoder:
             decoder.get_all_frames()
             return torch.tensor([before, len(os.listdir("/proc/self/task"))])
+
+
+# The application has FFmpeg's log handed to Python, for which a codec's threads need the interpreter's lock. Whatever
+# frees the codec waits for them. Ends with a decoder that nobody has closed, and threads that have something to say.
+_LOGGING_PROGRAM = """
+import faulthandler, gc, io, logging, sys
+faulthandler.dump_traceback_later(150, exit=True)
+import av, torch
+from mediatensor.decoders import AudioDecoder, VideoDecoder
+from mediatensor.encoders import Encoder
+from mediatensor.errors import MediaTensorError
+
+av.logging.set_level(av.logging.TRACE)
+logged = []
+logging.getLogger("libav").setLevel(1)
+class Counting(logging.Handler):
+    def emit(self, record):
+        logged.append(record.name)
+logging.getLogger().addHandler(Counting())
+
+def used(path, mode):
+    decoder = VideoDecoder(path, seek_mode=mode, num_ffmpeg_threads=4)
+    for i in (3, 30, 5):
+        try:
+            decoder[i]
+        except MediaTensorError:
+            pass
+    return decoder
+
+def heard(path):
+    decoder = AudioDecoder(path, num_ffmpeg_threads=4)
+    for start in (0.0, 1.5, 0.5):
+        try:
+            decoder.get_samples_played_in_range(start, start + 0.3)
+        except MediaTensorError:
+            pass
+    return decoder
+
+for _ in range(5):
+    for mode in ("approximate", "exact"):
+        used(sys.argv[1], mode).close()
+        used(sys.argv[1], mode)
+        decoder = used(sys.argv[1], mode)
+        decoder.itself = decoder
+        del decoder
+        gc.collect()
+    heard(sys.argv[2]).close()
+assert any("h264" in name for name in logged), "codecs had nothing to say"
+
+encoder = Encoder()
+video = encoder.add_video(height=64, width=64, frame_rate=25, codec="libx264")
+encoder.open_file_like(io.BytesIO(), format="matroska")
+logged.clear()
+video.add_frames(torch.randint(0, 256, (120, 3, 64, 64), dtype=torch.uint8))
+del encoder, video
+assert not any("x264" in name for name in logged), "an encoder that is given up cannot wait for its threads"
+
+kept = used(sys.argv[1], "approximate")
+print("done")
+"""
+
+
+def _damage_ends(packets: Packets) -> Packets:
+    """The last slices of most pictures, so that codecs find something after they have worked for a while."""
+    for number, packet in enumerate(packets[3:], start=3):
+        data = bytearray(bytes(packet))
+        if len(data) > 200:
+            data[-60:-40] = bytes((number * 37 + 11 * i) % 256 for i in range(20))
+        packets[number] = with_data(packet, bytes(data))
+    return packets
+
+
+def test_no_log_of_the_application_makes_closing_hang(tmp_path: Path) -> None:
+    clip = tmp_path / "clip.mp4"
+    spec = ClipSpec("damage", options=x264("slices=8", crf="20"), size=(640, 368), rewrite=_damage_ends)
+    write_clip(spec, clip)
+    sound = media_audio.make("flac", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", _LOGGING_PROGRAM, str(clip), str(sound)], capture_output=True, text=True, timeout=180
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-3000:]

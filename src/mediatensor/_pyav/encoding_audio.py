@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EncodeError, InvalidArgumentError
-from .encoding_options import find_encoder
+from .encoding_options import WITHOUT_LOG, find_encoder
 from .opening import error_text
 
 __all__ = ["AudioSettings", "AudioTrack"]
@@ -97,8 +97,10 @@ class AudioTrack:
     def open(self) -> dict[str, str]:
         """Open the encoder; no option is left over."""
         settings = self._settings
+        context = self._stream.codec_context
+        context.options = dict(WITHOUT_LOG)
         try:
-            self._stream.codec_context.open()
+            context.open()
         except (av.FFmpegError, ValueError) as error:
             if settings.out_num_channels > 2:
                 raise InvalidArgumentError(

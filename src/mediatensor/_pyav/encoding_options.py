@@ -14,7 +14,12 @@ import av
 
 from ..errors import InvalidArgumentError
 
-__all__ = ["encoder_options", "fault_in", "find_encoder", "options_of_all_encoders", "unused_options"]
+__all__ = ["WITHOUT_LOG", "encoder_options", "fault_in", "find_encoder", "options_of_all_encoders", "unused_options"]
+
+#: For every encoder: its log is for nobody. Freeing or opening one waits for its threads, or for those that open
+#: another, and holds the interpreter's lock, which they would want where the application has PyAV hand over FFmpeg's
+#: log (``av.logging.set_level``). What is given up cannot be made to rest like a decoder, see `packets.let_rest`.
+WITHOUT_LOG = {"log_level_offset": str(1 << 30)}
 
 # Of FFmpeg's AVOptionType.
 _NUMERIC_TYPES = ("INT", "INT64", "UINT", "UINT64", "FLOAT", "DOUBLE")

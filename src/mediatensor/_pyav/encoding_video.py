@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import EncodeError, InvalidArgumentError
 from .encoding_colour import Colour, choose_colour, take_colour_options
-from .encoding_options import fault_in, find_encoder
+from .encoding_options import WITHOUT_LOG, fault_in, find_encoder
 from .opening import error_text
 
 __all__ = ["MP4_FAMILY", "RgbConverter", "VideoSettings", "VideoTrack"]
@@ -112,7 +112,7 @@ class VideoTrack:
         if re.match(r"[^-+]", self._options.get("flags", "")):
             # Without a sign they replace what was set: for the container, and so that durations reach the packets.
             self._options["flags"] += f"+frame_duration{'+global_header' * bool(context.flags & _GLOBAL_HEADER)}"
-        context.options = dict(self._options)
+        context.options = {**WITHOUT_LOG, **self._options}
         try:
             with _own_scheduling():
                 context.open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from ..errors import ReadError
 from .facts import ContainerFacts, StreamFacts, container_facts, stream_facts
 from .opening import choose_stream, close_container, error_text, open_container
 
-__all__ = ["PacketReader", "UndecodablePacketError", "decode_packet"]
+__all__ = ["PacketReader", "UndecodablePacketError", "decode_packet", "let_rest"]
 
 
 # FFmpeg counts time in 64 bits.
@@ -41,6 +42,17 @@ def decode_packet(context: Any, packet: Any | None) -> list[Any]:
         raise UndecodablePacketError(error_text(error)) from error
 
 
+def let_rest(context: Any) -> None:
+    """Wait until the threads of a decoder have nothing to do; to be called before it is freed.
+
+    Freeing waits for them, too, but holds the interpreter's lock meanwhile. They want that lock where the application
+    has PyAV hand over what FFmpeg logs (``av.logging.set_level``), and each would wait for the other for good. Flushing
+    waits without the lock.
+    """
+    if context.is_open and context.thread_count != 1:
+        context.flush_buffers()
+
+
 class PacketReader(ABC):
     """An open handle on one stream: its packets in order, a seek, and a decoder.
 
@@ -62,10 +74,12 @@ class PacketReader(ABC):
         self._num_threads = num_threads
         self._container: Any = None
         self._reader: Any = None
+        self._context: Any = None
         self._open(stream_index)
 
     def _open(self, stream_index: int | None) -> None:
         self._container, self._reader = open_container(self._source)
+        self._process = os.getpid()
         try:
             self._stream: Any = choose_stream(self._container, stream_index, self.media_type)
             # Known, too, when the source could not be opened once more.
@@ -211,8 +225,15 @@ class PacketReader(ABC):
 
     def close(self) -> None:
         container, self._container = self._container, None
+        if self._context is not None and self._process == os.getpid():  # a forked child has none of the threads
+            let_rest(self._context)
         # A frame in somebody's hands, or a kept exception, keeps this object; its codec's threads must not live on.
         self._stream = self._context = None
         self._packets = iter(())
         if container is not None:
             close_container(container, self._reader)
+
+    def __del__(self) -> None:
+        # Also of what nobody has closed, the codec must rest before it is freed.
+        if hasattr(self, "_context"):
+            self.close()

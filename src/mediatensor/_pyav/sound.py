@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .opening import error_text
-from .packets import PacketReader, UndecodablePacketError
+from .packets import PacketReader, UndecodablePacketError, let_rest
 
 __all__ = ["AudioReader", "SampleForm", "SampleQueue", "has_frame_threads", "set_trimming"]
 
@@ -68,6 +68,7 @@ class AudioReader(PacketReader):
         context = av.CodecContext.create(self._context.codec.name, "r")
         context.extradata = self._context.extradata
         self._configure_codec(context)
+        let_rest(self._context)
         self._context = context
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import av
 
 from ..errors import MissingDependencyError
+from .encoding_options import WITHOUT_LOG
 
 __all__ = ["write_test_pattern"]
 
@@ -44,7 +45,7 @@ def write_test_pattern(
     with av.open(str(path), "w", format="mp4") as output:
         video = output.add_stream("libx264", rate=fps)
         video.width, video.height, video.pix_fmt = width, height, "yuv420p"
-        video.options = {"preset": "veryfast", "crf": "23", "bf": "3", "b-pyramid": "normal"}
+        video.options = {**WITHOUT_LOG, "preset": "veryfast", "crf": "23", "bf": "3", "b-pyramid": "normal"}
         video.codec_context.gop_size = gop_length
         sound = output.add_stream("aac", rate=_SAMPLE_RATE, layout="mono")
         resampler = av.AudioResampler(format="fltp", layout="mono", rate=_SAMPLE_RATE, frame_size=_AAC_FRAME_LENGTH)
