@@ -8,6 +8,7 @@ import struct
 import warnings
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -111,15 +112,67 @@ def test_changed_bytes_raise_nothing_else(name: str) -> None:
             decode_image(bytes(data), max_pixels=1_000_000)
 
 
-def test_a_jpeg_whose_data_ends_early() -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"optimize": True},
+        {"quality": 95, "subsampling": 0},
+        {"restart_marker_blocks": 4},
+        {"restart_marker_rows": 1},
+    ],
+    ids=str,
+)
+def test_a_jpeg_whose_data_ends_early(options: dict[str, Any]) -> None:
     # With an end of its own, so that only who decodes it can tell; libjpeg leaves the rest gray.
-    data = images.encoded(images.picture(200, 300), "JPEG")
-    for share in (0.3, 0.5, 0.7, 0.9):
+    data = images.encoded(images.picture(200, 300), "JPEG", **options)
+    for share in np.linspace(0.3, 0.95, 14):
         cut = data[: int(len(data) * share)] + b"\xff\xd9"
         with Image.open(io.BytesIO(cut)) as image:
             image.load()  # without a word
         with pytest.raises(DecodeError, match="its data ends before the picture does"):
             decode_jpeg(cut)
+
+
+def strict_decoder_refuses(jpeg: bytes) -> bool:
+    context: Any = av.CodecContext.create("mjpeg", "r")
+    context.options = {"err_detect": "explode"}
+    try:
+        context.decode(av.Packet(jpeg))
+    except av.InvalidDataError:
+        return True
+    return False
+
+
+def test_a_jpeg_with_wrong_codes_is_decoded_as_libjpeg_does() -> None:
+    # Flat below, so that the picture ends as those do that libjpeg fills up.
+    pixels = images.picture(96, 128)
+    pixels[48:] = 200
+    data = images.encoded(pixels, "JPEG", optimize=True)
+    scan = data.index(b"\xff\xda") + 14
+    num_refused = 0
+    for seed in range(150):
+        generator = np.random.default_rng(seed)
+        changed = np.frombuffer(data, np.uint8).copy()
+        places = generator.integers(scan, len(data) - 2, 3)
+        changed[places] = generator.integers(0, 255, 3)
+        with contextlib.suppress(OSError), Image.open(io.BytesIO(changed.tobytes())) as image:
+            expected = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
+            with contextlib.suppress(DecodeError):  # what ran out of data, and markers that end the picture
+                assert torch.equal(decode_jpeg(changed.tobytes()), expected)
+                is_flat = bool((expected[:, -4:, -4:] == expected[:, -1:, -1:]).all())
+                num_refused += is_flat and strict_decoder_refuses(changed.tobytes())
+    assert num_refused > 20
+
+
+def test_a_jpeg_with_a_wrong_table_of_codes_is_decoded_as_libjpeg_does() -> None:
+    data = bytearray(images.encoded(np.full((64, 64, 3), 90, np.uint8), "JPEG"))
+    lengths = data.index(b"\xff\xc4") + 5  # how many codes there are of each length
+    data[lengths + 1], data[lengths + 15] = 0, data[lengths + 1]  # the shortest ones become the longest
+    with Image.open(io.BytesIO(data)) as image:
+        expected = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
+    assert strict_decoder_refuses(bytes(data))
+    assert torch.equal(decode_jpeg(bytes(data)), expected)
 
 
 @pytest.mark.parametrize(("mode", "white"), [("RGB", (255, 255, 255)), ("L", 255), ("CMYK", (0, 0, 0, 0))])

@@ -25,6 +25,10 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "bytes": Path.read_bytes,
     "bytearray": lambda path: bytearray(path.read_bytes()),
     "tensor": lambda path: torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8),
+    "every other byte of a tensor": lambda path: torch.frombuffer(
+        bytearray(byte for pair in zip(path.read_bytes(), path.read_bytes(), strict=True) for byte in pair),
+        dtype=torch.uint8,
+    )[::2],
     "bytesio": lambda path: io.BytesIO(path.read_bytes()),
     "buffered file": lambda path: path.open("rb"),
     "raw file": lambda path: path.open("rb", buffering=0),

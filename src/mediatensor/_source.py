@@ -311,8 +311,8 @@ def make_source(source: object) -> Source:
     """The `Source` for whatever a user passes to a decoder.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D contiguous uint8
-            tensor on the CPU, or a binary file object with ``read(size)`` and ``seek(offset, whence)``.
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor on
+            the CPU, or a binary file object with ``read(size)`` and ``seek(offset, whence)``.
 
     Raises:
         SourceTypeError: for anything else, naming what is missing.
@@ -356,9 +356,7 @@ def _source_of_tensor(tensor: Tensor) -> Source:
             "A tensor source must be 1-dimensional and on the CPU "
             f"(got shape {tuple(tensor.shape)} on {tensor.device})."
         )
-    if not tensor.is_contiguous():
-        raise SourceTypeError("A tensor source must be contiguous; call .contiguous() on it.")
-    return MemorySource(tensor.detach())
+    return MemorySource(tensor.detach().contiguous())
 
 
 def _source_of_file_like(source: Any) -> Source:

@@ -61,7 +61,7 @@ class AudioDecoder(Closing):
     or use it in a ``with`` statement to release the file early.
 
     Args:
-        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as 1-D contiguous uint8
+        source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8
             tensor, or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which stays open and
             yours. URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the audio stream among all streams; by default the one FFmpeg thinks best.

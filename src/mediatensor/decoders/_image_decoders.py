@@ -46,7 +46,8 @@ def decode_image(
     The format is told by how the file begins, not by its name. Pictures are turned upright as EXIF data (AVIF and
     HEIC: the file itself) says. The pictures of an animation are those that are shown, each drawn on what the ones
     before it left. Colour profiles are not applied. A file that is cut or visibly damaged raises; JPEG, WebP and AVIF
-    have no checksums, so that changed bytes within them may go unnoticed.
+    have no checksums, so that changed bytes within them may go unnoticed. Of a JPEG with wrong codes comes what libjpeg
+    makes of it, as long as its data lasts for the whole picture.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, the same as a

@@ -24,7 +24,7 @@ from ._image_formats import exif_orientation
 from ._image_gif import GifFrame, composed_gif, parse_gif, single_gif
 from ._image_modes import Layout, Planes, convert
 from ._image_png import PngFile, PngFrame, check_num_bytes, parse_png, single_png
-from ._image_structure import DamagedImageError, jpeg_facts, webp_canvas
+from ._image_structure import DamagedImageError, JpegFacts, jpeg_facts, webp_canvas, with_more_data
 
 __all__ = ["Bands", "OpenedImage", "open_image"]
 
@@ -94,12 +94,17 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 
     def read() -> Iterator[Bands]:
         image.load()
-        if _has_flat_corner(image) and jpeg_is_damaged(data):
+        if _has_flat_corner(image) and jpeg_is_damaged(data) and _has_an_early_end(data, facts):
             raise DamagedImageError("its data ends before the picture does")
         yield _bands(image, layout)
 
     layout = _LAYOUT_OF_MODE[image.mode]
     return OpenedImage(image.width, image.height, layout, np.uint8, read, orientation=exif_orientation(facts.exif))
+
+
+def _has_an_early_end(data: bytes, facts: JpegFacts) -> bool:
+    """Whether all that a damaged file lacks is data; wrong codes are decoded as libjpeg does, which goes on."""
+    return any(not jpeg_is_damaged(longer) for longer in with_more_data(data, facts))
 
 
 def _has_flat_corner(image: Image.Image) -> bool:
