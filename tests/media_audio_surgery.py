@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 _MP3_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
@@ -149,3 +150,45 @@ def _predicted(frame: bytes, profile: int, num_bands: int) -> bytes:
     header[2] = header[2] & 0x3F | profile << 6
     header[3:6] = (header[3] & 0xFC) | size >> 11, size >> 3 & 0xFF, (size & 7) << 5 | header[5] & 0x1F
     return bytes(header) + int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def ogg_crc(data: bytes) -> int:
+    """The checksum of Ogg pages: polynomial 0x04C11DB7, nothing reflected.
+
+    >>> hex(ogg_crc(b"123456789"))
+    '0x89a1897f'
+    """
+    value = 0
+    for byte in data:
+        value ^= byte << 24
+        for _ in range(8):
+            value = (value << 1 ^ 0x04C11DB7) & 0xFFFFFFFF if value & 0x80000000 else value << 1
+    return value
+
+
+def ogg_page(packets: list[bytes], granule: int, serial: int, number: int, flags: int = 0) -> bytes:
+    """A page of whole packets. Flags: 2 begins the stream, 4 ends it."""
+    lacing = b"".join(b"\xff" * (len(packet) // 255) + bytes([len(packet) % 255]) for packet in packets)
+    head = b"OggS" + struct.pack("<BBqIIIB", 0, flags, granule, serial, number, 0, len(lacing)) + lacing
+    page = head + b"".join(packets)
+    return page[:22] + struct.pack("<I", ogg_crc(page)) + page[26:]
+
+
+def speex_ogg(num_seconds: int, seed: int) -> bytes:
+    """Speech that says nothing: frames of random bits of the lowest rate, where the decoder makes up the excitation.
+
+    As encoders do, the first 40 samples are in front of time 0, and the last page ends a frame earlier than it could.
+    """
+    rate, frame_length, delay = 8000, 160, 40
+    header = b"Speex   " + b"1.2".ljust(20, b"\0")
+    header += struct.pack("<13i", 1, 80, rate, 0, 4, 1, 2150, frame_length, 0, 1, 0, 0, 0)
+    comment = struct.pack("<I", 4) + b"test" + struct.pack("<I", 0)
+    draw = random.Random(seed)
+    pages = [ogg_page([header], 0, seed, 0, 2), ogg_page([comment], 0, seed, 1)]
+    for second in range(num_seconds):
+        # Narrow band (a zero), mode 1 of four bits, what there is to say, and the mark that no more follows.
+        frames = [(1 << 43 | draw.getrandbits(38) << 5 | 0b01111).to_bytes(6) for _ in range(rate // frame_length)]
+        is_last = second + 1 == num_seconds
+        granule = (second + 1) * rate - delay - frame_length * is_last
+        pages.append(ogg_page(frames, granule, seed, second + 2, 4 if is_last else 0))
+    return b"".join(pages)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import io
 import itertools
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import media_audio
+import sound
 from audio_exactness import Truth, assert_range
 from audio_oracles import linear_decode_samples
 from media_audio import SOUND_CLIPS
-from media_audio_surgery import adts_frames, adts_with_prediction
+from media_audio_surgery import adts_frames, adts_with_prediction, speex_ogg
 
 _MAIN, _LTP = 0, 3
 _NUM_SECONDS = 6
@@ -71,4 +75,53 @@ def test_aac_that_is_predicted(name: str, container: str, folder: Path) -> None:
                 if packet.size:
                     packet.stream = stream
                     output.mux(packet)
+    assert_ranges(Truth(path, linear_decode_samples(path)))
+
+
+def _note(rate: int, num_channels: int, num_samples: int) -> NDArray[np.float64]:
+    return np.stack([sound.sine(440.0 * (1 + channel), rate, num_samples) for channel in range(num_channels)])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("narrow", {"num_channels": 1, "options": {"application": "voip", "b": "6k"}}),
+        ("wide", {"num_channels": 2, "options": {"application": "voip", "b": "24k"}}),
+        (
+            "many",  # streams of one channel each: which one remembers most, only their own first bytes say
+            {
+                "num_channels": 4,
+                "layout": "4.0",
+                "options": {"application": "voip", "b": "24k", "mapping_family": "255"},
+            },
+        ),
+        ("changing", {"num_channels": 3, "layout": "2.1", "options": {"b": "64k", "mapping_family": "255"}}),
+    ],
+)
+@pytest.mark.parametrize("container", ["matroska", "ogg"])
+def test_opus_of_a_steady_note(name: str, changes: dict[str, Any], container: str, folder: Path) -> None:
+    """Frames of speech repeat earlier ones: half a second of lead-in left 6 dB between a range and the whole."""
+    spec = replace(SOUND_CLIPS["opus_mkv"], container=container, num_samples=48000 * 14, draw=_note, **changes)
+    path = media_audio.make_as(spec, f"opus_note_{name}_{container}", folder)
+    truth = Truth(path, linear_decode_samples(path), range_snr_db=80.0)
+    with truth.open() as decoder:
+        for part in (0.95, 0.83, 0.1, 0.5):
+            start = truth.seconds(part * truth.num_samples)
+            assert_range(truth, decoder.get_samples_played_in_range(start, start + 0.2), start, start + 0.2)
+
+
+def test_speex(folder: Path) -> None:
+    """Its decoder draws at random. The page at the end takes back time, which must not change what comes after it."""
+    path = folder / "speex.ogg"
+    path.write_bytes(speex_ogg(12, seed=1))
+    assert_ranges(Truth(path, linear_decode_samples(path)))
+
+
+@pytest.mark.parametrize("rate", [8000, 16000, 32000])
+def test_speex_of_an_encoder(rate: int, folder: Path, ffmpeg_program: str) -> None:
+    path = folder / f"speex_{rate}.mka"
+    tone = f"aevalsrc=0.3*sin(880*PI*t*(1+0.1*t))|0.2*sin(500*PI*t):d=12:s={rate}"
+    command = [ffmpeg_program, "-v", "error", "-f", "lavfi", "-i", tone, "-c:a", "libspeex", str(path)]
+    if subprocess.run(command, check=False, timeout=60).returncode:
+        pytest.skip("this program has no encoder of Speex")
     assert_ranges(Truth(path, linear_decode_samples(path)))

@@ -26,7 +26,7 @@ from ._audio_assembly import OutputForm, input_range, joined
 from ._audio_handles import AudioHandle, AudioHandleSpec
 from ._audio_metadata import AudioStreamMetadata, audio_stream_metadata
 from ._audio_ranges import check_ranges, checked_range, no_samples_error, sample_range
-from ._audio_stream import AudioStream, UnsteadyTimesError
+from ._audio_stream import AudioStream, CountingNeededError, UnsteadyTimesError
 from ._handle_pool import HandlePool
 
 __all__ = ["AudioDecoder"]
@@ -52,9 +52,9 @@ class AudioDecoder(Closing):
     begin. Time stamps that leave gaps or jump are followed: the samples of a range are those whose times lie in it.
 
     A range costs its own length and a short lead-in, not a scan, in every format that FFmpeg can seek in. MP3 of
-    variable bit rate is parsed, not decoded, up to the range; MPEG program streams, compressed WAV, FLAC in Ogg and AAC
-    that predicts frames from all before (Main, LTP) are decoded from the beginning, and so are streams whose time
-    stamps jitter.
+    variable bit rate is parsed, not decoded, up to the range; MPEG program streams, compressed WAV, FLAC in Ogg, Speex,
+    and AAC that predicts frames from all before (Main, LTP) are decoded from the beginning, and so are streams whose
+    time stamps jitter.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads
     at a time: every call works on a handle of its own, opened when it is needed. It keeps the file open; `close` it
@@ -260,7 +260,7 @@ class AudioDecoder(Closing):
             data = torch.empty((output.num_channels, 0), device="cpu")
         else:
             data = self._decode(handle, output, None if start is None else first, last)
-            if data.shape[1] == 0 and start is not None and handle.stream.is_at_end:
+            if data.shape[1] == 0 and start is not None and handle.is_at_end:
                 raise no_samples_error(start, stop, self.metadata.end_stream_seconds)
         pts_seconds = begin if start is None else max(begin, start)
         return AudioSamples(data, pts_seconds, data.shape[1] / output.sample_rate, output.sample_rate)
@@ -275,12 +275,18 @@ class AudioDecoder(Closing):
         else:
             expected = stop - start
             handle.prepare_for(expected / rate)
+        stream = handle.stream
         while True:
-            pieces = handle.stream.pieces(None if first is None else start, stop)
+            pieces = stream.pieces(None if first is None else start, stop)
             try:
-                return joined(pieces, output, rate, first or 0, last, expected)
+                samples = joined(pieces, output, rate, first or 0, last, expected)
+            except CountingNeededError:
+                stream = handle.counting_stream
             except UnsteadyTimesError:
-                continue  # from the beginning this time, which needs no time stamps
+                continue
+            else:
+                handle.is_at_end = stream.is_at_end
+                return samples
 
     def _samples_of_group(
         self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
@@ -318,7 +324,7 @@ class AudioDecoder(Closing):
                         chunk = decoder._samples(handle, start, start + seconds)
                     except OutOfRangeError:  # the one before ended with the stream
                         return
-                    is_last = handle.stream.is_at_end
+                    is_last = handle.is_at_end
                 first, last = sample_range(start, start + seconds, begin, chunk.sample_rate)
                 length = chunk.data.shape[1]
                 missing = (last or 0) - first - length

@@ -7,15 +7,22 @@ from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate, chain
-from typing import Any, NoReturn
+from typing import Any
 
 from .._pyav import AudioReader, SampleForm, UndecodablePacketError
 from .._stages import stage
 from ..errors import DecodeError, StreamError
-from ._audio_access import adds_durations, pre_roll_length, predicts_without_end, renewal, seeks_exactly
+from ._audio_access import (
+    adds_durations,
+    opus_pre_roll_length,
+    pre_roll_length,
+    predicts_without_end,
+    renewal,
+    seeks_exactly,
+)
 from ._audio_positions import NUM_FRAMES_TO_FIT, PositionRule, fit_positions, needs_fit
 
-__all__ = ["MAX_JITTER_SECONDS", "AudioStream", "Piece", "UnsteadyTimesError"]
+__all__ = ["MAX_JITTER_SECONDS", "AudioStream", "CountingNeededError", "Piece", "UnsteadyTimesError"]
 
 # How much earlier to seek, in seconds, while the demuxer lands behind the packet that is wanted.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16, 64)
@@ -38,6 +45,10 @@ MAX_JITTER_SECONDS = 0.05
 
 
 class UnsteadyTimesError(Exception):
+    """What was read lies elsewhere than was reckoned; asked for again, it is found another way."""
+
+
+class CountingNeededError(UnsteadyTimesError):
     """Time stamps do not tell which samples these are; counting from the beginning of the stream does."""
 
 
@@ -84,13 +95,14 @@ class AudioStream:
 
     Args:
         reader: Nothing was read from it yet.
+        counts: Decode every range from the beginning, whatever the time stamps say.
     """
 
-    def __init__(self, reader: AudioReader) -> None:
+    def __init__(self, reader: AudioReader, *, counts: bool = False) -> None:
         self.reader = reader
         self.codec = reader.codec_name
         self._time_base = reader.facts().time_base or Fraction(1)
-        self._seeks_exactly = seeks_exactly(reader.format_name, self.codec)
+        self._seeks_exactly = not counts and seeks_exactly(reader.format_name, self.codec)
         formats = reader.format_name.split(",")
         self._states_the_end = _STATES_THE_END in formats
         self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats or renewal(self.codec) == "reopen"
@@ -147,7 +159,8 @@ class AudioStream:
         Raises:
             DecodeError: if a packet that holds wanted samples cannot be decoded.
             ReadError: if the source cannot be read.
-            UnsteadyTimesError: if the range has to be decoded from the beginning; ask for it again.
+            CountingNeededError: if the range has to be decoded from the beginning, by a stream that counts.
+            UnsteadyTimesError: if a seek led elsewhere; ask again.
         """
         decoded, end = self._decoded_from(start)
         is_counted = end is not None
@@ -201,25 +214,20 @@ class AudioStream:
     def _sought_position(self, frame: Any, end: int | None, start: int | None) -> int:
         """The sample that a frame begins with, after a seek: what its time stamp says, if counting agrees."""
         if predicts_without_end(self.codec, self.reader.profile):
-            self._distrust_times()  # a stream may change its kind midway
+            raise CountingNeededError  # a stream may change its kind midway
         if frame.pts is None:
             if end is None:
-                self._distrust_times()
+                raise CountingNeededError
             return end or 0
         position, is_certain = self._rule.certain_position(frame.pts)
         if not is_certain:
-            self._distrust_times()
+            raise CountingNeededError
         if end is not None and position != end:
             # A leap in what only leads up to the range would have the codec start cold behind it.
             is_leap = position - end > self._max_jitter and start is not None and end >= start
             if not is_leap:
-                self._distrust_times()
+                raise CountingNeededError
         return position
-
-    def _distrust_times(self) -> NoReturn:
-        """From now on decode everything from the beginning."""
-        self._seeks_exactly = False
-        raise UnsteadyTimesError
 
     @staticmethod
     def _cut(piece: Piece, limit: int | None) -> Piece:
@@ -257,17 +265,20 @@ class AudioStream:
             return self._from_beginning(), 0
         if trail is not None and start >= trail.begin:
             return trail.again(), trail.begin
-        first_needed = start - pre_roll_length(self.codec, self.form.sample_rate)
-        if first_needed > 0 and self._seeks_exactly:
-            pts = self.rule.pts_before(first_needed)
+        lead_in = pre_roll_length(self.codec, self.form.sample_rate)
+        while start > lead_in and self._seeks_exactly:
             with stage("seek"):
-                landed = self._seek(pts)
-            if landed is not None:
-                return landed, None
+                landed = self._seek(self.rule.pts_before(start - lead_in))
+            if landed is None:
+                break
+            needed = opus_pre_roll_length(bytes(landed[0]), self.reader.extradata) if self.codec == "opus" else lead_in
+            if needed <= lead_in:
+                return self.reader.decoded(landed), None
+            lead_in = needed
         return self._from_beginning(), 0
 
-    def _seek(self, pts: int) -> Iterator[_Decoded] | None:
-        """Decode from the last packet at or before a time stamp; ``None`` if the demuxer cannot go there."""
+    def _seek(self, pts: int) -> list[Any] | None:
+        """Two packets, the last one at or before a time stamp first; ``None`` if the demuxer cannot go there."""
         self._beginning, self._after_beginning = [], None
         for seconds in _STEPS_BACK_SECONDS:
             timestamp = pts - int(seconds / self._time_base)
@@ -281,7 +292,7 @@ class AudioStream:
             if packet is not None and packet.pts is not None and packet.pts <= pts:
                 if renewal(self.codec) == "codec":
                     self.reader.renew_codec()
-                return self.reader.decoded(self._skip_to(pts, packet))
+                return self._skip_to(pts, packet)
         return None
 
     def _from_beginning(self) -> Iterator[_Decoded]:
