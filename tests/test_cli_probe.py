@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,10 +18,12 @@ import pytest
 import media
 import media_subtitles
 from mediatensor.cli import main
-from mediatensor.cli._file_facts import AudioFacts, FileFacts, StreamSummary, SubtitleFacts
+from mediatensor.cli._file_facts import AudioFacts, FileFacts, StreamSummary, SubtitleFacts, collect
 from mediatensor.cli._probe_text import describe
 from mediatensor.cli._video_facts import VideoFacts, describe_timing, gop_lengths, is_constant_frame_rate
-from mediatensor.decoders import Chapter
+from mediatensor.decoders import Chapter, VideoDecoder
+from mediatensor.errors import DecodeError, MediaTensorError, OutOfRangeError
+from sharing import grouped
 
 VIDEO_KEYS = [
     "stream_index", "codec", "profile", "pixel_format", "width", "height", "stored_width", "stored_height",
@@ -334,8 +338,40 @@ def test_headers_only(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_headers_only_opens_no_decoder(
     clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mediatensor.cli._video_facts.VideoDecoder", None)  # calling it would raise
+    monkeypatch.setattr("mediatensor.cli._video_facts.VideoReader", None)  # calling it would raise
     assert probe_json(clip, capsys, "--no-scan")["video"]["stored_width"] == 96
+
+
+@pytest.mark.parametrize("name", grouped(media.CLIPS))
+def test_video_is_what_a_decoder_says(name: str, tmp_path: Path) -> None:
+    path = media.make(name, tmp_path)
+    found = collect(str(path), None, scan=True)
+    try:
+        # One thread, which looks at no more packets than a frame needs: damage behind it is met by neither.
+        with VideoDecoder(path, num_ffmpeg_threads=1) as decoder:
+            assert len(decoder)  # of the whole stream, and not of its first frames
+            with suppress(DecodeError, OutOfRangeError):
+                decoder.get_frame_at(0)
+            metadata, index = decoder.metadata, decoder.frame_index
+    except MediaTensorError:
+        assert found.video is None
+        return
+    video = found.video
+    assert video is not None, found.error
+    assert (video.width, video.height) == (metadata.width, metadata.height)
+    assert (video.num_frames, video.num_key_frames) == (len(index), len(index.key_frame_indices))
+    assert (video.rotation, video.average_fps) == (metadata.rotation, metadata.average_fps)
+    assert (video.begin_seconds, video.end_seconds) == (metadata.begin_stream_seconds, metadata.end_stream_seconds)
+    assert video.anomalies[: len(index.anomalies)] == tuple(index.anomalies)
+
+
+def test_probing_needs_no_torch(clip: Path) -> None:
+    program = (
+        "import sys; from mediatensor.cli import main; main(['probe', sys.argv[1]]); sys.exit('torch' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", program, str(clip)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0
+    assert "40" in result.stdout
 
 
 def test_stream_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from torch import Tensor
 
+from ._lazy import is_tensor
 from .errors import InvalidArgumentError, SourceTypeError
 
 __all__ = [
@@ -46,7 +46,7 @@ def shown(value: object) -> str:
     """
     if isinstance(value, (bytes, bytearray, memoryview)):
         return f"{type(value).__name__} of length {len(value)}"
-    if isinstance(value, (Tensor, np.ndarray)):
+    if is_tensor(value) or isinstance(value, np.ndarray):
         return f"{type(value).__name__} of shape {tuple(value.shape)} and dtype {value.dtype}"
     return _SHORT.repr(value)
 

@@ -1,13 +1,16 @@
-"""Public names that are imported when they are first used, so that what needs no torch does not wait for it."""
+"""What is imported when it is first used: public names, and torch, which takes a second that not all need to wait."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-__all__ = ["lazy_names"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["is_tensor", "lazy_names"]
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
@@ -29,3 +32,15 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
         return value
 
     return get
+
+
+def is_tensor(value: object) -> TypeGuard[Tensor]:
+    """Whether something is a tensor: without torch, nothing is.
+
+    >>> import torch
+    >>> is_tensor(torch.zeros(1)), is_tensor([0.0])
+    (True, False)
+    """
+    # While torch is being imported, it lacks names.
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return tensor is not None and isinstance(value, tensor)

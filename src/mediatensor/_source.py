@@ -13,13 +13,11 @@ import stat
 from abc import ABC, abstractmethod
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ._fsspec import FsspecRanges, has_ranges
 from ._http import HttpError, HttpRanges, NotAFileError, is_plain_http
+from ._lazy import is_tensor
 from ._ranges import MIN_REQUEST_BYTES
 from ._readers import (
     DescriptorReader,
@@ -31,6 +29,9 @@ from ._readers import (
     regular_file_descriptor,
 )
 from .errors import MissingDependencyError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "FileLikeSource",
@@ -328,7 +329,7 @@ def make_source(source: object) -> Source:
         return _source_of_string(source)
     if isinstance(source, (bytes, bytearray)):
         return MemorySource(bytes(source))
-    if isinstance(source, Tensor):
+    if is_tensor(source):
         return _source_of_tensor(source)
     if isinstance(source, io.TextIOBase):
         raise SourceTypeError(
@@ -349,6 +350,8 @@ def _source_of_string(text: str) -> Source:
 
 
 def _source_of_tensor(tensor: Tensor) -> Source:
+    import torch
+
     if tensor.dtype != torch.uint8:
         raise SourceTypeError(f"A tensor source must be of dtype torch.uint8, kUInt8 (got {tensor.dtype}).")
     if tensor.ndim != 1 or tensor.device.type != "cpu":

@@ -10,13 +10,11 @@ call took. A stage belongs to the thread that is in it; a generator must not yie
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-
-import torch.autograd.profiler
-from torch.profiler import record_function
 
 __all__ = ["STAGES", "collect_stages", "stage", "traced"]
 
@@ -39,12 +37,17 @@ def stage(name: str) -> AbstractContextManager[None]:
     """
     collector = _here.collector
     measured = _NOTHING if collector is None else collector.stage(name)
-    return _traced(name, measured) if torch.autograd.profiler._is_profiler_enabled else measured
+    return _traced(name, measured) if _is_profiled() else measured
 
 
 def traced(name: str) -> AbstractContextManager[None]:
     """A ``with`` block that appears as ``mediatensor::name`` in a trace of ``torch.profiler``, and is no stage."""
-    return _traced(name, _NOTHING) if torch.autograd.profiler._is_profiler_enabled else _NOTHING
+    return _traced(name, _NOTHING) if _is_profiled() else _NOTHING
+
+
+def _is_profiled() -> bool:
+    # Without torch there is nobody to profile.
+    return getattr(sys.modules.get("torch.autograd.profiler"), "_is_profiler_enabled", False)
 
 
 @contextmanager
@@ -67,6 +70,8 @@ def collect_stages() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def _traced(name: str, inner: AbstractContextManager[None]) -> Iterator[None]:
+    from torch.profiler import record_function
+
     with record_function(f"mediatensor::{name}"), inner:
         yield
 

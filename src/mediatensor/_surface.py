@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from ._orientation import Orientation
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Surface"]
 

@@ -7,10 +7,9 @@ codec threads and DataLoader workers do not multiply into more threads than ther
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-
-import torch.utils.data
 
 from ._checks import whole_number
 from ._locks import ForkSafeLock
@@ -47,7 +46,8 @@ def get_num_threads() -> int:
         2
         >>> set_num_threads(None)
     """
-    if torch.utils.data.get_worker_info() is not None:
+    data = sys.modules.get("torch.utils.data")  # who has not loaded it is no worker of a DataLoader
+    if data is not None and data.get_worker_info() is not None:
         return 1
     if _num_threads is not None:
         return _num_threads

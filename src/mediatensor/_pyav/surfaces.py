@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import av
-import torch
-from torch import Tensor
-from torch.utils.dlpack import from_dlpack
 
 from .._surface import Surface
 from .pixels import orientation_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["cuda_surface_of", "is_frame", "surface_of"]
 
@@ -52,10 +52,12 @@ def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[obj
     if tuple(tuple(plane.shape) for plane in planes) != expected:
         raise ValueError(f"the decoder's pictures have planes of {[tuple(plane.shape) for plane in planes]}")
     # 10, 12 and 16 bits lie in the high bits alike: one name serves for all.
-    return _surface(frame, "nv12" if planes[0].dtype == torch.uint8 else "p016le", planes, reading)
+    return _surface(frame, "nv12" if planes[0].element_size() == 1 else "p016le", planes, reading)
 
 
 def _planes(frame: Any) -> tuple[Tensor, ...]:
+    from torch.utils.dlpack import from_dlpack
+
     # The capsule, and not the plane: torch would ask for a stream, which PyAV does not know.
     return tuple(from_dlpack(plane.__dlpack__()) for plane in frame.planes)
 

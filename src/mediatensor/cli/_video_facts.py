@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
 
 from .._pyav import StreamFacts as HeaderFacts
-from ..decoders import VideoDecoder
-from ..errors import DecodeError
+from .._pyav import VideoReader, orientation_of
+from .._source import make_source
+from ..decoders._frame_index import FrameIndex
+from ..decoders._frame_stream import FrameStream, IndexDoubtError, MissingFrameError
+from ..decoders._index_cache import cached_index, store_index
+from ..decoders._indexing import index_stream, settle_stream
+from ..decoders._metadata import video_stream_metadata
+from ..decoders._scan import first_frame
+from ..errors import DecodeError, MediaTensorError
 from ._drawing import display_size
 
 __all__ = ["Timing", "VideoFacts", "describe_timing", "gop_lengths", "is_constant_frame_rate", "video_facts"]
@@ -144,34 +152,92 @@ def video_facts(file: str, header: HeaderFacts, *, scan: bool) -> VideoFacts:
     )
     if not scan:
         return facts
-    with VideoDecoder(file, stream_index=header.index) as decoder:
-        anomalies = _first_contact(decoder)
-        metadata, index = decoder.metadata, decoder.frame_index
-        size = (metadata.width or 1, metadata.height or 1)  # known, for a frame was decoded
-        displayed = display_size(*size, metadata.pixel_aspect_ratio, metadata.rotation)
-        timing = describe_timing(index.pts_seconds.tolist(), index.key_frame_indices.tolist(), float(index.time_base))
-        return replace(
-            facts,
-            width=size[0],
-            height=size[1],
-            display_width=displayed[0],
-            display_height=displayed[1],
-            rotation=metadata.rotation,
-            scanned=True,
-            num_frames=len(decoder),
-            average_fps=metadata.average_fps,
-            begin_seconds=metadata.begin_stream_seconds,
-            end_seconds=metadata.end_stream_seconds,
-            duration_seconds=metadata.duration_seconds,
-            anomalies=tuple(index.anomalies) + anomalies,
-            **vars(timing),
-        )
+    with closing(_Stream(file, header.index)) as stream:
+        return _scanned(facts, stream)
 
 
-def _first_contact(decoder: VideoDecoder) -> tuple[str, ...]:
-    """Decode one frame, for packets alone do not show that a stream is encrypted or its codec's data lost."""
+class _Stream:
+    """A video stream that is looked at once, without what makes tensors of it.
+
+    It is a `mediatensor.decoders._indexing.IndexableStream`, so that the index is that of a `VideoDecoder`.
+    """
+
+    def __init__(self, file: str, stream_index: int) -> None:
+        self.source = make_source(file)
+        self.reader = VideoReader(self.source, stream_index, num_threads=1, is_strict=True)
+        self.container_facts = self.reader.container_facts()
+        self.facts = self.reader.facts()
+        self.name = self.source.describe()
+        self.time_base = self.facts.time_base or Fraction(1, 1)
+
+    @contextmanager
+    def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
+        yield self.reader
+
+    def decode_on_cpu(self, reason: str) -> None:
+        """It does already."""
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+def _scanned(facts: VideoFacts, stream: _Stream) -> VideoFacts:
+    index = cached_index(stream, lambda: index_stream(stream))
+    index, failure = _first_contact(stream, index)
     try:
-        decoder.get_frame_at(0)
-    except DecodeError as failure:
-        return (f"the first frame does not decode: {failure}",)
-    return ()
+        frame = first_frame(stream.reader)
+    except MediaTensorError:
+        frame = None
+    rotation, size = None, (stream.facts.height or 1, stream.facts.width or 1)
+    if frame is not None:
+        orientation = orientation_of(frame)
+        rotation, size = orientation.rotation, orientation.size(frame.height, frame.width)
+    metadata = video_stream_metadata(
+        stream.facts,
+        stream.container_facts.duration_seconds,
+        rotation=rotation,
+        size=size,
+        index=index,
+    )
+    height, width = size
+    displayed = display_size(width, height, metadata.pixel_aspect_ratio, metadata.rotation)
+    pts_seconds = index.pts.astype(float) * index.time_base.numerator / index.time_base.denominator
+    is_key = index.is_key.nonzero()[0].tolist()
+    timing = describe_timing(pts_seconds.tolist(), is_key, float(index.time_base))
+    return replace(
+        facts,
+        width=width,
+        height=height,
+        display_width=displayed[0],
+        display_height=displayed[1],
+        rotation=metadata.rotation,
+        scanned=True,
+        num_frames=len(index),
+        average_fps=metadata.average_fps,
+        begin_seconds=metadata.begin_stream_seconds,
+        end_seconds=metadata.end_stream_seconds,
+        duration_seconds=metadata.duration_seconds,
+        anomalies=tuple(index.anomalies) + failure,
+        **vars(timing),
+    )
+
+
+def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
+    """Decode one frame, for packets alone do not show that a stream is encrypted or its codec's data lost.
+
+    Returns:
+        The index, settled if decoding shows that there are other frames; and what is the matter, if anything is.
+    """
+    frames = FrameStream(stream.reader, 1)
+    try:
+        for _ in frames.run(index, frames.plan(index, [int(index.ordinal[0])])):
+            pass
+    except IndexDoubtError as doubt:
+        index = settle_stream(stream, str(doubt))
+        store_index(stream, index)
+        return _first_contact(stream, index)
+    except MissingFrameError:
+        return index, ("the first frame does not decode: it does not come out of the codec",)
+    except DecodeError as error:
+        return index, (f"the first frame does not decode: {error}",)
+    return index, ()

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from ..backends._cuda import get_nvdec_cache_capacity, set_nvdec_cache_capacity
-from ._audio_decoder import AudioDecoder
-from ._audio_metadata import AudioStreamMetadata
-from ._audio_video_decoder import AudioVideoDecoder
-from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
-from ._cpu_fallback import CpuFallbackStatus
-from ._devices import set_cuda_backend
-from ._frame_index import FrameIndex
-from ._image_decoders import (
-    decode_avif,
-    decode_gif,
-    decode_heic,
-    decode_image,
-    decode_jpeg,
-    decode_png,
-    decode_webp,
-)
-from ._image_modes import ImageReadMode
-from ._metadata import (
-    AudioStreamHeaderMetadata,
-    StreamMetadata,
-    SubtitleStreamHeaderMetadata,
-    VideoStreamHeaderMetadata,
-    VideoStreamMetadata,
-)
-from ._subtitle_decoder import Subtitle, SubtitleDecoder
-from ._video_decoder import VideoDecoder
-from ._wav_decoder import WavDecoder
+from typing import TYPE_CHECKING
 
-SimpleVideoDecoder = VideoDecoder
+from .._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ..backends._cuda import get_nvdec_cache_capacity, set_nvdec_cache_capacity
+    from ._audio_decoder import AudioDecoder
+    from ._audio_metadata import AudioStreamMetadata
+    from ._audio_video_decoder import AudioVideoDecoder
+    from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
+    from ._cpu_fallback import CpuFallbackStatus
+    from ._devices import set_cuda_backend
+    from ._frame_index import FrameIndex
+    from ._image_decoders import (
+        decode_avif,
+        decode_gif,
+        decode_heic,
+        decode_image,
+        decode_jpeg,
+        decode_png,
+        decode_webp,
+    )
+    from ._image_modes import ImageReadMode
+    from ._metadata import (
+        AudioStreamHeaderMetadata,
+        StreamMetadata,
+        SubtitleStreamHeaderMetadata,
+        VideoStreamHeaderMetadata,
+        VideoStreamMetadata,
+    )
+    from ._subtitle_decoder import Subtitle, SubtitleDecoder
+    from ._video_decoder import SimpleVideoDecoder, VideoDecoder
+    from ._wav_decoder import WavDecoder
 
 __all__ = [
     "AudioDecoder",
@@ -64,3 +67,40 @@ __all__ = [
     "set_cuda_backend",
     "set_nvdec_cache_capacity",
 ]
+
+# What reads packets and headers needs no torch; what decodes does.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(("get_nvdec_cache_capacity", "set_nvdec_cache_capacity"), "..backends._cuda"),
+        "AudioDecoder": "._audio_decoder",
+        "AudioStreamMetadata": "._audio_metadata",
+        "AudioVideoDecoder": "._audio_video_decoder",
+        **dict.fromkeys(("Chapter", "ContainerMetadata", "get_container_metadata"), "._container_metadata"),
+        "CpuFallbackStatus": "._cpu_fallback",
+        "set_cuda_backend": "._devices",
+        "FrameIndex": "._frame_index",
+        **dict.fromkeys(
+            ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),
+            "._image_decoders",
+        ),
+        "ImageReadMode": "._image_modes",
+        **dict.fromkeys(
+            (
+                "AudioStreamHeaderMetadata",
+                "StreamMetadata",
+                "SubtitleStreamHeaderMetadata",
+                "VideoStreamHeaderMetadata",
+                "VideoStreamMetadata",
+            ),
+            "._metadata",
+        ),
+        **dict.fromkeys(("Subtitle", "SubtitleDecoder"), "._subtitle_decoder"),
+        **dict.fromkeys(("SimpleVideoDecoder", "VideoDecoder"), "._video_decoder"),
+        "WavDecoder": "._wav_decoder",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

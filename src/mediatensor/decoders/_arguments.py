@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from .._checks import real_number, shown, whole_number
+from .._lazy import is_tensor
 from .._limits import check_frames
 from .._threads import MAX_NUM_THREADS
 from ..errors import InvalidArgumentError, OutOfRangeError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "bounds_of",
@@ -73,12 +75,12 @@ def valid_index(index: int, num_frames: int, stream_index: int) -> int:
 
 def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list[int]:
     """Frame indices as a list of ints; a float tensor is truncated, as torchcodec does, a list of floats refused."""
-    if isinstance(indices, (Tensor, np.ndarray)) and indices.dtype in (torch.bool, np.bool_):
+    if (is_tensor(indices) or isinstance(indices, np.ndarray)) and str(indices.dtype) in ("torch.bool", "bool"):
         raise InvalidArgumentError(
             f"indices must be a series of whole numbers (got {shown(indices)}); pass the indices that a mask selects."
         )
-    if isinstance(indices, Tensor):
-        return [int(i) for i in indices.flatten().to(torch.int64).tolist()]
+    if is_tensor(indices):
+        return [int(i) for i in indices.flatten().long().tolist()]
     if isinstance(indices, np.ndarray) and indices.dtype.kind in "iuf":
         return [int(i) for i in indices.ravel().astype(np.int64)]
     try:
@@ -95,6 +97,8 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
 
 def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
     """Times as a float64 array."""
+    import torch
+
     try:
         return torch.as_tensor(seconds, dtype=torch.float64, device="cpu").numpy().ravel()
     except (TypeError, ValueError, RuntimeError) as error:

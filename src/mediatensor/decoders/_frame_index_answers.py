@@ -10,13 +10,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from . import _arguments as arguments
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ._source_identity import SourceIdentity
 
 __all__ = ["NO_PTS", "FrameIndex", "Int8Array", "Int64Array"]
@@ -133,12 +133,12 @@ class FrameIndex:
     @property
     def pts_seconds(self) -> Tensor:
         """Presentation times in seconds, float64 (N,)."""
-        return torch.from_numpy(self._pts_seconds.copy())
+        return _tensor(self._pts_seconds.copy())
 
     @property
     def duration_seconds(self) -> Tensor:
         """Durations in seconds, float64 (N,)."""
-        return torch.from_numpy(self._seconds(self.duration))
+        return _tensor(self._seconds(self.duration))
 
     @property
     def begin_seconds(self) -> float:
@@ -193,19 +193,19 @@ class FrameIndex:
         """
         times = arguments.seconds_of(seconds)
         arguments.check_seconds(times, self.begin_seconds, self.end_seconds)
-        return torch.from_numpy(self.played_at(times))
+        return _tensor(self.played_at(times))
 
     # Key frames and GOPs
 
     @property
     def is_key_frame(self) -> Tensor:
         """Whether decoding can start at the frame, bool (N,)."""
-        return torch.from_numpy(self.is_key.copy())
+        return _tensor(self.is_key.copy())
 
     @property
     def key_frame_indices(self) -> Tensor:
         """Indices of the key frames, int64 (K,)."""
-        return torch.from_numpy(np.flatnonzero(self.is_key))
+        return _tensor(np.flatnonzero(self.is_key))
 
     @property
     def gop_start_indices(self) -> Tensor:
@@ -214,12 +214,12 @@ class FrameIndex:
         A GOP is a key frame and the frames that are shown after it, up to the next key frame. Frames shown before the
         first key frame are a GOP as well: their key frame is trimmed, or missing.
         """
-        return torch.from_numpy(self._gop_starts())
+        return _tensor(self._gop_starts())
 
     @property
     def gop_lengths(self) -> Tensor:
         """Number of frames of each GOP, int64 (G,); they sum up to ``len``."""
-        return torch.from_numpy(np.diff(self._gop_starts(), append=len(self)))
+        return _tensor(np.diff(self._gop_starts(), append=len(self)))
 
     @property
     def gop_bytes(self) -> Tensor:
@@ -231,10 +231,10 @@ class FrameIndex:
         """
         num_gops = len(self._gop_starts())
         if (self.entry_bytes < 0).any():
-            return torch.full((num_gops,), -1, device="cpu")
+            return _tensor(np.full(num_gops, -1))
         total = np.zeros(num_gops, np.int64)
         np.add.at(total, self._gop_of_entries(), self.entry_bytes)
-        return torch.from_numpy(total)
+        return _tensor(total)
 
     def _gop_starts(self) -> Int64Array:
         return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
@@ -310,7 +310,7 @@ class FrameIndex:
             >>> VideoDecoder("video.mp4").frame_index.times_of([30])
             (tensor([1.], dtype=torch.float64), tensor([0.0333], dtype=torch.float64))
         """
-        return torch.from_numpy(self._pts_seconds[frames]), torch.from_numpy(self._seconds(self.duration[frames]))
+        return _tensor(self._pts_seconds[frames]), _tensor(self._seconds(self.duration[frames]))
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
         """Index of the frame that is shown at each time: the last one that started, also in a gap; the first before it.
@@ -364,3 +364,9 @@ class FrameIndex:
         while entry > 0 and self.entry_packet[entry] > packet:
             entry -= 1
         return max(0, entry)
+
+
+def _tensor(values: NDArray[Any]) -> Tensor:
+    from torch import from_numpy
+
+    return from_numpy(values)

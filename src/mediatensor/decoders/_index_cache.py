@@ -15,7 +15,7 @@ from ._index_file import FORMAT_VERSION, load_index, save_index
 from ._source_identity import SourceIdentity, identify
 
 if TYPE_CHECKING:
-    from ._open_video import OpenVideo
+    from ._indexing import IndexableStream
 
 __all__ = ["cached_index", "get_index_cache", "set_index_cache", "store_index"]
 
@@ -72,7 +72,7 @@ def get_index_cache() -> str | None:
     return os.environ.get(ENVIRONMENT_VARIABLE) or None
 
 
-def cached_index(video: OpenVideo, make: Callable[[], FrameIndex]) -> FrameIndex:
+def cached_index(video: IndexableStream, make: Callable[[], FrameIndex]) -> FrameIndex:
     """The index of a stream from the cache; else ``make`` is called, and what it gives is kept.
 
     Without a cache folder it only calls ``make``.
@@ -89,7 +89,7 @@ def cached_index(video: OpenVideo, make: Callable[[], FrameIndex]) -> FrameIndex
     return index
 
 
-def store_index(video: OpenVideo, index: FrameIndex) -> None:
+def store_index(video: IndexableStream, index: FrameIndex) -> None:
     """Keep an index in the cache folder, if there is one. A settled index replaces one that is not."""
     if get_index_cache() is None:
         return

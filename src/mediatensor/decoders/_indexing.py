@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from .._pyav import VideoReader
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from typing import Protocol
+
+from .._pyav import ContainerFacts, StreamFacts, VideoReader
+from .._source import Source
 from ..errors import StreamError
 from ._frame_index import FrameIndex, PacketTable, from_frames, from_packets
-from ._handles import Handle
 from ._header_table import has_header_table, header_table
-from ._open_video import OpenVideo
 from ._prefix import certain_frames, packet_counts, runs_on
 from ._scan import PacketScan, scan_frames, scan_packets
 
-__all__ = ["index_first_frames", "index_stream", "settle_stream"]
+__all__ = ["IndexableStream", "index_first_frames", "index_stream", "settle_stream"]
 
 
-def index_stream(video: OpenVideo) -> FrameIndex:
+class IndexableStream(Protocol):
+    """A video stream as indexing sees it: what the headers say, and a reader of its packets."""
+
+    container_facts: ContainerFacts
+    facts: StreamFacts
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def time_base(self) -> Fraction: ...
+
+    def lend_reader(self, *, is_moved: bool) -> AbstractContextManager[VideoReader]:
+        """A reader for the time of a ``with`` block; ``is_moved`` says that it will stand elsewhere afterwards."""
+
+    def decode_on_cpu(self, reason: str) -> None:
+        """Decode in software from now on."""
+
+
+def index_stream(video: IndexableStream) -> FrameIndex:
     """The frames of the stream.
 
     Raises:
@@ -27,7 +53,7 @@ def index_stream(video: OpenVideo) -> FrameIndex:
     return _index_from_frames(video, table, doubts) if doubts else index
 
 
-def index_first_frames(video: OpenVideo, num_frames: int) -> tuple[FrameIndex | None, bool]:
+def index_first_frames(video: IndexableStream, num_frames: int) -> tuple[FrameIndex | None, bool]:
     """The first frames of the stream, at least ``num_frames``, with the same places and times as in the whole index.
 
     Returns:
@@ -35,8 +61,9 @@ def index_first_frames(video: OpenVideo, num_frames: int) -> tuple[FrameIndex | 
         whole index has to be made, or costs no more.
     """
     counts = packet_counts(num_frames)
-    with video.pool.borrow() as handle:
-        reader = _fresh_reader(handle)
+    with video.lend_reader(is_moved=True) as reader:
+        if not reader.is_fresh:
+            reader.reopen()
         if not counts or has_header_table(reader):
             return None, False
         scan = PacketScan(reader)
@@ -54,7 +81,7 @@ def index_first_frames(video: OpenVideo, num_frames: int) -> tuple[FrameIndex | 
     return first, False
 
 
-def settle_stream(video: OpenVideo, doubt: str) -> FrameIndex:
+def settle_stream(video: IndexableStream, doubt: str) -> FrameIndex:
     """The frames of a stream whose packets turned out to promise the wrong ones.
 
     Raises:
@@ -63,26 +90,19 @@ def settle_stream(video: OpenVideo, doubt: str) -> FrameIndex:
     return _index_from_frames(video, _read_packets(video), (doubt,))
 
 
-def _read_packets(video: OpenVideo, *, header_will_do: bool = False) -> PacketTable:
-    with video.pool.borrow() as handle:
-        reader = _fresh_reader(handle)
-        table = header_table(reader, video.spec.source) if header_will_do else None
+def _read_packets(video: IndexableStream, *, header_will_do: bool = False) -> PacketTable:
+    with video.lend_reader(is_moved=True) as reader:
+        if not reader.is_fresh:
+            reader.reopen()
+        table = header_table(reader, video.source) if header_will_do else None
         return scan_packets(reader) if table is None else table
 
 
-def _fresh_reader(handle: Handle) -> VideoReader:
-    handle.stream.reset()
-    if not handle.stream.reader.is_fresh:
-        handle.stream.reader.reopen()
-    return handle.stream.reader
-
-
-def _index_from_frames(video: OpenVideo, table: PacketTable, doubts: tuple[str, ...]) -> FrameIndex:
+def _index_from_frames(video: IndexableStream, table: PacketTable, doubts: tuple[str, ...]) -> FrameIndex:
     """Decode the stream once, in software, and list the frames that come out."""
     video.decode_on_cpu(f"The packets do not show which frames there are ({'; '.join(doubts)})")
-    with video.pool.borrow() as handle:
-        handle.stream.reset()
-        records, num_undecodable = scan_frames(handle.stream.reader)
+    with video.lend_reader(is_moved=True) as reader:
+        records, num_undecodable = scan_frames(reader)
     if not records:
         raise StreamError(
             f"{video.name}: none of the {len(table)} packets of the video stream can be decoded "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from torch import Tensor
 from .._devices import check_process
 from .._locks import ForkSafeLock
 from .._orientation import Orientation
-from .._pyav import UndecodablePacketError, VideoReader, orientation_of
+from .._pyav import VideoReader, orientation_of
 from .._source import Source
 from .._stages import stage
 from ..backends import PictureConverter, PictureDecoder, get_backend
@@ -31,6 +31,7 @@ from ._frame_stream import FrameStream
 from ._handle_pool import HandlePool
 from ._handles import Handle
 from ._pixel_writer import PixelWriter, SizeChangePolicy
+from ._scan import first_frame
 
 __all__ = ["HandleSpec", "OpenVideo", "Wishes"]
 
@@ -188,8 +189,20 @@ class OpenVideo:
         warn_of_fallback(self.cpu_fallback)
 
     @property
+    def source(self) -> Source:
+        return self.spec.source
+
+    @property
     def name(self) -> str:
-        return self.spec.source.describe()
+        return self.source.describe()
+
+    @contextmanager
+    def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
+        """The reader of a handle for the time of a ``with`` block; ``is_moved``: it will not stand where it was."""
+        with self.pool.borrow() as handle:
+            if is_moved:
+                handle.stream.reset()
+            yield handle.stream.reader
 
     @property
     def time_base(self) -> Fraction:
@@ -242,7 +255,7 @@ class OpenVideo:
         if not self.spec.decodes_in_software:
             reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
         try:
-            return _first_frame(reader, max_packets=1) or _first_frame(reader)
+            return first_frame(reader)
         finally:
             if reader is not handle.stream.reader:
                 reader.close()
@@ -280,24 +293,3 @@ class OpenVideo:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._use(self.spec)
-
-
-def _first_frame(reader: VideoReader, max_packets: int | None = None) -> Any | None:
-    """The first frame that comes of the first packets, of all by default."""
-    if not reader.is_fresh:
-        reader.reopen()
-    for _ in itertools.count() if max_packets is None else range(max_packets):
-        packet = reader.read_packet()
-        if packet is None:
-            break
-        if frames := _decoded(reader, packet):
-            return frames[0]
-    frames = _decoded(reader, None)
-    return frames[0] if frames else None
-
-
-def _decoded(reader: VideoReader, packet: Any | None) -> Sequence[Any]:
-    try:
-        return reader.decode(packet)
-    except UndecodablePacketError:
-        return []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ._frame_index import NO_PTS, FrameRecord, PacketTable
 from ._h264_continuity import FrameNumberCheck
 from ._h264_fields import FieldDetector
 
-__all__ = ["PacketScan", "scan_frames", "scan_packets"]
+__all__ = ["PacketScan", "first_frame", "scan_frames", "scan_packets"]
 
 
 class PacketScan:
@@ -162,3 +163,29 @@ def _nal_length_size(codec: str | None, extradata: bytes) -> int | None:
     if codec == "hevc" and len(extradata) > 21 and extradata[0] == 1:
         return (extradata[21] & 3) + 1
     return None
+
+
+def first_frame(reader: VideoReader) -> Any | None:
+    """The first frame that a codec gives: of the first packet, if that will do, which spares decoding others."""
+    return _first_frame_of(reader, max_packets=1) or _first_frame_of(reader)
+
+
+def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any | None:
+    """The first frame that comes of the first packets, of all by default."""
+    if not reader.is_fresh:
+        reader.reopen()
+    for _ in itertools.count() if max_packets is None else range(max_packets):
+        packet = reader.read_packet()
+        if packet is None:
+            break
+        if frames := _decoded(reader, packet):
+            return frames[0]
+    frames = _decoded(reader, None)
+    return frames[0] if frames else None
+
+
+def _decoded(reader: VideoReader, packet: Any | None) -> Sequence[Any]:
+    try:
+        return reader.decode(packet)
+    except UndecodablePacketError:
+        return []

@@ -16,7 +16,7 @@ from ..errors import FrameIndexError, MediaTensorError
 
 if TYPE_CHECKING:
     from ._frame_index_answers import FrameIndex
-    from ._open_video import OpenVideo
+    from ._indexing import IndexableStream
 
 __all__ = ["SourceIdentity", "check_index_belongs", "identify"]
 
@@ -74,7 +74,7 @@ class SourceIdentity:
         return _digest(repr(parts).encode())
 
 
-def identify(video: OpenVideo) -> SourceIdentity:
+def identify(video: IndexableStream) -> SourceIdentity:
     """The identity of an opened stream: from its header, and at most two short reads of its source.
 
     A source that cannot be read (any more) is known by its header alone.
@@ -93,7 +93,7 @@ def identify(video: OpenVideo) -> SourceIdentity:
     )
 
 
-def check_index_belongs(index: FrameIndex, video: OpenVideo) -> None:
+def check_index_belongs(index: FrameIndex, video: IndexableStream) -> None:
     """Raise unless an index was made from this source and this stream.
 
     Raises:
@@ -123,15 +123,15 @@ def _header_text(container: ContainerFacts, stream: StreamFacts) -> str:
     return repr((container.format_name, stream.codec, size, times, stream.num_frames))
 
 
-def _identify_bytes(video: OpenVideo) -> tuple[int | None, str | None, str | None]:
+def _identify_bytes(video: IndexableStream) -> tuple[int | None, str | None, str | None]:
     """(size, digest of the head, digest of the tail)."""
-    own = video.spec.source.open_bytes()
+    own = video.source.open_bytes()
     if own is not None:
         with closing(own):
             return _size_and_ends(own)
-    with video.pool.borrow() as handle:
+    with video.lend_reader(is_moved=False) as reader:
         # The demuxer's own reader may have fetched these bytes already.
-        shared = handle.stream.reader.byte_reader
+        shared = reader.byte_reader
         if shared is None:
             return None, None, None
         position = shared.tell()

@@ -31,7 +31,7 @@ from ._open_video import HandleSpec, OpenVideo, Wishes
 from ._pixel_writer import SizeChangePolicy
 from ._source_identity import check_index_belongs, identify
 
-__all__ = ["VideoDecoder"]
+__all__ = ["SimpleVideoDecoder", "VideoDecoder"]
 
 # What iterating decodes in one call.
 _BYTES_AT_A_TIME = 1 << 22
@@ -449,6 +449,10 @@ class VideoDecoder(Closing):
 
     def __repr__(self) -> str:
         return f"VideoDecoder({self._video.name!r}, stream_index={self.stream_index})"
+
+
+#: torchcodec's older name.
+SimpleVideoDecoder = VideoDecoder
 
 
 def _checked_mappings(mappings: Any, is_approximate: bool) -> tuple[list[int], list[int], list[bool]] | None:

@@ -16,18 +16,25 @@ The deterministic ones are also functions, in `mediatensor.transforms.functional
 Of sound, `LogMelSpectrogram` makes the spectrograms that Whisper hears.
 """
 
-from . import functional
-from ._decoder_transforms import (
-    CenterCrop,
-    DecoderTransform,
-    RandomCrop,
-    RandomResizedCrop,
-    Resize,
-)
-from ._log_mel import LogMelSpectrogram
-from ._steps import CropStep, ResizeStep
-from ._tensor_transforms import Normalize, Pad, RandomHorizontalFlip, ToFloat
-from ._transform import Transform
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from . import functional
+    from ._decoder_transforms import (
+        CenterCrop,
+        DecoderTransform,
+        RandomCrop,
+        RandomResizedCrop,
+        Resize,
+    )
+    from ._log_mel import LogMelSpectrogram
+    from ._steps import CropStep, ResizeStep
+    from ._tensor_transforms import Normalize, Pad, RandomHorizontalFlip, ToFloat
+    from ._transform import Transform
 
 __all__ = [
     "CenterCrop",
@@ -45,3 +52,22 @@ __all__ = [
     "Transform",
     "functional",
 ]
+
+# The steps of decoders need no torch.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "functional": ".",
+        **dict.fromkeys(
+            ("CenterCrop", "DecoderTransform", "RandomCrop", "RandomResizedCrop", "Resize"), "._decoder_transforms"
+        ),
+        "LogMelSpectrogram": "._log_mel",
+        **dict.fromkeys(("CropStep", "ResizeStep"), "._steps"),
+        **dict.fromkeys(("Normalize", "Pad", "RandomHorizontalFlip", "ToFloat"), "._tensor_transforms"),
+        "Transform": "._transform",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return __all__
