@@ -46,10 +46,14 @@ CLASSIFIERS = {
     "mobilenet_v3_small_r": 2.4,
     "resnet18": 1.0,
     "resnet34": 1.0,
+    "resnet34_wide": 1.0,
     "resnet50": 1.0,
+    "starnet_s3": 1.0,
     "textnet_base": 0.2,
     "textnet_small": 0.3,
     "textnet_tiny": 0.4,
+    "vit_det_m": 1.0,
+    "vit_det_s": 1.0,
 }
 """The gain of each network's weights, such that its outputs are neither constant nor saturated."""
 INPUT_SHAPE = (2, 3, 64, 96)
@@ -61,7 +65,8 @@ POSTPROCESSORS = {"db": DBPostProcessor, "linknet": LinkNetPostProcessor, "fast"
 def configuration(cfg: dict[str, Any]) -> dict[str, Any]:
     """What can be compared of a configuration; of the address only the file, the rest is docTR's server."""
     kept: dict[str, Any] = {key: list(cfg[key]) for key in ("mean", "std", "input_shape")}
-    kept["file"] = cfg["url"].partition("id=")[2].partition("&")[0]
+    url = cfg["url"]
+    kept["file"] = url.partition("id=")[2].partition("&")[0] or url.partition("/download/")[2]
     if "classes" in cfg:
         kept["classes"] = cfg["classes"] if len(cfg["classes"]) < 10 else "".join(cfg["classes"])
     return kept

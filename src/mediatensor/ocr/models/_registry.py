@@ -47,9 +47,11 @@ _BACKBONES: dict[str, str] = {
     "mobilenet_v3_small": "classification.mobilenet",
     "mobilenet_v3_small_r": "classification.mobilenet",
     "resnet18": "classification.resnet",
-    "resnet31": "classification.magc_resnet",
+    "resnet31": "classification.resnet",
     "resnet34": "classification.resnet",
+    "resnet34_wide": "classification.resnet",
     "resnet50": "classification.resnet",
+    "starnet_s3": "classification.starnet",
     "textnet_base": "classification.textnet",
     "textnet_small": "classification.textnet",
     "textnet_tiny": "classification.textnet",
@@ -57,6 +59,8 @@ _BACKBONES: dict[str, str] = {
     "vip_base": "classification.vip",
     "vip_tiny": "classification.vip",
     "vit_b": "classification.vit",
+    "vit_det_m": "classification.vit_det",
+    "vit_det_s": "classification.vit_det",
     "vit_s": "classification.vit",
 }
 """Classifiers of characters, of use as parts of other networks alone: :func:`list_models` leaves them out."""

@@ -1,6 +1,6 @@
 """Classifiers: backbones of detectors and recognisers, and the orientation of crops, lines and pages."""
 
-from .magc_resnet import MAGC, ResNet31, magc_resnet31, resnet31
+from .magc_resnet import MAGC, magc_resnet31
 from .mobilenet import (
     MobileNetV3,
     mobilenet_v3_large,
@@ -11,11 +11,13 @@ from .mobilenet import (
     mobilenet_v3_small_r,
 )
 from .ppocr import LineOrientationClassifier, ppocr_mobile_v2_line_orientation
-from .resnet import ResNet, resnet18, resnet34, resnet50
+from .resnet import ResNet, resnet18, resnet31, resnet34, resnet34_wide, resnet50, resnet_stage
+from .starnet import StarNet, starnet_s3
 from .textnet import TextNet, textnet_base, textnet_small, textnet_tiny
 from .vgg import VGG, vgg16_bn_r
 from .vip import VIPNet, vip_base, vip_tiny
 from .vit import VisionTransformer, vit_b, vit_s
+from .vit_det import VisionDetectionTransformer, vit_det_m, vit_det_s
 from .zoo import crop_orientation_predictor, page_orientation_predictor
 
 __all__ = [
@@ -24,9 +26,10 @@ __all__ = [
     "LineOrientationClassifier",
     "MobileNetV3",
     "ResNet",
-    "ResNet31",
+    "StarNet",
     "TextNet",
     "VIPNet",
+    "VisionDetectionTransformer",
     "VisionTransformer",
     "crop_orientation_predictor",
     "magc_resnet31",
@@ -41,7 +44,10 @@ __all__ = [
     "resnet18",
     "resnet31",
     "resnet34",
+    "resnet34_wide",
     "resnet50",
+    "resnet_stage",
+    "starnet_s3",
     "textnet_base",
     "textnet_small",
     "textnet_tiny",
@@ -49,5 +55,7 @@ __all__ = [
     "vip_base",
     "vip_tiny",
     "vit_b",
+    "vit_det_m",
+    "vit_det_s",
     "vit_s",
 ]

@@ -28,14 +28,24 @@ class Classifier(nn.Module):
 ClassifierT = TypeVar("ClassifierT", bound=Classifier)
 
 
-def classifier_cfg(url: str, size: int = 32, classes: Sequence[str | int] = tuple(VOCABS["french"])) -> dict[str, Any]:
-    """The configuration of a network for square images of ``size`` pixels; characters unless ``classes`` says else."""
+def classifier_cfg(
+    url: str, size: int = 32, classes: Sequence[str | int] = tuple(VOCABS["french"]), *, release: bool = False
+) -> dict[str, Any]:
+    """The configuration of a network for square images of ``size`` pixels; characters unless ``classes`` says else.
+
+    Weights are named as docTR's server has them, or, with ``release``, as those attached to a release of its source.
+    """
+    server = (
+        "https://github.com/mindee/doctr/releases/download/"
+        if release
+        else "https://doctr-static.mindee.com/models?id="
+    )
     return {
         "mean": (0.694, 0.695, 0.693),
         "std": (0.299, 0.296, 0.301),
         "input_shape": (3, size, size),
         "classes": list(classes),
-        "url": f"https://doctr-static.mindee.com/models?id={url}",
+        "url": f"{server}{url}",
     }
 
 
@@ -46,6 +56,7 @@ def build_classifier(
     head: str,
     pretrained: bool,
     kwargs: dict[str, Any],
+    takes_input_shape: bool = False,
 ) -> ClassifierT:
     """A network with its ``cfg``, and with its weights where they are asked for.
 
@@ -53,9 +64,11 @@ def build_classifier(
         arch: Name of the architecture.
         default_cfg: Its configuration with the published weights.
         network: Builds it from ``num_classes`` and more.
-        head: State-dict name of the last layer; it is left as it is where the published one has other classes.
+        head: State-dict name of the last layers; they are left as they are where the published ones have other classes.
         pretrained: Load the published weights, see :func:`~mediatensor.ocr.models._weights.load_weights`.
-        kwargs: What the caller of the factory gave: ``num_classes``, ``classes``, and arguments of ``network``.
+        kwargs: What the caller of the factory gave: ``num_classes``, ``classes``, ``input_shape``, and arguments of
+            ``network``.
+        takes_input_shape: ``network`` is built for one size, and takes it; others take images of any.
 
     Returns:
         The network, in training mode.
@@ -67,9 +80,13 @@ def build_classifier(
     classes = list(kwargs.pop("classes", default_cfg["classes"]))
     # docTR takes the two apart: classes alone change the names, not the size of the head.
     num_classes = kwargs.pop("num_classes", len(default_cfg["classes"]))
+    input_shape = tuple(kwargs.pop("input_shape", default_cfg["input_shape"]))
+    if takes_input_shape:
+        kwargs["input_shape"] = input_shape
     model = network(num_classes=num_classes, **kwargs)
-    model.cfg = {**default_cfg, "classes": classes, "num_classes": num_classes}
+    model.cfg = {**default_cfg, "input_shape": input_shape, "classes": classes, "num_classes": num_classes}
     if pretrained:
         other_head = num_classes != len(default_cfg["classes"])
-        load_weights(model, arch, ignore_keys=(f"{head}.weight", f"{head}.bias") if other_head else ())
+        left = [name for name in model.state_dict() if name.startswith(f"{head}.")] if other_head else ()
+        load_weights(model, arch, ignore_keys=left)
     return model

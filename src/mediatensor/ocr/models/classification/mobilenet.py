@@ -212,7 +212,8 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``.
+        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
+            height and width that predictors bring images to.
 
     Returns:
         The network, in training mode.
@@ -251,7 +252,8 @@ def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any)
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``.
+        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
+            height and width that predictors bring images to.
 
     Returns:
         The network, in training mode.
@@ -264,7 +266,8 @@ def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any)
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``.
+        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``dropout``, and ``input_shape``: channels,
+            height and width that predictors bring images to.
 
     Returns:
         The network, in training mode.

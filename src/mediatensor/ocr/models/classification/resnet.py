@@ -1,28 +1,41 @@
-"""ResNet-18, 34 and 50: backbones of detectors, and character classifiers."""
+"""Residual networks: backbones of detectors and recognisers, and character classifiers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..utils import conv_sequence_pt
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
-__all__ = ["ResNet", "resnet18", "resnet34", "resnet50"]
+__all__ = [
+    "NamedResNet",
+    "ResNet",
+    "resnet18",
+    "resnet31",
+    "resnet34",
+    "resnet34_wide",
+    "resnet50",
+    "resnet_stage",
+]
 
 default_cfgs: dict[str, dict[str, Any]] = {
     "resnet18": classifier_cfg("v0.4.1/resnet18-244bf390.pt"),
+    "resnet31": classifier_cfg("v0.4.1/resnet31-1056cc5c.pt"),
     "resnet34": classifier_cfg("v0.5.0/resnet34-bd8725db.pt"),
+    "resnet34_wide": classifier_cfg("v0.6.0/resnet34_wide-b4b3e39e.pt"),
     "resnet50": classifier_cfg("v0.5.0/resnet50-1a6c155e.pt"),
 }
 
 _STEM_CHANNELS = 64
 
 
-class ResNet(Classifier):
-    """A residual network (He et al., "Deep Residual Learning for Image Recognition", 2015).
+class NamedResNet(Classifier):
+    """A residual network (He et al., "Deep Residual Learning for Image Recognition", 2015), its layers by name.
 
     Args:
         depths: Blocks in each of the four stages.
@@ -30,8 +43,8 @@ class ResNet(Classifier):
         num_classes: How many classes the head tells apart.
 
     >>> import torch
-    >>> from mediatensor.ocr.models import ResNet
-    >>> ResNet((2, 2, 2, 2), bottleneck=False, num_classes=5).eval()(torch.zeros(1, 3, 32, 32)).shape
+    >>> from mediatensor.ocr.models.classification.resnet import NamedResNet
+    >>> NamedResNet((2, 2, 2, 2), bottleneck=False, num_classes=5).eval()(torch.zeros(1, 3, 32, 32)).shape
     torch.Size([1, 5])
     """
 
@@ -115,7 +128,114 @@ def _stage(
     return nn.Sequential(block(in_channels, channels, stride), *following)
 
 
-def resnet18(pretrained: bool = False, **kwargs: Any) -> ResNet:
+def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: int) -> list[nn.Module]:
+    """The blocks of a stage, of two convolutions each.
+
+    Args:
+        in_channels: Channels that come in.
+        out_channels: Channels that go out.
+        num_blocks: How many blocks.
+        stride: By how much the first of them shrinks the picture.
+
+    Returns:
+        The blocks, in order.
+
+    Example:
+        >>> from mediatensor.ocr.models import resnet_stage
+        >>> len(resnet_stage(64, 128, num_blocks=3, stride=2))
+        3
+    """
+    return [
+        _BasicBlock(out_channels if index else in_channels, out_channels, 1 if index else stride)
+        for index in range(num_blocks)
+    ]
+
+
+class ResNet(nn.Sequential, Classifier):
+    """A residual network of stages in a row, as those of docTR: ResNet-31 (Li et al., "Show, Attend and Read", 2018),
+    and ResNet-34 of twice the width.
+
+    Args:
+        num_blocks: Blocks of each stage.
+        output_channels: Channels of each stage.
+        stage_stride: By how much the first block of each stage shrinks the picture.
+        stage_conv: Whether one more convolution ends the stage.
+        stage_pooling: The pool at the end of each stage, (height, width), or None.
+        origin_stem: Begin with a convolution of 7 x 7 pixels that halves the picture; else with two of 3 x 3.
+        stem_channels: Channels of that.
+        attn_module: Makes what follows the blocks of a stage, from its channels.
+        include_top: With the head; without, features come out.
+        num_classes: How many classes the head tells apart.
+        cfg: Configuration of predictors.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import resnet31
+        >>> resnet31(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 10])
+    """
+
+    def __init__(
+        self,
+        num_blocks: Sequence[int],
+        output_channels: Sequence[int],
+        stage_stride: Sequence[int],
+        stage_conv: Sequence[bool],
+        stage_pooling: Sequence[tuple[int, int] | None],
+        origin_stem: bool = True,
+        stem_channels: int = 64,
+        attn_module: Callable[[int], nn.Module] | None = None,
+        include_top: bool = True,
+        num_classes: int = 1000,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        layers: list[nn.Module]
+        if origin_stem:
+            layers = conv_sequence_pt(3, stem_channels, act=True, bn=True, kernel_size=7, stride=2, padding=3)
+            layers.append(nn.MaxPool2d(3, 2, 1))
+        else:
+            half = stem_channels // 2
+            layers = [
+                *conv_sequence_pt(3, half, act=True, bn=True, kernel_size=3, padding=1),
+                *conv_sequence_pt(half, stem_channels, act=True, bn=True, kernel_size=3, padding=1),
+                nn.MaxPool2d(2),
+            ]
+        channels_in = stem_channels
+        for blocks, channels, stride, conv, pool in zip(
+            num_blocks, output_channels, stage_stride, stage_conv, stage_pooling, strict=True
+        ):
+            stage = resnet_stage(channels_in, channels, blocks, stride)
+            if attn_module is not None:
+                stage.append(attn_module(channels))
+            if conv:
+                stage += conv_sequence_pt(channels, channels, act=True, bn=True, kernel_size=3, padding=1)
+            if pool is not None:
+                stage.append(nn.MaxPool2d(pool))
+            layers.append(nn.Sequential(*stage))
+            channels_in = channels
+        if include_top:
+            layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels_in, num_classes)]
+        super().__init__(*layers)
+        if cfg is not None:
+            self.cfg = cfg
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+
+RESNET31: dict[str, Any] = {
+    "num_blocks": (1, 2, 5, 3),
+    "output_channels": (256, 256, 512, 512),
+    "stage_stride": (1, 1, 1, 1),
+    "stage_conv": (True, True, True, True),
+    "stage_pooling": ((2, 2), (2, 1), None, None),
+    "origin_stem": False,
+    "stem_channels": 128,
+}
+"""How :class:`ResNet` is ResNet-31: an eighth of the height, and a quarter of the width."""
+
+
+def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """ResNet-18 for 32 x 32 pictures of characters.
 
     Args:
@@ -125,17 +245,55 @@ def resnet18(pretrained: bool = False, **kwargs: Any) -> ResNet:
     Returns:
         The network, in training mode.
     """
-    network = partial(ResNet, (2, 2, 2, 2), False)
+    network = partial(NamedResNet, (2, 2, 2, 2), False)
     return build_classifier("resnet18", default_cfgs["resnet18"], network, "fc", pretrained, kwargs)
 
 
-def resnet34(pretrained: bool = False, **kwargs: Any) -> ResNet:
+def resnet34(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """As :func:`resnet18`, with 34 layers."""
-    network = partial(ResNet, (3, 4, 6, 3), False)
+    network = partial(NamedResNet, (3, 4, 6, 3), False)
     return build_classifier("resnet34", default_cfgs["resnet34"], network, "fc", pretrained, kwargs)
 
 
-def resnet50(pretrained: bool = False, **kwargs: Any) -> ResNet:
+def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
     """As :func:`resnet18`, with 50 layers."""
-    network = partial(ResNet, (3, 4, 6, 3), True)
+    network = partial(NamedResNet, (3, 4, 6, 3), True)
     return build_classifier("resnet50", default_cfgs["resnet50"], network, "fc", pretrained, kwargs)
+
+
+def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet-31, the backbone of SAR.
+
+    Args:
+        pretrained: Load docTR's weights, if their file is on this machine.
+        **kwargs: ``num_classes``, ``classes`` (their names, for ``cfg``), ``include_top``.
+
+    Returns:
+        The network, in training mode.
+
+    Raises:
+        WeightsNotFoundError: The weights are asked for and not there; the message says where to put them.
+    """
+    network = partial(ResNet, **RESNET31)
+    return build_classifier("resnet31", default_cfgs["resnet31"], network, "13", pretrained, kwargs)
+
+
+def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet-34 with twice the channels; arguments as :func:`resnet31`.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import resnet34_wide
+        >>> resnet34_wide(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 10])
+    """
+    network = partial(
+        ResNet,
+        num_blocks=(3, 4, 6, 3),
+        output_channels=(128, 256, 512, 1024),
+        stage_stride=(1, 2, 2, 2),
+        stage_conv=(False,) * 4,
+        stage_pooling=(None,) * 4,
+        stem_channels=128,
+    )
+    return build_classifier("resnet34_wide", default_cfgs["resnet34_wide"], network, "10", pretrained, kwargs)

@@ -173,8 +173,7 @@ def _initialize(module: nn.Module) -> None:
 
 
 def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str, Any]) -> VIPNet:
-    cfg = {**default_cfgs[arch], "input_shape": kwargs.get("input_shape", default_cfgs[arch]["input_shape"])}
-    return build_classifier(arch, cfg, network, "6.fc", pretrained, kwargs)
+    return build_classifier(arch, default_cfgs[arch], network, "6.fc", pretrained, kwargs, takes_input_shape=True)
 
 
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:

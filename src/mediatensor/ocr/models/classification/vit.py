@@ -127,8 +127,7 @@ class VisionTransformer(nn.Sequential, Classifier):
 
 def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict[str, Any]) -> VisionTransformer:
     network = partial(VisionTransformer, d_model, num_layers=12, num_heads=num_heads, ffd_ratio=4)
-    cfg = {**default_cfgs[arch], "input_shape": kwargs.get("input_shape", default_cfgs[arch]["input_shape"])}
-    return build_classifier(arch, cfg, network, "2.head", pretrained, kwargs)
+    return build_classifier(arch, default_cfgs[arch], network, "2.head", pretrained, kwargs, takes_input_shape=True)
 
 
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:

@@ -13,7 +13,7 @@ from torch import nn
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.file_utils import CLASS_NAME
 
-from ..classification.resnet import ResNet, resnet18, resnet34, resnet50
+from ..classification.resnet import NamedResNet, resnet18, resnet34, resnet50
 from ._features import FeatureExtractor
 from ._losses import dice_loss, focal_loss
 from ._segmentation import SegmentationDetector, Targets, class_names_of, detector_cfg, load_detector_weights
@@ -190,7 +190,11 @@ def _decoder(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
 
 
 def _linknet(
-    arch: str, pretrained: bool, backbone: Callable[[bool], ResNet], pretrained_backbone: bool, kwargs: dict[str, Any]
+    arch: str,
+    pretrained: bool,
+    backbone: Callable[[bool], NamedResNet],
+    pretrained_backbone: bool,
+    kwargs: dict[str, Any],
 ) -> LinkNet:
     class_names = class_names_of(kwargs)
     extractor = FeatureExtractor(

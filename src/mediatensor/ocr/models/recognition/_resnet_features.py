@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..classification.magc_resnet import ResNet31
+from ..classification.resnet import ResNet
 
 __all__ = ["ResNetFeatures", "build_features"]
 
@@ -26,7 +26,7 @@ class ResNetFeatures(nn.ModuleDict):
         network: the network; its head and one activation are left out.
     """
 
-    def __init__(self, network: ResNet31) -> None:
+    def __init__(self, network: ResNet) -> None:
         layers = list(network)[:-_HEAD_LAYERS]
         super().__init__({str(index): layer for index, layer in enumerate(layers) if index != _SKIPPED})
 
@@ -38,7 +38,7 @@ class ResNetFeatures(nn.ModuleDict):
 
 
 def build_features(
-    backbone: Callable[..., ResNet31], default: dict[str, Any], pretrained: bool, kwargs: dict[str, Any]
+    backbone: Callable[..., ResNet], default: dict[str, Any], pretrained: bool, kwargs: dict[str, Any]
 ) -> tuple[ResNetFeatures, dict[str, Any]]:
     """The backbone of a recogniser, and what the recogniser was made for.
 

@@ -13,7 +13,7 @@ from torch import nn
 from ....errors import InvalidArgumentError
 from ...datasets import encode_sequences
 from .._weights import load_weights
-from ..classification.magc_resnet import resnet31
+from ..classification.resnet import resnet31
 from ._resnet_features import build_features
 from .core import LeastCertainPostProcessor, RecognitionModel, masked_cross_entropy, recognition_cfg
 

@@ -1,0 +1,120 @@
+"""StarNet: a small convolutional network whose blocks multiply two views of the picture."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ._classifier import Classifier, build_classifier, classifier_cfg
+from ._vip_layers import DropPath
+
+__all__ = ["StarNet", "starnet_s3"]
+
+default_cfgs: dict[str, dict[str, Any]] = {"starnet_s3": classifier_cfg("v1.0.1/starnet_s3-a413415c.pt", release=True)}
+
+
+def _convolution(in_channels: int, out_channels: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(in_channels, out_channels, kernel, stride, kernel // 2, groups=groups)
+
+
+def _layers(conv: nn.Conv2d, normalized: bool) -> nn.Sequential:
+    """A convolution, and a normalization if asked for, under docTR's names."""
+    layers: OrderedDict[str, nn.Module] = OrderedDict(conv=conv)
+    if normalized:
+        layers["bn"] = nn.BatchNorm2d(conv.out_channels)
+    return nn.Sequential(layers)
+
+
+class _Block(nn.Module):
+    """Around a residual: a depthwise convolution, the product of two widenings of it, and a narrowing."""
+
+    def __init__(self, channels: int, mlp_ratio: int, drop_path: float) -> None:
+        super().__init__()
+        wide = mlp_ratio * channels
+        self.dwconv = _layers(_convolution(channels, channels, 7, groups=channels), normalized=True)
+        self.f1 = _layers(_convolution(channels, wide), normalized=False)
+        self.f2 = _layers(_convolution(channels, wide), normalized=False)
+        self.g = _layers(_convolution(wide, channels), normalized=True)
+        self.dwconv2 = _layers(_convolution(channels, channels, 7, groups=channels), normalized=False)
+        self.act = nn.ReLU6()
+        self.drop_path = DropPath(drop_path)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.dwconv(x)
+        y = self.dwconv2(self.g(self.act(self.f1(y)) * self.f2(y)))
+        added: torch.Tensor = x + self.drop_path(y)
+        return added
+
+
+class StarNet(nn.Sequential, Classifier):
+    """StarNet (Ma et al., "Rewrite the Stars", 2024, https://arxiv.org/abs/2403.19967).
+
+    Args:
+        base_dim: Channels of the first stage; each stage has twice those of the one before.
+        depths: Blocks of each stage. Every stage halves height and width, and so does what comes before the first.
+        mlp_ratio: How many times wider the features are that are multiplied.
+        drop_path_rate: How often training drops the branch of the last block; those before it less, the first never.
+        stem_dim: Channels before the first stage.
+        num_classes: How many classes the head tells apart.
+        include_top: With the head; without, the features of the last stage come out.
+        cfg: Configuration of predictors.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import StarNet
+        >>> StarNet(base_dim=8, num_classes=10).eval()(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(
+        self,
+        base_dim: int = 32,
+        depths: Sequence[int] = (2, 2, 8, 4),
+        mlp_ratio: int = 4,
+        drop_path_rate: float = 0.0,
+        stem_dim: int = 32,
+        num_classes: int = 1000,
+        include_top: bool = True,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        layers = [nn.Sequential(_layers(_convolution(3, stem_dim, 3, 2), normalized=True), nn.ReLU6())]
+        drops = iter(torch.linspace(0, drop_path_rate, sum(depths)).tolist())
+        widths = [stem_dim]
+        for stage, depth in enumerate(depths):
+            channels = base_dim * 2**stage
+            halving = _layers(_convolution(widths[-1], channels, 3, 2), normalized=True)
+            layers.append(nn.Sequential(halving, *(_Block(channels, mlp_ratio, next(drops)) for _ in range(depth))))
+            widths.append(channels)
+        last = widths[-1]
+        if include_top:
+            head = (nn.BatchNorm2d(last), nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(last, num_classes))
+            layers.append(nn.Sequential(*head))
+        super().__init__(*layers)
+        self.channels = widths
+        if cfg is not None:
+            self.cfg = cfg
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                nn.init.trunc_normal_(module.weight, std=0.02)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+
+def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
+    """StarNet-S3 for 32 x 32 pictures of characters.
+
+    Args:
+        pretrained: Load docTR's weights, if their file is on this machine.
+        **kwargs: Of :class:`StarNet`; ``classes`` gives the names of the classes for ``cfg``.
+
+    Returns:
+        The network, in training mode.
+
+    Raises:
+        WeightsNotFoundError: The weights are asked for and not there; the message says where to put them.
+    """
+    return build_classifier("starnet_s3", default_cfgs["starnet_s3"], StarNet, "5.3", pretrained, kwargs)

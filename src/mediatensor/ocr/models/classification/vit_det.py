@@ -1,0 +1,254 @@
+"""Vision transformers for detectors: most layers look at windows of the picture, some at all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ....errors import InvalidArgumentError
+from ._classifier import Classifier, build_classifier, classifier_cfg
+from ._vip_layers import DropPath
+
+__all__ = ["VisionDetectionTransformer", "vit_det_m", "vit_det_s"]
+
+default_cfgs: dict[str, dict[str, Any]] = {
+    "vit_det_s": classifier_cfg("v1.0.1/vit_det_s-56a33dee.pt", release=True),
+    "vit_det_m": classifier_cfg("v1.0.1/vit_det_m-669daf92.pt", release=True),
+}
+
+_WINDOWS = 4
+"""Windows along each side of the picture."""
+
+
+class _PatchEmbed(nn.Module):
+    """The patches of a picture as vectors."""
+
+    def __init__(self, in_channels: int, embed_dim: int, patch_size: tuple[int, int]) -> None:
+        super().__init__()
+        self.proj = nn.Conv2d(in_channels, embed_dim, patch_size, patch_size)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(N, C, H, W) to (N, rows, columns, D)."""
+        vectors: torch.Tensor = self.proj(x).permute(0, 2, 3, 1)
+        return vectors
+
+
+class _Patches(nn.Module):
+    """Patches with their positions, which were learnt for one size and are interpolated for others."""
+
+    def __init__(self, input_shape: tuple[int, int, int], embed_dim: int, patch_size: tuple[int, int]) -> None:
+        super().__init__()
+        channels, height, width = input_shape
+        self.grid_size = (height // patch_size[0], width // patch_size[1])
+        self.patch_embed = _PatchEmbed(channels, embed_dim, patch_size)
+        # The first is that of a class token, which published weights have and nothing uses.
+        self.pos_embed = nn.Parameter(torch.zeros(1, self.grid_size[0] * self.grid_size[1] + 1, embed_dim))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        patches: torch.Tensor = self.patch_embed(x)
+        rows, columns = patches.shape[1:3]
+        positions: torch.Tensor = self.pos_embed[:, 1:].unflatten(1, self.grid_size)  # type: ignore[no-untyped-call]
+        if (rows, columns) != self.grid_size:
+            channels_first = positions.permute(0, 3, 1, 2)
+            resized = F.interpolate(channels_first, size=(rows, columns), mode="bicubic", align_corners=False)
+            positions = resized.permute(0, 2, 3, 1)
+        return patches + positions
+
+
+class _Windows(nn.Module):
+    """Cut (N, rows, columns, D) into windows: (N, 16, rows / 4, columns / 4, D)."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, columns = x.shape[1:3]
+        if rows % _WINDOWS or columns % _WINDOWS:
+            raise InvalidArgumentError(
+                f"images of {rows} x {columns} patches; expected a multiple of {_WINDOWS} along each side."
+            )
+        cut = x.reshape(len(x), _WINDOWS, rows // _WINDOWS, _WINDOWS, columns // _WINDOWS, x.shape[-1])
+        return cut.transpose(2, 3).flatten(1, 2)
+
+
+def _whole(x: torch.Tensor) -> torch.Tensor:
+    """Windows (N, 16, h, w, D) put together again, with the channels in front: (N, D, 4 h, 4 w)."""
+    cut = x.unflatten(1, (_WINDOWS, _WINDOWS)).permute(0, 5, 1, 3, 2, 4)  # type: ignore[no-untyped-call]
+    together: torch.Tensor = cut.flatten(4, 5).flatten(2, 3)
+    return together
+
+
+class _Attention(nn.Module):
+    """Self-attention whose keys have no bias."""
+
+    def __init__(self, dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(dim, 3 * dim, bias=False)
+        self.q_bias, self.v_bias = nn.Parameter(torch.zeros(dim)), nn.Parameter(torch.zeros(dim))
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        bias = torch.cat([self.q_bias, torch.zeros_like(self.v_bias), self.v_bias])
+        mixed = F.linear(x, self.qkv.weight, bias).reshape(*x.shape[:2], 3, self.num_heads, -1)
+        query, key, value = mixed.permute(2, 0, 3, 1, 4)
+        gathered = F.scaled_dot_product_attention(query, key, value)
+        projected: torch.Tensor = self.proj(gathered.transpose(1, 2).flatten(2))
+        return projected
+
+
+class _FeedForward(nn.Module):
+    def __init__(self, dim: int, inner: int) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(dim, inner), nn.GELU(), nn.Linear(inner, dim))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.net(x)
+        return out
+
+
+class _Block(nn.Module):
+    """A transformer layer that looks at each window by itself, or at all of them, with scaled branches."""
+
+    def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float, windowed: bool) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
+        self.attn = _Attention(dim, num_heads)
+        self.mlp = _FeedForward(dim, int(dim * mlp_ratio))
+        self.drop_path = DropPath(drop_path)
+        self.windowed = windowed
+        self.gamma_1, self.gamma_2 = (nn.Parameter(torch.full((dim,), 0.1)) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(N, 16, h, w, D) windows, to the same."""
+        # What a token looks at is one row here: its window, or the picture.
+        tokens = x.flatten(0, 1).flatten(1, 2) if self.windowed else x.flatten(1, 3)
+        tokens = tokens + self.drop_path(self.gamma_1 * self.attn(self.norm1(tokens)))
+        windows = tokens.reshape(x.shape).flatten(0, 1)
+        windows = windows + self.drop_path(self.gamma_2 * self.mlp(self.norm2(windows)))
+        mixed: torch.Tensor = windows.reshape(x.shape)
+        return mixed
+
+
+class _Stage(nn.Module):
+    """Layers one after the other, and features (N, D, rows, columns) from some of them."""
+
+    def __init__(self, blocks: Sequence[nn.Module], out_feature_indexes: set[int]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.out_feature_indexes = out_feature_indexes
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        features = []
+        for index, block in enumerate(self.blocks):
+            x = block(x)
+            if index in self.out_feature_indexes:
+                features.append(_whole(x))
+        return features
+
+
+class _Last(nn.Module):
+    def forward(self, features: list[torch.Tensor]) -> torch.Tensor:
+        return features[-1]
+
+
+class _Head(nn.Module):
+    """Scores from the mean over the picture."""
+
+    def __init__(self, in_channels: int, num_classes: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(in_channels)
+        self.fc = nn.Linear(in_channels, num_classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.fc(self.norm(x.flatten(2).mean(dim=-1)))
+        return scores
+
+
+class VisionDetectionTransformer(nn.Sequential, Classifier):
+    """A plain vision transformer for detection (Li et al., "Exploring Plain Vision Transformer Backbones for Object
+    Detection", 2022, https://arxiv.org/abs/2203.16527), whose windows are the sixteenths of the picture.
+
+    Args:
+        d_model: The width of the features.
+        num_layers: How many layers.
+        num_heads: Heads of the attention.
+        mlp_ratio: How many times wider the feed-forward part is inside.
+        patch_size: Height and width of a patch.
+        input_shape: Channels, height and width of the images it is made for; others work, with interpolated positions,
+            if each side has a multiple of four patches.
+        dropout: How often training drops the branches of the last layer; those before it less, the first never.
+        window_block_indexes: The layers that look at each window by itself.
+        out_feature_indexes: The layers whose features come out; -1 is the last.
+        num_classes: How many classes the head tells apart.
+        include_top: With the head; without, a list of features comes out, (N, D, rows, columns) each.
+        cfg: Configuration of predictors.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import vit_det_s
+        >>> vit_det_s(num_classes=10).eval()(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        mlp_ratio: float = 4.0,
+        patch_size: tuple[int, int] = (4, 4),
+        input_shape: tuple[int, int, int] = (3, 32, 32),
+        dropout: float = 0.1,
+        window_block_indexes: Sequence[int] = (0, 1, 3, 6, 7, 9),
+        out_feature_indexes: Sequence[int] = (2, 4, 5, 9),
+        num_classes: int = 1000,
+        include_top: bool = True,
+        cfg: dict[str, Any] | None = None,
+    ) -> None:
+        blocks = [
+            _Block(d_model, num_heads, mlp_ratio, drop, index in window_block_indexes)
+            for index, drop in enumerate(torch.linspace(0, dropout, num_layers).tolist())
+        ]
+        out = {index % num_layers for index in out_feature_indexes}
+        layers: list[nn.Module] = [_Patches(input_shape, d_model, patch_size), _Windows(), _Stage(blocks, out)]
+        if include_top:
+            layers += [_Last(), _Head(d_model, num_classes)]
+        super().__init__(*layers)
+        if cfg is not None:
+            self.cfg = cfg
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                nn.init.trunc_normal_(module.weight, std=0.02)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, _Patches):
+                nn.init.trunc_normal_(module.pos_embed, std=0.02)
+
+
+def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) -> VisionDetectionTransformer:
+    network = partial(VisionDetectionTransformer, d_model, num_layers=10, num_heads=12)
+    return build_classifier(arch, default_cfgs[arch], network, "4", pretrained, kwargs, takes_input_shape=True)
+
+
+def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
+    """The small transformer for detectors: 10 layers, 12 heads, width 192.
+
+    Args:
+        pretrained: Load docTR's weights, if their file is on this machine.
+        **kwargs: Of :class:`VisionDetectionTransformer`; ``classes`` gives the names of the classes for ``cfg``.
+
+    Returns:
+        The network, in training mode.
+
+    Raises:
+        WeightsNotFoundError: The weights are asked for and not there; the message says where to put them.
+    """
+    return _vit_det("vit_det_s", 192, pretrained, kwargs)
+
+
+def vit_det_m(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
+    """The medium transformer for detectors, of width 384; arguments as :func:`vit_det_s`."""
+    return _vit_det("vit_det_m", 384, pretrained, kwargs)
