@@ -150,6 +150,11 @@ def record_metrics() -> dict[str, Any]:
         "true_classes": plain(classes),
         "predicted_classes": plain(read_classes),
     }
+    # Of its own, so that what is above stays as it is.
+    more = np.random.default_rng(8)
+    scores, rows = more.random(kept).round(1), more.integers(0, 3, (count, 4))
+    read_rows = np.where(more.random((kept, 4)) < 0.9, rows[nearest], 0)
+    recorded |= {"scores": plain(scores), "rows": plain(rows), "predicted_rows": plain(read_rows)}
     for name, rotated in (("boxes", False), ("polygons", True)):
         pages = [page if rotated else np.concatenate([page.min(1), page.max(1)], axis=1) for page in (true, read)]
         found, text, told = (
@@ -159,7 +164,18 @@ def record_metrics() -> dict[str, Any]:
         found.update(*pages)
         text.update(*pages, words, read_words)
         told.update(*pages, classes, read_classes)
+        objects, cells = metrics.ObjectDetectionMetric(use_polygons=rotated), metrics.TableCellMetric(0.4, rotated)
+        # Two pages, of which the second has what the first lacks.
+        for true_part, read_part in ((slice(0, 25), slice(0, 15)), (slice(25, None), slice(15, None))):
+            objects.update(
+                pages[0][true_part], pages[1][read_part], classes[true_part], read_classes[read_part], scores[read_part]
+            )
+        objects.update(pages[0], pages[1], classes, read_classes, scores)
+        cells.update(pages[0], rows, pages[1], read_rows)
+        by_threshold = objects.summary()
         recorded[name] = {
+            "objects": {**by_threshold, "AP_per_IoU": list(by_threshold["AP_per_IoU"].items())},
+            "cells": cells.summary(),
             "localization": found.summary(),
             "ocr": text.summary(),
             "detection": told.summary(),

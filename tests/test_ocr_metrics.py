@@ -17,7 +17,9 @@ from mediatensor.ocr.utils.metrics import (
     CharacterErrorRate,
     DetectionMetric,
     LocalizationConfusion,
+    ObjectDetectionMetric,
     OCRMetric,
+    TableCellMetric,
     TextMatch,
     WordErrorRate,
     box_iou,
@@ -56,6 +58,56 @@ def test_scores_are_those_of_doctr(kind: str) -> None:
     told = DetectionMetric(0.4, rotated)
     told.update(*pages, np.array(RECORDED["true_classes"]), np.array(RECORDED["predicted_classes"]))
     assert as_lists(told.summary()) == RECORDED[kind]["detection"]
+    cells = TableCellMetric(0.4, rotated)
+    cells.update(pages[0], np.array(RECORDED["rows"]), pages[1], np.array(RECORDED["predicted_rows"]))
+    assert cells.summary() == pytest.approx(RECORDED[kind]["cells"])
+    cells.reset()
+    assert set(cells.summary().values()) == {None}
+
+
+@pytest.mark.parametrize("kind", ["boxes", "polygons"])
+def test_average_precision_is_that_of_doctr(kind: str) -> None:
+    rotated = kind == "polygons"
+    true, predicted = (TRUE, PREDICTED) if rotated else (straight(TRUE), straight(PREDICTED))
+    truth, labels = np.array(RECORDED["true_classes"]), np.array(RECORDED["predicted_classes"])
+    scores = np.array(RECORDED["scores"])
+    metric = ObjectDetectionMetric(use_polygons=rotated)
+    for mine, theirs in ((slice(0, 25), slice(0, 15)), (slice(25, None), slice(15, None)), (slice(None), slice(None))):
+        metric.update(true[mine], predicted[theirs], truth[mine], labels[theirs], scores[theirs])
+    summary = metric.summary()
+    expected = RECORDED[kind]["objects"]
+    assert summary.pop("AP_per_IoU") == pytest.approx(dict(expected.pop("AP_per_IoU")))
+    assert summary == pytest.approx(expected)
+
+
+def test_average_precision_by_hand() -> None:
+    """Two true boxes; of three predictions, the first and the last are right: precision is 1, then 1/2, then 2/3."""
+    boxes = np.array([[0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]])
+    metric = ObjectDetectionMetric([0.5], num_classes=3)
+    metric.update(boxes[:2], boxes[[0, 2, 1]], np.array([1, 1]), np.array([1, 1, 1]), np.array([0.9, 0.8, 0.7]))
+    expected = (51 * 1 + 50 * 2 / 3) / 101
+    assert metric.summary()["AP_per_IoU"] == {0.5: pytest.approx(expected)}
+    assert metric.summary()["AP@[.75]"] == 0.0
+    # The same box found twice is found once; a class that is only predicted does not count.
+    metric.reset()
+    metric.update(boxes[:1], boxes[[0, 0, 1]], np.array([1]), np.array([1, 1, 2]), np.array([0.9, 0.8, 0.7]))
+    assert metric.summary()["mAP@[.5:.95]"] == 1.0
+
+
+def test_average_precision_of_pages_without_boxes() -> None:
+    none, no_labels, box, label = np.zeros((0, 4)), np.zeros(0, int), np.array([[0, 0, 10, 10]]), np.array([0])
+    metric = ObjectDetectionMetric()
+    with pytest.raises(InvalidArgumentError, match="no pages"):
+        metric.summary()
+    metric.update(none, none, no_labels, no_labels, np.zeros(0))
+    metric.update(none, box, no_labels, label, np.ones(1))
+    assert metric.summary()["mAP@[.5:.95]"] == 0.0
+    metric.update(box, none, label, no_labels, np.zeros(0))
+    assert metric.summary()["mAP@[.5:.95]"] == 0.0
+    with pytest.raises(InvalidArgumentError, match="1 predicted boxes, 1 labels, 2 scores"):
+        metric.update(box, box, label, label, np.ones(2))
+    with pytest.raises(InvalidArgumentError, match="label"):
+        TableCellMetric().update(box, np.zeros((0, 4)), box, np.zeros((1, 4)))
 
 
 def test_pairs_make_the_largest_sum_there_is() -> None:

@@ -176,7 +176,19 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
     Args:
         line: The line, its words from left to right.
         direction: The direction of the page.
-        auto: Whether that was found from the text; see `line_direction`.
+        auto: Whether that was found from the text; the line may then go another way than the page.
+
+    Returns:
+        The words.
+
+    Example:
+        >>> from mediatensor.ocr.io import Line, Word
+        >>> from mediatensor.ocr.io.exporters import ordered_line_words
+        >>> upright = {"value": 0, "confidence": None}
+        >>> boxes = {"left": ((0.1, 0.1), (0.2, 0.2)), "right": ((0.3, 0.1), (0.4, 0.2))}
+        >>> line = Line([Word(text, 0.9, box, 0.9, upright) for text, box in boxes.items()])
+        >>> [word.value for word in ordered_line_words(line, "rtl")]
+        ['right', 'left']
     """
     direction = line_direction(line, direction, auto)
     if direction == "ltr" or not line.words:
@@ -202,6 +214,23 @@ def predictions_in_reading_order(
         page: The page that they are on; gives its size and its language.
         predictions: The predictions.
         direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+
+    Returns:
+        The predictions, in order.
+
+    Raises:
+        InvalidArgumentError: if the direction is none of those.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import KIEPage, Prediction
+        >>> from mediatensor.ocr.io.exporters import predictions_in_reading_order
+        >>> upright = {"value": 0, "confidence": None}
+        >>> boxes = {"second": ((0.1, 0.5), (0.9, 0.6)), "first": ((0.1, 0.1), (0.9, 0.2))}
+        >>> found = [Prediction(text, 0.9, box, 0.9, upright) for text, box in boxes.items()]
+        >>> page = KIEPage(np.zeros((80, 120, 3), np.uint8), {"words": found}, 0, (80, 120))
+        >>> [prediction.value for prediction in predictions_in_reading_order(page, page.predictions["words"])]
+        ['first', 'second']
     """
     from ..models.reading_order import ReadingOrderPredictor
 

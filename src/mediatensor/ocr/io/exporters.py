@@ -11,7 +11,7 @@ from ._element_base import to_json_safe
 from ._hocr import XMLExporter
 from ._html_format import HTMLExporter
 from ._page_exports import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
-from ._reading import page_reading_order
+from ._reading import ordered_line_words, page_reading_order, predictions_in_reading_order
 from ._searchable_pdf import PDFExporter
 from ._text_formats import AsciiDocExporter, MarkdownExporter, TextExporter
 from ._tsv import TSVExporter
@@ -28,6 +28,8 @@ __all__ = [
     "TSVExporter",
     "TextExporter",
     "XMLExporter",
+    "ordered_line_words",
     "page_reading_order",
+    "predictions_in_reading_order",
     "to_json_safe",
 ]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
 from ._assignment import check_threshold, match_boxes
+from ._object_scores import ObjectDetectionMetric
 from ._overlaps import box_iou, polygon_iou
 from ._text_scores import MATCHES, CharacterErrorRate, TextMatch, WordErrorRate, edit_distance, string_match
 
@@ -21,6 +22,8 @@ __all__ = [
     "DetectionMetric",
     "LocalizationConfusion",
     "OCRMetric",
+    "ObjectDetectionMetric",
+    "TableCellMetric",
     "TextMatch",
     "WordErrorRate",
     "box_iou",
@@ -333,6 +336,83 @@ class DetectionMetric(_BoxMetric):
         """
         super().reset()
         self.num_matches = 0
+
+
+class TableCellMetric(_BoxMetric):
+    """Recall and precision of the cells of tables, and whether they are in the right rows and columns.
+
+    Boxes are paired as by `LocalizationConfusion`.
+
+    Args:
+        iou_thresh: The least IoU of a match, in (0, 1].
+        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+
+    Raises:
+        InvalidArgumentError: if `iou_thresh` is out of range.
+
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import TableCellMetric
+    >>> metric = TableCellMetric()
+    >>> cells, found = np.array([[0, 0, 50, 20], [50, 0, 100, 20]]), np.array([[0, 0, 50, 18], [50, 2, 100, 20]])
+    >>> metric.update(cells, np.array([[0, 0, 0, 0], [1, 1, 0, 0]]), found, np.array([[0, 0, 0, 0], [2, 2, 0, 0]]))
+    >>> metric.summary()
+    {'recall': 1.0, 'precision': 1.0, 'f1': 1.0, 'structure_acc': 0.5}
+    """
+
+    def update(
+        self, gt_cells: NDArray[Any], gt_logic: NDArray[Any], pred_cells: NDArray[Any], pred_logic: NDArray[Any]
+    ) -> None:
+        """Count one table.
+
+        Args:
+            gt_cells: True boxes of the cells, (N, 4) or (N, 4, 2).
+            gt_logic: Their first and last column, first and last row, (N, 4).
+            pred_cells: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+            pred_logic: Their columns and rows, (M, 4).
+
+        Raises:
+            InvalidArgumentError: if the numbers differ, or the boxes have another shape.
+            MissingDependencyError: if SciPy is needed and not installed.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.utils import TableCellMetric
+            >>> metric, cell, place = TableCellMetric(), np.array([[0, 0, 10, 10]]), np.array([[0, 0, 0, 0]])
+            >>> metric.update(cell, place, cell, place)
+            >>> metric.summary()["structure_acc"]
+            1.0
+        """
+        _check_labels(gt_cells, pred_cells, gt_logic, pred_logic)
+        truth, prediction = self._pair(gt_cells, pred_cells)
+        self.matches += len(truth)
+        alike = np.asarray(gt_logic)[truth] == np.asarray(pred_logic)[prediction]
+        self.struct_matches += int(alike.reshape(len(truth), -1).all(axis=1).sum())
+
+    def summary(self) -> dict[str, float | None]:
+        """The scores so far, each ``None`` where it is undefined.
+
+        Returns:
+            ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``: of the matches, how many have the rows and
+            columns of the true cell.
+        """
+        recall, precision = self._recall(self.matches), self._precision(self.matches)
+        return {
+            "recall": recall,
+            "precision": precision,
+            "f1": hmean(recall, precision) if self.matches else None,
+            "structure_acc": self.struct_matches / self.matches if self.matches else None,
+        }
+
+    def reset(self) -> None:
+        """Forget all tables.
+
+        Example:
+            >>> from mediatensor.ocr.utils import TableCellMetric
+            >>> TableCellMetric().reset()
+        """
+        super().reset()
+        self.matches = 0
+        self.struct_matches = 0
 
 
 def _check_labels(
