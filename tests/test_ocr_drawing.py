@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from mediatensor.errors import InvalidArgumentError, MissingDependencyError
+from mediatensor.errors import InvalidArgumentError, MissingDependencyError, SourceNotFoundError
 from mediatensor.ocr.utils.fonts import get_font
 from mediatensor.ocr.utils.geometry import rotate_abs_points
 from mediatensor.ocr.utils.reconstitution import synthesize_kie_page, synthesize_page
@@ -171,11 +171,39 @@ def test_empty_text_and_empty_pages() -> None:
 @pytest.mark.parametrize(
     "geometry", [None, (), ((0, 0),), ((0, 0), (1, float("nan"))), "box", ((0, 0), (1, 1), (2, 2))]
 )
-def test_unusable_geometries_are_named(geometry: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="invalid geometry"):
-        synthesize_page(page(word("a", geometry)))
+def test_unusable_geometries_are_named_or_left_out(geometry: Any) -> None:
+    good = word("HHH", box(20, 20, 100, 50))
+    for drawing in (
+        lambda: synthesize_page(page(word("a", geometry), good)),
+        lambda: synthesize_page(page(good, layout=[{"geometry": geometry}]), draw_placeholders=True),
+        lambda: synthesize_kie_page(
+            {"dimensions": (HEIGHT, WIDTH), "predictions": {"total": [word("a", geometry), good]}}
+        ),
+    ):
+        with pytest.warns(UserWarning, match="Left out 1 entries"):
+            drawn = drawing()
+        np.testing.assert_array_equal(drawn, synthesize_page(page(good)))
     with pytest.raises(InvalidArgumentError, match="invalid geometry"):
         overlay(page(word("a", geometry)), np.zeros((30, 40, 3), np.uint8))
+
+
+def test_odd_words_are_drawn_as_far_as_they_can_be() -> None:
+    good = word("HHH", box(20, 20, 100, 50))
+    nothing = [None, "word", {"value": None, "geometry": box(0, 0, 50, 20)}, {"geometry": box(0, 0, 50, 20)}]
+    exported = page(*nothing, good)
+    exported["blocks"] += [None, {"lines": None}, {"lines": [None, {"words": None}, {}]}]
+    np.testing.assert_array_equal(synthesize_page(exported), synthesize_page(page(good)))
+    predictions = {"dimensions": (HEIGHT, WIDTH), "predictions": {"none": None, "total": [*nothing, good]}}
+    np.testing.assert_array_equal(synthesize_kie_page(predictions), synthesize_page(page(good)))
+    # A number is as good as its text, and a word without a confidence is grey.
+    number = {"value": 21.5, "geometry": box(20, 20, 100, 50)}
+    np.testing.assert_array_equal(
+        synthesize_page(page(number)), synthesize_page(page(word("21.5", box(20, 20, 100, 50))))
+    )
+    for confidence in (None, "sure", float("nan")):
+        drawn = synthesize_page(page({**good, "confidence": confidence}), draw_proba=True)
+        assert (drawn == 128).all(axis=2).any()
+        assert (drawn.max(axis=2) == drawn.min(axis=2)).all()
 
 
 @pytest.mark.parametrize("size", [None, (), (0, 5), (5, -5), ("a", 1), (1e6, 1e6), (float("inf"), 3), (1, 2, 3)])
@@ -185,15 +213,15 @@ def test_unusable_dimensions_are_named(size: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "error", "named"),
     [
-        ({"min_font_size": 0}, "font sizes"),
-        ({"min_font_size": 20, "max_font_size": 10}, "font sizes"),
-        ({"font_family": "/no/such/font.ttf"}, "no font"),
+        ({"min_font_size": 0}, InvalidArgumentError, "font sizes"),
+        ({"min_font_size": 20, "max_font_size": 10}, InvalidArgumentError, "font sizes"),
+        ({"font_family": "/no/such/font.ttf"}, SourceNotFoundError, "no font"),
     ],
 )
-def test_unusable_fonts_are_named(arguments: dict[str, Any], named: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=named):
+def test_unusable_fonts_are_named(arguments: dict[str, Any], error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
         synthesize_page(page(), **arguments)
 
 
@@ -207,7 +235,7 @@ def test_fonts() -> None:
 def test_letters_that_the_font_lacks_come_from_an_installed_one() -> None:
     try:
         get_font("DejaVuSans.ttf")
-    except InvalidArgumentError:
+    except SourceNotFoundError:
         pytest.skip("needs the font DejaVuSans.ttf (on Debian: apt-get install fonts-dejavu-core)")
     geometry = box(20, 20, 380, 80)
     drawn = [synthesize_page(page(word(text, geometry))) for text in ("Москва", "Ростов")]

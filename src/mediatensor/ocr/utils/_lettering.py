@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, SourceNotFoundError
 from ._pictures import Color, pixel_quad
 from .fonts import Font, get_font
 
@@ -70,7 +70,8 @@ class Lettering:
         max_font_size: Largest size of text.
 
     Raises:
-        InvalidArgumentError: if the sizes are not 1 <= min_font_size <= max_font_size, or there is no such font.
+        InvalidArgumentError: if the sizes are not 1 <= min_font_size <= max_font_size.
+        SourceNotFoundError: if there is no such font.
     """
 
     def __init__(self, canvas: Image.Image, font_family: str | None, min_font_size: int, max_font_size: int) -> None:
@@ -156,10 +157,12 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
     Raises:
         InvalidArgumentError: if the geometry is unusable.
     """
-    text = " ".join(str(word["value"])[:_MAX_CHARACTERS].split())
-    placed = Placed(text, pixel_quad(word["geometry"], size), color)
+    value: Any = word.get("value")
+    geometry: Any = word.get("geometry")
+    text = "" if value is None else " ".join(str(value)[:_MAX_CHARACTERS].split())
+    placed = Placed(text, pixel_quad(geometry, size), color)
     # A straight box does not tell that its text runs downward, but a long word in a tall box does.
-    if len(word["geometry"]) == 2 and len(text) > 2 and placed.height > _TALL * placed.width:
+    if len(geometry) == 2 and len(text) > 2 and placed.height > _TALL * placed.width:
         return placed._replace(quad=np.roll(placed.quad, -1, axis=0))
     return placed
 
@@ -191,7 +194,7 @@ def _family_with_letters(text: str) -> str | None:
 def _has_letter(family: str | None, letter: str) -> bool:
     try:
         font = get_font(family, _TRIAL_SIZE)
-    except InvalidArgumentError:
+    except SourceNotFoundError:
         return False
     # A font draws the same sign for everything that it lacks; it lacks U+FFFF, which is no character.
     return letter.isspace() or _drawn(font, letter) != _drawn(font, "\uffff")

@@ -78,9 +78,9 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
     return pixels
 
 
-def confidence_color(confidence: float) -> Color:
+def confidence_color(confidence: Any) -> Color:
     """Blue for 1, through orange, to red for 0.5 and less; grey for what is no number."""
-    if not np.isfinite(confidence):
+    if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
         return (128, 128, 128)
     red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))
     return red, green, blue

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from PIL import ImageFont
 
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, SourceNotFoundError
 
 __all__ = ["Font", "get_font"]
 
@@ -26,7 +26,8 @@ def get_font(font_family: str | None = None, font_size: int = 13) -> Font:
         The Pillow font.
 
     Raises:
-        InvalidArgumentError: if there is no such font, or the size is not positive.
+        InvalidArgumentError: if the size is not positive.
+        SourceNotFoundError: if there is no such font.
 
     Example:
         >>> from mediatensor.ocr.utils.fonts import get_font
@@ -40,6 +41,6 @@ def get_font(font_family: str | None = None, font_size: int = 13) -> Font:
     try:
         return ImageFont.truetype(font_family, font_size)
     except OSError:
-        raise InvalidArgumentError(
+        raise SourceNotFoundError(
             f"no font {font_family!r}: font_family must be the path of a font file or the name of an installed one"
         ) from None

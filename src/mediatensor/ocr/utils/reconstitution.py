@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -33,7 +34,8 @@ def synthesize_page(
 ) -> NDArray[np.uint8]:
     """Draw what was read on a page on a blank sheet of its size.
 
-    The words of a line have one size; each is fitted into its box, at any angle.
+    The words of a line have one size; each is fitted into its box, at any angle. A word without text is not drawn, and
+    one without a usable geometry is left out, with a warning.
 
     Args:
         page: An exported `Page`, also one that went through JSON.
@@ -50,7 +52,8 @@ def synthesize_page(
         Array (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError: if the page has no usable dimensions or geometries, or the font or its sizes are unusable.
+        InvalidArgumentError: if the page has no usable dimensions, or the sizes of the font are unusable.
+        SourceNotFoundError: if there is no such font.
 
     Example:
         >>> import numpy as np
@@ -61,8 +64,8 @@ def synthesize_page(
         >>> synthesize_page(page.export()).shape
         (80, 120, 3)
     """
-    lines = [line["words"] for block in page.get("blocks") or () for line in block["lines"]]
-    cells = [[cell] for table in page.get("tables") or () for cell in table.get("cells") or ()]
+    lines = [_entries(line, "words") for block in _entries(page, "blocks") for line in _entries(block, "lines")]
+    cells = [[cell] for table in _entries(page, "tables") for cell in _entries(table, "cells")]
     return _draw(
         page,
         [*lines, *cells],
@@ -86,6 +89,8 @@ def synthesize_kie_page(
 ) -> NDArray[np.uint8]:
     """Draw the predictions of all classes of a page on a blank sheet of its size.
 
+    A prediction without text is not drawn, and one without a usable geometry is left out, with a warning.
+
     Args:
         page: An exported `KIEPage`, also one that went through JSON.
         draw_proba: Color each prediction by its confidence: blue for 1, over orange, to red for 0.5 and less.
@@ -101,7 +106,8 @@ def synthesize_kie_page(
         Array (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError: if the page has no usable dimensions or geometries, or the font or its sizes are unusable.
+        InvalidArgumentError: if the page has no usable dimensions, or the sizes of the font are unusable.
+        SourceNotFoundError: if there is no such font.
 
     Example:
         >>> import numpy as np
@@ -112,7 +118,8 @@ def synthesize_kie_page(
         >>> synthesize_kie_page(page.export()).shape
         (80, 120, 3)
     """
-    predictions = [[entry] for entries in (page.get("predictions") or {}).values() for entry in entries or ()]
+    classes = page.get("predictions") or {}
+    predictions = [[prediction] for name in classes for prediction in _entries(classes, name)]
     return _draw(
         page,
         predictions,
@@ -126,9 +133,14 @@ def synthesize_kie_page(
 
 def _placeholders(page: _Exported) -> list[Any]:
     """Geometries of what is on the page beside text."""
-    tables = page.get("tables") or ()
-    regions = [*tables, *(cell for table in tables for cell in table.get("cells") or ()), *(page.get("layout") or ())]
-    return [region["geometry"] for region in regions]
+    tables = _entries(page, "tables")
+    cells = [cell for table in tables for cell in _entries(table, "cells")]
+    return [region.get("geometry") for region in (*tables, *cells, *_entries(page, "layout"))]
+
+
+def _entries(owner: _Exported, name: str) -> list[_Exported]:
+    """What an export lists under a name; entries that are no dicts are left out."""
+    return [entry for entry in owner.get(name) or () if isinstance(entry, Mapping)]
 
 
 def _draw(
@@ -146,12 +158,24 @@ def _draw(
     lettering = Lettering(canvas, *font)
     red, green, blue = ((2 * back + fore) // 3 for back, fore in zip(background, color, strict=True))
     draw = ImageDraw.Draw(canvas)
+    left_out = 0
     for geometry in outlines:
-        draw.polygon([(x, y) for x, y in pixel_quad(geometry, size).tolist()], outline=(red, green, blue), width=2)
+        try:
+            quad = pixel_quad(geometry, size)
+        except InvalidArgumentError:
+            left_out += 1
+        else:
+            draw.polygon([(x, y) for x, y in quad.tolist()], outline=(red, green, blue), width=2)
     for line in lines:
-        lettering.write_line(
-            [place(word, size, confidence_color(word["confidence"]) if draw_proba else color) for word in line]
-        )
+        placed = []
+        for word in line:
+            try:
+                placed.append(place(word, size, confidence_color(word.get("confidence")) if draw_proba else color))
+            except InvalidArgumentError:
+                left_out += 1
+        lettering.write_line(placed)
+    if left_out:
+        warnings.warn(f"Left out {left_out} entries of the page: their geometry is unusable.", stacklevel=3)
     return np.array(canvas, dtype=np.uint8)
 
 
