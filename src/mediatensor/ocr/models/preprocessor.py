@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,78 @@ def normalized(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype:
     return (data.float() * factor + offset).to(dtype)
 
 
+class Resize(nn.Module):
+    """Pictures of any size to pictures of one.
+
+    Args:
+        size: Height and width of the result.
+        preserve_aspect_ratio: Scale both sides alike, and pad with black.
+        symmetric_pad: Pad on all sides; else on the right and below.
+        return_padding_mask: :class:`PreProcessor` returns where the pictures are, too.
+    """
+
+    def __init__(
+        self,
+        size: tuple[int, int],
+        preserve_aspect_ratio: bool = False,
+        symmetric_pad: bool = False,
+        return_padding_mask: bool = False,
+    ) -> None:
+        super().__init__()
+        self.size = tuple(size)
+        self.preserve_aspect_ratio, self.symmetric_pad = preserve_aspect_ratio, symmetric_pad
+        self.return_padding_mask = return_padding_mask
+
+    def extra_repr(self) -> str:
+        """The size and how it is reached."""
+        ratio = f", preserve_aspect_ratio=True, symmetric_pad={self.symmetric_pad}"
+        return f"output_size={self.size}{ratio if self.preserve_aspect_ratio else ''}"
+
+    def place(self, image: Tensor) -> tuple[int, int, int, int]:
+        """Where the pixels of a picture go: top, left, height and width."""
+        height, width = self.size
+        if not self.preserve_aspect_ratio:
+            return 0, 0, height, width
+        scaled = fitting_size(image.shape[-2:], (height, width))
+        spare = (height - scaled[0], width - scaled[1])
+        top, left = (math.ceil(spare[0] / 2), math.ceil(spare[1] / 2)) if self.symmetric_pad else (0, 0)
+        return top, left, *scaled
+
+    def forward(self, image: Tensor) -> Tensor:
+        """One picture, (3, H, W), at the size, of its own dtype."""
+        top, left, height, width = self.place(image)
+        below, right = self.size[0] - top - height, self.size[1] - left - width
+        return F.pad(resized(image, (height, width)), (left, right, top, below))
+
+    def padding_mask(self, image: Tensor) -> Tensor:
+        """Where the picture is: bool (height, width), False where there is padding."""
+        top, left, height, width = self.place(image)
+        mask = torch.zeros(self.size, dtype=torch.bool, device=image.device)
+        mask[top : top + height, left : left + width] = True
+        return mask
+
+
+class Normalize(nn.Module):
+    """Batches with their mean and deviation brought to 0 and 1.
+
+    Args:
+        mean: Of each channel, for values in [0, 1].
+        std: Of each channel.
+    """
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.mean, self.std = tuple(mean), tuple(std)
+
+    def extra_repr(self) -> str:
+        """Both."""
+        return f"mean={self.mean}, std={self.std}"
+
+    def forward(self, data: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """See :func:`normalized`."""
+        return normalized(data, self.mean, self.std, dtype)
+
+
 class PreProcessor(nn.Module):
     """Images of any size to batches of one size, as docTR does it.
 
@@ -78,6 +150,7 @@ class PreProcessor(nn.Module):
         std: Of each channel.
         preserve_aspect_ratio: Scale both sides alike, and pad with black.
         symmetric_pad: Pad on all sides; else on the right and below.
+        return_padding_mask: Return where the images are, too.
 
     Example:
         >>> import numpy as np
@@ -95,47 +168,109 @@ class PreProcessor(nn.Module):
         std: Sequence[float] = (1.0, 1.0, 1.0),
         preserve_aspect_ratio: bool = False,
         symmetric_pad: bool = False,
+        return_padding_mask: bool = False,
     ) -> None:
         super().__init__()
-        self.output_size = tuple(output_size)
         self.batch_size = positive("batch_size", batch_size)
-        self.mean, self.std = tuple(mean), tuple(std)
-        self.preserve_aspect_ratio, self.symmetric_pad = preserve_aspect_ratio, symmetric_pad
+        self.resize = Resize(output_size, preserve_aspect_ratio, symmetric_pad, return_padding_mask)
+        self.normalize = Normalize(mean, std)
 
-    def extra_repr(self) -> str:
-        """The size and how it is reached."""
-        return f"output_size={self.output_size}, batch_size={self.batch_size}, mean={self.mean}, std={self.std}"
-
-    def forward(self, x: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
+    def forward(
+        self, x: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]
+    ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
         """All batches.
 
         Args:
-            x: Images, see :func:`~mediatensor.ocr.models.ocr_predictor`; or one image.
+            x: Images, see :func:`~mediatensor.ocr.models.ocr_predictor`. An array (N, H, W, 3) is one batch already:
+                it is stretched to the size, and nothing is padded.
 
         Returns:
-            Float tensors (N, 3, H, W), N at most ``batch_size``.
+            Float tensors (N, 3, H, W), N at most ``batch_size``; with ``return_padding_mask`` these, and bool tensors
+            (N, H, W), False where there is padding.
+
+        Raises:
+            InvalidArgumentError: One image was given, or what is no image.
         """
-        images = [as_image(x)] if isinstance(x, Tensor | np.ndarray) and x.ndim == 3 else as_images(x)
-        return [batch.data for batch in self.batches(images)]
+        images = as_images(x)
+        if isinstance(x, np.ndarray):
+            height, width = self.resize.size
+            stretched = [resized(image, (height, width)) for image in images]
+            batches = [self.normalize(torch.stack(stretched))] if stretched else []
+            masks = [torch.ones((len(batch), height, width), dtype=torch.bool) for batch in batches]
+        else:
+            batches = [batch.data for batch in self.batches(images)]
+            masks = self._in_batches([self.resize.padding_mask(image) for image in images])
+        return (batches, masks) if self.resize.return_padding_mask else batches
+
+    def sample_transforms(self, x: Image) -> Tensor | tuple[Tensor, Tensor]:
+        """One image at the size, not normalised.
+
+        Args:
+            x: The image.
+
+        Returns:
+            float32 (3, H, W), in [0, 1]; with ``return_padding_mask`` this and its mask, bool (H, W).
+
+        Raises:
+            InvalidArgumentError: It is no image.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.models.preprocessor import PreProcessor
+            >>> PreProcessor((32, 128), batch_size=2).sample_transforms(np.zeros((16, 20, 3), np.uint8)).shape
+            torch.Size([3, 32, 128])
+        """
+        image = as_image(x)
+        picture = self.resize(image)
+        sample = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
+        return (sample, self.resize.padding_mask(image)) if self.resize.return_padding_mask else sample
+
+    def batch_inputs(
+        self, samples: Sequence[Tensor] | Sequence[tuple[Tensor, Tensor]]
+    ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
+        """Samples of one size in batches.
+
+        Args:
+            samples: Tensors of one shape; or pairs of a tensor and a mask.
+
+        Returns:
+            Batches of at most ``batch_size``; of pairs those of the tensors, and those of the masks.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.ocr.models.preprocessor import PreProcessor
+            >>> batches, masks = PreProcessor((32, 128), 2).batch_inputs([(torch.zeros(3, 8, 8), torch.ones(8, 8))] * 3)
+            >>> [tuple(batch.shape) for batch in batches], [tuple(mask.shape) for mask in masks]
+            ([(2, 3, 8, 8), (1, 3, 8, 8)], [(2, 8, 8), (1, 8, 8)])
+        """
+        if samples and isinstance(samples[0], tuple):
+            tensors, masks = zip(*samples, strict=True)
+            return self._in_batches(tensors), self._in_batches(masks)
+        return self._in_batches(cast("Sequence[Tensor]", samples))
 
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
         """The same one by one, with what it takes to find the way back to the images."""
+        full_height, full_width = self.resize.size
         for start in range(0, len(images), self.batch_size):
             chunk = images[start : start + self.batch_size]
-            placed = [self._place(image) for image in (upload_images(chunk, device) if device else chunk)]
-            data = normalized(torch.stack([image for image, _ in placed]), self.mean, self.std, dtype)
-            yield PageBatch(data, list(range(start, start + len(chunk))), [placement for _, placement in placed])
+            data = torch.stack([self.resize(image) for image in (upload_images(chunk, device) if device else chunk)])
+            places = [self.resize.place(image) for image in chunk]
+            yield PageBatch(
+                self.normalize(data, dtype),
+                list(range(start, start + len(chunk))),
+                [
+                    Placement(left / full_width, top / full_height, width / full_width, height / full_height)
+                    for top, left, height, width in places
+                ],
+            )
 
-    def _place(self, image: Tensor) -> tuple[Tensor, Placement]:
-        height, width = self.output_size
-        scaled = fitting_size(image.shape[1:], (height, width)) if self.preserve_aspect_ratio else (height, width)
-        picture = resized(image, scaled)
-        spare_height, spare_width = height - scaled[0], width - scaled[1]
-        top, left = (math.ceil(spare_height / 2), math.ceil(spare_width / 2)) if self.symmetric_pad else (0, 0)
-        padded = F.pad(picture, (left, spare_width - left, top, spare_height - top))
-        return padded, Placement(left / width, top / height, scaled[1] / width, scaled[0] / height)
+    def _in_batches(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        return [
+            torch.stack(tuple(tensors[start : start + self.batch_size]))
+            for start in range(0, len(tensors), self.batch_size)
+        ]
 
 
 class FlexiblePreProcessor(nn.Module):
