@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib.util
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw, ImageFont
 from torch import nn
 
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, WeightsError, WeightsNotFoundError
+from mediatensor.ocr import models, ocr_predictor
 from mediatensor.ocr.datasets import VOCABS
 from mediatensor.ocr.models.classification.vit import VisionTransformer
 from mediatensor.ocr.models.recognition import CRNN, PARSeq, crnn_mobilenet_v3_small, parseq
@@ -25,6 +30,8 @@ from mediatensor.ocr.models.utils import (
     load_pretrained_params,
     set_device_and_dtype,
 )
+from ocr_onnx_sessions import require_weights
+from ocr_weights import fill, formula_input
 
 VOCAB = "abcäÄłоβ1"  # noqa: RUF001 - the o is Cyrillic
 
@@ -273,6 +280,16 @@ def test_model_and_batches_move_together() -> None:
     assert len(model(batches[0])["preds"]) == 1
 
 
+def test_masks_move_with_their_batches_and_become_bool() -> None:
+    given = ([torch.rand(8), torch.rand(3)], [torch.ones(8), torch.zeros(3)])
+    model, pairs = set_device_and_dtype(nn.Linear(8, 8), given, "cpu", torch.float16)
+    assert next(model.parameters()).dtype == torch.float16
+    assert [(batch.dtype, mask.dtype) for batch, mask in pairs] == [(torch.float16, torch.bool)] * 2
+    assert [bool(mask.all()) for _, mask in pairs] == [True, False]
+    with pytest.raises(InvalidArgumentError, match="as many"):
+        set_device_and_dtype(nn.Linear(8, 8), (given[0], given[1][:1]), "cpu", torch.float16)
+
+
 @pytest.mark.parametrize("name", ["crnn", "parseq"])
 def test_exported_networks_give_the_same_scores(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="torch's exporter needs it")
@@ -287,6 +304,93 @@ def test_exported_networks_give_the_same_scores(name: str, tmp_path: Path) -> No
         crops = torch.rand(count, 3, 32, 128)
         [logits] = session.run(["logits"], {"input": crops.numpy()})
         torch.testing.assert_close(torch.from_numpy(logits), model(crops)["logits"], rtol=0, atol=1e-4)
+
+
+EXPORTED = {
+    # The input that is exported, and inputs that the file must take as well.
+    "ppocr_v6_small_det": ((1, 3, 96, 128), [(1, 3, 96, 128), (3, 3, 64, 64), (2, 3, 32, 256), (1, 3, 224, 96)]),
+    "ppocr_v6_small_reco": ((1, 3, 48, 320), [(1, 3, 48, 320), (4, 3, 48, 64), (2, 3, 48, 200), (1, 3, 48, 808)]),
+    "ppocr_mobile_v2_line_orientation": ((1, 3, 48, 192), [(1, 3, 48, 192), (5, 3, 48, 192)]),
+    "fast_tiny": ((1, 3, 96, 96), [(1, 3, 96, 96), (3, 3, 96, 96)]),
+    "mobilenet_v3_small_crop_orientation": ((1, 3, 64, 64), [(1, 3, 64, 64), (3, 3, 64, 64)]),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        *((name, state) for name in EXPORTED for state in ("training", "evaluating")),
+        ("ppocr_v6_small_reco", "half"),
+    ],
+)
+def test_models_are_exported_in_whatever_state_they_are(name: str, state: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="torch's exporter needs it")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="runs what is exported")
+    model = fill(getattr(models, name)(**({"vocab": "0123456789 "} if "reco" in name else {})), 0.7)
+    model.train(state == "training")
+    expected = copy.deepcopy(model).eval()
+    if state == "half":
+        model.to(torch.bfloat16)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    shape, shapes = EXPORTED[name]
+    path = export_model_to_onnx(model, tmp_path / name, formula_input(shape))
+    assert model.training == (state == "training")
+    assert not getattr(model, "exportable", False)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    if hasattr(expected, "exportable"):
+        expected.exportable = True
+    for other in shapes:
+        images = formula_input(other)
+        [logits] = session.run(["logits"], {"input": images.numpy()})
+        with torch.no_grad():
+            scores = expected(images)
+        scores = scores if isinstance(scores, torch.Tensor) else scores["logits"]
+        tolerance = 0.05 if state == "half" else 1e-4  # weights were rounded
+        torch.testing.assert_close(torch.from_numpy(logits), scores, rtol=tolerance, atol=tolerance)
+
+
+def test_networks_of_the_default_predictor_are_exported_as_they_stand_in_it(tmp_path: Path) -> None:
+    """Read a line twice: by the predictor, and by another runtime from what it exported, with CTC by hand."""
+    pytest.importorskip("onnx", reason="torch's exporter needs it")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="runs what is exported")
+    require_weights()
+    predictor = ocr_predictor(pretrained=True)
+    page = Image.new("RGB", (320, 48), "white")
+    ImageDraw.Draw(page).text((10, 8), "Delivery note 2048", font=ImageFont.load_default(28), fill="black")
+    line = np.array(page)
+    [(text, _)] = predictor.reco_predictor([line])
+    paths = [
+        export_model_to_onnx(stage.model, tmp_path / str(index))
+        for index, stage in enumerate((predictor.det_predictor, predictor.reco_predictor))
+    ]
+    assert predictor.reco_predictor([line])[0][0] == text
+    detection, recognition = (onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]) for path in paths)
+    assert [axis.shape[1:] for axis in detection.get_inputs()] == [[3, "height", "width"]]
+    assert [axis.shape[1:] for axis in recognition.get_inputs()] == [[3, 48, "width"]]
+    picture = (line[..., ::-1].transpose(2, 0, 1)[None] / 127.5 - 1).astype(np.float32)
+    [logits] = recognition.run(None, {"input": picture})
+    classes = [label for label, _ in itertools.groupby(logits[0].argmax(-1).tolist())]
+    characters = predictor.reco_predictor.model.characters
+    assert "".join(characters[label - 1] for label in classes if label) == text
+
+
+def test_what_is_exported_needs_an_input_or_a_configuration(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="dummy_input"):
+        export_model_to_onnx(nn.Linear(2, 2), tmp_path / "linear")
+
+
+def test_names_of_two_inputs_are_those_of_doctr(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="torch's exporter needs it")
+
+    class Two(nn.Module):
+        def forward(self, x: torch.Tensor, masks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x * masks, x + masks
+
+    path = export_model_to_onnx(Two(), tmp_path / "two", (torch.rand(1, 2), torch.rand(1, 2)))
+    graph = onnx.load(path).graph
+    assert [value.name for value in graph.input] == ["input", "masks"]
+    assert [value.name for value in graph.output] == ["logits", "pred_boxes"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("onnx") is not None, reason="onnx is installed")

@@ -8,7 +8,7 @@ https://arxiv.org/abs/1911.08947).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,8 @@ class PPOCRDetector(nn.Module):
 
     size_multiple = 32
     """Height and width of the input are multiples of this."""
+    open_axes: ClassVar = ({2: "height", 3: "width"}, {2: "height", 3: "width"})
+    """What an exported network leaves open, beside the size of the batch: axes of its input, and of its logits."""
     text_unit = "line"
 
     def __init__(

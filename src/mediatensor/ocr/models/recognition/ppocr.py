@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -111,6 +111,8 @@ class PPOCRRecognizer(nn.Module):
     _look_alikes: Tensor
     step_pixels = 8
     """Width of the part of the picture that a time step stands for."""
+    open_axes: ClassVar = ({3: "width"}, {1: "steps"})
+    """What an exported network leaves open, beside the size of the batch: axes of its input, and of its logits."""
     text_unit = "line"
 
     def __init__(self, vocab: Sequence[str], *, cfg: dict[str, Any] | None = None, exportable: bool = False) -> None:
