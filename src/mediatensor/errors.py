@@ -39,8 +39,11 @@ class MediaTensorError(Exception):
     """Base class of every exception that mediatensor raises on purpose."""
 
 
-class InvalidArgumentError(MediaTensorError, ValueError, RuntimeError):
-    """An argument has a value that is not accepted; the message names it and what is."""
+class InvalidArgumentError(MediaTensorError, ValueError, TypeError, AssertionError, RuntimeError):
+    """An argument has a value or a type that is not accepted; the message names it and what is.
+
+    torchcodec raises ValueError, TypeError or RuntimeError here, docTR ValueError, TypeError or AssertionError.
+    """
 
 
 class OutOfRangeError(MediaTensorError, IndexError, ValueError, RuntimeError):

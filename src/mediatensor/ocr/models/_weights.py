@@ -14,6 +14,7 @@ from typing import Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from ..._checks import path_text
 from ...errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from ._onnx import OnnxGraph, read_onnx
 from ._registry import ModelCard, model_card
@@ -123,9 +124,10 @@ def given_file(path: str | os.PathLike[str]) -> Path:
 
     Raises:
         InvalidArgumentError: It is a URL.
+        SourceTypeError: It is no path.
         WeightsNotFoundError: There is no such file.
     """
-    name = os.fspath(path)
+    name = path_text("the weights file", path)
     if _URL.match(name):
         raise InvalidArgumentError(f"{name}: nothing is downloaded here. Save the file and give its path.")
     if not Path(name).is_file():

@@ -17,6 +17,9 @@ __all__ = ["ARCHS", "crop_orientation_predictor", "page_orientation_predictor"]
 ARCHS: list[str] = list_models("cls_*")
 """The architectures that the predictors know."""
 
+TURNS = {0, -90, 90, 180}
+"""The directions that a network may tell apart, in degrees."""
+
 LINE_ARCH = "ppocr_mobile_v2_line_orientation"
 
 
@@ -102,7 +105,12 @@ def _predictor(
         model = getattr(classification, arch)(pretrained=pretrained)
     if not isinstance(model, nn.Module):
         raise InvalidArgumentError(f"arch must be one of {', '.join(ARCHS)}, or a model (got {shown(arch)}).")
-    cfg: Any = model.cfg
+    cfg: Any = getattr(model, "cfg", {})
+    if not set(cfg.get("classes") or [None]) <= TURNS:
+        raise InvalidArgumentError(
+            f"unknown architecture: {type(model).__name__} tells no directions; its cfg needs classes out of "
+            f"{sorted(TURNS)}, mean, std and input_shape."
+        )
     pre_processor = PreProcessor(
         cfg["input_shape"][1:],
         batch_size,
