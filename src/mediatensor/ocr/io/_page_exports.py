@@ -161,14 +161,26 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], PageBase):
 
     blocks: list[Block]
     tables: list[Table]
+    in_reading_order: bool
 
-    def render(self, block_break: str = "\n\n", direction: str = "auto", include_furniture: bool = True) -> str:
+    def render(
+        self,
+        block_break: str = "\n\n",
+        direction: str = "auto",
+        include_furniture: bool = True,
+        *,
+        layout: bool = False,
+    ) -> str:
         """The text of the page in the order in which it is read.
+
+        Rows of cells, as of a receipt, a form or a table, are lines of text, with spaces that keep the columns.
 
         Args:
             block_break: What stands between two blocks.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             include_furniture: Whether page headers, page footers and footnotes are part of it.
+            layout: Whether to keep the look of the page instead: everything where it stands, set by spaces and empty
+                lines, columns of text side by side.
 
         Example:
             >>> import numpy as np
@@ -179,7 +191,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], PageBase):
             'Total'
         """
         return TextExporter().export_page(
-            self, direction=direction, include_furniture=include_furniture, block_break=block_break
+            self, direction=direction, include_furniture=include_furniture, block_break=block_break, layout=layout
         )
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
@@ -194,6 +206,8 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], PageBase):
             A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads.
         """
         exported = self._export_stored(characters)
+        if self.in_reading_order:
+            exported["in_reading_order"] = True
         if reading_order:
             blocks = [item for item in page_reading_order(self)[0] if isinstance(item, Block)]
             if blocks:

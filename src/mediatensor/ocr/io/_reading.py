@@ -9,16 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._block_elements import Block, Line
-from ._leaf_elements import Prediction, Table, Word
+from ._leaf_elements import LayoutElement, Prediction, Table, Word
 from ._page_base import PageBase
 
 if TYPE_CHECKING:
     from ._page_exports import KIEPageExportsMixin, PageExportsMixin
 
-__all__ = ["line_direction", "ordered_line_words", "page_reading_order", "predictions_in_reading_order"]
+__all__ = [
+    "line_boxes",
+    "line_direction",
+    "ordered_line_words",
+    "page_reading_order",
+    "predictions_in_reading_order",
+]
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
 _MIN_COVERAGE = 0.5
+# From so many lines on, so long in heights, their words tell how a page of straight boxes slopes.
+_MIN_SLOPES = 3
+_MIN_SLOPE_WIDTH = 5.0
 
 
 @dataclass
@@ -104,30 +113,134 @@ def page_reading_order(
     """
     from ..models.reading_order import (
         assign_layout_labels,
-        deskew_reading_geometries,
         resolve_reading_segments,
     )
 
     lines = [line for block in page.blocks for line in block.lines]
     elements: list[Line | Table] = [*lines, *page.tables]
     words = [word for line in lines for word in line.words]
+    is_auto = direction == "auto"
     direction = _resolved_direction(page, [word.value for word in words], direction)
+    if page.in_reading_order and is_auto and not page.tables and not page.layout:
+        return list(page.blocks), [None] * len(page.blocks), direction
     if not elements:
         return [], [], direction
 
-    geometries, regions = deskew_reading_geometries(
-        [element.geometry for element in elements],
-        [region.geometry for region in page.layout],
-        page_shape=page.dimensions,
-        angle_geoms=[word.geometry for word in words],
-    )
+    geometries, regions = _upright_geometries(page, elements, page.layout)
     labels: list[str | None] = [None] * len(elements)
     if page.layout:
         labels = list(assign_layout_labels(geometries, regions, [region.type for region in page.layout]))
     labels[len(lines) :] = ["Table"] * len(page.tables)
-    segments = resolve_reading_segments(geometries, direction=direction, labels=labels)
-    items = _grouped(segments, labels, _covering_regions(geometries, regions))
+    covering = _covering_regions(geometries, regions)
+    boxes = _extents(geometries)
+    rows = _rows(page, lines, boxes, list(zip(labels, covering, strict=True)), direction)
+    segments = resolve_reading_segments(geometries, direction=direction, labels=labels, rows=rows)
+    items = _grouped(segments, labels, covering)
     return _built(items, elements, page.blocks), [item.label for item in items], direction
+
+
+def _upright_geometries(
+    page: PageBase, elements: Sequence[Line | Table], regions: Sequence[LayoutElement] = ()
+) -> tuple[list[Any], list[Any]]:
+    """The geometries of lines, and of regions with them, as they lie on the page turned upright.
+
+    Geometries of four points tell the turn themselves; of boxes the words tell by how many quarters they were turned.
+    """
+    words = [word for element in elements if isinstance(element, Line) for word in element.words]
+    geometries = [element.geometry for element in elements]
+    quarters = _quarter_turns(words)
+    if quarters and all(len(geometry) == 2 for geometry in geometries):
+        turned = [_turned_back(geometry, quarters) for geometry in geometries]
+        return turned, [_turned_back(region.geometry, quarters) for region in regions]
+
+    from ..models.reading_order import deskew_reading_geometries
+
+    return deskew_reading_geometries(
+        geometries,
+        [region.geometry for region in regions],
+        page_shape=page.dimensions,
+        angle_geoms=[word.geometry for word in words],
+    )
+
+
+def _quarter_turns(words: Sequence[Word]) -> int:
+    """By how many quarters, clockwise, most words are turned."""
+    turns = [word.crop_orientation.get("value") or 0 for word in words]
+    quarters, counts = np.unique(np.round(np.array(turns, dtype=np.float64) / 90).astype(int) % 4, return_counts=True)
+    return int(quarters[counts.argmax()]) if len(turns) else 0
+
+
+def _turned_back(geometry: Any, quarters: int) -> Any:
+    """A relative box on a page that is turned counter-clockwise by so many quarters."""
+    points = np.asarray(geometry, dtype=np.float64)
+    for _ in range(quarters):
+        points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
+    (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    return (left, top), (right, bottom)
+
+
+def _rows(
+    page: PageBase,
+    lines: Sequence[Line],
+    boxes: np.ndarray[Any, np.dtype[np.float64]],
+    kinds: Sequence[tuple[str | None, int]],
+    direction: str,
+) -> list[list[int]]:
+    """The elements as rows, each from left to right: lines that are read across, in one region, and all others."""
+    from ..models.reading_order._rows import row_numbers
+
+    rows = [[index] for index in range(len(boxes))]
+    if direction in _VERTICAL or len(lines) < 2:
+        return rows
+    numbers = row_numbers(_levelled(page, lines, boxes[: len(lines)]))
+    order = np.lexsort((boxes[: len(lines), 0], numbers)).tolist()
+    found: list[list[int]] = []
+    for index in order:
+        if found and numbers[found[-1][0]] == numbers[index] and kinds[found[-1][0]] == kinds[index]:
+            found[-1].append(index)
+        else:
+            found.append([index])
+    if direction == "rtl":
+        found = [row[::-1] for row in found]
+    return sorted(found, key=min) + rows[len(lines) :]
+
+
+def line_boxes(page: PageBase, lines: Sequence[Line]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Where lines stand on the page turned upright: float64 (N, 4), x and y in units of its width."""
+    return _levelled(page, lines, _extents(_upright_geometries(page, lines)[0]))
+
+
+def _levelled(
+    page: PageBase, lines: Sequence[Line], boxes: np.ndarray[Any, np.dtype[np.float64]]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Upright relative boxes of lines in units of the page's width, with what is left of a slope taken out.
+
+    Straight boxes of a page that lies a little askew hold no angle; the words of its long lines do.
+    """
+    height, width = page.dimensions
+    quarters = _quarter_turns([word for line in lines for word in line.words])
+    if quarters % 2:
+        height, width = width, height
+    scaled: np.ndarray[Any, np.dtype[np.float64]] = boxes * ([1.0, height / width if height and width else 1.0] * 2)
+    if quarters:
+        return scaled
+    spans = [
+        (line.words[0], line.words[-1], box) for line, box in zip(lines, scaled, strict=True) if len(line.words) > 1
+    ]
+    slopes, weights = [], []
+    for first, last, box in spans:
+        if len(first.geometry) == 2 == len(last.geometry) and box[2] - box[0] > _MIN_SLOPE_WIDTH * (box[3] - box[1]):
+            (x, y), (other_x, other_y) = (np.mean(word.geometry, axis=0) * (width, height) for word in (first, last))
+            if other_x > x:
+                slopes.append((other_y - y) / (other_x - x))
+                weights.append(other_x - x)
+    if len(slopes) < _MIN_SLOPES:
+        return scaled
+    order = np.argsort(slopes)
+    middle = np.searchsorted(np.cumsum(np.array(weights)[order]), sum(weights) / 2)
+    slope = float(np.array(slopes)[order][middle])
+    scaled[:, [1, 3]] -= slope * (scaled[:, [0]] + scaled[:, [2]]) / 2
+    return scaled
 
 
 def _built(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:

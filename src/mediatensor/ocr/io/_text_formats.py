@@ -8,9 +8,19 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from ._block_elements import Block
 from ._leaf_elements import Table
 from ._plain_text import one_line
-from ._reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
+from ._reading import (
+    line_boxes,
+    line_direction,
+    ordered_line_words,
+    page_reading_order,
+    predictions_in_reading_order,
+)
+from ._text_grid import Cell, grid_lines, level_rows, page_grid
 
 if TYPE_CHECKING:
     from ._page_exports import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
@@ -29,26 +39,59 @@ class _Part:
     kind: str
     lines: list[str] = field(default_factory=list)
     table: Table | None = None
+    has_rows: bool = False
 
 
 def _page_parts(page: PageExportsMixin, direction: str, include_furniture: bool) -> Iterator[_Part]:
     """What stands on the page in the order in which it is read, without blocks that have no text."""
-    from ..models.reading_order import layout_label_role, normalize_layout_label
+    from ..models.reading_order import normalize_layout_label
+
+    for item, label, cells in _page_items(page, direction, include_furniture):
+        rows = level_rows(cells)
+        has_rows = len(rows) < len(cells)
+        if isinstance(item, Table):
+            yield _Part("table", table=item)
+        elif rows:
+            lines = grid_lines(rows) if has_rows else [cell.text for cell in cells]
+            yield _Part(normalize_layout_label(label), lines, has_rows=has_rows)
+
+
+def _page_items(
+    page: PageExportsMixin, direction: str, include_furniture: bool
+) -> Iterator[tuple[Block | Table, str | None, list[Cell]]]:
+    """Blocks and tables in the order in which they are read, each with its label and, of blocks, its lines of text.
+
+    Lines are where they stand on the upright page, in units of its width; from right to left, from its right side.
+    """
+    from ..models.reading_order import layout_label_role
 
     auto = direction == "auto"
     items, labels, direction = page_reading_order(page, direction)
+    lines = [line for item in items if isinstance(item, Block) for line in item.lines]
+    boxes = line_boxes(page, lines)
+    if direction == "rtl":
+        boxes[:, [0, 2]] = -boxes[:, [2, 0]]
+    places = iter(boxes.tolist())
     for item, label in zip(items, labels, strict=True):
-        if not include_furniture and layout_label_role(label) in _FURNITURE:
-            continue
-        if isinstance(item, Table):
-            yield _Part("table", table=item)
-            continue
-        lines = [
-            " ".join(word.render() for word in ordered_line_words(line, line_direction(line, direction, auto)))
-            for line in item.lines
-        ]
-        if any(line.strip() for line in lines):
-            yield _Part(normalize_layout_label(label), [line for line in lines if line.strip()])
+        cells = []
+        for line in item.lines if isinstance(item, Block) else ():
+            words = ordered_line_words(line, line_direction(line, direction, auto))
+            cells.append(Cell(" ".join(word.render() for word in words), *next(places)))
+        if include_furniture or layout_label_role(label) not in _FURNITURE:
+            yield item, label, [cell for cell in cells if cell.text.strip()]
+
+
+def _table_cells(page: PageExportsMixin, table: Table, direction: str) -> list[Cell]:
+    """What stands in a table, as cells of the page."""
+    height, width = page.dimensions
+    cells = []
+    for cell in table.cells:
+        points = np.asarray(cell.geometry, dtype=np.float64) * (1.0, height / width if height and width else 1.0)
+        (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+        cells.append(
+            Cell(one_line(cell.value), *((-right, top, -left) if direction == "rtl" else (left, top, right)), bottom)
+        )
+    return cells
 
 
 class TextFormat:
@@ -87,6 +130,10 @@ class TextFormat:
         """A paragraph of escaped lines."""
         return "\n".join(self.finalize_line(line) if escape else line for line in lines)
 
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """Escaped rows of cells, spaces between the cells, as lines that stay apart."""
+        return self.render_paragraph([row.strip() for row in rows], escape)
+
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
         """Render parts of one kind that follow each other."""
         if kind == "table":
@@ -96,7 +143,10 @@ class TextFormat:
             return [self.render_heading(kind, " ".join(lines)) for lines in texts]
         if kind == "list_item":
             return [self.render_list([" ".join(lines) for lines in texts], escape)]
-        return [self.render_paragraph(lines, escape) for lines in texts]
+        return [
+            self.render_rows(lines, escape) if part.has_rows else self.render_paragraph(lines, escape)
+            for part, lines in zip(parts, texts, strict=True)
+        ]
 
     def export_page(
         self,
@@ -163,9 +213,44 @@ class TextExporter(TextFormat):
 
     page_break: ClassVar[str] = "\n\n\n\n"
 
+    def export_page(
+        self,
+        page: PageExportsMixin,
+        direction: str = "auto",
+        escape: bool = True,
+        include_furniture: bool = True,
+        block_break: str | None = None,
+        *,
+        layout: bool = False,
+    ) -> str:
+        """Export a page: block by block, or, with ``layout``, line by line as it looks.
+
+        Args:
+            page: The `Page`.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            escape: Nothing means anything in plain text; taken as by the other formats.
+            include_furniture: Whether page headers, page footers and footnotes are part of it.
+            block_break: What stands between two blocks; by default an empty line.
+            layout: Whether to set everything where it stands on the page, by spaces and empty lines, in place of one
+                block after the other.
+
+        Returns:
+            The text.
+        """
+        if not layout:
+            return super().export_page(page, direction, escape, include_furniture, block_break)
+        cells = []
+        for item, _, own in _page_items(page, direction, include_furniture):
+            cells += _table_cells(page, item, direction) if isinstance(item, Table) else own
+        return page_grid(cells)
+
     def render_table(self, table: Table, escape: bool = True) -> str:
         """The table with a tab between columns, one row a line."""
         return table.render()
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """The rows as they are, so that the columns are those of the page."""
+        return "\n".join(rows)
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
         """The name and a colon."""
@@ -197,6 +282,10 @@ class MarkdownExporter(TextFormat):
         """The line with a backslash before what would start a list, a quotation or a heading."""
         line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
         return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """The rows with a hard break, two spaces, behind each but the last."""
+        return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
         """The table as GitHub has it, the first row its header."""
@@ -240,6 +329,10 @@ class AsciiDocExporter(TextFormat):
     def finalize_line(self, line: str) -> str:
         """The line with an empty attribute before what would start a list, a block or a comment."""
         return _ASCIIDOC_MARKER.sub("{empty}", line)
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """The rows with a hard break, a plus sign, behind each but the last."""
+        return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
         """The table, the first row its header."""

@@ -52,6 +52,8 @@ class Page(PageExportsMixin):
         layout: Regions of its layout.
         tables: Its tables; their words are no part of the blocks.
         error: Why the page could not be read; such a page is empty. Exported only when set.
+        in_reading_order: Whether blocks and lines stand in the order in which they are read, as those of predictors do;
+            exports then keep that order, and find one otherwise. Exported only when set.
 
     Example:
         >>> import numpy as np
@@ -75,6 +77,7 @@ class Page(PageExportsMixin):
         tables: list[Table] | None = None,
         *,
         error: str | None = None,
+        in_reading_order: bool = False,
     ) -> None:
         super().__init__(
             page,
@@ -87,6 +90,7 @@ class Page(PageExportsMixin):
             layout=[] if layout is None else layout,
             tables=[] if tables is None else tables,
         )
+        self.in_reading_order = in_reading_order
 
     def _visualize(self, **options: Any) -> None:
         from ..utils.visualization import visualize_page
@@ -137,6 +141,7 @@ class Page(PageExportsMixin):
         return cls(
             blocks=[Block.from_dict(block) for block in stored(save_dict, "blocks", cls)],
             tables=[Table.from_dict(table) for table in stored_list(save_dict, "tables", cls)],
+            in_reading_order=save_dict.get("in_reading_order") is True,
             **cls._stored_page(save_dict, page),
         )
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..._checks import real_number
 from ...errors import InvalidArgumentError
+from ..io._reading import ordered_line_words, page_reading_order
 from ..io.elements import Block, Character, Document, KIEDocument, KIEPage, Line, Page, Prediction, Word
-from ..io.exporters import page_reading_order
 from ._layout_arguments import (
     check_lengths,
     check_words,
@@ -113,7 +113,8 @@ class DocumentBuilder(_Builder):
         paragraph_break: The gap, relative to the width of the page, from which on two words of a row are in different
             lines.
         export_as_straight_boxes: Whether to replace rotated boxes with the straight ones around them.
-        keep_reading_order: Whether to arrange the blocks of each page as they are read, into paragraphs.
+        keep_reading_order: Whether to arrange what is on each page as it is read: blocks are then paragraphs, or the
+            rows of a table, whatever ``resolve_blocks`` says, and words follow each other as they are read.
         line_break: The widest gap between two lines of a block, in heights of a line; for ``resolve_blocks``.
 
     Raises:
@@ -244,15 +245,20 @@ class DocumentBuilder(_Builder):
         """Put the content of a page into reading order: paragraphs, or the words where lines are not wanted."""
         if not page.blocks:
             return
-        if self.resolve_lines:
-            page.blocks = [item for item in page_reading_order(page)[0] if isinstance(item, Block)]
-            return
-        words = [word for block in page.blocks for line in block.lines for word in line.words]
-        boxes = np.array([word.geometry for word in words])
-        boxes = boxes.reshape(-1, 4) if boxes.shape[1] == 2 else boxes
-        page.blocks = [Block(self._lines(words, *upright_boxes(boxes, page.dimensions))[0])]
-        ordered = [item for item in page_reading_order(page)[0] if isinstance(item, Block)]
-        page.blocks = [Block([Line([word for block in ordered for line in block.lines for word in line.words])])]
+        if not self.resolve_lines:
+            words = [word for block in page.blocks for line in block.lines for word in line.words]
+            boxes = np.array([word.geometry for word in words])
+            boxes = boxes.reshape(-1, 4) if boxes.shape[1] == 2 else boxes
+            page.blocks = [Block(self._lines(words, *upright_boxes(boxes, page.dimensions))[0])]
+        items, _, direction = page_reading_order(page)
+        page.in_reading_order = True
+        page.blocks = [item for item in items if isinstance(item, Block)]
+        for line in (line for block in page.blocks for line in block.lines):
+            line.words = ordered_line_words(line, direction, auto=True)
+        if not self.resolve_lines:
+            page.blocks = [
+                Block([Line([word for block in page.blocks for line in block.lines for word in line.words])])
+            ]
 
 
 class KIEDocumentBuilder(_Builder):

@@ -63,7 +63,8 @@ def ocr_predictor(
             ``shorter_side`` and ``longer_side``, the size of pages for the default detector in pixels;
             ``min_confidence`` (0.5), ``split_after`` and ``on_error`` of
             :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
-            ``resolve_lines``, ``resolve_blocks``, ``paragraph_break``, ``line_break`` and ``keep_reading_order`` of
+            ``keep_reading_order`` (true), blocks are paragraphs in the order in which they are read and exported;
+            ``resolve_lines``, ``resolve_blocks``, ``paragraph_break`` and ``line_break`` of
             :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
 
     Returns:

@@ -24,7 +24,8 @@ class OCRPredictor(TextPredictor):
         det_predictor: Finds text.
         reco_predictor: Reads it.
         line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
-        **kwargs: Of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
+        **kwargs: Of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`, of which
+            ``keep_reading_order`` is true here: what is read is in the order in which it is read.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile, ocr_predictor
@@ -43,7 +44,7 @@ class OCRPredictor(TextPredictor):
         line_classifier: LineOrientationClassifier | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(det_predictor, reco_predictor, line_classifier, **kwargs)
+        super().__init__(det_predictor, reco_predictor, line_classifier, **{"keep_reading_order": True, **kwargs})
         if len(self._class_names) != 1:
             raise InvalidArgumentError(
                 f"the detector finds {', '.join(self._class_names)}: use kie_predictor, which keeps classes apart."

@@ -20,6 +20,8 @@ __all__ = ["resolve_reading_segments", "sort_reading_order"]
 # A page of print has some hundreds of lines. The order costs the square of their number, so beyond this one, which no
 # page has but a hostile file may, they are read row by row.
 _MAX_RELATED = 4_000
+# Between rows of cells that are one segment, in median heights; paragraphs are set apart by less.
+_ROW_GAP = 2.0
 
 
 def sort_reading_order(
@@ -80,6 +82,8 @@ def resolve_reading_segments(
     paragraph_gap: float = 0.8,
     page_shape: tuple[int, int] | None = None,
     angle_geoms: Sequence[Any] | np.ndarray | None = None,
+    *,
+    rows: Sequence[Sequence[int]] | None = None,
 ) -> list[list[int]]:
     """Order lines as they are read, and cut the order into paragraphs.
 
@@ -101,6 +105,8 @@ def resolve_reading_segments(
         paragraph_gap: The greatest vertical gap within a segment, in median heights of the lines.
         page_shape: ``(height, width)``, for pages that are skewed; see ``deskew_reading_geometries``.
         angle_geoms: Quads in reading direction to take the angle from; see ``deskew_reading_geometries``.
+        rows: Lines that are read across, as the cells of a table, each from where reading begins; every line is in one
+            row. What stands side by side and is not in one row counts as columns of text. None: rows are not known.
 
     Returns:
         The indices of the lines, one list for each segment, segments and lines in reading order.
@@ -111,7 +117,30 @@ def resolve_reading_segments(
     check_direction(direction)
     upright, _ = deskew_reading_geometries(geoms, page_shape=page_shape, angle_geoms=angle_geoms)
     boxes = to_left_to_right(to_boxes(upright), direction)
+    if rows:
+        return _row_segments(
+            boxes,
+            rows,
+            direction,
+            labels,
+            x_overlap_threshold,
+            y_overlap_threshold,
+            caption_max_distance,
+            paragraph_gap,
+        )
     order = _order_labelled(boxes, direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance)
+    return _cut(boxes, order, labels, x_overlap_threshold, paragraph_gap)
+
+
+def _cut(
+    boxes: np.ndarray,
+    order: list[int],
+    labels: Sequence[str | None] | None,
+    x_overlap_threshold: float,
+    paragraph_gap: float,
+    is_row: np.ndarray | None = None,
+) -> list[list[int]]:
+    """Cut an order of boxes that are read from left to right into paragraphs."""
     if not order:
         return []
     first, second = boxes[order[:-1]], boxes[order[1:]]
@@ -119,12 +148,38 @@ def resolve_reading_segments(
     narrower = np.minimum(first[:, 2] - first[:, 0], second[:, 2] - second[:, 0]).clip(1e-9)
     median_height = float(np.median(boxes[:, 3] - boxes[:, 1]))
     joined = common / narrower > x_overlap_threshold
-    joined &= second[:, 1] - first[:, 3] <= paragraph_gap * median_height
+    gaps = np.full(len(joined), paragraph_gap)
+    if is_row is not None:
+        # Rows of a table are one, also where they are set apart.
+        gaps[is_row[order[:-1]] & is_row[order[1:]]] = max(paragraph_gap, _ROW_GAP)
+    joined &= second[:, 1] - first[:, 3] <= gaps * median_height
     if labels is not None:
         names = [normalize_layout_label(labels[index]) for index in order]
         joined &= np.array([one == other for one, other in pairwise(names)], dtype=bool)
         joined &= np.array([layout_label_role(name) != "float" for name in names[1:]], dtype=bool)
     return [part.tolist() for part in np.split(np.array(order), np.flatnonzero(~joined) + 1)]
+
+
+def _row_segments(
+    boxes: np.ndarray,
+    rows: Sequence[Sequence[int]],
+    direction: str,
+    labels: Sequence[str | None] | None,
+    x_overlap_threshold: float,
+    y_overlap_threshold: float,
+    caption_max_distance: float,
+    paragraph_gap: float,
+) -> list[list[int]]:
+    """Segments of boxes that are read from left to right, of which rows are read as one."""
+    members = [np.array(row) for row in rows]
+    unions = np.stack([np.concatenate((boxes[row, :2].min(axis=0), boxes[row, 2:].max(axis=0))) for row in members])
+    is_row = np.array([len(row) > 1 for row in rows])
+    own = None if labels is None else [labels[row[0]] for row in rows]
+    order = _order_labelled(
+        unions, direction, own, x_overlap_threshold, y_overlap_threshold, caption_max_distance, is_row
+    )
+    segments = _cut(unions, order, own, x_overlap_threshold, paragraph_gap, is_row)
+    return [[int(index) for row in segment for index in members[row]] for segment in segments]
 
 
 def _order_labelled(
@@ -134,15 +189,20 @@ def _order_labelled(
     x_overlap_threshold: float,
     y_overlap_threshold: float,
     caption_max_distance: float,
+    is_row: np.ndarray | None = None,
 ) -> list[int]:
-    """Order boxes that are read from left to right: the parts of a layout one after another."""
+    """Order boxes that are read from left to right: the parts of a layout one after another.
+
+    Boxes that are rows of cells say nothing of columns of text.
+    """
     if labels is not None and len(labels) != len(boxes):
         raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
 
     horizontal = not direction.startswith("ttb")
 
     def order(indices: list[int]) -> list[int]:
-        within = _order(boxes[indices], horizontal, x_overlap_threshold, y_overlap_threshold)
+        cells = None if is_row is None else is_row[indices]
+        within = _order(boxes[indices], horizontal, x_overlap_threshold, y_overlap_threshold, cells)
         return [indices[index] for index in within]
 
     if labels is None:
@@ -186,7 +246,13 @@ def _attach_captions(
     return order
 
 
-def _order(boxes: np.ndarray, horizontal: bool, x_overlap_threshold: float, y_overlap_threshold: float) -> list[int]:
+def _order(
+    boxes: np.ndarray,
+    horizontal: bool,
+    x_overlap_threshold: float,
+    y_overlap_threshold: float,
+    is_row: np.ndarray | None = None,
+) -> list[int]:
     """Order boxes that are read from left to right: topologically, following columns of text where there are any."""
     number = len(boxes)
     if number <= 1:
@@ -200,7 +266,8 @@ def _order(boxes: np.ndarray, horizontal: bool, x_overlap_threshold: float, y_ov
     width = float(boxes[:, 2].max() - left.min()) or 1.0
     spanning = boxes[:, 2] - left > 0.5 * width
     columns = relations.columns(spanning)
-    follow_column = has_text_columns(boxes, width, horizontal)
+    # Where rows are known, what stands side by side and is none are columns.
+    follow_column = has_text_columns(boxes, width, horizontal) if is_row is None else True
     waiting = relations.predecessors()
     pending = np.ones(number, dtype=bool)
     order: list[int] = []
