@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Any
 
+import av
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -17,6 +19,7 @@ __all__ = [
     "ORIENTATIONS",
     "PNG_KINDS",
     "apng",
+    "avif_of_10_bits",
     "chunk",
     "compressed",
     "encoded",
@@ -71,6 +74,32 @@ def encoded(pixels: NDArray[np.uint8] | Image.Image, kind: str, **options: Any) 
     image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels.squeeze())
     file = io.BytesIO()
     image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def avif_of_10_bits(height: int = 64, width: int = 80, **tags: int) -> bytes:
+    """An AVIF file of 10 bits with chroma of half the size, written by FFmpeg.
+
+    Args:
+        height, width: In pixels, even.
+        **tags: ``colorspace`` and ``color_range``, as PyAV has them.
+    """
+    os.environ.setdefault("SVT_LOG", "1")
+    y, x = np.mgrid[0:height, 0:width]
+    planes = [500 + 420 * np.sin(x / 9 + y / 13), 400 + 6 * y[::2, ::2] + 2 * x[::2, ::2], 700 - 5 * x[::2, ::2]]
+    file = io.BytesIO()
+    with av.open(file, "w", format="avif") as container:
+        stream: Any = container.add_stream("libsvtav1", rate=1)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p10le"
+        stream.codec_context.options = {"crf": "20", "preset": "12"}
+        frame: Any = av.VideoFrame(width, height, "yuv420p10le")
+        for plane, values in zip(frame.planes, planes, strict=True):
+            lines = np.frombuffer(plane, np.uint16).reshape(-1, plane.line_size // 2)
+            lines[:, : values.shape[1]] = values
+        for target in (stream.codec_context, frame):
+            for tag, value in tags.items():
+                setattr(target, tag, value)
+        container.mux([*stream.encode(frame), *stream.encode(None)])
     return file.getvalue()
 
 

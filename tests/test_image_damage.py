@@ -43,6 +43,7 @@ FILES = {
 }
 if "avif" in features.modules and features.check("avif"):
     FILES["avif"] = images.encoded(PICTURE, "AVIF")
+    FILES["avif of 10 bits"] = images.avif_of_10_bits()
 
 
 def is_right_or_refused(data: bytes, expected: torch.Tensor) -> bool:

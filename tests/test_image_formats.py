@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -13,7 +17,7 @@ from PIL import Image, features
 
 import images
 from mediatensor.decoders import decode_avif, decode_heic, decode_image, decode_jpeg, decode_png, decode_webp
-from mediatensor.errors import MissingDependencyError, OpenError
+from mediatensor.errors import InvalidArgumentError, MissingDependencyError, OpenError
 
 needs_avif = pytest.mark.skipif("avif" not in features.modules, reason="needs a Pillow with AVIF (11.3 or newer)")
 
@@ -142,6 +146,144 @@ def test_avif_is_turned_upright(orientation: int) -> None:
     plain = decode_avif(images.encoded(stored, "AVIF"))
     turned = decode_avif(images.encoded(stored, "AVIF", exif=images.exif(orientation)))
     np.testing.assert_array_equal(hwc(turned), images.ORIENTATIONS[orientation](hwc(plain)))
+
+
+def rgb_by_formula(data: bytes) -> np.ndarray:
+    """(H, W, 3) numbers of 16 bits: the definition of H.273, in double precision, with chroma enlarged by torch."""
+    with av.open(io.BytesIO(data)) as container:
+        frame: Any = next(container.decode(video=0))
+    depth = frame.format.components[0].bits
+    planes = []
+    for plane in frame.planes:
+        lines = np.frombuffer(plane, np.uint16).reshape(-1, plane.line_size // 2)[:, : plane.width]
+        factors = [-(-whole // part) for whole, part in zip((frame.height, frame.width), lines.shape, strict=True)]
+        stored = torch.from_numpy(lines.astype(np.float64))[None, None]
+        enlarged = torch.nn.functional.interpolate(stored, scale_factor=factors, mode="bilinear")[0, 0]
+        planes.append(enlarged[: frame.height, : frame.width])
+    unit, largest = 1 << depth - 8, (1 << depth) - 1
+    luma = planes[0] / largest if frame.color_range == 2 else (planes[0] - 16 * unit) / (219 * unit)
+    blue, red = ((plane - 128 * unit) / (largest if frame.color_range == 2 else 224 * unit) for plane in planes[1:])
+    kr, kb = {1: (0.2126, 0.0722), 2: (0.299, 0.114), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}[frame.colorspace]
+    luma = luma.clamp(0, 1)
+    reds, blues = luma + 2 * (1 - kr) * red, luma + 2 * (1 - kb) * blue
+    # Of the colours as far as they go beyond the range, too.
+    greens = (luma - kr * reds - kb * blues) / (1 - kr - kb)
+    return (torch.stack([reds, greens, blues], dim=-1).clamp(0, 1) * 65535).round().numpy()
+
+
+def is_within_one(found: torch.Tensor, expected: np.ndarray) -> bool:
+    return bool(np.abs(hwc(found.long()) - expected).max() <= 1)
+
+
+@needs_avif
+@pytest.mark.parametrize(
+    "tags", [{}, {"color_range": 2}, {"colorspace": 1}, {"colorspace": 9, "color_range": 2}], ids=str
+)
+def test_avif_of_10_bits_keeps_them(tags: dict[str, int]) -> None:
+    data = images.avif_of_10_bits(**tags)
+    found = decode_avif(data, output_dtype="auto")
+    assert found.dtype == torch.uint16
+    assert is_within_one(found, rgb_by_formula(data))
+    assert torch.equal(decode_image(data, output_dtype=torch.uint16), found)
+    gray = decode_avif(data, mode="GRAY", output_dtype="auto").double()
+    weights = torch.tensor([0.2989, 0.5870, 0.1140], dtype=torch.float64)
+    assert (gray - (found.double() * weights[:, None, None]).sum(0)).abs().max() < 0.501
+    assert (decode_avif(data, mode="RGBA", output_dtype="auto")[3] == 65535).all()
+    np.testing.assert_array_equal(hwc(decode_avif(data)), by_pillow(data, "RGB"))
+    assert (found.long() / 257 - decode_avif(data)).abs().mean() < 2  # which has approximations
+
+
+@needs_avif
+@pytest.mark.parametrize("pixel_format", ["yuv444p10le", "yuv422p12le", "yuv420p12le", "gbrp10le", "gray12le"])
+def test_avif_of_other_layouts(pixel_format: str, tmp_path: Path, ffmpeg_program: str) -> None:
+    pixels = images.picture(48, 63)
+    command = [ffmpeg_program, "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "63x48", "-i", "-"]
+    command += [
+        "-c:v",
+        "libaom-av1",
+        "-vf",
+        f"format={pixel_format}",
+        "-still-picture",
+        "1",
+        "-crf",
+        "2",
+        "-cpu-used",
+        "8",
+    ]
+    made = subprocess.run(
+        [*command, str(tmp_path / "a.avif")], input=pixels.tobytes(), capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("needs an ffmpeg program that encodes AV1 with libaom")
+    data = (tmp_path / "a.avif").read_bytes()
+    found = decode_avif(data, output_dtype="auto")
+    assert found.dtype == torch.uint16
+    if pixel_format.startswith("yuv"):
+        assert is_within_one(found, rgb_by_formula(data))
+    if pixel_format.startswith("gb"):
+        assert (found.long() / 257 - decode_avif(data)).abs().max() <= 0.5
+    if pixel_format.startswith("gray"):
+        assert (found[0] == found[2]).all()
+        assert (found.long() / 257 - decode_avif(data)).abs().max() <= 0.5
+
+
+@needs_avif
+def test_avif_of_10_bits_with_alpha(tmp_path: Path, ffmpeg_program: str) -> None:
+    pixels = images.picture(48, 64, 4)
+    command = [ffmpeg_program, "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgba", "-s", "64x48", "-i", "-"]
+    command += ["-filter_complex", "format=yuv444p10le[c];[0:v]alphaextract,format=gray10le[a]", "-map", "[c]", "-map"]
+    command += [
+        "[a]",
+        "-c:v",
+        "libaom-av1",
+        "-still-picture",
+        "1",
+        "-crf",
+        "2",
+        "-cpu-used",
+        "8",
+        str(tmp_path / "a.avif"),
+    ]
+    if subprocess.run(command, input=pixels.tobytes(), capture_output=True, check=False).returncode:
+        pytest.skip("needs an ffmpeg program that encodes AV1 with libaom")
+    data = (tmp_path / "a.avif").read_bytes()
+    found = decode_avif(data, mode="UNCHANGED", output_dtype="auto")
+    assert found.shape == (4, 48, 64)
+    assert (found[3].long() / 257 - decode_avif(data, mode="UNCHANGED")[3]).abs().max() <= 1
+    assert is_within_one(found[:3], rgb_by_formula(data))
+
+
+@needs_avif
+def test_avif_with_colours_of_another_kind_comes_from_libavif() -> None:
+    data = images.avif_of_10_bits(colorspace=12)  # derived from the primaries
+    found = decode_avif(data, output_dtype="auto")
+    assert torch.equal(found.long(), decode_avif(data).long() * 257)
+
+
+@needs_avif
+def test_threads_of_the_avif_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin: Any = importlib.import_module("PIL.AvifImagePlugin")
+    asked = []
+
+    class Spy:
+        def __init__(self, decoder: Any) -> None:
+            self.decoder = decoder
+
+        def AvifDecoder(self, data: bytes, codec: str, num_threads: int) -> Any:
+            asked.append(num_threads)
+            return self.decoder.AvifDecoder(data, codec, num_threads)
+
+    files = images.encoded(images.picture(64, 80), "AVIF"), images.avif_of_10_bits()
+    monkeypatch.setattr(plugin, "_avif", Spy(plugin._avif))
+    for data in files:
+        one, two, four = (decode_avif(data, num_threads=number, output_dtype="auto") for number in (1, 2, 4))
+        assert torch.equal(one, two)
+        assert torch.equal(one, four)
+    assert asked == [1, 2, 4] * 2
+    assert plugin.DEFAULT_MAX_THREADS == 0
+    for number in (0, -1, 1.5):
+        with pytest.raises(InvalidArgumentError, match="num_threads must be a positive whole number"):
+            decode_avif(files[0], num_threads=number)  # type: ignore[arg-type]
 
 
 def test_without_an_avif_decoder_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

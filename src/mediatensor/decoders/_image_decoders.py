@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checks import whole_number
 from .._devices import checked_device, on_device, pinned_for
 from .._stages import stage
-from .._threads import lease_threads, working
+from .._threads import MAX_NUM_THREADS, get_num_threads, lease_threads, working
 from ..errors import InvalidArgumentError
 from ._image_bytes import read_bytes
 from ._image_decoding import MAX_PIXELS, decode
@@ -56,7 +57,7 @@ def decode_image(
         mode: Which channels the result has, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA",
             "RGB_ALPHA" (or "RGBA") or "UNCHANGED"; in any case.
         output_dtype: ``torch.uint8`` (of 16 bits v, round(v / 257)), ``torch.uint16`` (of 8 bits v, 257 v), or "auto"
-            for what the file has: uint16 for PNG and HEIC with more than 8 bits a sample, else uint8.
+            for what the file has: uint16 for PNG, AVIF and HEIC with more than 8 bits a sample, else uint8.
         device: Where the result is put; ``None`` for torch's default device. Pictures are decoded on the CPU all the
             same, and then copied; to a CUDA device from page-locked memory, in the order of the current stream, without
             waiting for it.
@@ -222,11 +223,14 @@ def decode_avif(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Any:
-    """Decode an AVIF file, to 8 bits a sample whatever it has. Needs Pillow 11.3 or newer.
+    """Decode an AVIF file. Needs Pillow 11.3 or newer.
+
+    Files of 10 and 12 bits a sample keep them with another ``output_dtype`` than ``torch.uint8``, scaled to 16 bits;
+    not those that are stored in tiles, which are decoded to 8 bits.
 
     Args:
         source, mode, output_dtype, device, max_pixels: As `decode_image`.
-        num_threads: Accepted for code written for torchcodec; Pillow decides on the threads of its AVIF decoder.
+        num_threads: Of the AV1 decoder.
 
     Returns:
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
@@ -235,9 +239,8 @@ def decode_avif(
         OpenError: if it is no AVIF file; else as `decode_image`.
         MissingDependencyError: if this Pillow has no AVIF decoder.
     """
-    if not hasattr(num_threads, "__index__") or operator.index(num_threads) < 0:
-        raise InvalidArgumentError(f"num_threads = {num_threads!r} should be an int of at least 0.")
-    return _decode("avif", source, mode, output_dtype, device, max_pixels)
+    num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_NUM_THREADS)
+    return _decode("avif", source, mode, output_dtype, device, max_pixels, num_threads)
 
 
 def decode_heic(
@@ -265,13 +268,23 @@ def decode_heic(
 
 
 def _decode(
-    kind: str | None, source: Any, mode: object, output_dtype: object, device: object, max_pixels: int | None
+    kind: str | None,
+    source: Any,
+    mode: object,
+    output_dtype: object,
+    device: object,
+    max_pixels: int | None,
+    num_threads: int | None = None,
 ) -> Tensor | list[Tensor]:
     read_mode, dtype = check_mode(mode), check_output_dtype(output_dtype)
     target = checked_device(device)
     if max_pixels is not None and (not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1):
         raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
-    decode_bytes = partial(decode, kind=kind, mode=read_mode, dtype=dtype, max_pixels=max_pixels)
+    if num_threads is None:
+        num_threads = 1 if isinstance(source, (list, tuple)) else get_num_threads()
+    decode_bytes = partial(
+        decode, kind=kind, mode=read_mode, dtype=dtype, max_pixels=max_pixels, num_threads=num_threads
+    )
 
     def decode_one(one: object) -> Tensor:
         with stage("open"):

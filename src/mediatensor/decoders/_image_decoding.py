@@ -44,6 +44,7 @@ def decode(
     mode: ImageReadMode,
     dtype: type[np.uint8] | type[np.uint16] | None,
     max_pixels: int | None,
+    num_threads: int = 1,
 ) -> Tensor:
     """Decode an image file.
 
@@ -54,6 +55,7 @@ def decode(
         mode: Channels of the result.
         dtype: Of the result; ``None`` for that of the file.
         max_pixels: Most pixels of one picture; ``None`` for no limit.
+        num_threads: Of decoders that can use several.
 
     Returns:
         Contiguous, (C, H, W), or (N, C, H, W) if the file has several pictures.
@@ -69,7 +71,7 @@ def decode(
         _check_pixels(width, height, name, max_pixels)
 
     try:
-        image = open_image(kind, data, check_pixels)
+        image = open_image(kind, data, check_pixels, wants_8_bits=dtype == np.uint8, num_threads=num_threads)
     except (MediaTensorError, MemoryError):
         raise
     except DamagedImageError as error:

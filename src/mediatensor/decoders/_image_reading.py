@@ -1,14 +1,14 @@
 """Opening image files and reading their pixels, band by band, upright or not, as they are stored.
 
-Pillow decodes, except 16-bit PNG (FFmpeg) and HEIC (pillow-heif). Its classes for the formats are used one by one
-rather than by ``Image.open``, whose limit of pixels is a setting of the whole process.
+Pillow decodes, except 16-bit PNG and AVIF of 10 and 12 bits (FFmpeg) and HEIC (pillow-heif). Its classes for the
+formats are used one by one rather than by ``Image.open``, whose limit of pixels is a setting of the whole process.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,17 @@ import PIL
 from numpy.typing import NDArray
 from PIL import Image, features
 
-from .._pyav.still_images import decode_png_16, jpeg_is_damaged
+from .._locks import ForkSafeLock
+from .._pyav.still_images import (
+    PlanarPicture,
+    UndecodableImageError,
+    avif_planes,
+    decode_png_16,
+    jpeg_is_damaged,
+)
 from ..errors import MissingDependencyError
 from ._image_apng import animation_layout, composed_frames
+from ._image_avif import MATRICES, avif_depth, rgb_16_bands
 from ._image_formats import exif_orientation
 from ._image_gif import GifFrame, composed_gif, parse_gif, single_gif
 from ._image_modes import Layout, Planes, convert
@@ -33,6 +41,8 @@ Bands = Iterator[tuple[int, Planes]]
 
 # Small enough that a band stays in the cache of the processor between being copied out of Pillow and being written.
 _BAND_PIXELS = 1 << 18
+
+_avif_lock = ForkSafeLock()
 
 _LAYOUT_OF_MODE = {
     "1": Layout.GRAY,
@@ -69,7 +79,14 @@ class OpenedImage:
     max_pixels: int = 0
 
 
-def open_image(kind: str, data: bytes, check_pixels: Callable[[int, int], None]) -> OpenedImage:
+def open_image(
+    kind: str,
+    data: bytes,
+    check_pixels: Callable[[int, int], None],
+    *,
+    wants_8_bits: bool = False,
+    num_threads: int = 1,
+) -> OpenedImage:
     """Read the headers of an image file of a format that is known.
 
     Args:
@@ -77,6 +94,8 @@ def open_image(kind: str, data: bytes, check_pixels: Callable[[int, int], None])
         data: The whole file.
         check_pixels: Raises if a picture of so many columns and rows is not to be decoded; for decoders that allocate
             a picture when they are made.
+        wants_8_bits: Whether a decoder that has only those will do.
+        num_threads: Of decoders that can use several.
 
     Raises:
         MissingDependencyError: if this Pillow lacks the format, or pillow-heif is not installed.
@@ -85,6 +104,8 @@ def open_image(kind: str, data: bytes, check_pixels: Callable[[int, int], None])
     """
     if kind == "webp":
         check_pixels(*webp_canvas(data))
+    if kind == "avif":
+        return _open_avif(data, wants_8_bits=wants_8_bits, num_threads=num_threads)
     return _OPENERS[kind](data)
 
 
@@ -176,12 +197,57 @@ def _open_gif(data: bytes) -> OpenedImage:
     return OpenedImage(gif.width, gif.height, layout, np.uint8, read, len(gif.frames), max_pixels=max_pixels)
 
 
-def _open_animation(plugin: str, feature: str, data: bytes) -> OpenedImage:
-    image = _pillow(plugin, feature, data)
+def _open_webp(data: bytes) -> OpenedImage:
+    image = _pillow("WebP", "webp", data)
     layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(getattr(image, "n_frames", 1))
     read = _frames_of(image, num_frames, layout)
     orientation = exif_orientation(image.info.get("exif"))
     return OpenedImage(image.width, image.height, layout, np.uint8, read, num_frames, orientation)
+
+
+def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedImage:
+    with _avif_lock:
+        plugin: Any = importlib.import_module("PIL.AvifImagePlugin")
+        before = plugin.DEFAULT_MAX_THREADS  # a setting of the module, until Pillow's decoders take options
+        plugin.DEFAULT_MAX_THREADS = num_threads
+        try:
+            image = _pillow("Avif", "avif", data)
+        finally:
+            plugin.DEFAULT_MAX_THREADS = before
+    layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(image.n_frames)
+    orientation = exif_orientation(image.info.get("exif"))
+    if wants_8_bits or avif_depth(data) == 8:
+        read = _frames_of(image, num_frames, layout)
+        return OpenedImage(image.width, image.height, layout, np.uint8, read, num_frames, orientation)
+
+    def read_16() -> Iterator[Bands]:
+        try:
+            pictures = avif_planes(
+                data,
+                image.size,
+                num_frames,
+                has_alpha=layout.has_alpha,
+                matrices=MATRICES,
+                num_threads=num_threads,
+            )
+        except UndecodableImageError:  # in tiles: that is for libavif, which comes with 8 bits
+            for bands in _frames_of(image, num_frames, layout)():
+                yield ((top, convert(planes, layout, layout, np.uint16)) for top, planes in bands)
+            return
+        for parts in zip(*pictures, strict=True):
+            yield _rgb_16(parts, layout)
+
+    return OpenedImage(image.width, image.height, layout, np.uint16, read_16, num_frames, orientation)
+
+
+def _rgb_16(parts: Sequence[PlanarPicture], layout: Layout) -> Bands:
+    """The bands of a picture, and of its alpha if there are two parts."""
+    width = parts[0].planes[0].shape[1]
+    num_rows = max(1, _BAND_PIXELS // width)
+    num_colours = layout.num_channels - layout.has_alpha
+    for bands in zip(*(rgb_16_bands(part, num_rows) for part in parts), strict=True):
+        colours = bands[0][1] * (num_colours // len(bands[0][1]))
+        yield bands[0][0], [*colours[:num_colours], *(planes[0] for _, planes in bands[1:])]
 
 
 def _open_bmp(data: bytes) -> OpenedImage:
@@ -231,8 +297,7 @@ _OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
     "jpeg": _open_jpeg,
     "png": _open_png,
     "gif": _open_gif,
-    "webp": lambda data: _open_animation("WebP", "webp", data),
-    "avif": lambda data: _open_animation("Avif", "avif", data),
+    "webp": _open_webp,
     "heic": _open_heic,
     "bmp": _open_bmp,
 }
