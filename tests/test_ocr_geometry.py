@@ -237,6 +237,9 @@ def test_boxes_turn_as_with_doctr(case: dict[str, Any]) -> None:
         turned = rotate_boxes(boxes, case["angle"], (400, 600), target_shape=case["target"])
         np.testing.assert_allclose(turned, case[key], atol=1e-6)
         np.testing.assert_array_equal(boxes, before)
+        # The shape of an array will do.
+        if case["target"] is None:
+            np.testing.assert_array_equal(rotate_boxes(boxes, case["angle"], (400, 600, 3)), turned)
 
 
 @pytest.mark.parametrize("case", RECORDED["rotate_abs_geoms"], ids=lambda case: f"{case['angle']}-{case['expand']}")
@@ -290,6 +293,9 @@ def test_conversions() -> None:
         convert_to_relative_coords(np.zeros((3, 5)), (10, 10))
     with pytest.raises(InvalidArgumentError, match="at least one box"):
         resolve_enclosing_rbbox([])
+    for shapes in ({"orig_shape": (10,)}, {"orig_shape": (10, 10), "target_shape": (10, 10, 3)}):
+        with pytest.raises(InvalidArgumentError, match="height, width"):
+            rotate_boxes(np.zeros((1, 4)), 10, **shapes)
     padded = remap_boxes(np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]]), (100, 50), (100, 100))
     assert padded[0].tolist() == [[0.25, 0], [0.75, 0], [0.75, 1], [0.25, 1]]
 

@@ -279,7 +279,7 @@ def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple
 def rotate_boxes(
     loc_preds: Array,
     angle: float,
-    orig_shape: tuple[int, int],
+    orig_shape: tuple[int, ...],
     min_angle: float = 1.0,
     target_shape: tuple[int, int] | None = None,
 ) -> Array:
@@ -288,13 +288,16 @@ def rotate_boxes(
     Args:
         loc_preds: Relative boxes (N, 4) or (N, 4, 2).
         angle: Degrees, between -90 and 90.
-        orig_shape: Height and width of the page.
+        orig_shape: Height and width of the page; what follows, such as channels, is ignored.
         min_angle: Boxes stay as they are if the angle is below it, or within it of 90 degrees.
         target_shape: Height and width of the page to express the turned boxes in, e.g. without the padding that
             ``rotate_image(expand=True)`` added. Not used when the boxes stay as they are.
 
     Returns:
         Relative polygons (N, 4, 2), not clipped.
+
+    Raises:
+        InvalidArgumentError: if a shape is not (height, width).
 
     Example:
         >>> import numpy as np
@@ -305,12 +308,15 @@ def rotate_boxes(
     polygons = boxes_to_polygons(loc_preds) if loc_preds.ndim == 2 else loc_preds.copy()
     if abs(angle) < min_angle or abs(angle) > 90 - min_angle:
         return polygons
-    size = np.array(orig_shape[::-1])
+    if len(orig_shape) < 2:
+        raise InvalidArgumentError(f"orig_shape must be (height, width), got {orig_shape}")
+    height, width = orig_shape[:2]
+    size = np.array([width, height])
     offsets = polygons * size - size / 2
     # Counter-clockwise on screen is clockwise in coordinates whose y points down.
     turned = rotate_abs_points(offsets.reshape(-1, 2), -angle).reshape(polygons.shape)
     relative = (turned + size / 2) / size
-    result = remap_boxes(relative, orig_shape, target_shape) if target_shape is not None else relative
+    result = remap_boxes(relative, (height, width), target_shape) if target_shape is not None else relative
     return result.astype(np.result_type(loc_preds.dtype, np.float32))
 
 
