@@ -9,6 +9,7 @@ from typing import Any
 import av
 
 from media_surgery import h264_field_pictures, make_packet, pack_b_frames, with_data
+from media_theora import write_theora
 from media_writing import ClipSpec, Packets, open_output, paint_fade, prepare_encoder, x264
 
 _ILDCT_AND_ILME = "+ildct+ilme"
@@ -156,6 +157,12 @@ def _show_again(packets: Packets) -> Packets:
         if number % 6 == 5:
             out.append(make_packet(bytes([0x88 | number % 3]), packet.pts + 1, False, packet.time_base))
     return out
+
+
+def _write_theora(spec: ClipSpec, path: Path) -> None:
+    """Two quantizers a picture, in an order that brings all pairs of them after each other."""
+    pairs = ((50, 10), (10, 30), (10, 50), (30, 10), (50, 30))
+    write_theora(path, [pairs[number * number % 7 % 5] for number in range(spec.num_frames)], size=spec.size)
 
 
 def _interlaced(stream: Any) -> None:
@@ -373,6 +380,7 @@ OTHERS = {
     "raw_nv12": ClipSpec("interleaved chroma", "rawvideo", "nut", "nut", pix_fmt="nv12"),
     "raw_packed_422": ClipSpec("packed 4:2:2", "rawvideo", "avi", "avi", pix_fmt="yuyv422"),
     "v210": ClipSpec("packed 10-bit 4:2:2", "v210", "mov", "mov", pix_fmt="yuv422p10le"),
+    "theora": ClipSpec("several quantizers", "theora", "ogg", "ogv", build=_write_theora),
     "still_png": ClipSpec("one picture", "png", "image2", "png", muxer_options={"update": "1"}, pix_fmt="rgba",
         num_frames=1),
     "still_jpeg": ClipSpec("one picture", "mjpeg", "image2", "jpg", muxer_options={"update": "1"}, pix_fmt="yuvj420p",

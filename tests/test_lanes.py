@@ -87,9 +87,15 @@ def test_crew(
     num_threads=st.integers(1, 64),
     num_codec_threads=st.none() | st.integers(1, 64),
     num_open_lanes=st.integers(1, 64),
+    codec_has_threads=st.booleans(),
 )
 def test_a_crew_stays_within_the_budget(
-    pictures: list[int], pixels: int, num_threads: int, num_codec_threads: int | None, num_open_lanes: int
+    pictures: list[int],
+    pixels: int,
+    num_threads: int,
+    num_codec_threads: int | None,
+    num_open_lanes: int,
+    codec_has_threads: bool,
 ) -> None:
     crew = choose_crew(
         pictures,
@@ -97,7 +103,9 @@ def test_a_crew_stays_within_the_budget(
         num_threads=num_threads,
         num_codec_threads=num_codec_threads,
         num_open_lanes=num_open_lanes,
+        codec_has_threads=codec_has_threads,
     )
+    assert codec_has_threads or crew.num_codec_threads == 1
     assert 1 <= crew.num_lanes <= min(num_threads, len(pictures))
     assert crew.num_codec_threads >= 1
     assert crew.num_lanes * crew.num_codec_threads <= num_threads
@@ -236,7 +244,7 @@ SOUND = [
     "h264_b_pyramid", "h264_open_gop", "h264_10bit", "h264_mbaff", "h264_field_pairs_ts", "h264_long_term",
     "hevc_open_gop_mkv", "hevc_temporal_layers", "vp8_hidden_frames", "vp9_hidden_frames", "vp9", "av1",
     "av1_hierarchical", "mpeg4_mp4", "mpeg4_packed_b_frames", "mpeg2_ts", "ffv1_gop", "raw_h264", "vfr_mp4",
-    "edit_list_two_parts", "ts_concatenated", "png_palette",
+    "edit_list_two_parts", "ts_concatenated", "png_palette", "theora",
 ]  # fmt: skip
 
 
@@ -257,7 +265,7 @@ def test_frames_are_those_of_a_linear_decode(
             assert_all_same(truth, range(3, len(truth), 5), some)
 
 
-@pytest.mark.parametrize("name", ["h264_b_pyramid", "hevc_open_gop_mkv", "mpeg4_mp4", "mpeg2_mkv"])
+@pytest.mark.parametrize("name", ["h264_b_pyramid", "hevc_open_gop_mkv", "mpeg4_mp4", "mpeg2_mkv", "theora"])
 def test_a_call_over_several_gops_is_split(
     name: str, num_threads: int, truth_of: Callable[[str], Truth], crews: list[int]
 ) -> None:

@@ -26,8 +26,13 @@ MAX_PIXELS = 1 << 28
 
 # FFV1 conceals damage without a word, from whichever picture the same thread decoded before. MPEG-4's frame threads
 # race for the score by which it tells damage from the padding bug of some encoders, and for the time step that direct
-# prediction of fields needs.
-_THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE"}
+# prediction of fields needs. Those of VP3 and its descendants take over each other's quantizers only if numbers differ
+# that have nothing to do with each other (FFmpeg compares all of one picture's with the second one of another's), so
+# that a picture may be decoded with those of three before.
+_THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE", "theora": "NONE", "vp3": "NONE", "vp4": "NONE"}
+
+# Of FFmpeg's AV_CODEC_CAP, by the kind of threads; those of other libraries are asked for with either.
+_THREAD_CAPABILITIES = {"AUTO": 1 << 12 | 1 << 13 | 1 << 15, "SLICE": 1 << 13 | 1 << 15, "NONE": 0}
 
 # What makes a codec refuse damage; MPEG-4 overlooks what it takes for a padding bug unless leftover bits count, too.
 _STRICT = "explode"
@@ -99,7 +104,7 @@ class VideoReader(PacketReader):
         super().__init__(source, stream_index, num_threads)
 
     def _configure_codec(self, context: Any) -> None:
-        context.thread_count = self._num_threads
+        context.thread_count = self._num_threads if self.codec_has_threads else 1
         context.thread_type = "NONE" if self._num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
         strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
         context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if self._is_strict else "0"}
@@ -138,6 +143,12 @@ class VideoReader(PacketReader):
                 decoder.close()
         finally:
             super().close()
+
+    @property
+    def codec_has_threads(self) -> bool:
+        """Whether the codec decodes faster with several threads, and right."""
+        kind = _THREAD_TYPES.get(self._context.name, "AUTO")
+        return bool(self._context.codec.capabilities & _THREAD_CAPABILITIES[kind])
 
     @property
     def has_no_timestamps(self) -> bool:

@@ -172,6 +172,7 @@ def _lanes_for(call: Call, pictures: list[int]) -> list[Lane]:
         num_threads=handle.num_threads(),
         num_codec_threads=stream.num_codec_threads,
         num_open_lanes=handle.num_open_lanes,
+        codec_has_threads=stream.reader.codec_has_threads,
     )
     if crew.num_lanes > 1:
         return handle.lanes(crew.num_lanes)

@@ -52,6 +52,7 @@ def choose_crew(
     num_threads: int,
     num_codec_threads: int | None,
     num_open_lanes: int,
+    codec_has_threads: bool = True,
 ) -> Crew:
     """The quickest crew for the runs of a call.
 
@@ -61,6 +62,7 @@ def choose_crew(
         num_threads: How many threads there are.
         num_codec_threads: Of the codec that is open; ``None`` if none is.
         num_open_lanes: Lanes that are open.
+        codec_has_threads: Whether one codec can use several threads.
 
     >>> choose_crew([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_lanes=1)
     Crew(num_lanes=2, num_codec_threads=1)
@@ -82,7 +84,8 @@ def choose_crew(
     num_lanes = min(num_threads, len(pictures))
     longest = max(work / num_lanes, max(pictures) * size, sum(pictures) * _LOCKED)
     split = (longest + opening(1) + max(0, num_lanes - num_open_lanes) * _OPENING, Crew(num_lanes, 1))
-    return min(single, threaded, *([split] if num_lanes > 1 else []), key=lambda option: option[0])[1]
+    options = [single, *([threaded] if codec_has_threads else []), *([split] if num_lanes > 1 else [])]
+    return min(options, key=lambda option: option[0])[1]
 
 
 def run_in_lanes(lanes: Sequence[LaneT], parts: Sequence[PartT], work: Callable[[LaneT, PartT], None]) -> None:
