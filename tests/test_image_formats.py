@@ -118,6 +118,55 @@ def test_animated_webp() -> None:
     np.testing.assert_array_equal(image.permute(0, 2, 3, 1).numpy(), expected)
 
 
+def test_animated_webp_on_a_transparent_canvas() -> None:
+    # Each frame is a square, opaque, and the file tells of no alpha; what no frame covers is transparent in libwebp,
+    # in browsers, and as the specification has it.
+    pictures = np.zeros((3, 16, 24, 4), np.uint8)
+    for number in range(3):
+        pictures[number, 4:12, 6 * number : 6 * number + 6] = (255, 10 * number, 0, 255)
+    first, *others = map(Image.fromarray, pictures)
+    data = images.encoded(first, "WEBP", save_all=True, append_images=others, lossless=True)
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.mode == "RGB"
+    found = decode_webp(data, mode="RGB_ALPHA")
+    np.testing.assert_array_equal(found.permute(0, 2, 3, 1).numpy(), pictures)
+    assert torch.equal(decode_webp(data, mode="GRAY_ALPHA")[:, 1], found[:, 3])
+    assert torch.equal(decode_webp(data), found[:, :3])
+    assert decode_webp(data, mode="UNCHANGED").shape == (3, 3, 16, 24)
+    assert torch.equal(decode_webp(data, mode="RGBA", output_dtype=torch.uint16).long(), found.long() * 257)
+
+
+def test_disposal_and_blending_of_animated_webp() -> None:
+    """Every combination of both, drawn by hand on a canvas, against frames put together by hand."""
+    generator = np.random.default_rng(0)
+    canvas, covered, expected, chunks = np.zeros((16, 24, 4), np.int64), None, [], []
+    for number in range(24):
+        x, y = 2 * generator.integers(0, 6, 2)
+        width, height = generator.integers(2, 24 - x + 1), generator.integers(2, 16 - y + 1)
+        overwrites, disposes = number % 2 == 0, number % 3 == 0
+        pixels = generator.integers(0, 256, (height, width, 4))
+        pixels[..., 3] = generator.choice([0, 255], (height, width))
+        if covered is not None:
+            canvas[covered] = 0
+        part = canvas[y : y + height, x : x + width]
+        part[:] = pixels if overwrites else np.where(pixels[..., 3:] == 255, pixels, part)
+        expected.append(canvas.copy())
+        covered = (slice(y, y + height), slice(x, x + width)) if disposes else None
+        still = images.encoded(pixels.astype(np.uint8), "WEBP", lossless=True, exact=True)
+        bitstream = still[still.index(b"VP8L") :]
+        place = b"".join(int(value).to_bytes(3, "little") for value in (x // 2, y // 2, width - 1, height - 1, 40))
+        chunks.append(place + bytes((2 * overwrites + disposes,)) + bitstream)
+    body = b"VP8X" + (10).to_bytes(4, "little") + bytes((0x12, 0, 0, 0)) + bytes((23, 0, 0, 15, 0, 0))
+    body += b"ANIM" + (6).to_bytes(4, "little") + bytes((9, 90, 200, 255, 0, 0))
+    for chunk in chunks:
+        body += b"ANMF" + len(chunk).to_bytes(4, "little") + chunk
+    data = b"RIFF" + (len(body) + 4).to_bytes(4, "little") + b"WEBP" + body
+    found = decode_webp(data, mode="RGBA").permute(0, 2, 3, 1).numpy()
+    opaque = np.stack(expected)[..., 3] == 255
+    np.testing.assert_array_equal(found[..., 3], np.stack(expected)[..., 3])
+    np.testing.assert_array_equal(found[opaque], np.stack(expected)[opaque])
+
+
 @needs_avif
 def test_avif() -> None:
     data = images.encoded(images.picture(64, 80), "AVIF")

@@ -82,6 +82,7 @@ def decode(
         raise OpenError(f"{name} says that its picture has {image.width}x{image.height} pixels: there is none.")
     check_pixels(image.width, max(image.height, -(-image.max_pixels // image.width)))
     layout = wanted_layout(image.layout, mode)
+    stored = image.read_layout or image.layout
     dtype = dtype or image.dtype
     pixels = _result(image, layout, np.dtype(dtype), name, max_pixels)
     try:
@@ -89,7 +90,7 @@ def decode(
             picture = _as_stored(pixels[number], image.orientation)
             for top, planes in bands:
                 rows = picture[:, top : top + len(planes[0])]
-                for channel, plane in enumerate(convert(planes, image.layout, layout, dtype)):
+                for channel, plane in enumerate(convert(planes, stored, layout, dtype)):
                     rows[channel] = plane
     except (MediaTensorError, MemoryError):
         raise

@@ -32,7 +32,7 @@ from ._image_formats import exif_orientation
 from ._image_gif import GifFrame, composed_gif, parse_gif, single_gif
 from ._image_modes import Layout, Planes, convert
 from ._image_png import PngFile, PngFrame, check_num_bytes, parse_png, single_png
-from ._image_structure import DamagedImageError, JpegFacts, jpeg_facts, webp_canvas, with_more_data
+from ._image_structure import DamagedImageError, JpegFacts, jpeg_facts, webp_canvas, webp_with_alpha, with_more_data
 
 __all__ = ["Bands", "OpenedImage", "open_image"]
 
@@ -67,6 +67,7 @@ class OpenedImage:
         num_frames: How many pictures there are.
         orientation: How to turn them, as EXIF numbers it.
         max_pixels: Of a part that is decoded on its own and may be larger than the picture.
+        read_layout: The channels that are read, if there are more of them than the file tells of.
     """
 
     width: int
@@ -77,6 +78,7 @@ class OpenedImage:
     num_frames: int = 1
     orientation: int = 1
     max_pixels: int = 0
+    read_layout: Layout | None = None
 
 
 def open_image(
@@ -198,11 +200,16 @@ def _open_gif(data: bytes) -> OpenedImage:
 
 
 def _open_webp(data: bytes) -> OpenedImage:
-    image = _pillow("WebP", "webp", data)
-    layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(getattr(image, "n_frames", 1))
-    read = _frames_of(image, num_frames, layout)
+    # libwebp draws on a transparent canvas, which Pillow hides if no frame has alpha of its own.
+    with_alpha = webp_with_alpha(data)
+    image = _pillow("WebP", "webp", with_alpha or data)
+    read_layout, num_frames = _LAYOUT_OF_MODE[image.mode], int(getattr(image, "n_frames", 1))
+    read = _frames_of(image, num_frames, read_layout)
     orientation = exif_orientation(image.info.get("exif"))
-    return OpenedImage(image.width, image.height, layout, np.uint8, read, num_frames, orientation)
+    layout = Layout.RGB if with_alpha else read_layout
+    return OpenedImage(
+        image.width, image.height, layout, np.uint8, read, num_frames, orientation, read_layout=read_layout
+    )
 
 
 def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedImage:

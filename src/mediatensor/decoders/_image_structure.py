@@ -10,7 +10,15 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["MAX_JPEG_SCANS", "DamagedImageError", "JpegFacts", "jpeg_facts", "webp_canvas", "with_more_data"]
+__all__ = [
+    "MAX_JPEG_SCANS",
+    "DamagedImageError",
+    "JpegFacts",
+    "jpeg_facts",
+    "webp_canvas",
+    "webp_with_alpha",
+    "with_more_data",
+]
 
 # Each scan of a progressive JPEG goes over the whole picture again, however few bytes it has.
 MAX_JPEG_SCANS = 500
@@ -19,6 +27,9 @@ _NO_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 _START_OF_SCAN, _END_OF_IMAGE, _APP1, _RESTART_INTERVAL = 0xDA, b"\xff\xd9", 0xE1, 0xDD
+
+# Flags of a WebP file.
+_ANIMATION, _ALPHA = 0x02, 0x10
 
 # 64 coefficients of a code of two bits and one bit.
 _MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
@@ -133,3 +144,16 @@ def webp_canvas(data: bytes) -> tuple[int, int]:
         width, height = struct.unpack_from("<HH", data, 26)
         return width & 0x3FFF, height & 0x3FFF
     raise DamagedImageError(f"its first chunk is {chunk!r}, or cut")
+
+
+def webp_with_alpha(data: bytes) -> bytes | None:
+    """An animated WebP file as if it said that there is alpha; ``None`` if it does, or is no animation.
+
+    >>> file = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes([2, 0, 0, 0]) + bytes(6)
+    >>> (webp_with_alpha(file) or b"")[20]
+    18
+    """
+    flags = data[20] if data[12:16] == b"VP8X" else 0
+    if flags & (_ANIMATION | _ALPHA) != _ANIMATION:
+        return None
+    return data[:20] + bytes((flags | _ALPHA,)) + data[21:]
