@@ -87,6 +87,34 @@ def test_text_of_a_document(tmp_path: Path, predictor: FakePredictor, capsys: py
     assert names(out) == [RECORD, "scan.txt"]
 
 
+def test_text_can_keep_the_look_of_the_page(
+    tmp_path: Path,
+    predictor: FakePredictor,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    upright = {"value": 0, "confidence": None}
+    columns = [
+        Block([Line([Word(f"{side}{row}", 0.9, ((x, 0.1 * row), (x + 0.1, 0.1 * row + 0.08)), 0.8, upright)])])
+        for side, x in (("left", 0.1), ("right", 0.7))
+        for row in range(3)
+    ]
+    page = Page(np.zeros((80, 120, 3), np.uint8), columns, 0, (80, 120), in_reading_order=True)
+    monkeypatch.setattr(FakePredictor, "__call__", lambda self, images: Document([page]))
+    source = write_tiff(tmp_path / "scan.tif", [10])
+
+    assert run(source, "-o", tmp_path) == 0
+    in_order = (tmp_path / "scan.txt").read_text()
+    assert run(source, "-o", tmp_path, "--layout") == 0
+
+    assert in_order.split() == ["left0", "left1", "left2", "right0", "right1", "right2"]
+    assert [line.split() for line in (tmp_path / "scan.txt").read_text().splitlines()] == [
+        [f"left{row}", f"right{row}"] for row in range(3)
+    ]
+    assert run(source, "-o", tmp_path, "--layout", "--format", "json") == 2
+    assert "--layout is for text" in capsys.readouterr().err
+
+
 def test_every_format_has_all_pages(tmp_path: Path, predictor: FakePredictor) -> None:
     source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
     for name in FORMATS:

@@ -51,6 +51,7 @@ class ReadingOptions:
     reco_arch: str | None
     rotated: bool
     straighten: bool
+    layout: bool
 
 
 class TextReader:
@@ -112,6 +113,8 @@ class TextReader:
 
 def run(args: argparse.Namespace) -> int:
     kinds = list(dict.fromkeys(args.format or ["txt"]))
+    if args.layout and "txt" not in kinds:
+        raise InvalidArgumentError(f"--layout is for text, and the output is {','.join(kinds)}; add --format txt.")
     files = find_files(args.files)
     if str(args.output) != STANDARD:
         return _Run(args, kinds, args.output, sys.stdout).read_all(plan_tasks(files, args.output, kinds))
@@ -139,7 +142,7 @@ class _Run:
         self._messages = messages
         self._options = ReadingOptions(
             "pdf" in kinds, args.overlay, args.dpi, args.every,
-            args.det_arch, args.reco_arch, args.rotated, args.straighten,
+            args.det_arch, args.reco_arch, args.rotated, args.straighten, args.layout,
         )  # fmt: skip
         self._reader = TextReader(self._options, args.device)
         self._written = WrittenOutputs(folder)
@@ -247,7 +250,7 @@ class _Run:
             write_pdf([store.pdf(number) for number in numbers if number not in failures], output)
         else:
             name = shown_name(os.path.basename(task.source))
-            write_document(document, kind, output, name, opened.times)
+            write_document(document, kind, output, name, opened.times, layout=self._options.layout)
         num_words = sum(len(line.words) for page in document.pages for block in page.blocks for line in block.lines)
         read = _text.count(len(numbers) - len(failures), "page")
         emit(f"wrote {output}: {read}, {_text.count(num_words, 'word')}", self._messages)

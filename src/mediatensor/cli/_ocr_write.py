@@ -21,7 +21,9 @@ __all__ = ["merge_hocr", "write_document", "write_pdf"]
 _XHTML = "http://www.w3.org/1999/xhtml"
 
 
-def write_document(document: Document, kind: str, output: Path, name: str, times: Mapping[int, float]) -> None:
+def write_document(
+    document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, layout: bool = False
+) -> None:
     """Write a document; the file is whole or it is not there.
 
     Args:
@@ -30,8 +32,9 @@ def write_document(document: Document, kind: str, output: Path, name: str, times
         output: The file.
         name: Of the document, for titles.
         times: Seconds by page index, where the pages are frames of a video.
+        layout: Whether plain text keeps the look of the pages.
     """
-    data = _exported(document, kind, name, times)
+    data = _plain_text(document, times, layout) if kind == "txt" else _exported(document, kind, name, times)
     write_file(output, data if isinstance(data, bytes) else data.encode())
 
 
@@ -39,8 +42,6 @@ def _exported(document: Document, kind: str, name: str, times: Mapping[int, floa
     match kind:
         case "json":
             return _json(document, times)
-        case "txt":
-            return _plain_text(document, times)
         case "md":
             return f"{document.export_as_markdown()}\n"
         case "html":
@@ -64,10 +65,10 @@ def _json(document: Document, times: Mapping[int, float]) -> str:
     return json.dumps(exported, ensure_ascii=False, indent=1) + "\n"
 
 
-def _plain_text(document: Document, times: Mapping[int, float]) -> str:
+def _plain_text(document: Document, times: Mapping[int, float], layout: bool) -> str:
     if not times:
-        return f"{document.render()}\n"
-    texts = [f"[{_text.clock(times[page.page_idx])}]\n{page.render()}".rstrip() for page in document.pages]
+        return f"{document.render(layout=layout)}\n"
+    texts = [f"[{_text.clock(times[page.page_idx])}]\n{page.render(layout=layout)}".rstrip() for page in document.pages]
     return "\n\n".join(texts) + "\n"
 
 

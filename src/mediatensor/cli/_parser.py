@@ -287,6 +287,11 @@ def _add_ocr(commands: Any) -> None:
         help="of the output, one or several, such as txt,pdf (default: txt)",
     )  # fmt: skip
     parser.add_argument(
+        "--layout",
+        action="store_true",
+        help="keep the look of the pages in text files, columns side by side",
+    )
+    parser.add_argument(
         "--overlay",
         action="store_true",
         help="write pictures of pages with what was read in them",
