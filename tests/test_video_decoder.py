@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import pytest
 import torch
 
 import media
-from mediatensor import Frame, FrameBatch
+from mediatensor import Frame, FrameBatch, _warnings
 from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, SizeChangeError, StreamError
 
 
@@ -259,6 +261,25 @@ def test_float_output_is_near_the_uint8_output(clip: Path, decoder: VideoDecoder
 def test_automatic_dtype_follows_the_bit_depth(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     decoder = VideoDecoder(media.make(name, tmp_path), output_dtype="auto")
     assert decoder[0].dtype == decoder[3:3].dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("transfer", "name"), [("smpte2084", "PQ"), ("arib-std-b67", "HLG"), ("bt709", None), ("smpte170m", None)]
+)
+def test_hdr_is_told_once(transfer: str, name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_warnings, "_warned", set())
+    frames = torch.zeros(3, 3, 64, 64, dtype=torch.uint8)
+    video = VideoEncoder(frames, frame_rate=25).to_tensor("mp4", extra_options={"color_trc": transfer})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len(VideoDecoder(video)) == 3
+        assert VideoDecoder(video).metadata.color_transfer_characteristic == transfer
+        assert caught == []
+        for _ in range(2):
+            decoder = VideoDecoder(video)
+            decoder[0], decoder.get_frame_played_at(0.05), VideoDecoder(video, seek_mode="approximate")[1]
+    assert [warning.filename for warning in caught] == [__file__] * (name is not None)
+    assert name is None or name in str(caught[0].message)
 
 
 def test_a_change_of_size_names_the_frame(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from .._orientation import Orientation
 from .._pyav import VideoReader, orientation_of
 from .._source import Source
 from .._stages import stage
+from .._warnings import warn_once
 from ..backends import PictureConverter, PictureDecoder, get_backend
 from ..backends._guard import open_guarded
 from ..errors import DeviceError, MediaTensorError
@@ -39,6 +40,8 @@ T = TypeVar("T")
 
 # Containers that can say that pictures are to be turned.
 _FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
+
+_HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b67"}
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,7 @@ class OpenVideo:
     def decoding(self, decode: Callable[[], T]) -> T:
         """Do what decodes; if the device turns out not to be able to, do it again on the CPU."""
         check_process(self.spec.device)
+        self._tell_of_hdr()
         decodes_in_software = self.spec.decodes_in_software
         try:
             return decode()
@@ -167,6 +171,15 @@ class OpenVideo:
                 raise
             self.decode_on_cpu(str(error))
             return decode()
+
+    def _tell_of_hdr(self) -> None:
+        transfer = self.facts.color_transfer_characteristic or ""
+        if transfer in _HDR_TRANSFERS:
+            warn_once(
+                f"This video is HDR ({_HDR_TRANSFERS[transfer]}), and its frames are not tone-mapped: as RGB for screens "
+                "they look gray. (metadata.color_transfer_characteristic tells such files; the ffmpeg program converts "
+                "them with its filters zscale and tonemap.)"
+            )
 
     def decode_on_cpu(self, reason: str) -> None:
         """From now on decode on the CPU; what is decoded goes to the device all the same.
