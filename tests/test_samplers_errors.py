@@ -101,8 +101,8 @@ CASES = [
     ),
     (
         BY_TIME,
-        {"num_frames_per_clip": 4, "seconds_between_frames": 1.0},
-        "sampling_range_start (0.0) must be smaller than sampling_range_end (-1.0), the default: a clip takes 3.0 s",
+        {"num_frames_per_clip": 2, "seconds_between_frames": 1.0, "sampling_range_start": 1.5},
+        "sampling_range_start (1.5) must be smaller than sampling_range_end (1.0), the default: a clip takes 1.0 s",
     ),
 ]
 

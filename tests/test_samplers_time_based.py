@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -235,3 +236,13 @@ def test_numbers_of_every_library_are_accepted() -> None:
         sampling_range_end=Fraction(7, 4),
     )
     assert positions_of(clips) == [[1.0, 1.25], [1.5, 1.75]]
+
+
+@pytest.mark.parametrize(("policy", "indices"), [("repeat_last", [0, 1, 2, 3, 3, 3]), ("wrap", [0, 1, 2, 3, 0, 1])])
+def test_a_video_shorter_than_a_clip_follows_the_policy(policy: Any, indices: list[int]) -> None:
+    decoder = RecordingDecoder(num_frames=4, average_fps=10.0, end=0.4)
+    for sampler in (clips_at_random_timestamps, partial(clips_at_regular_timestamps, seconds_between_clip_starts=0.1)):
+        clips = sampler(decoder, num_frames_per_clip=6, policy=policy)
+        assert [[round(seconds * 10) for seconds in clip] for clip in positions_of(clips)] == [indices]
+        with pytest.raises(InvalidArgumentError, match="policy"):
+            sampler(decoder, num_frames_per_clip=6, policy="error")

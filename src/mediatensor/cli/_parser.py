@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__
+from .._times import seconds_from_text
 from ._console import EXIT_ERROR, emit_error
 
 __all__ = ["FORMATS", "PageRanges", "build_parser", "page_ranges", "time_in_seconds"]
@@ -446,17 +447,10 @@ def time_in_seconds(text: str) -> float:
     >>> time_in_seconds("83.5") == time_in_seconds("1:23.5") == time_in_seconds("0:01:23.5") == 83.5
     True
     """
-    sign = -1.0 if text.startswith("-") else 1.0
     try:
-        parts = [float(part) for part in text.removeprefix("-").split(":")]
+        return seconds_from_text(text)
     except ValueError:
-        parts = []
-    if not 1 <= len(parts) <= 3 or not all(part >= 0 and math.isfinite(part) for part in parts):
-        raise argparse.ArgumentTypeError(f"expected a time such as 83.5, 1:23.5 or 0:01:23.5 (got {text!r})")
-    value = 0.0
-    for part in parts:
-        value = value * 60 + part
-    return sign * value
+        raise argparse.ArgumentTypeError(f"expected a time such as 83.5, 1:23.5 or 0:01:23.5 (got {text!r})") from None
 
 
 def frame_indices(text: str) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from ._items import Item
 from ._positions import first_wanted
 from ._recipe import Recipe
 from ._samples import Sample
+from ._segments import segment_of
 from ._sources import as_items
 
 __all__ = ["AudioClips", "AudioRecipe"]
@@ -112,7 +113,7 @@ class AudioRecipe(Recipe):
 
     def read(self, opened: AudioDecoder, item: Item, part: int) -> Sample:
         with stage("decode"):
-            clips = self.sampler(opened)
+            clips = self.sampler(segment_of(opened, item))
         if isinstance(clips, AudioSamples):
             return Sample(**sound_fields(self.transform, clips))
         if not isinstance(clips, AudioSamplesBatch):
@@ -125,4 +126,4 @@ class AudioRecipe(Recipe):
         return Sample(**sound_fields(self.transform, clips[0], int(clips.num_valid_samples[0])))
 
     def position(self, opened: AudioDecoder, item: Item, part: int) -> float:
-        return first_wanted(opened, self.sampler)
+        return first_wanted(segment_of(opened, item), self.sampler)

@@ -9,7 +9,15 @@ from typing import Literal, get_args
 from .._checks import shown
 from ..errors import InvalidArgumentError
 
-__all__ = ["FEATURE_TYPES", "LABEL_COLUMNS", "MEDIA_COLUMNS", "MEDIA_EXTENSIONS", "MediaKind", "check_kind"]
+__all__ = [
+    "FEATURE_TYPES",
+    "LABEL_COLUMNS",
+    "MEDIA_COLUMNS",
+    "MEDIA_EXTENSIONS",
+    "SEGMENT_COLUMNS",
+    "MediaKind",
+    "check_kind",
+]
 
 MediaKind = Literal["video", "audio", "image", "document"]
 
@@ -45,6 +53,11 @@ MEDIA_COLUMNS: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
 
 #: The columns that a label is looked for in, first to last.
 LABEL_COLUMNS = ("label", "labels")
+
+#: What says from which part of a file of video or sound clips come: the field of an `Item`, and where it is looked for.
+SEGMENT_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"start_seconds": ("start_seconds", "start"), "end_seconds": ("end_seconds", "end")}
+)
 
 #: By kind: the types of Hugging Face features that hold it, first to last.
 FEATURE_TYPES: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(

@@ -11,8 +11,12 @@ import torch
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ..errors import MediaTensorError
 from ..frames import AudioSamples
+from ._segments import AudioSegment, AudioVideoSegment, VideoSegment
 
 __all__ = ["first_wanted"]
+
+
+AnyDecoder = VideoDecoder | AudioDecoder | AudioVideoDecoder | VideoSegment | AudioSegment | AudioVideoSegment
 
 
 class _Wanted(Exception):
@@ -25,7 +29,7 @@ class _Wanted(Exception):
 class _Listener:
     """A decoder that does not decode: asked for frames, it says which they are."""
 
-    def __init__(self, decoder: VideoDecoder) -> None:
+    def __init__(self, decoder: VideoDecoder | VideoSegment) -> None:
         self._decoder = decoder
         self.metadata = decoder.metadata
 
@@ -33,7 +37,8 @@ class _Listener:
         return len(self._decoder)
 
     def get_frames_at(self, indices: Any) -> Never:
-        raise _Wanted(int(np.min(np.asarray(indices))))
+        # Of segments of one file, the one that lies before the others is read first.
+        raise _Wanted(int(np.min(np.asarray(indices))) + getattr(self._decoder, "first_frame", 0))
 
     def get_frames_played_at(self, seconds: Any) -> Never:
         first = torch.tensor([float(np.min(np.asarray(seconds)))], dtype=torch.float64)
@@ -47,7 +52,7 @@ class _Listener:
 class _SoundListener:
     """A decoder of sound that does not decode: asked for samples, it says from which time on."""
 
-    def __init__(self, decoder: AudioDecoder) -> None:
+    def __init__(self, decoder: AudioDecoder | AudioSegment) -> None:
         self._decoder = decoder
         self.metadata = decoder.metadata
 
@@ -66,7 +71,7 @@ class _SoundListener:
 class _SoundAndPicturesListener:
     """A decoder of both that does not decode: asked for a range, it says where it begins."""
 
-    def __init__(self, decoder: AudioVideoDecoder) -> None:
+    def __init__(self, decoder: AudioVideoDecoder | AudioVideoSegment) -> None:
         self.video = _Listener(decoder.video)
         self.audio = _SoundListener(decoder.audio)
 
@@ -77,7 +82,7 @@ class _SoundAndPicturesListener:
         raise _Wanted(min(start or 0.0 for start, _ in ranges))
 
 
-def first_wanted(decoder: VideoDecoder | AudioDecoder | AudioVideoDecoder, sampler: Callable[[Any], Any]) -> float:
+def first_wanted(decoder: AnyDecoder, sampler: Callable[[Any], Any]) -> float:
     """Where a sampler is going to ask for frames or samples first, as an index or a time; 0 if that does not show.
 
     Samplers ask once for all that they want, so they need not be run to the end. A function of the user's own may use
@@ -92,7 +97,9 @@ def first_wanted(decoder: VideoDecoder | AudioDecoder | AudioVideoDecoder, sampl
     return 0
 
 
-def _listener(decoder: VideoDecoder | AudioDecoder | AudioVideoDecoder) -> Any:
-    if isinstance(decoder, VideoDecoder):
+def _listener(decoder: AnyDecoder) -> Any:
+    if isinstance(decoder, VideoDecoder | VideoSegment):
         return _Listener(decoder)
-    return _SoundListener(decoder) if isinstance(decoder, AudioDecoder) else _SoundAndPicturesListener(decoder)
+    if isinstance(decoder, AudioDecoder | AudioSegment):
+        return _SoundListener(decoder)
+    return _SoundAndPicturesListener(decoder)

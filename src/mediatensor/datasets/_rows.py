@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from .._source import Source
+from .._times import seconds_from_text
 from ..errors import InvalidArgumentError
 from ._items import Item
-from ._media_kinds import LABEL_COLUMNS, MEDIA_COLUMNS, MediaKind
+from ._media_kinds import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, MediaKind
 from ._tar_member import UnreadableSource
 
 __all__ = ["MAX_ITEMS", "Columns", "item_of_row", "media_source"]
@@ -125,11 +127,44 @@ def item_of_row(
         if not may_be_empty:
             raise nothing
         source = UnreadableSource(str(nothing))
+    segment = _segment(row, place) if columns.kind in ("video", "audio") else {}
     used = {media, label, *(name for name in columns.media_names if _is_empty(row.get(name)))}
     if data is not None or beside is None:  # otherwise it may tell the size of the file
         used.add("bytes")
     extra = {str(column): value for column, value in row.items() if column not in used}
-    return Item(source, None if label is None or _is_empty(row[label]) else row[label], name, extra)
+    return Item(source, None if label is None or _is_empty(row[label]) else row[label], name, extra, **segment)
+
+
+def _segment(row: Mapping[Any, Any], place: str) -> dict[str, float]:
+    """Which part of a file a row means: the arguments of `Item` for it. Its columns stay in ``extra`` as well.
+
+    Raises:
+        InvalidArgumentError: if what is there are no times, or the end is not behind the start.
+    """
+    found: dict[str, float] = {}
+    for name, names in SEGMENT_COLUMNS.items():
+        column = next((column for column in names if not _is_empty(row.get(column))), None)
+        if column is None:
+            continue
+        value = row[column]
+        try:
+            seconds = seconds_from_text(value) if isinstance(value, str) else float(value)
+        except (TypeError, ValueError):
+            seconds = math.nan
+        if math.isnan(seconds) and not isinstance(value, str) and value != value:
+            continue  # what is missing in a table of numbers
+        if not math.isfinite(seconds):
+            raise InvalidArgumentError(
+                f"{place} has {value!r} in the column {column!r}, which says where in the file clips come from: it "
+                "must be a time such as 83.5, 1:23.5 or 0:01:23.5. Rename the column if it means something else."
+            )
+        found[name] = seconds
+    if len(found) == 2 and not found["start_seconds"] < found["end_seconds"]:
+        raise InvalidArgumentError(
+            f"{place} has a segment from {found['start_seconds']} s to {found['end_seconds']} s: the end must be "
+            "behind the start."
+        )
+    return found
 
 
 def media_source(

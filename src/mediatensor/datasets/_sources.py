@@ -56,6 +56,10 @@ def as_items(
             ``url``; where columns have types, one that is made for media of the kind.
         label_column: The column with the label; by default ``label`` or ``labels``.
 
+    Rows of video and sound may be parts of their files: ``start_seconds`` and ``end_seconds``, or ``start`` and
+    ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows may be parts of
+    one file.
+
     Returns:
         The items, in the order of the source. Labels that are text are numbers in writing, or else the names of
         classes, which are numbered by name: the name is in ``extra["class_name"]``. Other columns are in ``extra``, as

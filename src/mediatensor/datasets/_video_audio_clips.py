@@ -23,6 +23,7 @@ from ._items import Item
 from ._positions import first_wanted
 from ._recipe import Recipe
 from ._samples import Sample
+from ._segments import segment_of
 from ._sources import as_items
 
 __all__ = ["VideoAudioClips", "VideoAudioRecipe"]
@@ -133,7 +134,7 @@ class VideoAudioRecipe(Recipe):
     def read(self, opened: AudioVideoDecoder, item: Item, part: int) -> Sample:
         with stage("decode"):
             opened.video._transform_with(self.decoder_options.get("transforms"))
-            clips = _checked(self.sampler(opened))
+            clips = _checked(self.sampler(segment_of(opened, item)))
         silent_spans: Any
         if self.keep_clip_dimension:
             frames, silent_spans = _stacked_frames(clips), [clip.silent_spans for clip in clips]
@@ -153,7 +154,7 @@ class VideoAudioRecipe(Recipe):
 
     def position(self, opened: AudioVideoDecoder, item: Item, part: int) -> float:
         opened.video._transform_with(self.decoder_options.get("transforms"))
-        return first_wanted(opened, self.sampler)
+        return first_wanted(segment_of(opened, item), self.sampler)
 
 
 def _checked(given: Any) -> list[AudioVideoClip]:

@@ -18,6 +18,7 @@ from ._items import Item
 from ._positions import first_wanted
 from ._recipe import Recipe
 from ._samples import Sample
+from ._segments import segment_of
 from ._sources import as_items
 
 __all__ = ["VideoClips", "VideoRecipe"]
@@ -105,7 +106,7 @@ class VideoRecipe(Recipe):
     def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
         with stage("decode"):
             opened._transform_with(self.decoder_options.get("transforms"))
-            clips = without_clip_dimension(self.sampler(opened), keep=self.keep_clip_dimension)
+            clips = without_clip_dimension(self.sampler(segment_of(opened, item)), keep=self.keep_clip_dimension)
         return Sample(
             frames=apply_transform(self.transform, clips),
             frame_indices=opened._frames_shown_at(clips.pts_seconds),
@@ -114,4 +115,4 @@ class VideoRecipe(Recipe):
 
     def position(self, opened: VideoDecoder, item: Item, part: int) -> float:
         opened._transform_with(self.decoder_options.get("transforms"))
-        return first_wanted(opened, self.sampler)
+        return first_wanted(segment_of(opened, item), self.sampler)

@@ -64,7 +64,8 @@ def clips_at_random_timestamps(
             ``1 / decoder.metadata.average_fps``.
         sampling_range_start: Time from which a clip may start in seconds; by default the begin of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end. By default clips start where they end before the stream does.
+            the end. By default clips start where they end before the stream does, or at its begin if it is shorter than
+            a clip.
         policy: What to do with a clip that runs past the end of the stream: ``"repeat_last"`` repeats the last
             time before the end, ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
 
@@ -129,7 +130,8 @@ def clips_at_regular_timestamps(
             ``1 / decoder.metadata.average_fps``.
         sampling_range_start: Start of the first clip in seconds; by default the begin of the stream.
         sampling_range_end: Time before which a clip must start in seconds; a value beyond the end of the stream means
-            the end. By default clips start where they end before the stream does.
+            the end. By default clips start where they end before the stream does, or at its begin if it is shorter than
+            a clip.
         policy: What to do with a clip that runs past the end of the stream: ``"repeat_last"`` repeats the last
             time before the end, ``"wrap"`` goes back to the clip's start, ``"error"`` raises.
 
@@ -191,7 +193,7 @@ def _sample(
     )
     starts = choose_starts(start, end)
     check_frames(len(starts) * length, f"{len(starts)} clips of {length} frames")
-    whole = sampling_range_end is None
+    whole = sampling_range_end is None and stream_end - stream_begin > (length - 1) * step
     timestamps = [
         seconds
         for first in starts
@@ -234,13 +236,16 @@ def _sampling_range(
     (0.5, 6.0)
     >>> _sampling_range(8.0, 100.0, stream_begin=0.5, stream_end=10.0, duration=4.0)
     (8.0, 10.0)
+    >>> _sampling_range(None, None, stream_begin=0.5, stream_end=10.0, duration=40.0)
+    (0.5, 0.5000000000000001)
     """
     start = check_range_start(start, stream_begin=stream_begin, stream_end=stream_end)
     if end is not None:
         end = check_range_end(end, stream_begin=stream_begin, stream_end=stream_end)
         check_not_empty(start, end)
         return start, end
-    end = stream_end - duration
+    # A video shorter than a clip still has a place to start at; the policy does the rest.
+    end = max(stream_end - duration, math.nextafter(stream_begin, math.inf))
     check_not_empty(
         start,
         end,

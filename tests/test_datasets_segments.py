@@ -1,0 +1,237 @@
+"""Rows that are parts of their files: clips lie within them, whatever the sampler."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mediatensor.datasets import (
+    AudioClips,
+    DataLoader,
+    Item,
+    Skipped,
+    VideoAudioClips,
+    VideoClips,
+    as_items,
+)
+from mediatensor.decoders import AudioDecoder, VideoDecoder
+from mediatensor.encoders import AudioEncoder, Encoder
+from mediatensor.errors import InvalidArgumentError, OutOfRangeError
+from mediatensor.samplers import (
+    audio_clips_at_random_timestamps,
+    audio_clips_at_regular_timestamps,
+    clips_at_random_indices,
+    clips_at_random_timestamps,
+    clips_at_regular_indices,
+    clips_at_regular_timestamps,
+)
+from training_set import FPS, NUM_FRAMES, linear_decode, make_videos
+
+RATE = 8000
+
+SAMPLERS = {
+    "random indices": partial(clips_at_random_indices, num_frames_per_clip=4, num_clips=3),
+    "regular indices": partial(clips_at_regular_indices, num_frames_per_clip=4, num_clips=3),
+    "random times": partial(clips_at_random_timestamps, num_frames_per_clip=4, num_clips=3),
+    "regular times": partial(
+        clips_at_regular_timestamps, num_frames_per_clip=4, seconds_between_clip_starts=0.2, policy="wrap"
+    ),
+    "all": lambda decoder: decoder.get_all_frames(),
+    "slice": lambda decoder: decoder.get_frames_in_range(0, None, 2),
+    "backwards": lambda decoder: decoder.get_frames_at([-1, -2]),
+    "by time": lambda decoder: decoder.get_frames_played_in_range(
+        decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_videos(tmp_path_factory.mktemp("videos"), 2)[1]
+
+
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seconds of sound in which sample k is k."""
+    path = tmp_path_factory.mktemp("sound") / "counting.wav"
+    AudioEncoder(torch.arange(2 * RATE)[None] / 32768, sample_rate=RATE).to_file(path)
+    return path
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+@pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
+@pytest.mark.parametrize(("start", "end"), [(0.5, 1.3), (None, 0.8), (1.6, None), (0.5, 99.0)])
+def test_clips_lie_within_the_segment(
+    sampler: Any, seek_mode: Any, start: float | None, end: float | None, video: Path
+) -> None:
+    linear = linear_decode(video)
+    first, stop = round((start or 0.0) * FPS), min(NUM_FRAMES, round((end or 99.0) * FPS))
+    dataset = VideoClips(
+        [Item(video, start_seconds=start, end_seconds=end)],
+        sampler,
+        keep_clip_dimension=True,
+        rows_per_file=4,
+        decoder_options={"seek_mode": seek_mode},
+    )
+    for row in range(4):
+        frames = dataset[row].frames
+        indices = (frames.pts_seconds * FPS).round().long().flatten()
+        assert ((indices >= first) & (indices < stop)).all()
+        assert torch.equal(frames.data.flatten(0, -4), linear[indices])
+        if seek_mode == "exact":
+            assert torch.equal(dataset[row].frame_indices.flatten(), indices)
+
+
+def test_random_clips_reach_both_ends_of_the_segment(video: Path) -> None:
+    sampler = partial(clips_at_random_indices, num_frames_per_clip=2, num_clips=200)
+    dataset = VideoClips([Item(video, start_seconds=0.5, end_seconds=1.3)], sampler, keep_clip_dimension=True)
+    assert dataset[0].frame_indices.unique().tolist() == list(range(5, 13))
+
+
+def test_a_segment_shorter_than_a_clip_follows_the_policy(video: Path) -> None:
+    item = Item(video, start_seconds=1.0, end_seconds=1.3)
+    for sampler in (clips_at_random_indices, clips_at_random_timestamps):
+        repeated = VideoClips([item], partial(sampler, num_frames_per_clip=6))[0].frame_indices
+        assert repeated.tolist() == [10, 11, 12, 12, 12, 12]
+        wrapped = VideoClips([item], partial(sampler, num_frames_per_clip=6, policy="wrap"))[0].frame_indices
+        assert wrapped.tolist() == [10, 11, 12, 10, 11, 12]
+        with pytest.raises(InvalidArgumentError, match="policy"):
+            VideoClips([item], partial(sampler, num_frames_per_clip=6, policy="error"))[0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "rows", "parquet"])
+@pytest.mark.parametrize("names", [("start", "end"), ("start_seconds", "end_seconds")], ids="_".join)
+def test_a_manifest_says_where_segments_are(kind: str, names: tuple[str, str], video: Path, tmp_path: Path) -> None:
+    spans = [(0.5, 1.0), (1.5, 2.0), (None, 0.3)]
+    rows = [{"path": str(video), "label": i, names[0]: a, names[1]: b} for i, (a, b) in enumerate(spans)]
+    source: Any = rows
+    if kind == "csv":
+        source = tmp_path / "rows.csv"
+        with source.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    elif kind == "jsonl":
+        source = tmp_path / "rows.jsonl"
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif kind == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        source = tmp_path / "rows.parquet"
+        parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), source)
+    assert [(item.start_seconds, item.end_seconds) for item in as_items(source, kind="video")] == spans
+    dataset = VideoClips(source, lambda decoder: decoder.get_all_frames())
+    assert [dataset[row].frame_indices.tolist() for row in range(3)] == [
+        [5, 6, 7, 8, 9],
+        [15, 16, 17, 18, 19],
+        [0, 1, 2],
+    ]
+
+
+def test_times_are_read_as_people_write_them() -> None:
+    rows = [
+        {"path": "a.mp4", "start": "1:02.5", "end": "0:01:03"},
+        {"path": "b.mp4", "start": np.float32(2), "end": ""},
+    ]
+    items = as_items(rows, kind="video")
+    assert [(item.start_seconds, item.end_seconds) for item in items] == [(62.5, 63.0), (2.0, None)]
+    assert as_items([{"path": "a.png", "start": "north"}], kind="image")[0].extra == {"start": "north"}
+    assert as_items([{"path": "a.mp4", "start": float("nan")}], kind="video")[0].start_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"start": "soon"}, r"source\[0\] has 'soon' in the column 'start'.*83\.5"),
+        ({"end": float("inf")}, "inf"),
+        ({"start_seconds": 3.0, "end_seconds": 3.0}, r"source\[0\] has a segment from 3\.0 s to 3\.0 s"),
+        ({"start": [1]}, r"\[1\]"),
+    ],
+)
+def test_what_is_no_segment_is_an_error_of_the_manifest(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        as_items([{"path": "a.mp4", **row}], kind="video")
+
+
+def test_items_check_their_times() -> None:
+    with pytest.raises(InvalidArgumentError, match="end_seconds"):
+        Item("a.mp4", start_seconds=2.0, end_seconds=1.0)
+    with pytest.raises(InvalidArgumentError, match="start_seconds"):
+        Item("a.mp4", start_seconds=float("nan"))
+
+
+def test_a_segment_behind_the_end_is_the_fault_of_its_row(video: Path, counting: Path) -> None:
+    items = [Item(video, start_seconds=50.0, end_seconds=51.0), Item(video)]
+    with pytest.raises(OutOfRangeError, match="segment from 50"):
+        VideoClips(items, num_frames_per_clip=2)[0]
+    dataset = VideoClips(items, num_frames_per_clip=2, on_error="skip")
+    assert isinstance(dataset[0], Skipped)
+    assert len(dataset[1].frames) == 2
+    with pytest.raises(OutOfRangeError, match="segment from 50"):
+        AudioClips([Item(counting, start_seconds=50.0)])[0]
+
+
+def test_workers_and_order_change_nothing(video: Path) -> None:
+    rows = [{"path": str(video), "start": i / 10, "end": i / 10 + 1} for i in range(12)]
+    dataset = VideoClips(rows, num_frames_per_clip=4)
+    alone = [dataset[row].frame_indices.tolist() for row in range(12)]
+    for num_workers in (0, 2):
+        loader = DataLoader(dataset, batch_size=6, num_workers=num_workers)
+        assert [row for batch in loader for row in batch.frame_indices.tolist()] == alone
+
+
+@pytest.mark.parametrize("sample_rate", [None, RATE // 2])
+def test_sound_lies_within_the_segment(sample_rate: int | None, counting: Path) -> None:
+    samplers = [
+        partial(audio_clips_at_random_timestamps, seconds_per_clip=0.1, num_clips=50),
+        partial(audio_clips_at_regular_timestamps, seconds_per_clip=0.1, seconds_between_clip_starts=0.05),
+    ]
+    item = Item(counting, start_seconds=0.5, end_seconds=1.25)
+    for sampler in samplers:
+        dataset = AudioClips([item], sampler, sample_rate=sample_rate, keep_clip_dimension=True)
+        numbers = dataset[0].audio.data.flatten() * 32768
+        slack = 0 if sample_rate is None else 100  # resampling hears a little of what lies beside
+        assert numbers.min() >= 0.5 * RATE - slack
+        assert numbers.max() < 1.25 * RATE + slack
+    whole = AudioClips([item], lambda decoder: decoder.get_all_samples())[0].audio
+    expected = AudioDecoder(counting).get_samples_played_in_range(0.5, 1.25)
+    assert torch.equal(whole.data, expected.data)
+    assert whole.pts_seconds == 0.5
+
+
+def test_sound_shorter_than_a_clip_ends_with_silence(counting: Path) -> None:
+    sample = AudioClips([Item(counting, start_seconds=0.5, end_seconds=0.75)], seconds_per_clip=1.0)[0]
+    assert sample.num_valid_samples == RATE // 4
+    assert sample.audio.data.shape == (1, RATE)
+    assert sample.audio.data[0, : RATE // 4].min() * 32768 == RATE // 2
+    assert not sample.audio.data[0, RATE // 4 :].any()
+
+
+def test_pictures_and_sound_lie_within_the_segment(tmp_path: Path) -> None:
+    encoder = Encoder()
+    pictures = encoder.add_video(height=32, width=48, frame_rate=FPS)
+    sound = encoder.add_audio(sample_rate=RATE, num_channels=1)
+    path = tmp_path / "both.mkv"
+    with encoder.open_file(path):
+        frames = torch.zeros(30, 3, 32, 48, dtype=torch.uint8)
+        frames[:] = 8 * torch.arange(30, dtype=torch.uint8)[:, None, None, None]
+        pictures.add_frames(frames)
+        sound.add_samples(torch.full((1, 3 * RATE), 0.5))
+    item = Item(path, start_seconds=1.0, end_seconds=1.5)
+    dataset = VideoAudioClips([item], seconds_per_clip=0.2, fps=FPS, num_clips=20, keep_clip_dimension=True)
+    times = dataset[0].frames.pts_seconds
+    assert ((times >= 1.0) & (times < 1.5)).all()
+    sample = VideoAudioClips([item], seconds_per_clip=1.0, fps=FPS)[0]
+    with VideoDecoder(path) as decoder:
+        shown = decoder.get_frames_played_at([1.0, 1.1, 1.2, 1.3, 1.4, 1.4, 1.4, 1.4, 1.4, 1.4])
+    assert torch.equal(sample.frames.data, shown.data)
+    heard = sample.audio.data[0].abs() > 0.1
+    assert heard[: RATE // 2].float().mean() > 0.95
+    assert not heard[RATE // 2 :].any()
+    assert sample.extra["silent_spans"] == ((RATE // 2, RATE),)
