@@ -176,9 +176,9 @@ class OpenVideo:
         transfer = self.facts.color_transfer_characteristic or ""
         if transfer in _HDR_TRANSFERS:
             warn_once(
-                f"This video is HDR ({_HDR_TRANSFERS[transfer]}), and its frames are not tone-mapped: as RGB for screens "
-                "they look gray. (metadata.color_transfer_characteristic tells such files; the ffmpeg program converts "
-                "them with its filters zscale and tonemap.)"
+                f"This video is HDR ({_HDR_TRANSFERS[transfer]}), and its frames are not tone-mapped: as RGB for "
+                "screens they look gray. (metadata.color_transfer_characteristic tells such files; the ffmpeg program "
+                "converts them with its filters zscale and tonemap.)"
             )
 
     def decode_on_cpu(self, reason: str) -> None:
