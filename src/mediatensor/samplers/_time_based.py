@@ -193,7 +193,7 @@ def _sample(
     )
     starts = choose_starts(start, end)
     check_frames(len(starts) * length, f"{len(starts)} clips of {length} frames")
-    whole = sampling_range_end is None and stream_end - stream_begin > (length - 1) * step
+    whole = sampling_range_end is None and stream_begin < stream_end - (length - 1) * step
     timestamps = [
         seconds
         for first in starts
