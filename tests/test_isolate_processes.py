@@ -34,7 +34,7 @@ WAIT_SECONDS = 10
 @pytest.fixture(autouse=True)
 def quick_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mediatensor.isolate._child._PROGRAM", quick_child.PROGRAM)
-    monkeypatch.setattr("mediatensor.isolate._child.START_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr("mediatensor.isolate._process.START_SECONDS", WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_many_calls_from_threads_and_the_end() -> None:
 
 def test_closing_ends_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mediatensor.isolate._child._PROGRAM", quick_child.HANGING_PROGRAM)
-    monkeypatch.setattr("mediatensor.isolate._child.START_SECONDS", 3)
+    monkeypatch.setattr("mediatensor.isolate._process.START_SECONDS", 3)
     before = what_is_held()
     with IsolatedWorker() as worker, ThreadPoolExecutor(1) as pool:
         starting = pool.submit(worker.run, quick_child.give, 0)
@@ -122,7 +122,7 @@ def test_crashes_leave_nothing(worker: IsolatedWorker) -> None:
 def test_a_process_that_stops_between_calls_costs_the_time_of_one(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # A large call would fill the socket that nobody reads.
     monkeypatch.setattr("mediatensor.isolate._channel._HAS_SEALED_MEMORY", False)
-    monkeypatch.setattr("mediatensor.isolate._child._GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("mediatensor.isolate._process.GRACE_SECONDS", 0.5)
     with IsolatedWorker(timeout_seconds=0.3) as worker:
         before = worker.run(os.getpid)
         os.kill(before, signal.SIGSTOP)

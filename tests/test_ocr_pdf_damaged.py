@@ -20,7 +20,7 @@ from mediatensor.errors import (
     SourceNotFoundError,
     SourceTypeError,
 )
-from mediatensor.ocr.io import _pdf_document, read_pdf
+from mediatensor.ocr.io import _pdf_page, read_pdf
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -169,7 +169,7 @@ def test_a_million_objects_come_to_an_end() -> None:
 
 
 def test_a_page_of_more_objects_than_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pdf_document, "MAX_PAGE_OBJECTS", 1000)
+    monkeypatch.setattr(_pdf_page, "MAX_PAGE_OBJECTS", 1000)
     pages = read_pdf(pdf_files.document([b"9 9 1 1 re f\n" * 1001, b"9 9 1 1 re f\n" * 1000]), scale=0.1)
     for read in (pages.__getitem__, pages.text_layer):
         with pytest.raises(PageError, match="1001 objects, more than the 1000"):
@@ -178,7 +178,7 @@ def test_a_page_of_more_objects_than_are_drawn(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_page_of_more_characters_than_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pdf_document, "MAX_PAGE_CHARACTERS", 20)
+    monkeypatch.setattr(_pdf_page, "MAX_PAGE_CHARACTERS", 20)
     pages = read_pdf(
         pdf_files.document([pdf_files.text_page((10, 10, "x" * 21)), pdf_files.text_page((9, 9, "x" * 20))])
     )

@@ -5,9 +5,9 @@ What a file says of itself takes part in it: a stream that claims to last for ye
 
 from __future__ import annotations
 
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, OpenError
 
-__all__ = ["MAX_FRAMES_PER_CALL", "MAX_SAMPLES_PER_CALL", "check_frames", "check_samples"]
+__all__ = ["MAX_FRAMES_PER_CALL", "MAX_SAMPLES_PER_CALL", "check_frames", "check_pixels", "check_samples"]
 
 #: Most frames that one call may ask for by rate, or for clips: ten hours at 29 per second.
 MAX_FRAMES_PER_CALL = 1 << 20
@@ -50,6 +50,21 @@ def check_samples(count: float, asked_by: str) -> None:
         InvalidArgumentError: if there are more than `MAX_SAMPLES_PER_CALL`.
     """
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
+
+
+def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
+    """Refuse a picture that is too large.
+
+    Raises:
+        OpenError: if it has more than ``max_pixels`` pixels, or none.
+    """
+    if width < 1 or height < 1:
+        raise OpenError(f"it has {width}x{height} pixels")
+    if max_pixels is not None and width * height > max_pixels:
+        raise OpenError(
+            f"it would have {width}x{height} = {width * height} pixels, more than max_pixels = {max_pixels}; "
+            "if you trust the file, pass a larger max_pixels, or None for no limit"
+        )
 
 
 def _check(count: float, most: int, unit: str, asked_by: str) -> None:

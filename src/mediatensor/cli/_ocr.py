@@ -178,7 +178,7 @@ class _Run:
         kinds = [kind for kind in self._kinds if not self._is_complete(task, kind, key)]
         if not kinds:
             return 0
-        with open_pages(path, self._args.dpi, self._args.password, self._args.every) as opened:
+        with open_pages(path, self._args.dpi, self._args.password, self._args.every, self._args.page_timeout) as opened:
             numbers = choose_pages(self._args.pages, len(opened.images))
             store = PageStore(task.work_folder, {**key, "pages": None, "version": __version__})
             if self._args.overwrite:

@@ -61,7 +61,11 @@ class _Frames:
 
 @contextmanager
 def open_pages(
-    file: str, dpi: float, password: str | None = None, every_seconds: float | None = None
+    file: str,
+    dpi: float,
+    password: str | None = None,
+    every_seconds: float | None = None,
+    timeout_seconds: float | None = None,
 ) -> Iterator[OpenPages]:
     """Open a document.
 
@@ -70,6 +74,7 @@ def open_pages(
         dpi: Pixels per inch of the pages of a PDF file.
         password: Of a PDF file.
         every_seconds: ``file`` is a video, and the frames shown so often, from its begin on, are the pages.
+        timeout_seconds: Most seconds for a page of a PDF file; by default that of datasets.
 
     Raises:
         MediaTensorError: if it cannot be opened.
@@ -86,6 +91,9 @@ def open_pages(
 
     options: dict[str, Any] = {} if password is None else {"password": password}
     if _is_pdf(file):
+        from ..ocr.io._pdf_process import DEFAULT_TIMEOUT_SECONDS
+
+        options["timeout_seconds"] = timeout_seconds or DEFAULT_TIMEOUT_SECONDS
         yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options))
         return
     try:

@@ -307,6 +307,12 @@ def _add_ocr(commands: Any) -> None:
     )
     pages.add_argument("--password", metavar="TEXT", help="of PDF files")
     pages.add_argument(
+        "--page-timeout",
+        type=positive_number,
+        metavar="SECONDS",
+        help="give up a page of a PDF file that takes longer to render (default: 60)",
+    )
+    pages.add_argument(
         "--every", type=positive_number, metavar="SECONDS", help="the files are videos; read a frame every so often"
     )
     models = parser.add_argument_group("models")

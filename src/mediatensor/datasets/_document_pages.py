@@ -45,7 +45,8 @@ class DocumentPages(MediaDataset):
             row.
         label: Gives the label of an `Item`; by default its own.
         rows_per_file: For ``"random"``: how many rows each document has in an epoch.
-        pdf_options: What else `read_pdf` takes: ``password``, ``rotation``, ``grayscale`` ...
+        pdf_options: What else `read_pdf` takes: ``password``, ``rotation``, ``grayscale`` ..., and ``timeout_seconds``,
+            which is 60 here: a page that takes longer fails. ``None`` is for files that are trusted.
         dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 

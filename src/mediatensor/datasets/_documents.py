@@ -35,7 +35,8 @@ class DocumentOptions:
     Attributes:
         dpi: Pixels per inch of the pages of a PDF file.
         max_pixels: Pages with more pixels fail; ``None`` for no limit.
-        pdf_options: Further arguments of `read_pdf`.
+        pdf_options: Further arguments of `read_pdf`; without ``timeout_seconds`` among them, PDFium has a minute for
+            each page.
 
     Raises:
         InvalidArgumentError: if a value is not accepted.
@@ -78,6 +79,7 @@ def _open_pages(source: object, options: DocumentOptions) -> Pages:
     # Reading text is a large part of the package, which those who have no documents need not wait for.
     from ..ocr.io import DocumentFile
     from ..ocr.io._page_source import keep
+    from ..ocr.io._pdf_process import DEFAULT_TIMEOUT_SECONDS
 
     kept = keep(source)
     beginning = kept.data[:_NUM_SNIFFED_BYTES]
@@ -86,7 +88,12 @@ def _open_pages(source: object, options: DocumentOptions) -> Pages:
             beginning = file.read(_NUM_SNIFFED_BYTES)
     file_or_data = kept.data if kept.path is None else kept.path
     if b"%PDF" in beginning:
-        arguments = {"dpi": options.dpi, "max_pixels": options.max_pixels, **options.pdf_options}
+        arguments = {
+            "dpi": options.dpi,
+            "max_pixels": options.max_pixels,
+            "timeout_seconds": DEFAULT_TIMEOUT_SECONDS,
+            **options.pdf_options,
+        }
         return DocumentFile.from_pdf(file_or_data, **arguments)
     return DocumentFile.from_images(file_or_data, max_pixels=options.max_pixels)
 

@@ -52,6 +52,8 @@ class TextReader(RowMapper):
             defaults, with ``pretrained=True``.
         make_predictor: Gives the predictor instead, anything that takes a list of pages as `OCRPredictor` does.
         device: Where the models go, such as ``"cuda"``.
+        pdf_options: What else `read_pdf` takes: ``password`` ..., and ``timeout_seconds``, which is 60 here: a page
+            that takes longer fails. ``None`` is for files that are trusted.
         decoder_options: For videos, what `VideoDecoder` takes: ``on_error``, ``stream_index`` ...
         page_column: Name of the column with numbers of pages.
         options: What `RowMapper` takes: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
@@ -76,6 +78,7 @@ class TextReader(RowMapper):
         predictor_options: Mapping[str, Any] | None = None,
         make_predictor: Callable[[], Any] | None = None,
         device: str = "cpu",
+        pdf_options: Mapping[str, Any] | None = None,
         decoder_options: Mapping[str, Any] | None = None,
         page_column: str = "page",
         **options: Any,
@@ -90,7 +93,7 @@ class TextReader(RowMapper):
         recipe = TextRecipe(
             self._predictor,
             every_seconds,
-            DocumentOptions(dpi),
+            DocumentOptions(dpi, pdf_options=options_dict("pdf_options", pdf_options)),
             options_dict("decoder_options", decoder_options, VideoDecoder),
             page_column,
         )

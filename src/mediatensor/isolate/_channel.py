@@ -15,12 +15,13 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
+# Whoever only sends need not wait for torch.
+if TYPE_CHECKING:
+    from torch import Tensor
 
-__all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "receive", "send"]
+__all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "common_memory", "receive", "send", "until"]
 
 #: Most bytes of the structure of a result (everything but the contents of tensors, arrays and bytes).
 MAX_BODY_BYTES = 64 << 20
@@ -59,6 +60,20 @@ class Message(NamedTuple):
     contents: Tensor
 
 
+def common_memory(num_bytes: int) -> int | None:
+    """The descriptor of memory for two processes, zeros, which neither can shorten; ``None`` where there is none."""
+    if not _HAS_SEALED_MEMORY:
+        return None
+    descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(descriptor, num_bytes)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def send(
     connection: socket.socket,
     kind: bytes,
@@ -86,7 +101,7 @@ def send(
     header = _HEADER.pack(kind, len(body), num_bytes, is_shared)
     if not is_shared:
         for data in (memoryview(header + body), *pieces):
-            with _until(connection, deadline):
+            with until(connection, deadline):
                 connection.sendall(data)
         return
     descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -95,16 +110,17 @@ def send(
             while piece:
                 piece = piece[os.write(descriptor, piece[:_MAX_WRITTEN_AT_ONCE]) :]
         # Of one byte either all comes or nothing.
-        with _until(connection, deadline):
+        with until(connection, deadline):
             socket.send_fds(connection, [header[:1]], [descriptor])
     finally:
         os.close(descriptor)
-    with _until(connection, deadline):
+    with until(connection, deadline):
         connection.sendall(header[1:] + body)
 
 
 @contextmanager
-def _until(connection: socket.socket, deadline: float | None) -> Iterator[None]:
+def until(connection: socket.socket, deadline: float | None) -> Iterator[None]:
+    """Let the socket give up at the deadline, with a TimeoutError, within the ``with`` block."""
     if deadline is None:
         yield
         return
@@ -204,11 +220,15 @@ class _Reading:
 
 
 def _tensor_of(data: bytearray) -> Tensor:
+    import torch
+
     return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 def _map(descriptor: int, num_bytes: int) -> Tensor:
     """The contents of shared memory: no copy until something is written to it."""
+    import torch
+
     try:
         # This fails while the other side can still write, and for whatever else it may have sent.
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE

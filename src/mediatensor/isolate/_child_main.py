@@ -6,17 +6,15 @@ import faulthandler
 import io
 import os
 import pickle
-import select
 import signal
 import socket
 import sys
-import threading
 from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgumentError
 from . import _channel
-from ._confinement import can_deny_network, deny_system_calls, limited_memory, no_core_dumps
+from ._confinement import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
 from ._failures import failure_of, ran_out_of_memory
 from ._main_module import MainModule, import_main
 from ._result_types import ResultTypes
@@ -83,7 +81,7 @@ def main(descriptor: int, fault_descriptor: int) -> None:
     no_core_dumps()
     faulthandler.enable(fault_descriptor)
     connection = socket.socket(fileno=descriptor)
-    threading.Thread(target=_end_with, args=(connection,), name="mediatensor-parent", daemon=True).start()
+    end_with_parent(connection)
     try:
         settings = _start(connection)
         _serve(connection, fault_descriptor, settings, is_first=True)
@@ -91,14 +89,6 @@ def main(descriptor: int, fault_descriptor: int) -> None:
             _serve(connection, fault_descriptor, settings, is_first=False)
     except (EOFError, ConnectionError):
         sys.exit()
-
-
-def _end_with(connection: socket.socket) -> None:
-    """End this process, and all that it started, when the parent is gone."""
-    poller = select.poll()
-    poller.register(connection, 0)  # hanging up is always told
-    poller.poll()
-    os.killpg(0, signal.SIGKILL)
 
 
 def _start(connection: socket.socket) -> Settings:

@@ -9,6 +9,9 @@ import contextlib
 import ctypes
 import os
 import resource
+import select
+import signal
+import socket
 import struct
 import sys
 import threading
@@ -19,6 +22,7 @@ __all__ = [
     "MEMORY_EXIT_STATUS",
     "can_deny_network",
     "deny_system_calls",
+    "end_with_parent",
     "limited_memory",
     "no_core_dumps",
 ]
@@ -59,6 +63,18 @@ _SYSTEM_CALLS = {
 def no_core_dumps() -> None:
     """A crash leaves no file."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def end_with_parent(connection: socket.socket) -> None:
+    """From now on this process, and all that it starts, ends when the other side of the socket is gone."""
+
+    def wait() -> None:
+        poller = select.poll()
+        poller.register(connection, 0)  # hanging up is always told
+        poller.poll()
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=wait, name="mediatensor-parent", daemon=True).start()
 
 
 # Memory

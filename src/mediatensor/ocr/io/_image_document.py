@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._limits import check_pixels
 from ..._locks import ForkSafeLock
 from ..._threads import working
 from ...decoders._image_bytes import read_bytes
@@ -18,7 +19,7 @@ from ...decoders._image_formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ...decoders._image_reading import open_image
 from ...errors import MissingDependencyError, OpenError
 from ._page_source import PageSource, failing_as_page, keep
-from ._raster import check_pixels, page_of_bands, resized, upright
+from ._raster import page_of_bands, resized, upright
 from ._tiff import is_tiff, page_offsets, read_tiff_page
 
 __all__ = ["ImageDocument", "ImageOptions"]

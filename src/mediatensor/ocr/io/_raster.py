@@ -11,26 +11,11 @@ from PIL import Image
 
 from ...decoders._image_modes import Layout, Planes, convert
 from ...decoders._image_reading import Bands
-from ...errors import DecodeError, OpenError
+from ...errors import DecodeError
 
-__all__ = ["blend_over_white", "check_pixels", "page_of_bands", "page_of_pillow", "resized", "upright"]
+__all__ = ["blend_over_white", "page_of_bands", "page_of_pillow", "resized", "upright"]
 
 _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
-
-
-def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
-    """Refuse a picture that is too large.
-
-    Raises:
-        OpenError: if it has more than ``max_pixels`` pixels, or none.
-    """
-    if width < 1 or height < 1:
-        raise OpenError(f"it has {width}x{height} pixels")
-    if max_pixels is not None and width * height > max_pixels:
-        raise OpenError(
-            f"it would have {width}x{height} = {width * height} pixels, more than max_pixels = {max_pixels}; "
-            "if you trust the file, pass a larger max_pixels, or None for no limit"
-        )
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:

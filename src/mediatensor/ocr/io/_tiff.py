@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import TiffImagePlugin
 
+from ..._limits import check_pixels
 from ...errors import OpenError
-from ._raster import check_pixels, page_of_pillow, upright
+from ._raster import page_of_pillow, upright
 
 __all__ = ["MAX_TIFF_PAGES", "is_tiff", "page_offsets", "read_tiff_page"]
 

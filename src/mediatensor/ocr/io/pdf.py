@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import pickle
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..._checks import real_number
 from ...decoders._image_decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError
 from ._arguments import PageNumbers, check_max_pixels
-from ._pdf_document import PdfDocument, PdfOptions
+from ._pdf_document import PdfDocument
+from ._pdf_page import PdfOptions
 
 if TYPE_CHECKING:
     from .reader import Pages
@@ -35,13 +39,14 @@ def read_pdf(
     pages: PageNumbers = None,
     dpi: float | None = None,
     max_pixels: int | None = MAX_PIXELS,
+    timeout_seconds: float | None = None,
     **kwargs: Any,
 ) -> Pages:
     """Open a PDF file; its pages are rendered one by one, when they are asked for. Needs the extra ``ocr``.
 
-    Annotations and what was filled into forms are drawn. PDFium renders, in this process and by one thread at a time;
-    size of a page and number of its objects are limited, but a hostile file can still cost much time and memory: read
-    files of unknown origin in a process of their own.
+    Annotations and what was filled into forms are drawn. PDFium renders, for one thread at a time. Size of a page and
+    number of its objects are limited, but a small file can keep PDFium busy for years: of files of unknown origin
+    limit the time.
 
     Args:
         file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read as a whole.
@@ -52,6 +57,9 @@ def read_pdf(
             ``None`` for all.
         dpi: Pixels per inch; takes the place of ``scale``.
         max_pixels: A page that would have more pixels raises `PageError`; ``None`` for no limit.
+        timeout_seconds: Most seconds for opening the file, and for each page. PDFium then runs in a process of its own,
+            one for all documents, which is ended when it takes longer or crashes: that is a `PageError` for the page,
+            and the others are read. ``None`` for this process, and no limit.
         **kwargs: Further arguments of pypdfium2's ``PdfPage.render``: ``rotation``, ``crop``, ``grayscale``,
             ``draw_annots``, ``fill_color`` ...
 
@@ -77,7 +85,25 @@ def read_pdf(
     if password is not None and not isinstance(password, str):
         raise InvalidArgumentError(f"password should be a str, or None (got {type(password).__name__}).")
     options = PdfOptions(_check_scale(scale, dpi), bool(rgb_mode), check_max_pixels(max_pixels), dict(kwargs))
-    return Pages([PdfDocument(file, password, options)]).select(pages)
+    if timeout_seconds is not None:
+        timeout_seconds = _check_timeout(timeout_seconds, options)
+    return Pages([PdfDocument(file, password, options, timeout_seconds)]).select(pages)
+
+
+def _check_timeout(value: Any, options: PdfOptions) -> float:
+    seconds = real_number("timeout_seconds", value)
+    if isinstance(value, bool) or not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise InvalidArgumentError(
+            f"timeout_seconds = {value!r} should be a positive number up to {threading.TIMEOUT_MAX:.0f}, or None."
+        )
+    try:
+        pickle.dumps(options)
+    except Exception as error:  # picklers raise almost anything
+        raise InvalidArgumentError(
+            f"With timeout_seconds pages are rendered in another process, and {options.render!r} cannot go there "
+            f"({error}): give what can be pickled, or timeout_seconds=None."
+        ) from None
+    return seconds
 
 
 def _check_scale(scale: Any, dpi: Any) -> float:

@@ -1,0 +1,286 @@
+"""A process that is started to work for this one: started, written to, waited for, killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO, NamedTuple
+
+from ..errors import IsolatedWorkerError
+from . import _channel
+
+__all__ = ["GRACE_SECONDS", "MAX_TEXT_BYTES", "START_SECONDS", "Process", "TimeLimit"]
+
+#: Most seconds that a process may take to start, and to import what its first call needs.
+START_SECONDS = 300.0
+
+#: A process ends itself at the time limit, and says where it was; if it does not, it is killed so much later.
+GRACE_SECONDS = 1.0
+
+#: Most of what a process says of itself that is shown.
+MAX_TEXT_BYTES = 1 << 14
+
+_END_SECONDS = 5.0
+_TIME_IS_UP = "Timeout ("  # how the trace of a process begins that ended itself at the limit
+_LOOK_SECONDS = 0.005
+
+# Those of this process; not those that a process had from which this one was forked.
+_all: weakref.WeakSet[Process] = weakref.WeakSet()
+
+
+class TimeLimit(NamedTuple):
+    """How long something may take.
+
+    Attributes:
+        deadline: When it is over, on the clock of ``time.monotonic``; ``None`` for never.
+        what_failed: What to say of a process that took longer.
+    """
+
+    deadline: float | None
+    what_failed: str
+
+    @classmethod
+    def of_start(cls) -> TimeLimit:
+        """That of a process that starts."""
+        return cls(time.monotonic() + START_SECONDS, f"did not start within {START_SECONDS:g} seconds")
+
+    @classmethod
+    def of_call(cls, seconds: float | None) -> TimeLimit:
+        """That of a call, which the process watches itself, too."""
+        if seconds is None:
+            return cls(None, "did not finish")
+        return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
+
+
+class _Started(NamedTuple):
+    """A process, the socket to it, and the file for what Python has to say of a crash."""
+
+    process: subprocess.Popen[bytes]
+    connection: socket.socket
+    faults: IO[bytes]
+
+
+class Process:
+    """A Python process with a socket to it, which ends with this one.
+
+    Args:
+        program: What it runs; the first two of its arguments are descriptors: of the socket, and of a file for what
+            ``faulthandler`` has to say.
+        arguments: The others.
+        descriptors: Of files that it has open, too, under the same numbers.
+    """
+
+    def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
+        self._process, self._connection, self._faults = _started_whole(program, arguments, descriptors)
+        self._end = weakref.finalize(self, _end, self._process, self._connection, self._faults)
+        _all.add(self)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return _is_running(self._process)
+
+    @property
+    def exit_status(self) -> int | None:
+        """As ``subprocess`` has it, once somebody has waited for its end."""
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """End it, and all that it started, now. A call that it has in another thread notices, and cleans up."""
+        _kill(self._process)
+
+    def close(self) -> None:
+        """End it as `kill` does, and clean up; not while it has a call."""
+        self._end()
+
+    def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
+        """Send it a message.
+
+        Raises:
+            IsolatedWorkerError: if it takes none in time, or has ended.
+        """
+        with self._sending(limit):
+            _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
+
+    def write(self, data: bytes, limit: TimeLimit) -> None:
+        """Send it bytes that are no message.
+
+        Raises:
+            IsolatedWorkerError: as `send`.
+        """
+        with self._sending(limit), _channel.until(self._connection, limit.deadline):
+            self._connection.sendall(data)
+
+    @contextmanager
+    def _sending(self, limit: TimeLimit) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError:
+            raise self.error(limit.what_failed, "timeout") from None
+        except ConnectionError:
+            raise self.ended(limit) from None
+
+    def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
+        """Wait for a message of one of these kinds.
+
+        Raises:
+            IsolatedWorkerError: if none comes in time, another one comes, or the process has ended.
+        """
+        try:
+            message = _channel.receive(
+                self._connection, deadline=limit.deadline, max_bytes=max_bytes, is_alive=lambda: self.is_alive
+            )
+        except TimeoutError:
+            raise self.error(limit.what_failed, "timeout") from None
+        except EOFError:
+            raise self.ended(limit) from None
+        except _channel.ChannelError as error:
+            raise self.error(f"sent what it must not: {error}", "result") from error
+        if message.kind not in kinds:
+            raise self.error(f"sent {message.kind!r} out of turn", "result")
+        return message
+
+    def ended(self, limit: TimeLimit) -> IsolatedWorkerError:
+        """Why it ended."""
+        give_up = time.monotonic() + GRACE_SECONDS
+        while _is_running(self._process):
+            if time.monotonic() > give_up:
+                return self.error("closed its connection", "crash")
+            time.sleep(_LOOK_SECONDS)
+        _kill(self._process)  # what it started
+        status = self._process.wait()
+        if status >= 0:
+            if self._trace().startswith(_TIME_IS_UP):
+                return self.error(limit.what_failed, "timeout")
+            return self.error(f"ended with status {status}", "crash")
+        hint = ", which the system does when memory runs out" if -status == signal.SIGKILL else ""
+        return self.error(f"was ended by {_signal_name(-status)}{hint}", "crash")
+
+    def error(self, what: str, reason: str) -> IsolatedWorkerError:
+        """The error that says what it did, with the trace that it left."""
+        error = IsolatedWorkerError(f"The isolated process {what}.", reason)
+        if trace := self._trace():
+            error.add_note(f"Where it was:\n{trace}")
+        return error
+
+    def _trace(self) -> str:
+        """What Python had to say when the process ended; the process may have written anything there."""
+        try:
+            self._faults.seek(0)
+            trace = self._faults.read(MAX_TEXT_BYTES).decode("ascii", "replace")
+        except ValueError:  # it is closed: another error came first
+            return ""
+        text = trace.partition("\nExtension modules:")[0]
+        return "".join(letter for letter in text if letter.isprintable() or letter == "\n").strip()
+
+
+def _started_whole(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
+    """A process, by way of another thread.
+
+    Ctrl-C is raised in the main thread, also between the start of a process and the note of its number, and nobody
+    would ever wait for that one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return _started(program, arguments, inherited)
+    starting: Future[_Started] = Future()
+
+    def start() -> None:
+        try:
+            starting.set_result(_started(program, arguments, inherited))
+        except BaseException as error:
+            starting.set_exception(error)
+
+    thread = threading.Thread(target=start, name="mediatensor-start")  # an executor has no more at the program's end
+    thread.start()
+    try:
+        return starting.result()
+    except BaseException:
+        if starting.exception() is None:
+            _end(*starting.result())
+        raise
+    finally:
+        thread.join()
+
+
+def _started(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
+    with ExitStack() as opened:
+        faults = opened.enter_context(_file_without_name())
+        connection, theirs = socket.socketpair()
+        opened.enter_context(connection)
+        with theirs:
+            descriptors = (theirs.fileno(), faults.fileno())
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, *map(str, descriptors), *arguments],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(*descriptors, *inherited),
+                start_new_session=True,  # not for it: signals of the terminal; a group, to be killed as one
+            )
+        opened.pop_all()
+    return _Started(process, connection, faults)
+
+
+def _file_without_name() -> IO[bytes]:
+    """A file that is gone when nobody has it open any more, whoever ends first."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("mediatensor-faults"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _end(process: subprocess.Popen[bytes], connection: socket.socket, faults: IO[bytes]) -> None:
+    _kill(process)
+    connection.close()
+    faults.close()
+    # A file system that does not answer keeps even a killed process; it is waited for when the next one starts.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    # Until it is waited for, the number of the process is that of its group and nobody else's.
+    if process.returncode is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            process.kill()
+
+
+def _is_running(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it runs; if not, it is not waited for yet, so that what it started can still be ended."""
+    if process.returncode is not None:
+        return False
+    if not hasattr(os, "waitid"):
+        return process.poll() is None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _leave_to_parent() -> None:
+    """In a forked process: the children are the parent's, and are to notice when that one is gone."""
+    for child in list(_all):
+        child._end.detach()
+        child._process.returncode = 0  # not for this process to wait for
+        child._connection.close()
+        child._faults.close()
+    _all.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
