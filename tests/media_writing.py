@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 Packets = list[Any]
 _BAR_CODE_BITS = 10
-_PALETTE = np.random.default_rng(0).integers(0, 256, (256, 4), np.uint8) | np.array([255, 0, 0, 0], np.uint8)  # ARGB
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class ClipSpec:
         pts: Presentation time of each picture; by default 0, 1, 2...
         configure: Sets attributes of the stream before encoding.
         paint: Draws picture ``number`` as RGB.
+        pictures_per_palette: How many pictures in pal8 share a palette; 0 for all.
         rewrite: Changes, drops or joins packets before they are muxed.
         patch: Changes the bytes of the finished file.
         build: Writes the file instead of `write_clip`, for what is not one encoded stream.
@@ -58,6 +58,7 @@ class ClipSpec:
     pts: Sequence[int] | None = None
     configure: Callable[[Any], None] | None = None
     paint: Callable[[int, int, int], NDArray[np.uint8]] | None = None
+    pictures_per_palette: int = 0
     rewrite: Callable[[Packets], Packets] | None = None
     patch: Callable[[bytes], bytes] | None = None
     build: Callable[[ClipSpec, Path], None] | None = None
@@ -87,6 +88,13 @@ def paint_fade(number: int, width: int, height: int) -> NDArray[np.uint8]:
     return (paint_picture(number, width, height) * gain).astype(np.uint8)
 
 
+def _palette(seed: int) -> NDArray[np.uint8]:
+    """256 opaque colours as ARGB."""
+    colours = np.random.default_rng(seed).integers(0, 256, (256, 4), np.uint8)
+    colours[:, 0] = 255
+    return colours
+
+
 def x264(extra: str = "", **options: str) -> dict[str, str]:
     """Options of libx264 for GOPs of 12 with 3 B pictures at a time; ``extra`` for its own syntax."""
     # No mbtree: with pictures this small it reads uninitialised memory, and files would not be the same every time.
@@ -101,7 +109,8 @@ def drawn_frames(spec: ClipSpec) -> Iterator[Any]:
     for number in range(spec.num_frames):
         rgb = (spec.paint or paint_picture)(number, *spec.size)
         if spec.pix_fmt == "pal8":  # to which swscale does not convert
-            frame = av.VideoFrame.from_ndarray((rgb[..., 1], _PALETTE), format="pal8")
+            palette = _palette(number // spec.pictures_per_palette if spec.pictures_per_palette else 0)
+            frame = av.VideoFrame.from_ndarray((rgb[..., 1], palette), format="pal8")
         else:
             frame = av.VideoFrame.from_ndarray(rgb, format="rgb24")
             frame = reformatter.reformat(frame, format=spec.pix_fmt, threads=1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import av
+import av.packet
 from av.stream import Discard
 
 from .._interrupts import raise_kept_interrupt
@@ -17,7 +18,7 @@ from ..errors import ReadError
 from .facts import ContainerFacts, StreamFacts, container_facts, stream_facts
 from .opening import choose_stream, close_container, error_text, open_container
 
-__all__ = ["PacketReader", "UndecodablePacketError", "decode_packet", "let_rest"]
+__all__ = ["PacketReader", "UndecodablePacketError", "decode_packet", "let_rest", "set_side_data"]
 
 
 # FFmpeg counts time in 64 bits.
@@ -51,6 +52,14 @@ def let_rest(context: Any) -> None:
     """
     if context.is_open and context.thread_count != 1:
         context.flush_buffers()
+
+
+def set_side_data(packet: Any, kind: Literal["palette", "skip_samples"], data: bytes) -> None:
+    """Give a packet side data of a kind, in place of what it has of that."""
+    make_side_data: Any = av.packet.PacketSideData  # its type hints know no constructor
+    side_data = make_side_data(av.packet.packet_sidedata_type_from_literal(kind), len(data))
+    side_data.update(data)
+    packet.set_sidedata(side_data)
 
 
 class PacketReader(ABC):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from av.video.frame import PictureType
 
 from .._source import Source
+from ..errors import ReadError
 from .facts import NO_TIMESTAMPS_FLAG, StreamFacts
-from .packets import PacketReader
+from .packets import PacketReader, set_side_data
 
 __all__ = [
     "DISCARD_ENTRY",
@@ -101,13 +104,54 @@ class VideoReader(PacketReader):
         self._open_decoder = open_decoder
         self._decoder: Decoder | None = None
         self._facts: StreamFacts | None = None
+        # (position in the file, palette) of the packets that came with another palette than the one before.
+        self._palettes: list[tuple[int, bytes]] = []
         super().__init__(source, stream_index, num_threads)
+
+    def _open(self, stream_index: int | None) -> None:
+        super()._open(stream_index)
+        if self._context.pix_fmt != "pal8" or self._palettes:
+            return
+        # A seek would drop the first packet, with the palette of the header.
+        try:
+            packet = self.read_packet()
+        except ReadError:
+            packet = None
+        if packet is None:
+            self.close()
+            super()._open(stream_index)
+        else:
+            self._packets = chain([packet], self._packets)
+            self.is_fresh = True
 
     def _configure_codec(self, context: Any) -> None:
         context.thread_count = self._num_threads if self.codec_has_threads else 1
         context.thread_type = "NONE" if self._num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
         strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
         context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if self._is_strict else "0"}
+
+    def read_packet(self) -> Any | None:
+        packet = super().read_packet()
+        if packet is not None and self._context.pix_fmt == "pal8":
+            self._complete_with_palette(packet)
+        return packet
+
+    def _complete_with_palette(self, packet: Any) -> None:
+        """Have a packet bring the palette that holds for it: demuxers hand out each palette but once."""
+        position = -1 if packet.pos is None else packet.pos
+        number = bisect_right(self._palettes, position, key=itemgetter(0))
+        current = self._palettes[max(0, number - 1)][1] if self._palettes else None
+        if packet.has_sidedata("palette"):
+            palette = bytes(packet.get_sidedata("palette"))
+            if palette != current:
+                self._palettes.insert(number, (position, palette))
+        elif current is not None:
+            set_side_data(packet, "palette", current)
+
+    @property
+    def changes_palette(self) -> bool:
+        """Whether the packets read so far have different palettes, so that each depends on others before it."""
+        return len(self._palettes) > 1
 
     def facts(self) -> StreamFacts:
         if self._facts is None:

@@ -8,12 +8,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import av
-import av.packet
 import numpy as np
 from numpy.typing import NDArray
 
 from .opening import error_text
-from .packets import PacketReader, UndecodablePacketError, let_rest
+from .packets import PacketReader, UndecodablePacketError, let_rest, set_side_data
 
 __all__ = ["AudioReader", "SampleForm", "SampleQueue", "has_frame_threads", "set_trimming"]
 
@@ -102,10 +101,7 @@ def set_trimming(packet: Any, num_at_end: int) -> None:
     """Have the decoder drop that many samples at the end of a packet's frame, and none in front."""
     if not num_at_end and not packet.has_sidedata("skip_samples"):
         return
-    make_side_data: Any = av.packet.PacketSideData  # its type hints know no constructor
-    side_data = make_side_data(av.packet.packet_sidedata_type_from_literal("skip_samples"), _TRIMMING.size)
-    side_data.update(_TRIMMING.pack(0, num_at_end, 0, 0))
-    packet.set_sidedata(side_data)
+    set_side_data(packet, "skip_samples", _TRIMMING.pack(0, num_at_end, 0, 0))
 
 
 class SampleQueue:

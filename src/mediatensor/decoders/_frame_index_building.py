@@ -48,6 +48,7 @@ class PacketTable:
         disposable: Whether no other picture refers to it: a `Disposable`, int8.
         read_error: Why reading stopped before the end of the file, if it did.
         may_time_decoding: Pictures are reordered, and ``pts`` may be when each is decoded.
+        changes_palette: Palettes come with some packets, and hold for those behind them.
     """
 
     pts: Int64Array
@@ -63,6 +64,7 @@ class PacketTable:
     disposable: Int8Array
     read_error: str | None = None
     may_time_decoding: bool = False
+    changes_palette: bool = False
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -307,6 +309,8 @@ def _doubts(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
         doubts.append("damaged, lost or encrypted packets")
     if table.times_decoding:
         doubts.append("packets with the time of decoding in place of that of presentation")
+    if table.changes_palette:
+        doubts.append("palettes that change")
     if table.read_error is not None:
         doubts.append("reading stops early")
     if len(table) and not table.is_key[0]:

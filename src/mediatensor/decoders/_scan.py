@@ -101,6 +101,7 @@ class PacketScan:
             disposable=np.array(self._disposable, np.int8),
             read_error=self._read_error,
             may_time_decoding=self._reader.may_time_decoding,
+            changes_palette=self._reader.changes_palette,
         )
 
 
