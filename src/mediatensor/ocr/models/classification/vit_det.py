@@ -64,12 +64,12 @@ class _Windows(nn.Module):
     """Cut (N, rows, columns, D) into windows: (N, 16, rows / 4, columns / 4, D)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        rows, columns = x.shape[1:3]
+        count, rows, columns, width = x.shape
         if rows % _WINDOWS or columns % _WINDOWS:
             raise InvalidArgumentError(
                 f"images of {rows} x {columns} patches; expected a multiple of {_WINDOWS} along each side."
             )
-        cut = x.reshape(len(x), _WINDOWS, rows // _WINDOWS, _WINDOWS, columns // _WINDOWS, x.shape[-1])
+        cut = x.reshape(count, _WINDOWS, rows // _WINDOWS, _WINDOWS, columns // _WINDOWS, width)
         return cut.transpose(2, 3).flatten(1, 2)
 
 
