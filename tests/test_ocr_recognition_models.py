@@ -39,6 +39,8 @@ def test_scores_words_and_losses_are_docTRs(name: str) -> None:
     model = with_formula_weights(name, **({"dropout_prob": 0.0} if "training_loss" in recorded else {}))
     images = formula_input((2, 3, 32, 128))
     assert describe_state(model) == recorded["state"]
+    if recorded["float64"]:
+        model, images = model.double(), images.double()
 
     with torch.no_grad():
         out = model(images, return_model_output=True, return_preds=True)
