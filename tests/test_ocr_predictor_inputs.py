@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 
 import pdf_files
 from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import OpenError, SourceNotFoundError
 from mediatensor.frames import Frame, FrameBatch
 from mediatensor.ocr.io import DocumentFile
 from mediatensor.ocr.models import detection_predictor, kie_predictor, ocr_predictor, recognition_predictor
@@ -40,6 +41,8 @@ FORMS: dict[str, Callable[[], Any]] = {
     "tensor batch": lambda: CHANNELS_FIRST[None],
     "tensor batch, channels last": lambda: torch.from_numpy(PAGE)[None],
     "frame": lambda: [Frame(CHANNELS_FIRST, 0.0, 0.04)],
+    "picture of Pillow": lambda: Image.fromarray(PAGE),
+    "pictures of Pillow": lambda: [Image.fromarray(PAGE).convert("RGBA")],
     "frame batch": lambda: FrameBatch(CHANNELS_FIRST[None], torch.zeros(1), torch.zeros(1)),
 }
 
@@ -69,6 +72,46 @@ def read_only(page: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_page_is_the_same_page(form: str, expected: dict[str, Any]) -> None:
     assert content(reader()(FORMS[form]())) == expected
+
+
+FILES: dict[str, Callable[[Path], Any]] = {
+    "path": lambda path: path,
+    "text": str,
+    "bytes": lambda path: path.read_bytes(),
+    "list": lambda path: [str(path)],
+}
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_a_file_is_its_pages(form: str, tmp_path: Path, expected: dict[str, Any]) -> None:
+    Image.fromarray(PAGE).save(tmp_path / "page.png")
+    assert content(reader()(FILES[form](tmp_path / "page.png"))) == expected
+
+
+def test_files_and_pictures_in_one_list(tmp_path: Path, expected: dict[str, Any]) -> None:
+    Image.fromarray(PAGE).save(tmp_path / "page.png")
+    Image.fromarray(PAGE).save(tmp_path / "pages.tif", save_all=True, append_images=[Image.fromarray(PAGE)])
+    for sources, num_pages in (
+        ([tmp_path / "page.png", tmp_path / "pages.tif"], 3),
+        ([PAGE, tmp_path / "pages.tif", Image.fromarray(PAGE)], 4),
+        ([DocumentFile.from_images(tmp_path / "pages.tif"), str(tmp_path / "page.png")], 3),
+    ):
+        document = reader()(sources)
+        assert [content(document, i) for i in range(len(document.pages))] == [expected] * num_pages
+
+
+def test_a_pdf_file_is_told_by_what_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "document"
+    Image.fromarray(PAGE).save(path, "PDF", resolution=144)
+    assert content(reader()(path)) == content(reader()(DocumentFile.from_pdf(path)))
+
+
+def test_a_file_that_is_not_there_or_no_document(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("This is a letter and no page.")
+    with pytest.raises(SourceNotFoundError, match="missing"):
+        reader()(tmp_path / "missing.png")
+    with pytest.raises(OpenError, match="notes"):
+        reader()([tmp_path / "notes.txt"])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

@@ -138,6 +138,17 @@ class Frame:
         """The frame with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return replace(self, data=pinned(self.data))
 
+    def show(self) -> None:
+        """Show the picture, in a window or below the cell of a notebook. Needs the extra ``plot``."""
+        from ._display import frame_picture, show_picture
+
+        show_picture(frame_picture(self.data), f"{self.pts_seconds:.3f} s")
+
+    def _repr_png_(self) -> bytes:
+        from ._display import frame_picture, png_of
+
+        return png_of(frame_picture(self.data))
+
     def __repr__(self) -> str:
         return _describe(self)
 
@@ -229,6 +240,17 @@ class FrameBatch:
         """The batch with its data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return FrameBatch(pinned(self.data), self.pts_seconds, self.duration_seconds, replaced=self.replaced)
 
+    def show(self) -> None:
+        """Show up to sixteen of the frames with their times, as `Frame.show` does. Needs the extra ``plot``."""
+        from ._display import frames_picture, show_picture
+
+        show_picture(frames_picture(self.data, self.pts_seconds), f"{self.pts_seconds.numel()} frames")
+
+    def _repr_png_(self) -> bytes | None:
+        from ._display import frames_picture, png_of
+
+        return png_of(frames_picture(self.data, self.pts_seconds)) if self.pts_seconds.numel() else None
+
     def __repr__(self) -> str:
         return _describe(self)
 
@@ -285,6 +307,17 @@ class AudioSamples:
     def pin_memory(self) -> AudioSamples:
         """The samples with their data in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for."""
         return replace(self, data=pinned(self.data))
+
+    def show(self) -> None:
+        """Draw the wave of each channel over time, as `Frame.show` shows a picture. Needs the extra ``plot``."""
+        from ._display import show_sound
+
+        show_sound(list(self.data), self.sample_rate, self.pts_seconds, f"{self.sample_rate} Hz")
+
+    def _repr_html_(self) -> str:
+        from ._display import html_player
+
+        return html_player(self.data, self.sample_rate)
 
     def __repr__(self) -> str:
         return _describe(self)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from .._checks import items_of, shown, whole_number
 from .._stages import collect_stages, stage
@@ -259,3 +260,11 @@ def _with_own(timings: list[Timing], started: float, stage_seconds: Mapping[str,
     for name, spent in stage_seconds.items():
         seconds[name] = seconds.get(name, 0.0) + spent
     return (*timings[:-1], replace(last, finished=time.monotonic(), stage_seconds=seconds))
+
+
+def _stack_for_torch(samples: list[Any], *, collate_fn_map: Any = None) -> Batch:
+    return stack(samples)
+
+
+# torch's own DataLoader asks this table about types that it does not know.
+default_collate_fn_map.update({Sample: _stack_for_torch, Skipped: _stack_for_torch})

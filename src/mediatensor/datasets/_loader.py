@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import torch.utils.data
 
@@ -25,8 +25,10 @@ from ._tar_samples import TarSamples
 
 __all__ = ["DataLoader"]
 
+B = TypeVar("B")
 
-class DataLoader(torch.utils.data.DataLoader[Any]):
+
+class DataLoader(torch.utils.data.DataLoader[B]):
     """torch's ``DataLoader`` for media datasets: it shuffles anew in each epoch, divides rows among ranks, and resumes.
 
     Every iteration is another epoch, the first one epoch 0: ``for _ in range(loader.epoch, num_epochs)`` goes over
@@ -65,6 +67,35 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         0 rows could not be read (0 skipped, 0 replaced), of 0 files.
     """
 
+    @overload
+    def __init__(
+        self,
+        dataset: MediaDataset | TarSamples,
+        batch_size: int = 1,
+        shuffle: bool | Shuffle = False,
+        *,
+        collate_fn: Callable[[list[Any]], B],
+        seed: int | None = None,
+        drop_last: bool = False,
+        rank: int | None = None,
+        num_ranks: int | None = None,
+        bucket_by: Callable[[Item], Any] | None = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: DataLoader[Batch],
+        dataset: MediaDataset | TarSamples,
+        batch_size: int = 1,
+        shuffle: bool | Shuffle = False,
+        *,
+        seed: int | None = None,
+        drop_last: bool = False,
+        rank: int | None = None,
+        num_ranks: int | None = None,
+        bucket_by: Callable[[Item], Any] | None = None,
+        **options: Any,
+    ) -> None: ...
     def __init__(
         self,
         dataset: MediaDataset | TarSamples,
@@ -104,7 +135,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
         options.setdefault("generator", torch.Generator().manual_seed(own_seed))
         try:
-            super().__init__(dataset, **options)
+            super().__init__(dataset, **options)  # type: ignore[arg-type]
         except ValueError as error:  # options that do not go together
             raise InvalidArgumentError(f"DataLoader: {error}") from None
         self._do_without_workers_if_need_be()
@@ -137,7 +168,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self.batches.set_epoch(epoch)
         self._num_given, self._has_begun = 0, False
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[B]:  # type: ignore[override]
         if self._has_begun:
             self.set_epoch(self.epoch + 1)
         self._has_begun = True

@@ -82,7 +82,7 @@ class Skipped:
     timing: Timing | None = None
 
 
-@dataclass
+@dataclass(repr=False)
 class Sample:
     """One row of a dataset.
 
@@ -125,6 +125,17 @@ class Sample:
     extra: dict[str, Any] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     timing: Timing | None = None
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} of {self.source!r}, row {self.row}, epoch {self.epoch}:"]
+        for name in ("frames", "audio", "features", "image", "label", "frame_indices", "num_valid_samples"):
+            value = getattr(self, name)
+            if value is not None:
+                lines.append(f"  {name}: {_described(value)}")
+        lines += [f"  effective_fps: {self.effective_fps:g}"] if self.effective_fps == self.effective_fps else []
+        lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
+        lines += [f"  failures: {len(self.failures)}"] if self.failures else []
+        return "\n".join(lines)
 
 
 @dataclass(repr=False)

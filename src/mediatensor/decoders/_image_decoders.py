@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO, TypeAlias, overload
 
 import torch
 from torch import Tensor
@@ -30,18 +31,38 @@ __all__ = [
     "decode_webp",
 ]
 
+#: What an image is decoded from.
+ImageSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | Tensor | BinaryIO
 Mode = str | ImageReadMode
 OutputDtype = torch.dtype | str
 
 
+@overload
 def decode_image(
-    source: Any,
+    source: ImageSource,
     *,
     mode: Mode = "RGB",
     output_dtype: OutputDtype = torch.uint8,
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
-) -> Any:
+) -> Tensor: ...
+@overload
+def decode_image(
+    source: list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> list[Tensor]: ...
+def decode_image(
+    source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Tensor | list[Tensor]:
     """Decode an image file of whichever format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
 
     The format is told by how the file begins, not by its name. Pictures are turned upright as EXIF data (AVIF and
@@ -90,14 +111,32 @@ def decode_image(
     return _decode(None, source, mode, output_dtype, device, max_pixels)
 
 
+@overload
 def decode_jpeg(
-    source: Any,
+    source: ImageSource,
     *,
     mode: Mode = "RGB",
     output_dtype: OutputDtype = torch.uint8,
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
-) -> Any:
+) -> Tensor: ...
+@overload
+def decode_jpeg(
+    source: list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> list[Tensor]: ...
+def decode_jpeg(
+    source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Tensor | list[Tensor]:
     """Decode a JPEG file, turned upright as its EXIF data says; of a file of several pictures (MPO) the first.
 
     Args:
@@ -120,14 +159,32 @@ def decode_jpeg(
     return _decode("jpeg", source, mode, output_dtype, device, max_pixels)
 
 
+@overload
 def decode_png(
-    source: Any,
+    source: ImageSource,
     *,
     mode: Mode = "RGB",
     output_dtype: OutputDtype = torch.uint8,
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
-) -> Any:
+) -> Tensor: ...
+@overload
+def decode_png(
+    source: list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> list[Tensor]: ...
+def decode_png(
+    source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Tensor | list[Tensor]:
     """Decode a PNG file of any kind: palette, 1 to 16 bits, interlaced, animated. The checksums must be right.
 
     Args:
@@ -151,14 +208,32 @@ def decode_png(
     return _decode("png", source, mode, output_dtype, device, max_pixels)
 
 
+@overload
 def decode_webp(
-    source: Any,
+    source: ImageSource,
     *,
     mode: Mode = "RGB",
     output_dtype: OutputDtype = torch.uint8,
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
-) -> Any:
+) -> Tensor: ...
+@overload
+def decode_webp(
+    source: list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> list[Tensor]: ...
+def decode_webp(
+    source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Tensor | list[Tensor]:
     """Decode a WebP file, lossy, lossless or animated.
 
     Args:
@@ -182,14 +257,32 @@ def decode_webp(
     return _decode("webp", source, mode, output_dtype, device, max_pixels)
 
 
+@overload
 def decode_gif(
-    source: Any,
+    source: ImageSource,
     *,
     mode: Mode = "RGB",
     output_dtype: OutputDtype = torch.uint8,
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
-) -> Any:
+) -> Tensor: ...
+@overload
+def decode_gif(
+    source: list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> list[Tensor]: ...
+def decode_gif(
+    source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Tensor | list[Tensor]:
     """Decode a GIF file.
 
     Args:
@@ -214,15 +307,35 @@ def decode_gif(
     return _decode("gif", source, mode, output_dtype, device, max_pixels)
 
 
+@overload
 def decode_avif(
-    source: Any,
+    source: ImageSource,
     *,
     mode: Mode = "RGB",
     output_dtype: OutputDtype = torch.uint8,
     num_threads: int = 1,
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
-) -> Any:
+) -> Tensor: ...
+@overload
+def decode_avif(
+    source: list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    num_threads: int = 1,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> list[Tensor]: ...
+def decode_avif(
+    source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    num_threads: int = 1,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Tensor | list[Tensor]:
     """Decode an AVIF file. Needs Pillow 11.3 or newer.
 
     Files of 10 and 12 bits a sample keep them with another ``output_dtype`` than ``torch.uint8``, scaled to 16 bits;
@@ -243,14 +356,32 @@ def decode_avif(
     return _decode("avif", source, mode, output_dtype, device, max_pixels, num_threads)
 
 
+@overload
 def decode_heic(
-    source: Any,
+    source: ImageSource,
     *,
     mode: Mode = "RGB",
     output_dtype: OutputDtype = torch.uint8,
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
-) -> Any:
+) -> Tensor: ...
+@overload
+def decode_heic(
+    source: list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> list[Tensor]: ...
+def decode_heic(
+    source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
+    *,
+    mode: Mode = "RGB",
+    output_dtype: OutputDtype = torch.uint8,
+    device: Any = "cpu",
+    max_pixels: int | None = MAX_PIXELS,
+) -> Tensor | list[Tensor]:
     """Decode a HEIC file. Needs the extra ``heic``.
 
     Args:

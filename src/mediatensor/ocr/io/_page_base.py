@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from ...errors import InvalidArgumentError, MissingDependencyError
 from ._element_base import Element
@@ -18,6 +19,9 @@ __all__ = ["PageBase", "PageImage", "page_pixels"]
 
 # uint8: (H, W, 3) as an array, (3, H, W) or (H, W, 3) as a tensor on any device.
 PageImage: TypeAlias = NDArray[Any] | torch.Tensor
+
+# Notebooks show pages no larger than this.
+_SHOWN_SIZE = (900, 900)
 
 _SHOW_OPTIONS = ("words_only", "display_artefacts", "display_layout")
 
@@ -119,6 +123,18 @@ class PageBase(Element):
 
     def _visualize(self, **options: Any) -> None:
         raise NotImplementedError
+
+    def _repr_png_(self) -> bytes | None:
+        """What notebooks show: the page with what was read drawn over it."""
+        from ..._display import png_of
+        from ..utils.visualization import overlay
+
+        try:
+            picture = Image.fromarray(overlay(self))
+        except InvalidArgumentError:  # it has no image, or one that is not uint8
+            return None
+        picture.thumbnail(_SHOWN_SIZE)
+        return png_of(picture)
 
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:

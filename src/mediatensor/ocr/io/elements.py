@@ -7,6 +7,7 @@ reading direction.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -37,6 +38,9 @@ __all__ = [
     "TableCell",
     "Word",
 ]
+
+# So many pages of a document notebooks show.
+_MAX_PAGES_SHOWN = 5
 
 
 class Page(PageExportsMixin):
@@ -248,6 +252,16 @@ class Document(DocumentExportsMixin):
         """Show one page after the other; arguments as for `Page.show`."""
         for page in self.pages:
             page.show(**kwargs)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the first pages with what was read drawn over them."""
+        shown = []
+        for page in self.pages[:_MAX_PAGES_SHOWN]:
+            png = page._repr_png_()
+            picture = "" if png is None else f'<img src="data:image/png;base64,{base64.b64encode(png).decode()}"><br>'
+            shown.append(f"<div>{picture}<small>page {page.page_idx + 1}</small></div>")
+        more = len(self.pages) - len(shown)
+        return "".join(shown) + (f"<small>and {more} more pages</small>" if more else "")
 
     def synthesize(self, **kwargs: Any) -> list[NDArray[np.uint8]]:
         """Paint all pages anew; arguments as for `Page.synthesize`.

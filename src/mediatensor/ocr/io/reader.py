@@ -18,7 +18,7 @@ from ...errors import InvalidArgumentError, OpenError, SourceTypeError
 from ._arguments import PageNumbers, check_index, check_max_pixels, check_output_size, selected
 from ._fetch import fetch
 from ._image_document import ImageDocument, ImageOptions
-from ._page_source import PageSource
+from ._page_source import PageSource, keep
 from ._tiff import is_tiff
 from .html import print_page
 from .pdf import read_pdf
@@ -26,7 +26,10 @@ from .pdf import read_pdf
 if TYPE_CHECKING:
     from .elements import Word
 
-__all__ = ["DocumentFile", "Pages"]
+__all__ = ["DocumentFile", "Pages", "open_document"]
+
+# A PDF file may begin with something else.
+_NUM_SNIFFED_BYTES = 1024
 
 
 class Pages(Sequence[NDArray[np.uint8]]):
@@ -265,13 +268,38 @@ class DocumentFile:
         data = found.data
         if not data:
             raise OpenError(f"Could not open {url}: it is empty.")
-        if b"%PDF" in data[:1024]:
+        if b"%PDF" in data[:_NUM_SNIFFED_BYTES]:
             return read_pdf(data, **kwargs)
         if sniff(data) or is_tiff(data):
             return _from_images(data, **kwargs)
         if b"<" not in data[:1024]:
             raise OpenError(f"Could not open {url}: it is no image, PDF or HTML; it looks like {look_like(data)}.")
         return read_pdf(print_page(found), **kwargs)
+
+
+def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_options: Any) -> Pages:
+    """Open a PDF file or an image, whichever it turns out to be.
+
+    Args:
+        file: A path, a URL, bytes, or a binary file object.
+        max_pixels: As `read_pdf`.
+        **pdf_options: Further arguments of `read_pdf`, which images do without.
+
+    Raises:
+        MediaTensorError: if it cannot be opened.
+    """
+    if isinstance(file, str) and file.lower().startswith(("http://", "https://")):
+        return DocumentFile.from_url(file, max_pixels=max_pixels, **pdf_options)
+    kept = keep(file)
+    if kept.path is None:
+        beginning = kept.data[:_NUM_SNIFFED_BYTES]
+    else:
+        with open(kept.path, "rb") as stream:
+            beginning = stream.read(_NUM_SNIFFED_BYTES)
+    source = kept.data if kept.path is None else kept.path
+    if b"%PDF" in beginning:
+        return read_pdf(source, max_pixels=max_pixels, **pdf_options)
+    return _from_images(source, max_pixels=max_pixels)
 
 
 def _from_images(

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import PIL.Image
 import torch
 from torch import Tensor
 
 from ...errors import InvalidArgumentError
 from ...frames import Frame, FrameBatch
+from ..io.reader import Pages, open_document
 from ._transfers import download
 
-__all__ = ["Image", "as_image", "as_images", "as_tensor", "check_values", "single_images"]
+__all__ = ["Image", "as_image", "as_images", "as_tensor", "check_values", "page_sources", "single_images"]
 
-Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame"
-"""A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), or a decoded frame."""
+Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame | PIL.Image.Image"
+"""A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a decoded frame, or a picture of Pillow."""
+
+_FILES = (str, os.PathLike, bytes, bytearray)
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def page_sources(pages: Any) -> Sequence[Any]:
+    """Whatever a predictor is given, as pages that can be asked for one by one.
+
+    Args:
+        pages: What :func:`single_images` takes; a document; a path, a URL or the bytes of a PDF file or an image, or a
+            picture of Pillow; or a list of all these, whose documents may have several pages each.
+
+    Raises:
+        InvalidArgumentError: It is nothing that holds pages.
+        MediaTensorError: A file cannot be opened.
+    """
+    if isinstance(pages, Pages):
+        return pages
+    if isinstance(pages, _FILES):
+        return open_document(pages)
+    if isinstance(pages, PIL.Image.Image):
+        return [pages]
+    images = list(single_images(pages))
+    if not any(isinstance(image, (*_FILES, Pages)) for image in images):
+        return images
+    documents: list[Any] = [open_document(image) if isinstance(image, _FILES) else image for image in images]
+    if all(isinstance(document, Pages) for document in documents):
+        joined: Sequence[Any] = reduce(operator.add, documents)
+        return joined
+    return [page for document in documents for page in (document if isinstance(document, Pages) else [document])]
 
 
 def single_images(images: Any) -> Iterator[Image]:
@@ -79,6 +113,8 @@ def as_tensor(image: Image) -> Tensor:
     """The same, without a look at the values: for :func:`check_values`, which looks at those of many at once."""
     if isinstance(image, Frame):
         image = image.data
+    if isinstance(image, PIL.Image.Image):
+        image = np.asarray(image.convert("RGB"))
     if isinstance(image, np.ndarray):
         if image.dtype not in (np.uint8, np.float16, np.float32):
             raise _wrong_type(image.dtype)

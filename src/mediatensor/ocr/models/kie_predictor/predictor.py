@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -25,6 +25,10 @@ class KIEPredictor(TextPredictor):
 
     builder_type: ClassVar = KIEDocumentBuilder
     doc_builder: KIEDocumentBuilder
+
+    if TYPE_CHECKING:  # of a module's call, type checkers know nothing
+
+        def __call__(self, pages: Any) -> KIEDocument: ...
 
     @torch.inference_mode()
     def forward(self, pages: Any) -> KIEDocument:

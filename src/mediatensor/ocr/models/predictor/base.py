@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+import PIL.Image
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError, PageError
@@ -16,7 +17,7 @@ from ....frames import Frame
 from ...io.reader import Pages
 from .._compiled import compile_network, plain
 from .._orientation import estimate_page_skew, signed_turn
-from .._pages import Image, as_tensor, check_values, single_images
+from .._pages import Image, as_tensor, check_values, page_sources
 from .._straightening import plan_straightening, straighten
 from .._transfers import upload_images
 from .._turned_lines import page_quads
@@ -149,7 +150,7 @@ class TextPredictor(nn.Module):
 
     def _read(self, pages: Iterable[Image] | Any, single_class: bool) -> Iterator[PageWords]:
         """The words of each page, in order; no more than a few pages are held at once."""
-        sources = pages if isinstance(pages, Pages) else list(single_images(pages))
+        sources = page_sources(pages)
         if self.hooks:
             yield from self._read_with_hooks(sources, single_class)
             return
@@ -365,6 +366,8 @@ def _original(sources: Any, index: int) -> Any:
 
 
 def _shown(source: Image) -> Any:
+    if isinstance(source, PIL.Image.Image):
+        return np.asarray(source.convert("RGB"))
     return source.data if isinstance(source, Frame) else source
 
 

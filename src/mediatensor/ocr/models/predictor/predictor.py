@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -50,14 +50,19 @@ class OCRPredictor(TextPredictor):
                 f"the detector finds {', '.join(self._class_names)}: use kie_predictor, which keeps classes apart."
             )
 
+    if TYPE_CHECKING:  # of a module's call, type checkers know nothing
+
+        def __call__(self, pages: Any) -> Document: ...
+
     @torch.inference_mode()
     def forward(self, pages: Any) -> Document:
         """Read pages.
 
         Args:
             pages: A list of arrays (H, W, 3) or tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1], on any
-                device; a batch of them; a :class:`~mediatensor.FrameBatch`; or a document from
-                :class:`~mediatensor.ocr.io.DocumentFile`, whose pages are read one after the other.
+                device; a batch of them; a :class:`~mediatensor.FrameBatch`; a document from
+                :class:`~mediatensor.ocr.io.DocumentFile`, whose pages are read one after the other; a path, a URL or
+                the bytes of a PDF file or an image; a picture of Pillow. A list may hold files and pictures as well.
 
         Returns:
             The document, one page for each.
