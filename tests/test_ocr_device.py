@@ -165,9 +165,8 @@ STRAIGHTENED = {**TURNED, "straighten_pages": True, "detect_orientation": True}
 @pytest.mark.parametrize(
     ("options", "quarters", "stages"),
     [
-        # The turn of each page first.
-        (TURNED, 1, {DETECTION: 1, LINE_TURNS: 2, READING: 2}),
-        # Each page is looked for text again once it is upright.
+        # The turn of each page first; each is looked for text again once it is upright.
+        (TURNED, 1, {DETECTION: 3, LINE_TURNS: 2, READING: 2}),
         (STRAIGHTENED, 1, {DETECTION: 3, LINE_TURNS: 2, READING: 2}),
     ],
     ids=["turned", "straightened"],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ from mediatensor.ocr.models import (
 )
 from mediatensor.ocr.utils.metrics import box_iou, polygon_iou
 from ocr_onnx_sessions import require_weights
-from ocr_pages import RenderedPage, render_text
+from ocr_pages import RenderedPage, render_page, render_text
 from ocr_pages import _rotated as rotated
 from ocr_reading import LINES, geometries, reader, text_page, words_of
 from real_files import TEST_DATA
@@ -58,6 +61,144 @@ def pixels(document: Any, page: RenderedPage) -> np.ndarray:
 def clockwise(angle: float) -> float:
     """The same turn as docTR counts it, in (-180, 180]."""
     return 180 - (180 + angle) % 360
+
+
+def turned_boxes(boxes: np.ndarray, quarters: int) -> np.ndarray:
+    """Relative boxes (N, 2, 2) on a page that was turned counter-clockwise by so many quarters."""
+    for _ in range(quarters):
+        boxes = np.stack([boxes[..., 1], 1 - boxes[..., 0]], axis=-1)
+    return np.stack([boxes.min(axis=1), boxes.max(axis=1)], axis=1)
+
+
+def lines_of(page: Any) -> list[str]:
+    return [line.render() for block in page.blocks for line in block.lines]
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["form", "receipt"])
+def test_turned_pages_are_read_as_the_upright_one(kind: str, quarters: int, caplog: pytest.LogCaptureFixture) -> None:
+    image = render_page(kind, dpi=75, size=(4, 5), font_size=9).image
+    turned = np.ascontiguousarray(np.rot90(image, quarters))
+    predictor = reader(shorter_side=480)
+    with caplog.at_level("INFO", logger="mediatensor"):
+        upright, read = predictor([image, turned]).pages
+    assert upright.orientation == {"value": None, "confidence": None}
+    value = (-90, 180, 90)[quarters - 1]
+    assert read.orientation["value"] == value
+    assert 0.9 < read.orientation["confidence"] <= 1
+    assert [record.getMessage() for record in caplog.records] == [
+        f"page 1 is turned by {value} degrees, and was read so"
+    ]
+    assert lines_of(read) == lines_of(upright)
+    assert len(lines_of(read)) > 10
+    words, others = words_of(upright), words_of(read)
+    assert [word.confidence for word in words] == [word.confidence for word in others]
+    assert {word.crop_orientation["value"] for word in others} == {value}
+    # The page is the one that was given, and boxes, of characters too, are where things are on it.
+    assert read.dimensions == turned.shape[:2]
+    np.testing.assert_array_equal(read.page, turned)
+    np.testing.assert_allclose(geometries(others), turned_boxes(geometries(words), quarters), atol=1e-9)
+    first, other = ([character.geometry for word in own for character in word.characters] for own in (words, others))
+    np.testing.assert_allclose(np.array(other), turned_boxes(np.array(first), quarters), atol=1e-9)
+
+
+def test_upright_pages_are_left_alone() -> None:
+    document = reader()([text_page().image])
+    assert document.export() == reader(disable_page_orientation=True)([text_page().image]).export()
+
+
+def test_pages_are_taken_as_they_lie_where_that_is_asked_for() -> None:
+    (page,) = reader(disable_page_orientation=True, disable_crop_orientation=True)([turned_page(180).image]).pages
+    assert page.orientation == {"value": None, "confidence": None}
+    assert not set(page.render().split()) & set(TEXT.split())
+
+
+@pytest.mark.parametrize("angle", [90, 180, 270])
+def test_the_turn_of_sparse_pages(angle: float) -> None:
+    page = rotated(text_page("Hello world", font_size=20), angle)
+    (read,) = reader()([page.image]).pages
+    assert lines_of(read) == ["Hello world"]
+    assert read.orientation["value"] == clockwise(angle)
+
+
+def test_one_turned_page_of_a_document() -> None:
+    pages = [turned_page(angle).image for angle in (0, 180, 0, 90)]
+    for predictor in (reader(), reader(detect_orientation=True)):
+        document = predictor(pages)
+        assert [lines_of(page) for page in document.pages] == [list(LINES)] * 4
+    assert [page.orientation["value"] for page in document.pages] == [0, 180, 0, -90]
+
+
+def test_a_line_on_its_head_turns_no_page() -> None:
+    body, head = (
+        text_page().image,
+        render_text(["Closed on all Sundays"], dpi=100, font_size=14, margin=5).image,
+    )
+    sheet = np.full((body.shape[0] + 60, body.shape[1], 3), 255, np.uint8)
+    sheet[: body.shape[0]] = body
+    sheet[-head.shape[0] - 10 : -10, 20 : 20 + head.shape[1]] = np.rot90(head, 2)
+    for quarters in (0, 2):
+        (read,) = reader()([np.ascontiguousarray(np.rot90(sheet, quarters))]).pages
+        assert read.orientation["value"] == (180 if quarters else None)
+        assert lines_of(read) == [*LINES, "Closed on all Sundays"]
+        assert [word.crop_orientation["value"] for word in words_of(read)][-1] == (0 if quarters else 180)
+
+
+def test_pictures_without_text_are_not_turned() -> None:
+    smooth = np.random.default_rng(0).random((12, 16, 3))
+    picture = np.asarray(Image.fromarray((smooth * 255).astype(np.uint8)).resize((320, 240), Image.Resampling.BICUBIC))
+    stripes = np.repeat(np.repeat(np.indices((30, 40)).sum(0) % 2 * 255, 8, 0), 8, 1).astype(np.uint8)
+    for image in (picture, np.stack([stripes] * 3, axis=2), np.full((200, 300, 3), 255, np.uint8)):
+        (page,) = reader()([image]).pages
+        assert page.orientation == {"value": None, "confidence": None}
+
+
+def test_unreadable_text_is_not_turned() -> None:
+    letters = "".join(map(chr, (*range(0x430, 0x450), 0x20, *range(0x3B1, 0x3C9), 0x20, *range(0x5D0, 0x5EB))))
+    (page,) = reader()([text_page(*letters.split(), font_size=16).image]).pages
+    assert page.orientation["value"] is None
+
+
+def test_hooks_see_boxes_of_the_page_as_it_came() -> None:
+    predictor = ocr_predictor(pretrained=True, shorter_side=192)
+    predictor.add_hook(lambda pages: [boxes[boxes[:, 1] > 0.5] for boxes in pages])
+    (page,) = predictor([turned_page(180).image]).pages
+    # What is in the lower half is what the upright page begins with.
+    assert lines_of(page)[0] == LINES[0]
+    assert LINES[-1] not in lines_of(page)
+    assert (geometries(words_of(page))[:, 0, 1] > 0.4).all()
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3])
+def test_exports_of_turned_pages_have_places_of_the_page_as_it_came(tmp_path: Path, quarters: int) -> None:
+    page = turned_page(90 * quarters)
+    (read,) = reader()([page.image]).pages
+    expected = np.array([[*quad.min(0), *quad.max(0)] for quad in truth(page)])
+    _, hocr = read.export_as_xml()
+    found = [word for word in hocr.getroot().iter() if word.get("class") == "ocrx_word"]
+    assert " ".join(word.text for word in found) == " ".join(LINES)
+    boxes = np.array([word.get("title").split(";")[0].split()[1:] for word in found], dtype=float)
+    assert box_iou(expected, boxes).diagonal().min() > 0.5
+    angles = {
+        line.get("title").split("textangle ")[1].split(";")[0]
+        for line in hocr.getroot().iter()
+        if line.get("class") == "ocr_line"
+    }
+    assert angles == {str((90, 180, -90)[quarters - 1])}
+    _, alto = read.export_as_alto()
+    strings = [one for one in alto.getroot().iter() if one.tag.endswith("String")]
+    assert " ".join(one.get("CONTENT") for one in strings) == " ".join(LINES)
+    assert np.array([one.get("HPOS") for one in strings], dtype=float) == pytest.approx(boxes[:, 0])
+    assert read.render().split() == TEXT.split()
+    path = tmp_path / "turned.pdf"
+    read.save_pdf(path)
+    program = shutil.which("pdftotext")
+    if program is not None:
+        text = subprocess.run([program, "-raw", path, "-"], capture_output=True, text=True, check=True).stdout
+        assert text.split() == TEXT.split()
+    # Drawn anew, the words lie as they do on the page: a page that is turned back reads as the upright one.
+    drawn = np.ascontiguousarray(np.rot90(read.synthesize(), -quarters))
+    assert reader()([drawn]).render().split() == TEXT.split()
 
 
 @pytest.mark.parametrize("angle", ANGLES)
@@ -147,6 +288,13 @@ def test_key_information_of_turned_pages(angle: float) -> None:
     assert page.orientation["value"] == clockwise(angle)
 
 
+def test_key_information_of_turned_pages_in_straight_boxes() -> None:
+    predictor = kie_predictor(pretrained=True, shorter_side=192)
+    for angle in (0, 90, 180, 270):
+        (page,) = predictor([turned_page(angle).image]).pages
+        assert page.render(prediction_break=" ").replace("words: ", "") == " ".join(LINES)
+
+
 def test_pages_may_be_turned_differently() -> None:
     pages = [turned_page(angle).image for angle in (0, 90, 180, 270)]
     document = reader(assume_straight_pages=False, detect_orientation=True)(pages)
@@ -185,8 +333,9 @@ def test_text_along_the_margin_of_an_upright_page(quarter: int) -> None:
     sheet[100 : 100 + body.shape[0], 80 : 80 + body.shape[1]] = body
     note = np.rot90(note, quarter)
     sheet[100 : 100 + note.shape[0], 430 : 430 + note.shape[1]] = note
-    read = reader()([sheet]).render().split()
-    assert sorted(read) == sorted([*TEXT.split(), "confidential", "copy"])
+    (page,) = reader()([sheet]).pages
+    assert sorted(lines_of(page)) == sorted([*LINES, "confidential copy"])
+    assert page.orientation["value"] is None
 
 
 def test_a_single_character_is_not_a_line_on_its_side() -> None:

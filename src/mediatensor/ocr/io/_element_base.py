@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["Element", "Geometry", "enclosing_geometry", "mean_score", "to_json_safe"]
+__all__ = ["Element", "Geometry", "enclosing_geometry", "mean_score", "reading_geometry", "to_json_safe"]
 
 # Two corners ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading direction; relative to the page.
 Geometry: TypeAlias = Sequence[Sequence[float]] | NDArray[Any]
@@ -86,6 +86,27 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
     if all(isinstance(geometry, np.ndarray) for geometry in geometries):
         return rectangle
     return tuple((float(x), float(y)) for x, y in rectangle)
+
+
+def reading_geometry(geometry: Any, turn: object) -> Any:
+    """The geometry of text with the direction in which it reads, which a straight box does not tell.
+
+    >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
+    ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
+
+    Args:
+        geometry: Two corners or four points.
+        turn: By how many degrees the text is turned clockwise.
+
+    Returns:
+        Four points in reading direction for a box whose text is turned by 90, 180 or 270 degrees; else the geometry.
+    """
+    if not isinstance(turn, int) or turn % 360 not in (90, 180, 270) or np.shape(geometry) != (2, 2):
+        return geometry
+    (left, top), (right, bottom) = geometry
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+    first = turn % 360 // 90
+    return (*corners[first:], *corners[:first])
 
 
 def mean_score(scores: Iterable[float]) -> float:

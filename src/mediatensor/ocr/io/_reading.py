@@ -350,10 +350,15 @@ def predictions_in_reading_order(
     if len(predictions) < 2:
         return list(predictions)
     language = page.language.get("value") if isinstance(page.language, dict) else None
+    geometries, shape = [prediction.geometry for prediction in predictions], page.dimensions
+    quarters = _quarter_turns(predictions)
+    if quarters and all(len(geometry) == 2 for geometry in geometries):
+        geometries = [_turned_back(geometry, quarters) for geometry in geometries]
+        shape = (shape[1], shape[0]) if quarters % 2 else shape
     order = ReadingOrderPredictor(direction=direction)(
-        [prediction.geometry for prediction in predictions],
+        geometries,
         texts=[prediction.value for prediction in predictions],
         language=language,
-        page_shape=page.dimensions,
+        page_shape=shape,
     )
     return [predictions[index] for index in order]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._block_elements import Block, Line
-from ._element_base import Geometry, enclosing_geometry
+from ._element_base import Geometry, enclosing_geometry, reading_geometry
 from ._leaf_elements import Character, Prediction, Table, TableCell, Word
 from ._reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
 
@@ -183,18 +184,30 @@ def page_regions(
             rows = tuple(
                 _text_row(line, index, direction, auto, (width, height)) for index, line in enumerate(item.lines)
             )
-            yield Region("block", rows, Place.of(item.geometry, width, height))
+            geometry = reading_geometry(item.geometry, _turn_of([word for line in item.lines for word in line.words]))
+            yield Region("block", rows, Place.of(geometry, width, height))
 
 
 def _text_row(line: Line, index: int, direction: str, auto: bool, size: tuple[int, int]) -> TextRow:
     words = ordered_line_words(line, direction, auto)
     right_to_left = line_direction(line, direction, auto) == "rtl"
-    return TextRow(tuple(_token(word, *size) for word in words), Place.of(line.geometry, *size), index, right_to_left)
+    place = Place.of(reading_geometry(line.geometry, _turn_of(words)), *size)
+    return TextRow(tuple(_token(word, *size) for word in words), place, index, right_to_left)
+
+
+def _turn_of(words: Sequence[Word]) -> object:
+    """By how many degrees most of the text of words is turned."""
+    turns: Counter[Any] = Counter()
+    for word in words:
+        turns[word.crop_orientation.get("value")] += len(word.value)
+    return turns.most_common(1)[0][0] if turns else 0
 
 
 def _token(word: Word | TableCell, width: int, height: int) -> Token:
-    characters = word.characters if isinstance(word, Word) else ()
-    return Token(word.value, float(word.confidence), Place.of(word.geometry, width, height), characters)
+    if not isinstance(word, Word):
+        return Token(word.value, float(word.confidence), Place.of(word.geometry, width, height))
+    geometry = reading_geometry(word.geometry, word.crop_orientation.get("value"))
+    return Token(word.value, float(word.confidence), Place.of(geometry, width, height), word.characters)
 
 
 def _table_rows(table: Table, width: int, height: int) -> tuple[TextRow, ...]:

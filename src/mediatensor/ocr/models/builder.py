@@ -25,6 +25,9 @@ from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
 __all__ = ["DocumentBuilder", "KIEDocumentBuilder"]
 
 
+_READING_DIRECTIONS: dict[Any, tuple[int, int]] = {90: (0, 1), 180: (-1, 0), -90: (0, -1), 270: (0, -1)}
+"""Where the text of a straight box goes on that is turned by so many degrees."""
+
 _WordType = TypeVar("_WordType", Word, Prediction)
 
 
@@ -236,7 +239,7 @@ class DocumentBuilder(_Builder):
         """The lines of words, and their upright boxes ``(L, 4)``."""
         order, numbers = line_numbers(upright, aspect, self.paragraph_break, line_ids)
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-        lines = [Line([words[index] for index in line.tolist()]) for line in np.split(order, starts[1:])]
+        lines = [Line(_as_read([words[index] for index in line.tolist()])) for line in np.split(order, starts[1:])]
         extents = upright[order]
         lows, highs = np.minimum.reduceat(extents[:, :2], starts), np.maximum.reduceat(extents[:, 2:], starts)
         return lines, np.concatenate((lows, highs), axis=1)
@@ -259,6 +262,15 @@ class DocumentBuilder(_Builder):
             page.blocks = [
                 Block([Line([word for block in page.blocks for line in block.lines for word in line.words])])
             ]
+
+
+def _as_read(words: list[Word]) -> list[Word]:
+    """The words of a line, which come from left to right, in the order of one that is turned in straight boxes."""
+    turns = {word.crop_orientation.get("value") for word in words}
+    direction = _READING_DIRECTIONS.get(turns.pop()) if len(turns) == 1 else None
+    if direction is None or len(words[0].geometry) != 2:
+        return words
+    return sorted(words, key=lambda word: float(np.mean(word.geometry, axis=0) @ direction))
 
 
 class KIEDocumentBuilder(_Builder):

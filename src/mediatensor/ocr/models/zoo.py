@@ -45,12 +45,15 @@ def ocr_predictor(
         reco_arch: The recogniser: a name of ``list_models("reco_*")``, or a model.
         pretrained: Load the weights, from this machine: those of the default come with ``mediatensor[ocr]``.
         pretrained_backbone: Load those of the backbones, where ``pretrained`` is false.
-        assume_straight_pages: Pages are upright and text goes from left to right: boxes are straight. Else they are
-            quads in the direction of reading, and pages may be turned in any way.
+        assume_straight_pages: Boxes are straight: pages are upright, or turned by 90, 180 or 270 degrees, which shows
+            in how their lines read; ``page.orientation`` then says so, words are read as on the upright page, and boxes
+            are where they are on the page as it came. Else boxes are quads in the direction of reading, and pages may
+            be turned in any way.
         preserve_aspect_ratio: Scale both sides of a page alike for the detector.
         symmetric_pad: Pad on all sides, where the detector needs padding.
         export_as_straight_boxes: Give straight boxes in the document even of rotated text.
-        detect_orientation: Report in ``page.orientation`` by how many degrees each page is turned, clockwise.
+        detect_orientation: Report in ``page.orientation`` by how many degrees each page is turned, clockwise, small
+            angles and 0 included.
         straighten_pages: Turn pages upright first. Boxes are relative to the upright page.
         detect_language: Report the language in ``page.language``; needs ``langdetect``.
         detect_layout: Not available.
@@ -59,7 +62,8 @@ def ocr_predictor(
         detect_tables: Not available.
         **kwargs: ``det_bs`` (2) and ``reco_bs`` (128), batch sizes; ``vocab``, the characters that may be read, for a
             recogniser that is given by name; ``preserve_original_coords``, boxes relative to the page as it came even
-            where it was straightened; ``disable_page_orientation`` and ``disable_crop_orientation``;
+            where it was straightened; ``disable_page_orientation``, pages are read as they lie, and
+            ``disable_crop_orientation``, lines as their page does;
             ``shorter_side`` and ``longer_side``, the size of pages for the default detector in pixels;
             ``min_confidence`` (0.5), ``split_after`` and ``on_error`` of
             :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
@@ -71,7 +75,7 @@ def ocr_predictor(
         The predictor, a module. One serves any number of threads. ``predictor.to("cuda")`` moves it: pages that are
         there, such as a decoder's frames, stay there, others are copied once, and the program waits for the device once
         for each batch of pages that is searched for text and once for each page that is read, or a few times where
-        lines may be turned.
+        lines may be turned, as those that read badly may.
 
     Raises:
         InvalidArgumentError: An architecture is unknown, or something is asked for that is not available.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from ...errors import InvalidArgumentError, SourceNotFoundError
+from ..io._element_base import reading_geometry
 from ._pictures import Color, pixel_quad
 from .fonts import Font, get_font
 
@@ -158,10 +159,10 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
         InvalidArgumentError: if the geometry is unusable.
     """
     value: Any = word.get("value")
-    geometry: Any = word.get("geometry")
+    geometry: Any = reading_geometry(word.get("geometry"), (word.get("crop_orientation") or {}).get("value"))
     text = "" if value is None else " ".join(str(value)[:_MAX_CHARACTERS].split())
     placed = Placed(text, pixel_quad(geometry, size), color)
-    # A straight box does not tell that its text runs downward, but a long word in a tall box does.
+    # Where nobody knows, a long word in a tall box runs downward.
     if len(geometry) == 2 and len(text) > 2 and placed.height > _TALL * placed.width:
         return placed._replace(quad=np.roll(placed.quad, -1, axis=0))
     return placed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,20 @@ from .._orientation import decide_line_turns, line_evidence, lines_are_tall, sig
 from .._turned_lines import longest, turned, upside_down_probabilities
 from ..classification.ppocr import LineOrientationClassifier
 from ..recognition._line_reader import LineReading, read_lines
-from ..recognition.ppocr import PPOCRRecognizer
+from ..recognition.ppocr import PPOCRRecognizer, is_east_asian
 from ._page_words import ClassWords, characters_of, straight_boxes
 from ._word_reading import place_boxes
 
-__all__ = ["page_turn", "read_page_lines", "turns_on_straight_page", "turns_on_turned_page"]
+__all__ = [
+    "Readings",
+    "page_turn",
+    "read_page_lines",
+    "read_straight_lines",
+    "turn_of_read_page",
+    "turn_of_sideways_page",
+    "turns_of_straight_lines",
+    "turns_on_turned_page",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -25,20 +34,27 @@ IntArray = npt.NDArray[np.int64]
 SURE_OF_TURN = 0.95
 """Where the vote of the classifier is less sure of a page's turn than this, lines are read both ways too."""
 LINES_READ_TWICE = 6
-WEAK_READING = 0.6
-"""A line of a turned page that reads worse than this is tried upside down."""
+READS_WELL = 0.85
+"""Long lines of a page that read as well as this, on average, are not upside down: those rarely exceed 0.75."""
+READS_TURNED = 0.8
+"""As well as this, and clearly better, a page or a line must read turned to be taken for it."""
+WEAK_READING = 0.8
+"""A line that reads worse than this is tried upside down: of upright pages one in fifty."""
 CLEARLY_BETTER = 0.1
 LONG_LINE = 3.0
 """So many times as long as wide, a tall box on an upright page is a line on its side, not a character."""
 
+Readings = dict[int, LineReading]
+"""Of one line, by the turn at which it was read."""
 
-def turns_on_straight_page(
+
+def read_straight_lines(
     model: PPOCRRecognizer, page: Tensor, quads: FloatArray, split_after: str = ""
-) -> tuple[IntArray, dict[int, LineReading]]:
-    """By how much the lines of an upright page are turned: none, but for text that runs along a margin.
+) -> list[Readings]:
+    """Read the lines of a page that is taken for upright.
 
-    A box taller than wide is such a line, or a single character such as a 1. It is read as it is and from both sides,
-    together with all other lines, so that the host waits once for the readings of a page.
+    A box taller than wide is a line that runs along a margin, or a single character such as a 1. It is read as it is
+    and from both sides, together with all other lines, so that the host waits once for the readings of a page.
 
     Args:
         model: The recogniser.
@@ -47,30 +63,130 @@ def turns_on_straight_page(
         split_after: Characters that end a word, besides spaces.
 
     Returns:
-        Degrees (N,), clockwise, and the reading of each line.
+        For each line its readings at 0 degrees, and of tall ones at 90 and 270, too.
     """
     shape = (page.shape[1], page.shape[2])
-    turns = np.zeros(len(quads), dtype=np.int64)
     is_tall = lines_are_tall(quads, shape)
     tall, others = np.flatnonzero(is_tall), np.flatnonzero(~is_tall)
     candidates = np.concatenate([np.repeat(tall, 3), others])
     tried = np.concatenate([np.tile([0, 90, 270], len(tall)), np.zeros(len(others), dtype=np.int64)])
-    readings = read_lines(model, page, _in_pixels(turned(quads[candidates], tried), shape), split_after)
-    widths, heights = line_sizes(_in_pixels(quads[tall], shape))
-    chosen = dict(zip(others.tolist(), readings[3 * len(tall) :], strict=True))
-    for place, index in enumerate(tall.tolist()):
-        best = _best_of_tall(readings[3 * place : 3 * place + 3], float(heights[place] / max(widths[place], 1e-6)))
-        turns[index] = tried[best]
-        chosen[index] = readings[3 * place + best]
-    return turns, chosen
+    read = read_lines(model, page, _in_pixels(turned(quads[candidates], tried), shape), split_after)
+    readings: list[Readings] = [{} for _ in range(len(quads))]
+    for index, turn, reading in zip(candidates.tolist(), tried.tolist(), read, strict=True):
+        readings[index][turn] = reading
+    return readings
 
 
-def _best_of_tall(readings: Sequence[LineReading], aspect: float) -> int:
+def turns_of_straight_lines(
+    readings: Sequence[Readings], quads: FloatArray, shape: tuple[int, int]
+) -> tuple[IntArray, dict[int, LineReading]]:
+    """By how much the lines of an upright page are turned: none, but for text that runs along a margin.
+
+    Args:
+        readings: Of :func:`read_straight_lines`.
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+        shape: Height and width of the page in pixels.
+
+    Returns:
+        Degrees (N,), clockwise, and the reading of each line.
+    """
+    turns = np.zeros(len(quads), dtype=np.int64)
+    widths, heights = line_sizes(_in_pixels(quads, shape))
+    for index, own in enumerate(readings):
+        if len(own) > 1:
+            turns[index] = _best_of_tall(own, float(heights[index] / max(widths[index], 1e-6)))
+    return turns, {index: own[int(turns[index])] for index, own in enumerate(readings)}
+
+
+def _best_of_tall(readings: Readings, aspect: float) -> int:
     """Which of the readings at 0, 90 and 270 degrees to believe."""
-    sideways = 1 if readings[1].confidence >= readings[2].confidence else 2
+    sideways = 90 if readings[90].confidence >= readings[270].confidence else 270
     length = sum(len(word.value) for word in readings[sideways].words)
     is_line = aspect >= LONG_LINE or length >= 3
     return sideways if is_line and readings[sideways].confidence >= readings[0].confidence else 0
+
+
+def turn_of_sideways_page(model: PPOCRRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
+    """By how much a page is turned most of whose text stands in tall boxes; asked before all of it is read thrice.
+
+    Args:
+        model: The recogniser.
+        page: (3, H, W).
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+
+    Returns:
+        Degrees, clockwise, and the probability of it; (0, 0.0) where boxes are not tall, or do not say.
+    """
+    shape = (page.shape[1], page.shape[2])
+    lengths = np.maximum(*line_sizes(_in_pixels(quads, shape)))
+    is_tall = lines_are_tall(quads, shape)
+    if 2 * lengths[is_tall].sum() <= lengths.sum():
+        return 0, 0.0
+    few = quads[np.argsort(-lengths, kind="stable")[:LINES_READ_TWICE]]
+    return turn_of_read_page(model, page, few, read_straight_lines(model, page, few))
+
+
+def turn_of_read_page(
+    model: PPOCRRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
+) -> tuple[int, float]:
+    """By how much a page is turned whose lines were read as if it were upright: by how well its long lines read.
+
+    Of a page that lies on its side the readings tell. One that reads badly may lie on its head: some lines are read so,
+    too, which no page pays for that reads well.
+
+    Args:
+        model: The recogniser.
+        page: (3, H, W).
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+        readings: Of :func:`read_straight_lines`.
+
+    Returns:
+        Degrees, clockwise, and the probability of it. 0 unless the page reads well, and clearly better, when turned.
+    """
+    shape = (page.shape[1], page.shape[2])
+    sample = longest(quads, shape)
+    lengths = line_sizes(_in_pixels(quads[sample], shape))
+    weights = dict(zip(sample.tolist(), np.maximum(*lengths).tolist(), strict=True))
+    confidences = {index: {turn: _legibility(own) for turn, own in readings[index].items()} for index in weights}
+    wide = [index for index in weights if len(confidences[index]) == 1]
+    if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
+        few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
+        upside_down = turned(quads[few], np.full(len(few), 180))
+        for index, reading in zip(few, read_lines(model, page, _in_pixels(upside_down, shape)), strict=True):
+            confidences[index][180] = _legibility(reading)
+        # What was read one way only says nothing beside what was read both ways.
+        confidences = {index: own for index, own in confidences.items() if len(own) > 1}
+    asked = list(confidences)
+    turn, probability = vote_page_turn(
+        line_evidence(quads[asked], shape, None, [confidences[index] for index in asked])
+    )
+    voters = [index for index in asked if turn in confidences[index]]
+    if not turn or not voters or _is_vertical_writing(readings, voters, turn):
+        return 0, probability if not turn else 0.0
+    # A quarter turn is weighed against the other one: at 0 degrees nothing but a character could be read in a tall box.
+    against = 0 if turn == 180 else 360 - turn
+    upright = _mean(confidences, weights, voters, turn)
+    better = upright - _mean(confidences, weights, voters, against)
+    return (turn, probability) if upright >= READS_TURNED and better >= CLEARLY_BETTER else (0, 0.0)
+
+
+def _legibility(reading: LineReading) -> float:
+    """The confidence of a reading; of one without words, which may be sure of its spaces, 0."""
+    return reading.confidence if reading.words else 0.0
+
+
+def _mean(
+    confidences: Mapping[int, Mapping[int, float]], weights: Mapping[int, float], chosen: Sequence[int], turn: int
+) -> float:
+    """The mean confidence of lines at a turn, weighted by their lengths."""
+    total = sum(weights[index] for index in chosen)
+    return sum(weights[index] * confidences[index][turn] for index in chosen) / max(total, 1e-9)
+
+
+def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], turn: int) -> bool:
+    """Whether tall lines are of letters that are also written in columns, so that nothing follows from their shape."""
+    letters = "".join(word.value for index in lines if turn % 180 for word in readings[index][turn].words)
+    return 2 * sum(map(is_east_asian, letters)) > len(letters)
 
 
 def page_turn(
@@ -79,7 +195,8 @@ def page_turn(
     """By how much a page is turned, by a vote of its longest lines.
 
     Args:
-        model: The recogniser, which is asked where the classifier is in doubt; None leaves it at that.
+        model: The recogniser, which is asked where the classifier is in doubt, and before a page is said to be turned;
+            None leaves it at the classifier.
         classifier: Tells upside down from upright.
         page: (3, H, W).
         quads: Relative (N, 4, 2), clockwise as they lie on the page.
@@ -91,7 +208,7 @@ def page_turn(
     sample = quads[longest(quads, shape)]
     flipped = upside_down_probabilities(classifier, page, sample)
     turn, confidence = vote_page_turn(line_evidence(sample, shape, flipped))
-    if model is None or confidence >= SURE_OF_TURN or not len(sample):
+    if model is None or (turn == 0 and confidence >= SURE_OF_TURN) or not len(sample):
         return turn, confidence
     few = sample[:LINES_READ_TWICE]
     ways = (90, 270) if lines_are_tall(few, shape).mean() > 0.5 else (0, 180)
@@ -176,13 +293,14 @@ def _turn_bad_ones(
     known: dict[int, LineReading],
     split_after: str,
 ) -> IntArray:
-    weak = np.array([index for index, reading in known.items() if reading.confidence < WEAK_READING], dtype=np.int64)
+    weak = np.array([index for index, reading in known.items() if _legibility(reading) < WEAK_READING], dtype=np.int64)
     shape = (page.shape[1], page.shape[2])
     result = turns.copy()
     other = turned(quads[weak], turns[weak] + 180)
     read = read_lines(model, page, _in_pixels(other, shape), split_after)
     for index, reading in zip(weak.tolist(), read, strict=True):
-        if reading.confidence > known[index].confidence + CLEARLY_BETTER:
+        legibility = _legibility(reading)
+        if legibility >= READS_TURNED and legibility > _legibility(known[index]) + CLEARLY_BETTER:
             known[index] = reading
             result[index] = (result[index] + 180) % 360
     return result

@@ -1,4 +1,4 @@
-"""A page that was built upright, with its boxes where they are on the page as it came."""
+"""Boxes on their way from a page as it came to its upright form, and back."""
 
 from __future__ import annotations
 
@@ -11,9 +11,31 @@ import numpy.typing as npt
 from ...io.elements import Document, KIEPage, Page, Word
 from .._orientation import signed_turn
 from .._straightening import Straightening, map_boxes
+from .._turned_lines import turned
+from ..detection.predictor import Located
 from ._page_words import PageWords
 
-__all__ = ["restore_original"]
+__all__ = ["located_upright", "restore_original"]
+
+
+def located_upright(located: Located, plan: Straightening) -> Located:
+    """What was found on a page, where it is on its upright form.
+
+    Args:
+        located: Boxes with scores.
+        plan: How the upright form is made.
+
+    Returns:
+        The same boxes; the corners of rotated ones are clockwise as they then lie.
+    """
+    boxes = {}
+    for name, found in located.boxes.items():
+        places = found[:, :4]
+        if found.ndim == 3:
+            quarter_turns = np.full(len(found), round(plan.angle / 90) * 90 % 360)
+            places = turned(places.astype(np.float64), quarter_turns)
+        boxes[name] = np.concatenate([map_boxes(places, plan.forward), found[:, 4:]], axis=1)
+    return Located(boxes, None)
 
 
 def restore_original(document: Document, read: Sequence[PageWords]) -> None:

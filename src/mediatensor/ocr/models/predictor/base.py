@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -30,11 +31,13 @@ from ..recognition.predictor import RecognitionPredictor
 from . import _line_reading as lines
 from ._hooks import checked_boxes, revised_boxes
 from ._ignored_regions import IgnoredRegion, checked_regions, without_regions
-from ._original_coordinates import restore_original
+from ._original_coordinates import located_upright, restore_original
 from ._page_words import UNKNOWN, ClassWords, PageWords, no_words, straight_boxes
 from ._word_reading import as_quads, cut_lines_into_words, cut_words, read_page_words, scores_of
 
 __all__ = ["TextPredictor"]
+
+logger = logging.getLogger(__name__)
 
 Hook = Callable[[Any], Any]
 
@@ -50,11 +53,13 @@ class TextPredictor(nn.Module):
         reco_predictor: Reads it.
         line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
         assume_straight_pages: Straight boxes; else rotated ones, in the direction of reading.
-        straighten_pages: Turn pages upright before they are read.
-        detect_orientation: Report by how much each page was turned.
+        straighten_pages: Turn pages upright before they are read, and give them, and their boxes, so.
+        detect_orientation: Report by how much each page was turned; without it, only of those turned by a quarter
+            or a half turn.
         detect_language: Report the language of each page.
         preserve_original_coords: Give boxes relative to the page as it came even where it was straightened.
-        disable_page_orientation: Take pages for upright; only small angles count.
+        disable_page_orientation: Take pages for upright; only small angles count. Otherwise a page that reads better
+            by a quarter or a half turn is read so; boxes remain those of the page as it came.
         disable_crop_orientation: Take every line to go as its page does.
         ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, in which text is not looked for, on any page.
         min_confidence: Lines that read with less, on average over their characters, are left out.
@@ -240,6 +245,10 @@ class TextPredictor(nn.Module):
     def _read_page(self, original: Image, image: Tensor, located: Located) -> PageWords:
         shape = (image.shape[1], image.shape[2])
         turn, confidence = self._turn(image, located)
+        readings: dict[str, Any] = {}
+        if self.assume_straight_pages and self.reco_predictor.reads_lines and not turn:
+            readings, turn, probability = self._straight_readings(image, located)
+            confidence = probability if turn else confidence
         skew = 0.0
         if self.straighten_pages or self.detect_orientation:
             skew = estimate_page_skew(_quads_of(located), shape)
@@ -249,45 +258,83 @@ class TextPredictor(nn.Module):
         if self.straighten_pages and (turn or abs(skew) >= SMALLEST_SKEW):
             # A quarter turn alone moves pixels, and none has to be made up.
             angle = turn if abs(skew) < SMALLEST_SKEW else turn + skew
-            return self._read_straightened(original, image, angle, orientation)
-        words = self._words(image, located, turn)
+            return self._read_upright(original, image, located, angle, orientation, self.preserve_original_coords)
+        if turn:
+            orientation = orientation or {"value": signed_turn(turn), "confidence": confidence}
+            return self._read_upright(original, image, located, turn, orientation, True)
+        words = self._words(image, located, readings)
         return PageWords(original, shape, words, orientation, self._language(words))
 
-    def _read_straightened(
-        self, original: Image, image: Tensor, angle: float, orientation: dict[str, Any] | None
+    def _read_upright(
+        self,
+        original: Image,
+        image: Tensor,
+        located: Located,
+        angle: float,
+        orientation: dict[str, Any] | None,
+        in_original_coordinates: bool,
     ) -> PageWords:
+        """Read a page that is turned by ``angle``: set upright, and searched again, as what was found is less exact."""
         plan = plan_straightening((image.shape[1], image.shape[2]), angle)
         upright = straighten(image, plan)
-        words = self._words(upright, next(self._locate([upright])), 0)
+        # What hooks made of the boxes holds.
+        found = located_upright(located, plan) if self.hooks else next(self._locate([upright]))
+        words = self._words(upright, found, {})
         shape, language = (upright.shape[1], upright.shape[2]), self._language(words)
-        if self.preserve_original_coords:
+        if in_original_coordinates:
             return PageWords(original, shape, words, orientation, language, straightened=plan)
         shown: Any = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
         return PageWords(shown, shape, words, orientation, language)
 
+    def _straight_readings(
+        self, image: Tensor, located: Located
+    ) -> tuple[dict[str, list[lines.Readings]], int, float | None]:
+        """By class, what the lines of a page say that is taken for upright; and by how much they say that it is turned.
+
+        Of a page that is turned, not all need be read.
+        """
+        model, quads = self.reco_predictor.model, _quads_of(located)
+        is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
+        if not is_known:
+            turn, probability = lines.turn_of_sideways_page(model, image, quads)
+            if turn:
+                return {}, turn, probability
+        readings = {
+            name: lines.read_straight_lines(model, image, as_quads(boxes), self.split_after)
+            for name, boxes in located.boxes.items()
+            if len(boxes)
+        }
+        if is_known:
+            return readings, 0, None
+        of_all = [own for found in readings.values() for own in found]
+        return readings, *lines.turn_of_read_page(model, image, quads, of_all)
+
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
         """By how much the page is turned, in steps of 90 degrees, and how sure that is."""
-        wanted = not self.assume_straight_pages or self.detect_orientation or self.straighten_pages
-        if not wanted or self.disable_page_orientation:
+        if self.disable_page_orientation:
             return 0, None
         if self.page_orientation_predictor is not None:
             _, degrees, confidences = self.page_orientation_predictor([image])
             return int(degrees[0]) % 360, float(confidences[0])
-        if self.line_classifier is None:
+        wanted = not self.assume_straight_pages or self.detect_orientation or self.straighten_pages
+        if not wanted or self.line_classifier is None:
             return 0, None
         model = self.reco_predictor.model if self.reco_predictor.reads_lines else None
         return lines.page_turn(model, self.line_classifier, image, _quads_of(located))
 
-    def _words(self, image: Tensor, located: Located, turn: int) -> dict[str, ClassWords]:
+    def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
+        """The words of a page that is upright, by class; ``readings`` of its lines where they are known."""
         return {
-            name: self._class_words(image, boxes, turn) if len(boxes) else no_words(boxes.ndim == 2)
+            name: self._class_words(image, boxes, readings.get(name)) if len(boxes) else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
         }
 
-    def _class_words(self, image: Tensor, boxes: npt.NDArray[np.floating], turn: int) -> ClassWords:
+    def _class_words(
+        self, image: Tensor, boxes: npt.NDArray[np.floating], readings: list[lines.Readings] | None
+    ) -> ClassWords:
         scores = scores_of(boxes)
         if self.reco_predictor.reads_lines:
-            return self._line_words(image, as_quads(boxes), scores, turn)
+            return self._line_words(image, as_quads(boxes), scores, readings)
         places = boxes[:, :4]
         if self.det_predictor.finds_lines:
             places, scores = cut_lines_into_words(image, as_quads(boxes), scores)
@@ -295,38 +342,44 @@ class TextPredictor(nn.Module):
                 places = straight_boxes(places).clip(0, 1)
         turns = np.zeros(len(places), dtype=np.int64)
         if places.ndim == 3:
-            turns = self._turns(image, places.astype(np.float64), turn)
+            turns = self._turns(image, places.astype(np.float64))
         return read_page_words(self.reco_predictor, image, places, scores, turns)
 
     def _line_words(
-        self, image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating], turn: int
+        self,
+        image: Tensor,
+        quads: npt.NDArray[np.float64],
+        scores: npt.NDArray[np.floating],
+        readings: list[lines.Readings] | None,
     ) -> ClassWords:
         model = self.reco_predictor.model
-        readings: dict[int, Any] = {}
-        if self.assume_straight_pages and not turn:
-            turns, readings = lines.turns_on_straight_page(model, image, quads, self.split_after)
+        known: dict[int, Any] = {}
+        if self.assume_straight_pages:
+            tried = readings or lines.read_straight_lines(model, image, quads, self.split_after)
+            turns, known = lines.turns_of_straight_lines(tried, quads, (image.shape[1], image.shape[2]))
         else:
-            turns = self._turns(image, quads, turn)
+            turns = self._turns(image, quads)
         return lines.read_page_lines(
             model,
             image,
             quads,
             scores,
             turns,
-            readings=readings,
+            readings=known,
             straight=self.assume_straight_pages,
-            second_chance=not (self.assume_straight_pages or self.disable_crop_orientation),
+            second_chance=not self.disable_crop_orientation,
             min_confidence=self.min_confidence,
             split_after=self.split_after,
         )
 
-    def _turns(self, image: Tensor, quads: npt.NDArray[np.float64], turn: int) -> npt.NDArray[np.int64]:
+    def _turns(self, image: Tensor, quads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """By how much each line or word of an upright page is turned."""
         if self.crop_orientation_predictor is not None:
             crops = [image[:, :1, :1] if crop is None else crop for crop in cut_words(image, quads)]
             return np.array(self.crop_orientation_predictor(crops)[1], dtype=np.int64) % 360
         if self.disable_crop_orientation or self.line_classifier is None:
-            return np.full(len(quads), turn, dtype=np.int64)
-        return lines.turns_on_turned_page(self.line_classifier, image, quads, turn)
+            return np.zeros(len(quads), dtype=np.int64)
+        return lines.turns_on_turned_page(self.line_classifier, image, quads, 0)
 
     def _language(self, words: dict[str, ClassWords]) -> dict[str, Any] | None:
         if not self.detect_language:
@@ -344,6 +397,9 @@ class TextPredictor(nn.Module):
         **details: Sequence[Any],
     ) -> Any:
         """The document of pages, by what was found on each; ``details`` are for the builder."""
+        for number, page in enumerate(read):
+            if page.straightened is not None and page.orientation is not None:
+                logger.info("page %d is turned by %d degrees, and was read so", number, page.orientation["value"])
         document = self.doc_builder(
             [page.image for page in read],
             boxes,
@@ -351,7 +407,7 @@ class TextPredictor(nn.Module):
             texts,
             [page.shape for page in read],
             orientations,
-            [page.orientation or dict(UNKNOWN) for page in read] if self.detect_orientation else None,
+            [page.orientation or dict(UNKNOWN) for page in read],
             [page.language or dict(UNKNOWN) for page in read] if self.detect_language else None,
             errors=[page.error for page in read],
             **details,
