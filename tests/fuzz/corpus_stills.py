@@ -41,6 +41,8 @@ def _avif() -> dict[str, bytes]:
         "exact_avif": images.encoded(images.picture(), "AVIF", quality=100, subsampling="4:4:4"),
         "turned_avif": images.encoded(images.picture(), "AVIF", exif=images.exif(6)),
         "gray_avif": images.encoded(images.picture(channels=1), "AVIF", subsampling="4:0:0"),
+        "deep_avif": images.avif_of_10_bits(),
+        "deep_bt2020_avif": images.avif_of_10_bits(colorspace=9, color_range=2),
         "moving_avif": images.encoded(frames[0], "AVIF", save_all=True, append_images=frames[1:]),
         "tiles_avif": images.encoded(images.picture(128, 192), "AVIF", tile_rows=1, tile_cols=1),
     }
