@@ -71,7 +71,7 @@ def exported_names(module: str) -> list[str]:
 def defining_module(module: str, name: str) -> tuple[str, str]:
     """The module in which a name is made, and its name there, found by following imports."""
     package = module if file_of(module).name == "__init__.py" else module.rpartition(".")[0]
-    for node in parsed(module).body:
+    for node in ast.walk(parsed(module)):  # some are only for type checkers, the names being loaded when asked for
         if not isinstance(node, ast.ImportFrom):
             continue
         for alias in node.names:
