@@ -224,6 +224,16 @@ def test_text_in_columns_is_no_table_even_below_one() -> None:
         assert [" ".join(line) for line in words_of_lines(built(written(lines)).render())] == expected
 
 
+def test_what_spans_columns_is_no_block_with_one_of_them() -> None:
+    over, under = " ".join(TEXT[:3]), " ".join(TEXT[1:])
+    lines = [(60, 80, 16, over), *columns_of_text(100), (60, 276, 16, under)]
+
+    page = built(written(lines))
+
+    column = [TEXT[row % 4] for row in range(8)]
+    assert [[line.render() for line in block.lines] for block in page.blocks] == [[over], column, column, [under]]
+
+
 def test_a_table_beside_text_stays_in_its_column() -> None:
     text = " ".join(TEXT[:2])
     lines: list[tuple[float, float, float, str]] = [(400, 100 + 22 * row, 12, text) for row in range(8)]
@@ -233,6 +243,22 @@ def test_a_table_beside_text_stays_in_its_column() -> None:
 
     read = [" ".join(line) for line in words_of_lines(page.render())]
     assert sorted(read) == sorted([f"Only {row}.50" for row in range(4)] + [text] * 8)
+
+
+def test_a_heading_beside_text_is_no_cell_but_a_name_before_it_is() -> None:
+    text = " ".join(TEXT[:2])
+    prose = [100 + 22 * row for row in range(8)]
+    entries = [("ADC:", "converter"), ("CXI:", "camera"), ("DAC:", "converter of the other kind")]
+    glossary: list[tuple[float, float, float, str]] = [(500, 100, 12, "GLOSSARY")]
+    glossary += [(x, 144 + 22 * n, 12, part) for n, pair in enumerate(entries) for x, part in zip((450, 490), pair)]  # noqa: B905
+    beside = built(written([*((40, y, 12, text) for y in prose), *glossary]))
+    named = built(written([(40, 100, 12, "Brief description"), *((300, y, 12, text) for y in prose)]))
+
+    assert words_of_lines(beside.render()) == [text.split()] * 8 + [
+        ["GLOSSARY"],
+        *(" ".join(e).split() for e in entries),
+    ]
+    assert words_of_lines(named.render()) == [["Brief", "description", *text.split()], *[text.split()] * 7]
 
 
 def test_rows_from_right_to_left_begin_at_the_right() -> None:

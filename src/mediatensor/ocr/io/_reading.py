@@ -192,7 +192,10 @@ def _rows(
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:
         return rows
-    numbers = row_numbers(_levelled(page, lines, boxes[: len(lines)]))
+    upright = _levelled(page, lines, boxes[: len(lines)])
+    if direction == "rtl":
+        upright[:, [0, 2]] = -upright[:, [2, 0]]
+    numbers = row_numbers(upright)
     order = np.lexsort((boxes[: len(lines), 0], numbers)).tolist()
     found: list[list[int]] = []
     for index in order:

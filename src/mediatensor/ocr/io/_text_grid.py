@@ -22,6 +22,7 @@ _COLUMN_WITHIN = 1.0
 _MAX_RIGHT_ALIGNED = 24
 # To make room for long cells, the grid may have this many times the letters that the page has on a line.
 _MAX_STRETCH = 1.5
+_USUAL = 0.9
 # No line has more characters, whatever a stored page claims of its places.
 _MAX_COLUMNS = 400
 # Empty lines in a row: what is further apart says no more.
@@ -106,7 +107,9 @@ def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> floa
         for first, second in pairwise(row)
         if second.left - first.left > letter
     ]
-    scale = min(max([1 / letter, *needed]), _MAX_STRETCH / letter)
+    # What few cells would need is not worth it: they push others aside.
+    usual = float(np.quantile(needed, _USUAL, method="higher")) if needed else 0.0
+    scale = min(max(1 / letter, usual), _MAX_STRETCH / letter)
     return min(scale, _MAX_COLUMNS / extent) if extent > 0 else scale
 
 

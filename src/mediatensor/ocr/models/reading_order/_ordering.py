@@ -152,12 +152,29 @@ def _cut(
     if is_row is not None:
         # Rows of a table are one, also where they are set apart.
         gaps[is_row[order[:-1]] & is_row[order[1:]]] = max(paragraph_gap, _ROW_GAP)
+        joined &= ~_leave_column(boxes, first, second)
     joined &= second[:, 1] - first[:, 3] <= gaps * median_height
     if labels is not None:
         names = [normalize_layout_label(labels[index]) for index in order]
         joined &= np.array([one == other for one, other in pairwise(names)], dtype=bool)
         joined &= np.array([layout_label_role(name) != "float" for name in names[1:]], dtype=bool)
     return [part.tolist() for part in np.split(np.array(order), np.flatnonzero(~joined) + 1)]
+
+
+def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Bool ``(N - 1,)``: whether of two boxes that follow each other one is in a column that the other spans.
+
+    It is if something else stands beside the one, and above or below the other.
+    """
+    leaves = np.zeros(len(first), dtype=bool)
+    middles = (boxes[:, 1] + boxes[:, 3]) / 2
+    for index, pair in enumerate(zip(first, second, strict=True)):
+        for one, other in (pair, pair[::-1]):
+            beside = (middles > one[1]) & (middles < one[3])
+            beside &= (boxes[:, 0] >= one[2]) | (boxes[:, 2] <= one[0])
+            common = np.minimum(boxes[:, 2], other[2]) - np.maximum(boxes[:, 0], other[0])
+            leaves[index] |= bool((beside & (common > 0.5 * (boxes[:, 2] - boxes[:, 0]))).any())
+    return leaves
 
 
 def _row_segments(

@@ -42,7 +42,7 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
     what most gaps just above and below it do.
 
     Args:
-        boxes: float64 ``(N, 4)``: upright lines, x and y in one unit.
+        boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, in a frame that is read from left to right.
 
     Returns:
         int64 ``(N,)``: lines with one number are a row.
@@ -65,17 +65,18 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 def _part_columns(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
     """Bool ``(P,)``: whether the gap between neighbours looks like the gutter of columns.
 
-    It does if text flows on both sides, or on one, and what is on the other stands beside the middle of a paragraph:
-    a table in its own column. A number is a cell all the same if nothing but the text is beside it.
+    It does if text flows on both sides; or on one, as beside a table in its own column, unless a name stands before
+    the first line of the text, or a number before or behind any line and nothing else beside it.
     """
-    is_prose, begins = _prose(boxes, heights, height)
+    is_prose, begins = _prose(boxes, heights, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
     widths = boxes[pairs, 2] - boxes[pairs, 0]
     wide, narrow = widths >= _WIDE * height, widths <= _NARROW * height
     # Neither to the left of the left one nor to the right of the right one is there another.
     last = ~np.stack([np.isin(pairs[:, 0], pairs[:, 1]), np.isin(pairs[:, 1], pairs[:, 0])], axis=1)
-    beside = (prose & wide & ~first & ~(narrow & last)[:, ::-1]).any(axis=1)
-    columns: np.ndarray = prose.all(axis=1) | beside
+    beside = prose & wide & ~(narrow & last)[:, ::-1]
+    beside[:, 1] &= ~first[:, 1]
+    columns: np.ndarray = prose.all(axis=1) | beside.any(axis=1)
     return columns
 
 
@@ -99,9 +100,21 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.nda
     return np.array([(first, second) for second, first in nearest.items()], dtype=np.int64).reshape(-1, 2)
 
 
-def _prose(boxes: np.ndarray, heights: np.ndarray, height: float) -> tuple[np.ndarray, np.ndarray]:
+def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bool ``(N,)`` twice: whether a line belongs to running text, and whether it begins a stack of lines."""
     widths = boxes[:, 2] - boxes[:, 0]
+    beside: dict[int, list[int]] = {}
+    for first, second in pairs.tolist():
+        beside.setdefault(first, []).append(second)
+        beside.setdefault(second, []).append(first)
+
+    def spans(line: int, other: int) -> bool:
+        """Whether a line lies over, or under, what stands beside another."""
+        return any(
+            min(boxes[line, 2], boxes[index, 2]) - max(boxes[line, 0], boxes[index, 0]) > 0.5 * widths[index]
+            for index in beside.get(other, ())
+        )
+
     links = []
     for index in range(len(boxes)):
         box = boxes[index]
@@ -114,7 +127,9 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float) -> tuple[np.nd
         aligned = np.abs(boxes[:, [0, 2]] - box[[0, 2]]).min(axis=1) <= _ALIGNED_WITHIN * height
         candidates = np.flatnonzero(under & aligned)
         if len(candidates):
-            links.append((index, int(candidates[boxes[candidates, 1].argmin()])))
+            below = int(candidates[boxes[candidates, 1].argmin()])
+            if not spans(index, below) and not spans(below, index):
+                links.append((index, below))
     stacks = _joined(len(boxes), np.array(links, dtype=np.int64).reshape(-1, 2))
     begins = np.ones(len(boxes), dtype=bool)
     begins[[second for _, second in links]] = False
@@ -129,16 +144,19 @@ def _prose(boxes: np.ndarray, heights: np.ndarray, height: float) -> tuple[np.nd
 
 
 def _agreed(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
-    """Bool ``(P,)``: what at least half of the gaps say that lie above and below each, and it itself."""
+    """Bool ``(P,)``: what at least half of the gaps say that lie above and below each, one a row, and it itself."""
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
     middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2
+    chains = _joined(len(boxes), pairs)[pairs[:, 0]]
     agreed = np.empty(len(pairs), dtype=bool)
     for index in range(len(pairs)):
-        near = np.abs(middles - middles[index]) <= _GUTTER_REACH * height
-        near &= np.minimum(ends, ends[index]) > np.maximum(starts, starts[index])
-        near[index] = True
-        agreed[index] = 2 * columns[near].sum() >= near.sum()
+        common = np.minimum(ends, ends[index]) - np.maximum(starts, starts[index])
+        common[index] = np.inf
+        near = np.flatnonzero((np.abs(middles - middles[index]) <= _GUTTER_REACH * height) & (common > 0))
+        near = near[np.argsort(-common[near], kind="stable")]
+        votes = columns[near[np.unique(chains[near], return_index=True)[1]]]
+        agreed[index] = 2 * votes.sum() >= len(votes)
     return agreed
 
 
