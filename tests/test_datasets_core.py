@@ -19,7 +19,9 @@ from torch import Tensor
 
 from mediatensor import FrameBatch
 from mediatensor.datasets import (
+    AudioClips,
     DataLoader,
+    DocumentPages,
     Item,
     MediaDataset,
     Recipe,
@@ -28,7 +30,9 @@ from mediatensor.datasets import (
     Sample,
     Shuffle,
     Skipped,
+    VideoAudioClips,
     VideoClips,
+    WordCrops,
     stack,
 )
 from mediatensor.decoders import VideoDecoder
@@ -609,3 +613,9 @@ def test_the_loader_of_torch_stacks_samples(num_workers: int, videos: list[Path]
     assert [batch.source for batch in batches] == [[str(videos[0])], [str(videos[1]), str(videos[2])]]
     assert all(torch.equal(a.frames.data, b.frames.data) for a, b in zip(batches, ours, strict=True))
     assert len(batches[0].failures) == 1
+
+
+@pytest.mark.parametrize("dataset", [VideoClips, AudioClips, VideoAudioClips, DocumentPages, WordCrops])
+def test_an_argument_that_is_not_known_is_the_fault_of_the_class_that_got_it(dataset: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^{dataset.__name__}\(\) got an unexpected .* 'colour'.*max_open_files"):
+        dataset(["missing.mp4"], colour="red")

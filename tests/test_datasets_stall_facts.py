@@ -122,6 +122,7 @@ def test_the_dict_is_json(meter: StallMeter) -> None:
 def test_the_plot_shows_every_batch_but_the_first(meter: StallMeter, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     figure = meter.plot(tmp_path / "stalls.png")
+    assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
     assert (tmp_path / "stalls.png").read_bytes().startswith(b"\x89PNG")
     batches, shares = figure.axes
     assert len(batches.patches) == 2 * 38

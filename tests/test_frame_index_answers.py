@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import media
+from mediatensor._pyav.writing import write_test_pattern
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.decoders._frame_index import from_table
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError
@@ -158,3 +159,9 @@ def test_times_must_be_numbers() -> None:
     with pytest.raises(InvalidArgumentError):
         index.frame_played_at("now")  # type: ignore[arg-type]
     assert index.frames_played_at([]).shape == (0,)
+
+
+def test_one_is_not_many(tmp_path: Path) -> None:
+    path = tmp_path / "one.mp4"
+    write_test_pattern(path, width=64, height=48, num_frames=1)
+    assert "1 frame, 1 key frame," in repr(VideoDecoder(path).frame_index)

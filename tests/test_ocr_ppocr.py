@@ -14,7 +14,7 @@ from mediatensor.errors import InvalidArgumentError, WeightsError
 from mediatensor.ocr.models import ocr_predictor, ppocr_v6_small_det, ppocr_v6_small_reco
 from mediatensor.ocr.models._crops import cut_lines, padded_width
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
-from mediatensor.ocr.models.recognition._line_reader import read_lines
+from mediatensor.ocr.models.recognition._line_reader import read_lines, with_zeros
 from ocr_onnx_sessions import require_weights
 from ocr_reading import text_page
 
@@ -251,3 +251,21 @@ def test_networks_see_blue_first_from_minus_one_to_one(monkeypatch: pytest.Monke
             assert values.max() == pytest.approx(most, abs=0.02), name
     assert not (seen["detector"] == 0).all(dim=1).any(), "pages are not padded"
     assert (seen["recogniser"] == 0).all(dim=1)[..., -1].any(), "lines are"
+
+
+@pytest.mark.parametrize(
+    ("read", "meant"),
+    [
+        ("00O0", "0000"),
+        ("10:O0:0O.5", "10:00:00.5"),
+        ("OO0OO", "00000"),
+        ("1,0OO.00 EUR", "1,000.00 EUR"),
+        # What may be meant stays.
+        ("5O2 OO7 OSO 0", "5O2 OO7 OSO 0"),
+        ("A0O1 B00O", "A0O1 B00O"),
+        ("0o17 0D 0A 10日", "0o17 0D 0A 10日"),
+        ("", ""),
+    ],
+)
+def test_what_looks_like_a_zero_beside_one_is_one(read: str, meant: str) -> None:
+    assert "".join(with_zeros(read)) == meant

@@ -142,7 +142,10 @@ def write_sheet(
         sheet, num_frames = _draw_settled(decoder, title, options, side_limit)
     with writing(output) as picture:
         sheet.save(picture, Image.registered_extensions()[output.suffix.lower()])
-    return f"wrote {output}: {_text.count(num_frames, 'frame')}, {sheet.width}x{sheet.height} pixels"
+    frames = _text.count(num_frames, "frame")
+    if num_frames < options.num_frames:
+        frames += f" (not {options.num_frames}: the others would be the same ones again)"
+    return f"wrote {output}: {frames}, {sheet.width}x{sheet.height} pixels"
 
 
 def _draw_settled(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:

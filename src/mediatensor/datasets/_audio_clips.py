@@ -14,7 +14,7 @@ from ..decoders import AudioDecoder
 from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch
-from ._base import MediaDataset
+from ._base import MediaDataset, check_dataset_options
 from ._clips import check_is_one, sound_fields, sound_sampler
 from ._items import Item
 from ._positions import first_wanted
@@ -85,6 +85,7 @@ class AudioClips(MediaDataset):
         decoder_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
     ) -> None:
+        check_dataset_options(self, dataset_options)
         if sampler is None:
             sampler = sound_sampler(seconds_per_clip)
         form = {"sample_rate": sample_rate, "num_channels": num_channels}

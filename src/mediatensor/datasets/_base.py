@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import operator
 import time
-from collections.abc import Sequence
-from typing import NamedTuple, SupportsIndex
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from ._seeding import checked_epoch, derived_seed
 from ._shared_memory import shared_numbers
 from ._spec import RowSpec
 
-__all__ = ["MediaDataset", "RowKey"]
+__all__ = ["MediaDataset", "RowKey", "check_dataset_options"]
 
 
 class RowKey(NamedTuple):
@@ -192,6 +192,21 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.items)} files, {len(self)} rows)"
+
+
+def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
+    """Raise for what `MediaDataset` does not take, in the name of the class that was given it.
+
+    Raises:
+        TypeError: as Python does for an argument that is not known.
+    """
+    accepted = ("seed", "on_error", "max_consecutive_failures", "max_open_files")
+    for name in options:
+        if name not in accepted:
+            raise TypeError(
+                f"{type(dataset).__name__}() got an unexpected keyword argument {name!r}; beside its own it takes "
+                f"{', '.join(accepted)}."
+            )
 
 
 def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.int64]:

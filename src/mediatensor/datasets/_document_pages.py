@@ -14,7 +14,7 @@ from .._progress import progress
 from .._stages import stage
 from ..decoders._image_decoding import MAX_PIXELS
 from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError
-from ._base import MediaDataset
+from ._base import MediaDataset, check_dataset_options
 from ._documents import DEFAULT_DPI, MAX_PAGES, Document, DocumentOptions, apply_image_transform
 from ._items import Item
 from ._recipe import Recipe
@@ -76,6 +76,7 @@ class DocumentPages(MediaDataset):
         pdf_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
     ) -> None:
+        check_dataset_options(self, dataset_options)
         if pages not in get_args(PageChoice):
             raise InvalidArgumentError(f"pages must be 'all', 'first' or 'random' (got {pages!r}).")
         if pages != "random" and rows_per_file != 1:

@@ -97,6 +97,7 @@ def _draw_batches(axes: Axes, epochs: Sequence[EpochRecord], facts: StallFacts) 
             place, text = (left[bar] + per_bar / 2, top), f"{total[bar]:.0f} ms"
             axes.annotate(text, place, ha="center", va="bottom", fontsize=8, annotation_clip=False)
     _mark_epochs(axes, epochs, top)
+    axes.locator_params(axis="x", integer=True)  # there is no batch 2.5
     axes.set_ylabel("milliseconds")
     firsts = f"first batch of each epoch left out (mean {1e3 * float(np.mean(facts.first_batch_seconds or 0)):.0f} ms)"
     means = "" if per_bar == 1 else f", means of {per_bar}"

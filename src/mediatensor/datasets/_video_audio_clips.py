@@ -17,7 +17,7 @@ from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ._audio_video_sampling import ClipPolicy, audio_video_clips_at_random_timestamps, check_wishes
-from ._base import MediaDataset
+from ._base import MediaDataset, check_dataset_options
 from ._clips import apply_transform, check_is_one, effective_fps, indexed_first, sound_fields
 from ._items import Item
 from ._positions import first_wanted
@@ -96,6 +96,7 @@ class VideoAudioClips(MediaDataset):
         decoder_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
     ) -> None:
+        check_dataset_options(self, dataset_options)
         if sampler is None:
             check_wishes(seconds_per_clip, fps, num_clips, policy)
             sampler = partial(

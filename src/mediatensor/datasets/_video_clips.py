@@ -12,7 +12,7 @@ from .._checks import function, options_dict
 from .._stages import stage
 from ..decoders import VideoDecoder
 from ..frames import FrameBatch
-from ._base import MediaDataset
+from ._base import MediaDataset, check_dataset_options
 from ._clips import apply_transform, effective_fps, frames_sampler, indexed_first, without_clip_dimension
 from ._items import Item
 from ._positions import first_wanted
@@ -79,6 +79,7 @@ class VideoClips(MediaDataset):
         decoder_options: Mapping[str, Any] | None = None,
         **dataset_options: Any,
     ) -> None:
+        check_dataset_options(self, dataset_options)
         if sampler is None:
             sampler = frames_sampler(num_frames_per_clip, num_indices_between_frames)
         options = options_dict("decoder_options", decoder_options, VideoDecoder)

@@ -18,7 +18,7 @@ from .._checks import function, path_text
 from .._stages import stage
 from ..decoders._image_decoding import MAX_PIXELS
 from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
-from ._base import MediaDataset
+from ._base import MediaDataset, check_dataset_options
 from ._documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
 from ._items import Item
 from ._recipe import Recipe
@@ -88,6 +88,7 @@ class WordCrops(MediaDataset):
         label: Callable[[Item], Any] | None = None,
         **dataset_options: Any,
     ) -> None:
+        check_dataset_options(self, dataset_options)
         if box_unit not in get_args(BoxUnit):
             raise InvalidArgumentError(f"box_unit must be 'auto', 'pixels' or 'relative' (got {box_unit!r}).")
         recipe = WordRecipe(box_unit, DocumentOptions(dpi, max_pixels), transform)

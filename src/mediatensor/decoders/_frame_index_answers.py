@@ -112,7 +112,7 @@ class FrameIndex:
 
     def __repr__(self) -> str:
         return (
-            f"FrameIndex({len(self)} frames, {int(self.is_key.sum())} key frames, "
+            f"FrameIndex({_counted(len(self), 'frame')}, {_counted(int(self.is_key.sum()), 'key frame')}, "
             f"{self.begin_seconds:.3f} to {self.end_seconds:.3f} s{', settled' if self.settled else ''})"
         )
 
@@ -370,3 +370,7 @@ def _tensor(values: NDArray[Any]) -> Tensor:
     from torch import from_numpy
 
     return from_numpy(values)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

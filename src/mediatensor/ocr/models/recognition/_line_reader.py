@@ -24,6 +24,11 @@ MAX_LINE_WIDTH = 4096
 """In pixels at the height of the recogniser: some 200 characters. Longer lines are squeezed."""
 
 
+# Capital letters of three scripts. What may stand beside a zero stays out: 0o17, 0D 0A, 10 in a date of Japan.
+_LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
+_IN_NUMBERS = frozenset(".,:;/-+%()")
+
+
 @dataclass(frozen=True)
 class LineReading:
     """What was read in one line.
@@ -116,9 +121,35 @@ def _to_reading(
         return LineReading([], 0.0)
     step = model.step_pixels / width
     characters = LineCharacters(
-        [model.characters[label - 1] for label in found.labels],
+        with_zeros([model.characters[label - 1] for label in found.labels]),
         np.minimum(found.start_steps * step, 1.0),
         np.minimum(found.stop_steps * step, 1.0),
         found.confidences.astype(np.float64),
     )
     return LineReading(split_line(characters, ink, split_after), float(found.confidences.mean()))
+
+
+def with_zeros(values: Sequence[str]) -> list[str]:
+    """The characters of a line, where what looks like a zero and stands beside one in a number is a zero.
+
+    A number is what has only digits, such look-alikes and the signs of numbers, dates and times between two spaces. One
+    look-alike beside another digit stays: in ``5O2`` it may be meant.
+
+    >>> "".join(with_zeros("00O0 10:0O 5O2 A0O1 OO O"))
+    '0000 10:00 5O2 A0O1 OO O'
+    """
+    text = list(values)
+    start = 0
+    for end in range(len(text) + 1):
+        if end < len(text) and text[end] != " ":
+            continue
+        token = text[start:end]
+        if "0" in token and all(value.isdecimal() or value in _LIKE_ZERO or value in _IN_NUMBERS for value in token):
+            # From zero to zero, so that each look-alike of a run becomes one.
+            for places in (range(start, end), range(end - 1, start - 1, -1)):
+                for place in places:
+                    beside = text[place + (1 if places.step < 0 else -1)] if place != places[0] else ""
+                    if text[place] in _LIKE_ZERO and beside == "0":
+                        text[place] = "0"
+        start = end + 1
+    return text
