@@ -9,15 +9,26 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from media_breaks import BREAK_CLIPS
 from media_codecs import CODEC_CLIPS
 from media_containers import CONTAINER_CLIPS
 from media_damaged import DAMAGED_CLIPS, LEFT_TO_MEMORY
 from media_writing import ClipSpec, write_clip
 from sharing import take_or_write
 
-__all__ = ["CLIPS", "DAMAGED_CLIPS", "LEFT_TO_MEMORY", "VIDEO_CLIPS", "ClipSpec", "make", "write"]
+__all__ = [
+    "BREAK_CLIPS",
+    "CLIPS",
+    "DAMAGED_CLIPS",
+    "LEFT_TO_MEMORY",
+    "VIDEO_CLIPS",
+    "ClipSpec",
+    "make",
+    "write",
+    "write_spec",
+]
 
-CLIPS: dict[str, ClipSpec] = {**CODEC_CLIPS, **CONTAINER_CLIPS, **DAMAGED_CLIPS}
+CLIPS: dict[str, ClipSpec] = {**CODEC_CLIPS, **CONTAINER_CLIPS, **BREAK_CLIPS, **DAMAGED_CLIPS}
 
 # Sound ones with frames of one size.
 VIDEO_CLIPS = [name for name, spec in CLIPS.items() if spec.expect == "frames" and name not in DAMAGED_CLIPS]
@@ -36,6 +47,10 @@ def make(name: str, folder: Path) -> Path:
 
 def write(name: str, path: Path) -> None:
     """Encode clip ``name`` into a new file."""
+    write_spec(CLIPS[name], path)
+
+
+def write_spec(spec: ClipSpec, path: Path) -> None:
+    """Encode any clip into a new file."""
     os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder prints otherwise
-    spec = CLIPS[name]
     (spec.build or write_clip)(spec, path)

@@ -15,7 +15,7 @@ from media_writing import ClipSpec, Packets, open_output, paint_fade, prepare_en
 _ILDCT_AND_ILME = "+ildct+ilme"
 
 
-def _x265(extra: str = "") -> dict[str, str]:
+def x265(extra: str = "") -> dict[str, str]:
     parameters = "log-level=none:pools=none:frame-threads=1:keyint=12:min-keyint=12:scenecut=0:bframes=3"
     return {"preset": "ultrafast", "x265-params": f"{parameters}:{extra}".rstrip(":")}
 
@@ -30,11 +30,11 @@ def _vp9_hidden() -> dict[str, str]:
     return _vpx(**{"auto-alt-ref": "1", "lag-in-frames": "16", "g": "60"})
 
 
-def _svt(**options: str) -> dict[str, str]:
+def svt(**options: str) -> dict[str, str]:
     return {"preset": "12", "g": "16", "svtav1-params": "lp=1:lookahead=16", **options}
 
 
-def _mpeg(**options: str) -> dict[str, str]:
+def mpeg(**options: str) -> dict[str, str]:
     return {"g": "12", "bf": "2", "b": "600k", "sc_threshold": "1000000000", **options}
 
 
@@ -240,31 +240,31 @@ H264 = {
 }  # fmt: skip
 
 HEVC = {
-    "hevc_closed_gop": ClipSpec("IDR only", "libx265", options=_x265("open-gop=0")),
-    "hevc_open_gop": ClipSpec("CRA with RASL pictures", "libx265", options=_x265("open-gop=1:b-adapt=0")),
+    "hevc_closed_gop": ClipSpec("IDR only", "libx265", options=x265("open-gop=0")),
+    "hevc_open_gop": ClipSpec("CRA with RASL pictures", "libx265", options=x265("open-gop=1:b-adapt=0")),
     "hevc_open_gop_mkv": ClipSpec(
-        "CRA with RASL pictures", "libx265", "matroska", "mkv", options=_x265("open-gop=1:b-adapt=0")
+        "CRA with RASL pictures", "libx265", "matroska", "mkv", options=x265("open-gop=1:b-adapt=0")
     ),
     "hevc_open_gop_ts": ClipSpec(
-        "CRA with RASL pictures", "libx265", "mpegts", "ts", options=_x265("open-gop=1:b-adapt=0:repeat-headers=1")
+        "CRA with RASL pictures", "libx265", "mpegts", "ts", options=x265("open-gop=1:b-adapt=0:repeat-headers=1")
     ),
-    "hevc_radl": ClipSpec("IDR with RADL pictures", "libx265", options=_x265("open-gop=0:radl=2:b-adapt=0")),
-    "hevc_temporal_layers": ClipSpec("sub-layers", "libx265", options=_x265("temporal-layers=3:b-pyramid=1:b-adapt=0")),
+    "hevc_radl": ClipSpec("IDR with RADL pictures", "libx265", options=x265("open-gop=0:radl=2:b-adapt=0")),
+    "hevc_temporal_layers": ClipSpec("sub-layers", "libx265", options=x265("temporal-layers=3:b-pyramid=1:b-adapt=0")),
     "hevc_five_temporal_layers": ClipSpec(
         "four levels of B pictures", "libx265", num_frames=72,
-        options=_x265("keyint=32:min-keyint=32:bframes=15:rc-lookahead=20:temporal-layers=5:b-adapt=0"),
+        options=x265("keyint=32:min-keyint=32:bframes=15:rc-lookahead=20:temporal-layers=5:b-adapt=0"),
         rewrite=_decode_earlier,
     ),
     "hevc_temporal_layers_ts": ClipSpec(
         "sub-layers, parameter sets at every key frame", "libx265", "mpegts", "ts",
-        options=_x265("temporal-layers=3:b-pyramid=1:b-adapt=0:repeat-headers=1"),
+        options=x265("temporal-layers=3:b-pyramid=1:b-adapt=0:repeat-headers=1"),
     ),
-    "hevc_weighted": ClipSpec("weighted prediction", "libx265", paint=paint_fade, options=_x265("weightp=1:weightb=1")),
-    "hevc_10bit": ClipSpec("10 bits", "libx265", options=_x265(), pix_fmt="yuv420p10le"),
-    "hevc_422_12bit": ClipSpec("4:2:2, 12 bits", "libx265", options=_x265(), pix_fmt="yuv422p12le", num_frames=24),
-    "hevc_444": ClipSpec("4:4:4", "libx265", options=_x265(), pix_fmt="yuv444p", num_frames=24),
-    "hevc_gbr": ClipSpec("planar RGB", "libx265", options=_x265(), pix_fmt="gbrp", num_frames=24),
-    "hevc_raw": ClipSpec("elementary stream", "libx265", "hevc", "hevc", options=_x265()),
+    "hevc_weighted": ClipSpec("weighted prediction", "libx265", paint=paint_fade, options=x265("weightp=1:weightb=1")),
+    "hevc_10bit": ClipSpec("10 bits", "libx265", options=x265(), pix_fmt="yuv420p10le"),
+    "hevc_422_12bit": ClipSpec("4:2:2, 12 bits", "libx265", options=x265(), pix_fmt="yuv422p12le", num_frames=24),
+    "hevc_444": ClipSpec("4:4:4", "libx265", options=x265(), pix_fmt="yuv444p", num_frames=24),
+    "hevc_gbr": ClipSpec("planar RGB", "libx265", options=x265(), pix_fmt="gbrp", num_frames=24),
+    "hevc_raw": ClipSpec("elementary stream", "libx265", "hevc", "hevc", options=x265()),
 }  # fmt: skip
 
 VPX_AND_AV1 = {
@@ -300,51 +300,51 @@ VPX_AND_AV1 = {
     "vp9_mp4": ClipSpec("superframes", "libvpx-vp9", options=_vp9_hidden(), num_frames=60, size=(160, 120)),
     "vp9_444": ClipSpec("4:4:4", "libvpx-vp9", "webm", "webm", options=_vpx(), pix_fmt="yuv444p", num_frames=24),
     "vp9_440": ClipSpec("4:4:0", "libvpx-vp9", "webm", "webm", options=_vpx(), pix_fmt="yuv440p", num_frames=24),
-    "av1": ClipSpec("hidden frames in temporal units", "libsvtav1", options=_svt()),
-    "av1_10bit": ClipSpec("10 bits", "libsvtav1", "webm", "webm", options=_svt(), pix_fmt="yuv420p10le"),
-    "av1_low_delay": ClipSpec("no hidden frames", "libsvtav1", "matroska", "mkv", options=_svt(
+    "av1": ClipSpec("hidden frames in temporal units", "libsvtav1", options=svt()),
+    "av1_10bit": ClipSpec("10 bits", "libsvtav1", "webm", "webm", options=svt(), pix_fmt="yuv420p10le"),
+    "av1_low_delay": ClipSpec("no hidden frames", "libsvtav1", "matroska", "mkv", options=svt(
         **{"svtav1-params": "lp=1:pred-struct=1:lookahead=0"})),
-    "av1_hierarchical": ClipSpec("five levels of pictures", "libsvtav1", num_frames=72, options=_svt(
+    "av1_hierarchical": ClipSpec("five levels of pictures", "libsvtav1", num_frames=72, options=svt(
         **{"g": "64", "svtav1-params": "lp=1:hierarchical-levels=5:lookahead=33"})),
-    "av1_film_grain": ClipSpec("noise that decoders add", "libsvtav1", options=_svt(
+    "av1_film_grain": ClipSpec("noise that decoders add", "libsvtav1", options=svt(
         **{"svtav1-params": "lp=1:hierarchical-levels=3:lookahead=16:film-grain=20"})),
-    "av1_obu": ClipSpec("elementary stream", "libsvtav1", "obu", "obu", options=_svt()),
-    "av1_ivf": ClipSpec("IVF", "libsvtav1", "ivf", "ivf", options=_svt()),
+    "av1_obu": ClipSpec("elementary stream", "libsvtav1", "obu", "obu", options=svt()),
+    "av1_ivf": ClipSpec("IVF", "libsvtav1", "ivf", "ivf", options=svt()),
 }  # fmt: skip
 
 MPEG = {
-    "mpeg1_program_stream": ClipSpec("packs", "mpeg1video", "mpeg", "mpg", options=_mpeg()),
-    "mpeg1_raw": ClipSpec("elementary stream without times", "mpeg1video", "mpeg1video", "m1v", options=_mpeg()),
-    "mpeg2_open_gop": ClipSpec("B pictures before key frames", "mpeg2video", "vob", "mpg", options=_mpeg()),
-    "mpeg2_closed_gop": ClipSpec("closed", "mpeg2video", "vob", "mpg", options=_mpeg(flags="+cgop")),
-    "mpeg2_ts": ClipSpec("transport stream", "mpeg2video", "mpegts", "ts", options=_mpeg()),
-    "mpeg2_mkv": ClipSpec("Matroska", "mpeg2video", "matroska", "mkv", options=_mpeg()),
-    "mpeg2_mp4": ClipSpec("MP4", "mpeg2video", options=_mpeg()),
-    "mpeg2_mxf": ClipSpec("MXF", "mpeg2video", "mxf", "mxf", options=_mpeg()),
-    "mpeg2_raw": ClipSpec("elementary stream without times", "mpeg2video", "mpeg2video", "m2v", options=_mpeg()),
+    "mpeg1_program_stream": ClipSpec("packs", "mpeg1video", "mpeg", "mpg", options=mpeg()),
+    "mpeg1_raw": ClipSpec("elementary stream without times", "mpeg1video", "mpeg1video", "m1v", options=mpeg()),
+    "mpeg2_open_gop": ClipSpec("B pictures before key frames", "mpeg2video", "vob", "mpg", options=mpeg()),
+    "mpeg2_closed_gop": ClipSpec("closed", "mpeg2video", "vob", "mpg", options=mpeg(flags="+cgop")),
+    "mpeg2_ts": ClipSpec("transport stream", "mpeg2video", "mpegts", "ts", options=mpeg()),
+    "mpeg2_mkv": ClipSpec("Matroska", "mpeg2video", "matroska", "mkv", options=mpeg()),
+    "mpeg2_mp4": ClipSpec("MP4", "mpeg2video", options=mpeg()),
+    "mpeg2_mxf": ClipSpec("MXF", "mpeg2video", "mxf", "mxf", options=mpeg()),
+    "mpeg2_raw": ClipSpec("elementary stream without times", "mpeg2video", "mpeg2video", "m2v", options=mpeg()),
     "mpeg2_interlaced": ClipSpec(
-        "field prediction", "mpeg2video", "mpegts", "ts", options=_mpeg(flags=_ILDCT_AND_ILME), size=(96, 96)
+        "field prediction", "mpeg2video", "mpegts", "ts", options=mpeg(flags=_ILDCT_AND_ILME), size=(96, 96)
     ),
-    "mpeg2_422": ClipSpec("4:2:2 intra", "mpeg2video", "mov", "mov", options=_mpeg(g="1", bf="0"), pix_fmt="yuv422p"),
-    "mpeg4_avi": ClipSpec("no B pictures", "mpeg4", "avi", "avi", options=_mpeg(bf="0")),
-    "mpeg4_b_frames_avi": ClipSpec("B pictures without pts", "mpeg4", "avi", "avi", options=_mpeg()),
+    "mpeg2_422": ClipSpec("4:2:2 intra", "mpeg2video", "mov", "mov", options=mpeg(g="1", bf="0"), pix_fmt="yuv422p"),
+    "mpeg4_avi": ClipSpec("no B pictures", "mpeg4", "avi", "avi", options=mpeg(bf="0")),
+    "mpeg4_b_frames_avi": ClipSpec("B pictures without pts", "mpeg4", "avi", "avi", options=mpeg()),
     "mpeg4_packed_b_frames": ClipSpec(
-        "two pictures in a packet, then an empty one", "mpeg4", "avi", "avi", options=_mpeg(bf="1"),
+        "two pictures in a packet, then an empty one", "mpeg4", "avi", "avi", options=mpeg(bf="1"),
         rewrite=pack_b_frames(5),
     ),
-    "mpeg4_mp4": ClipSpec("B pictures with pts", "mpeg4", options=_mpeg()),
-    "mpeg4_raw": ClipSpec("elementary stream", "mpeg4", "m4v", "m4v", options=_mpeg()),
-    "mpeg4_qpel_gmc": ClipSpec("quarter pel", "mpeg4", "matroska", "mkv", options=_mpeg(flags="+qpel+mv4")),
+    "mpeg4_mp4": ClipSpec("B pictures with pts", "mpeg4", options=mpeg()),
+    "mpeg4_raw": ClipSpec("elementary stream", "mpeg4", "m4v", "m4v", options=mpeg()),
+    "mpeg4_qpel_gmc": ClipSpec("quarter pel", "mpeg4", "matroska", "mkv", options=mpeg(flags="+qpel+mv4")),
     "mpeg4_interlaced": ClipSpec(
-        "field prediction", "mpeg4", "matroska", "mkv", options=_mpeg(flags=_ILDCT_AND_ILME, bf="3"), size=(96, 96),
+        "field prediction", "mpeg4", "matroska", "mkv", options=mpeg(flags=_ILDCT_AND_ILME, bf="3"), size=(96, 96),
         configure=_interlaced,
     ),
-    "msmpeg4_avi": ClipSpec("DivX 3", "msmpeg4", "avi", "avi", options=_mpeg(bf="0")),
-    "wmv2_asf": ClipSpec("ASF", "wmv2", "asf", "wmv", options=_mpeg(bf="0")),
-    "h263_3gp": ClipSpec("3GP", "h263", "3gp", "3gp", options=_mpeg(bf="0"), size=(176, 144)),
-    "h263p_avi": ClipSpec("H.263+", "h263p", "avi", "avi", options=_mpeg(bf="0")),
-    "flv1": ClipSpec("Sorenson H.263", "flv", "flv", "flv", options=_mpeg(bf="0")),
-    "rv20": ClipSpec("RealVideo", "rv20", "rm", "rm", options=_mpeg(bf="0")),
+    "msmpeg4_avi": ClipSpec("DivX 3", "msmpeg4", "avi", "avi", options=mpeg(bf="0")),
+    "wmv2_asf": ClipSpec("ASF", "wmv2", "asf", "wmv", options=mpeg(bf="0")),
+    "h263_3gp": ClipSpec("3GP", "h263", "3gp", "3gp", options=mpeg(bf="0"), size=(176, 144)),
+    "h263p_avi": ClipSpec("H.263+", "h263p", "avi", "avi", options=mpeg(bf="0")),
+    "flv1": ClipSpec("Sorenson H.263", "flv", "flv", "flv", options=mpeg(bf="0")),
+    "rv20": ClipSpec("RealVideo", "rv20", "rm", "rm", options=mpeg(bf="0")),
     "svq1": ClipSpec("Sorenson 1", "svq1", "mov", "mov", options={"g": "10"}, pix_fmt="yuv410p"),
 }  # fmt: skip
 

@@ -91,7 +91,7 @@ def _write_copy_from_mid_gop(spec: ClipSpec, path: Path) -> None:
                 output.mux(packet)
 
 
-def _write_size_change(spec: ClipSpec, path: Path) -> None:
+def write_size_change(spec: ClipSpec, path: Path) -> None:
     """Two encodes of different sizes after each other in one stream, parameter sets in the packets."""
     second = replace(spec, size=(spec.size[0] * 2, spec.size[1] + 32))
     packets = encode_alone(spec) + set_timestamps(lambda time: time + spec.num_frames)(encode_alone(second))
@@ -331,10 +331,10 @@ STREAMS = {
     "cover_art_mkv": _h264("a picture beside the video", "matroska", "mkv", build=_write_cover_art),
     "cover_art_alone": ClipSpec("a picture beside sound", "mjpeg", "mp4", "m4a", pix_fmt="yuvj420p", num_frames=1,
         build=_write_cover_art_alone),
-    "size_change_ts": _h264("the size changes midway", "mpegts", "ts", build=_write_size_change, expect="sizes"),
-    "size_change_mkv": _h264("the size changes midway", "matroska", "mkv", build=_write_size_change, expect="sizes"),
-    "size_change_raw": _h264("the size changes midway", "h264", build=_write_size_change, expect="sizes"),
-    "size_change_vp9": ClipSpec("the size changes midway", "libvpx-vp9", "webm", "webm", build=_write_size_change,
+    "size_change_ts": _h264("the size changes midway", "mpegts", "ts", build=write_size_change, expect="sizes"),
+    "size_change_mkv": _h264("the size changes midway", "matroska", "mkv", build=write_size_change, expect="sizes"),
+    "size_change_raw": _h264("the size changes midway", "h264", build=write_size_change, expect="sizes"),
+    "size_change_vp9": ClipSpec("the size changes midway", "libvpx-vp9", "webm", "webm", build=write_size_change,
         options={"deadline": "realtime", "cpu-used": "-5", "g": "12"}, expect="sizes"),
 }  # fmt: skip
 

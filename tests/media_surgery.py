@@ -140,7 +140,7 @@ def pack_b_frames(time_increment_bits: int) -> Callable[[list[Any]], list[Any]]:
         while i < len(data):
             is_key.append(packets[i].is_keyframe)
             if i + 1 < len(data) and kinds[i] != "B" and kinds[i + 1] == "B":
-                packed += [data[i] + data[i + 1], _empty_vop(time_increment_bits)]
+                packed += [data[i] + data[i + 1], empty_vop(time_increment_bits)]
                 is_key.append(False)
                 i += 2
             else:
@@ -174,7 +174,8 @@ def _vop_type(chunk: bytes) -> str:
     return "IPBS"[chunk[at] >> 6]
 
 
-def _empty_vop(time_increment_bits: int) -> bytes:
+def empty_vop(time_increment_bits: int) -> bytes:
+    """An MPEG-4 picture that is not coded: the one before it stays."""
     header = BitWriter().bits(1, 2).bits(0, 1).bits(1, 1).bits(0, time_increment_bits).bits(1, 1).bits(0, 1).bits(0, 1)
     return b"\0\0\1\xb6" + header.align(1).to_bytes()
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mediatensor.decoders._bitstream import is_sound, nal_units_are_sound, picture_parser
+from mediatensor.decoders._bitstream import PacketContent, content_parser, is_sound, nal_units_are_sound
 
 
 def hides_frame(codec: str | None, packet: bytes) -> bool:
-    parser = picture_parser(codec)
-    return parser is not None and parser(memoryview(packet)) == 0
+    return content_parser(codec, b"")(memoryview(packet)) is PacketContent.NO_PICTURE
 
 
 def vp9_header(*, show_existing: int = 0, show: int = 1, profile: int = 0) -> bytes:
@@ -45,6 +44,71 @@ def test_vp8_show_bit(first_byte: int, hidden: bool) -> None:
 def test_other_codecs_hide_nothing() -> None:
     assert not hides_frame("h264", bytes(10))
     assert not hides_frame(None, bytes(10))
+
+
+_PICTURE, _NO_PICTURE, _FOREIGN = PacketContent.PICTURE, PacketContent.NO_PICTURE, PacketContent.FOREIGN
+
+
+@pytest.mark.parametrize(
+    ("codec", "units", "content"),
+    [
+        ("h264", [b"\x09\xf0", b"\x67\x42", b"\x68\xce", b"\x06\5", b"\x65\x88"], _PICTURE),
+        ("h264", [b"\x01\x9a"], _PICTURE),
+        ("h264", [b"\x09\xf0", b"\x06\5", b"\x0c\xff", b"\x0a"], _NO_PICTURE),
+        ("h264", [b"\xb3\6", b"\xb5\x14", b"\xb8\0", b"\0\0", b"\1\x13"], _FOREIGN),  # MPEG-2
+        ("h264", [b"\x40\1", b"\x42\1", b"\x44\1", b"\x26\1"], _FOREIGN),  # HEVC
+        ("hevc", [b"\x46\1\x50", b"\x40\1", b"\x26\1\xaf"], _PICTURE),
+        ("hevc", [b"\0\1\xd0"], _PICTURE),
+        ("hevc", [b"\0\x09\xd0"], _NO_PICTURE),  # of layer 1
+        ("hevc", [b"\x46\1\x50", b"\x48\1", b"\x4a\1"], _NO_PICTURE),
+        ("hevc", [b"\x09\xf0", b"\x67\x42", b"\x65\x88"], _FOREIGN),  # H.264
+        ("mpeg2video", [b"\xb3\6", b"\xb5\x14", b"\xb8\0", b"\0\0\x0f"], _PICTURE),
+        ("mpeg2video", [b"\xb2user", b"\xb7"], _NO_PICTURE),
+        ("mpeg2video", [b"\x09\xf0", b"\x67\x42"], _FOREIGN),  # slices without a picture
+        ("mpeg4", [b"\xb0\xf5", b"\x20\0", b"\xb6\x10"], _PICTURE),
+        ("mpeg4", [b"\xb1"], _NO_PICTURE),
+        ("mpeg4", [b"\xb8\0", b"\0\0"], _FOREIGN),  # MPEG-2
+    ],
+)
+def test_a_packet_holds_what_its_units_say(codec: str, units: list[bytes], content: PacketContent) -> None:
+    packet = b"".join(b"\0\0\1" + unit for unit in units)
+    assert content_parser(codec, b"")(memoryview(packet)) is content
+    assert content_parser(codec, b"")(memoryview(b"\0" * 3 + b"no unit")) is _PICTURE, (
+        "what cannot be told is a picture"
+    )
+
+
+@pytest.mark.parametrize("length_size", [1, 2, 4])
+def test_units_behind_lengths_are_looked_at_alike(length_size: int) -> None:
+    def content(codec: str, *units: bytes) -> PacketContent:
+        record = b"\1" + bytes(3) + bytes([length_size - 1]) + bytes(16) + bytes([length_size - 1]) + bytes(3)
+        packet = b"".join(len(unit).to_bytes(length_size, "big") + unit for unit in units)
+        return content_parser(codec, record)(memoryview(packet))
+
+    assert content("h264", b"\x09\xf0", b"\x41\x9a\1") is _PICTURE
+    assert content("h264", b"\x09\xf0", b"\x06\1\1", b"\x0a") is _NO_PICTURE
+    assert content("hevc", b"\x46\1\x50", b"\x02\1\xd0") is _PICTURE
+    assert content("hevc", b"\x46\1\x50", b"\x02\x09\xd0", b"\x48\1") is _NO_PICTURE
+
+
+def test_dirac_units_have_a_bit_for_pictures() -> None:
+    def unit(code: int, size: int) -> bytes:
+        return b"BBCD" + bytes([code]) + (13 + size).to_bytes(4, "big") + bytes(4 + size)
+
+    content_of = content_parser("dirac", b"")
+    assert content_of(memoryview(unit(0, 9) + unit(0x20, 14) + unit(0xE8, 50))) is _PICTURE
+    assert content_of(memoryview(unit(0, 9) + unit(0x10, 0))) is _NO_PICTURE
+    assert content_of(memoryview(b"BBCD\x10" + bytes(8))) is _NO_PICTURE, "the last unit need not state its size"
+    assert content_of(memoryview(bytes(20))) is _PICTURE
+
+
+def test_of_av1_frames_that_are_shown_count() -> None:
+    shown, again, hidden, delimiter = b"\x32\1\x10", b"\x1a\1\x80", b"\x32\1\0", b"\x12\0"
+    content_of = content_parser("av1", b"")
+    assert content_of(memoryview(delimiter + hidden + shown)) is _PICTURE
+    assert content_of(memoryview(delimiter + again)) is _PICTURE
+    assert content_of(memoryview(delimiter + hidden)) is content_of(memoryview(delimiter)) is _NO_PICTURE
+    assert content_of(memoryview(delimiter + shown + delimiter + shown)) is PacketContent.DOUBTFUL
 
 
 @pytest.mark.parametrize("length_size", [1, 2, 4])

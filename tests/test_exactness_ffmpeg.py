@@ -21,7 +21,10 @@ from oracles import ffmpeg_rgb, ffmpeg_rgb_of_several, linear_decode_planes, pre
 _ROUNDING = 3
 
 # FFmpeg versions disagree about which frames a contradictory file has.
-_BY_VERSION = {"h264_lone_fields_mkv"} | {name for name in media.CLIPS if name.startswith("edit_list_")}
+_BY_VERSION = {name for name in media.CLIPS if name.startswith("edit_list_")} | {
+    "h264_lone_fields_mkv", "mpeg2_end_packets_mkv", "mpeg4_not_coded_at_end_avi", "h264_then_mpeg2", "mpeg2_then_hevc",
+    "mpeg4_then_mpeg2",
+}  # fmt: skip
 # The program turns pictures only by angles within a degree of a quarter turn; torchcodec, and we, by the nearest.
 _NOT_TURNED = {"rotated_88"}
 _CLIPS_AT_ONCE = 12

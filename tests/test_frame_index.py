@@ -90,6 +90,7 @@ def test_unknown_durations_last_until_the_next_frame() -> None:
         (packets([20, 0, 10, 30]), "before the first key frame in time"),
         (packets([0, 10, 50, 40, 20, 30], keys=[0, 3]), "after a key frame in time"),
         (decoded_at([0, 10, 20, 30]), "the time of decoding"),
+        (replace(packets([0, 10, 20]), doubts=("a size that changes",)), "a size that changes"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

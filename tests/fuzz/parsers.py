@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mediatensor.datasets._tar_format import TarReader
-from mediatensor.decoders._bitstream import is_sound, nal_units_are_sound, picture_parser
+from mediatensor.decoders._bitstream import content_parser, is_sound, nal_units_are_sound
 from mediatensor.decoders._boxes import MalformedBoxError, read_box, top_level_boxes
 from mediatensor.decoders._disposable import disposable_parser
 from mediatensor.decoders._ffv1_slices import slices_are_sound
@@ -28,6 +28,7 @@ from mediatensor.decoders._image_structure import DamagedImageError, jpeg_facts,
 from mediatensor.decoders._index_file import load_index
 from mediatensor.decoders._mp3_header import constant_frames, find_frame
 from mediatensor.decoders._sample_tables import entries_in_order, read_samples
+from mediatensor.decoders._stream_breaks import break_detector, refreshes_gradually
 from mediatensor.decoders._subtitle_text import words_of_packet
 from mediatensor.decoders._tracks import find_track
 from mediatensor.decoders._wav_header import parse_wav_header
@@ -40,7 +41,7 @@ from .corpus import seed_file, seed_names
 
 __all__ = ["PARSERS", "seeds_of"]
 
-_UNITS = ("h264", "hevc", "av1", "mpeg2video", "mpeg4", "vp8", "vp9")
+_UNITS = ("h264", "hevc", "av1", "dirac", "mpeg2video", "mpeg4", "vp8", "vp9")
 _SUBTITLES = ("subrip", "webvtt", "ass", "mov_text", "text")
 
 
@@ -68,13 +69,15 @@ def units(data: bytes) -> None:
     length = data[0] if data else 0
     extradata, packet = data[1 : 1 + length], memoryview(data[1 + length :])
     for codec in _UNITS:
-        is_disposable = disposable_parser(codec, extradata)
+        is_disposable, content_of = disposable_parser(codec, extradata), content_parser(codec, extradata)
+        breaks = break_detector(codec, extradata, is_at_start=False)
         for part in (packet, packet[len(packet) // 2 :]):
             is_disposable(part)
             is_sound(codec, part)
-        count = picture_parser(codec)
-        if count is not None:
-            count(packet)
+            content_of(part)
+            refreshes_gradually(codec, extradata, part)
+            if breaks is not None:
+                breaks.find(part)
     check = FrameNumberCheck(extradata)
     for part in (packet, packet[len(packet) // 2 :], packet):
         check.follows(part)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ._bits import BitReader
 
-__all__ = ["Av1Pictures"]
+__all__ = ["Av1Pictures", "av1_units"]
 
 _SEQUENCE_HEADER, _TEMPORAL_DELIMITER, _FRAME_HEADER, _TILE_GROUP, _METADATA, _FRAME, _PADDING = 1, 2, 3, 4, 5, 6, 15
 _HARMLESS = frozenset((_TEMPORAL_DELIMITER, _TILE_GROUP, _METADATA, _PADDING))
@@ -41,7 +41,7 @@ class Av1Pictures:
         self._sequence: _Sequence | None = None
         self._is_doubtful = False
         is_record = extradata[:1] == bytes([_RECORD_MARKER])
-        for kind, _, payload in _units(memoryview(extradata)[_RECORD_BYTES if is_record else 0 :]):
+        for kind, _, payload in av1_units(memoryview(extradata)[_RECORD_BYTES if is_record else 0 :]):
             if kind == _SEQUENCE_HEADER:
                 self._learn(_parse_sequence_header(payload))
 
@@ -50,7 +50,7 @@ class Av1Pictures:
         if self._is_doubtful:
             return False
         num_frames = 0
-        for kind, spatial_id, payload in _units(packet):
+        for kind, spatial_id, payload in av1_units(packet):
             if kind == _SEQUENCE_HEADER:
                 self._learn(_parse_sequence_header(payload))
                 return False
@@ -85,7 +85,7 @@ class _Sequence:
     order_hint_bits: int = 0
 
 
-def _units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
     """(type, spatial layer, payload) of the open bitstream units of a packet (5.3)."""
     position = 0
     while position < len(data):

@@ -6,6 +6,7 @@ References are to ITU-T H.264 and H.265, and to ISO/IEC 14496-15 for configurati
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ._bits import nal_units, without_emulation_prevention
 from ._h264_fields import (
@@ -16,7 +17,7 @@ from ._h264_fields import (
 )
 from ._h264_units import sequence_parameter_units, unit_length_size
 
-__all__ = ["H264Pictures", "HevcPictures"]
+__all__ = ["H264Pictures", "HevcPictures", "supplemental_messages"]
 
 _FORBIDDEN_BIT = 0x80
 _H264_SLICE, _H264_SEI, _H264_SPS = 1, 6, 7
@@ -137,18 +138,31 @@ def _record_units(record: bytes) -> Iterator[bytes]:
             position += 2 + size
 
 
-def _is_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
-    """Whether a unit of supplemental information holds only messages that no other picture needs (7.3.2.3)."""
+def supplemental_messages(unit: memoryview | bytes, header_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """(type, payload) of the messages in a unit of supplemental information (7.3.2.3).
+
+    Raises:
+        ValueError, IndexError: behind the last, if they do not fill the unit.
+    """
     payload = without_emulation_prevention(unit[header_bytes:]).rstrip(b"\0")
     position, end = 0, len(payload) - 1  # the last byte has the stop bit
     while position < end:
         kind, position = _message_number(payload, position)
         size, position = _message_number(payload, position)
-        is_film_grain = kind == _REGISTERED_USER_DATA and payload[position : position + 3] == _AOMEDIA
-        if kind not in _TRANSIENT_MESSAGES or is_film_grain:
-            return False
+        yield kind, payload[position : position + size]
         position += size
-    return position == end
+    if position != end:
+        raise ValueError("messages that do not fill their unit")
+
+
+def _is_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
+    """Whether a unit of supplemental information holds only messages that no other picture needs."""
+    with suppress(ValueError):
+        return all(
+            kind in _TRANSIENT_MESSAGES and not (kind == _REGISTERED_USER_DATA and message.startswith(_AOMEDIA))
+            for kind, message in supplemental_messages(unit, header_bytes)
+        )
+    return False
 
 
 def _message_number(payload: bytes, position: int) -> tuple[int, int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 
 from ._bits import BitReader, start_codes
 
-__all__ = ["Mpeg2Pictures", "Mpeg4Pictures"]
+__all__ = ["Mpeg2Pictures", "Mpeg4Layer", "Mpeg4Pictures", "layers", "parse_layer"]
 
 _PICTURE, _EXTENSION, _USER_DATA = 0x00, 0xB5, 0xB2
 _SLICES = range(0x01, 0xB0)
@@ -19,6 +20,7 @@ _VOL = range(0x20, 0x30)
 _VOP = 0xB6
 _B_VOP = 2
 _EXTENDED_ASPECT_RATIO = 15
+_GRAYSCALE = 3  # video_object_layer_shape
 _DIVX_PACKED = re.compile(rb"DivX\d{1,9}(Build|b)\d{1,9}p")
 
 
@@ -74,8 +76,8 @@ class Mpeg4Pictures:
     """
 
     def __init__(self, extradata: bytes) -> None:
-        self._layers = _layers(extradata)
-        self._is_plain = len(self._layers) == 1 and all(map(_reorders_frames, self._layers))
+        self._layers = layers(extradata)
+        self._is_plain = len(self._layers) == 1 and all(parse_layer(layer).reorders_frames for layer in self._layers)
         self._is_plain &= not _is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
@@ -85,7 +87,7 @@ class Mpeg4Pictures:
         data = bytes(packet)
         codes = list(start_codes(data))
         if any(code != _VOP for code, _ in codes):
-            self._is_plain = _layers(data) <= self._layers and not _is_packed(data)
+            self._is_plain = layers(data) <= self._layers and not _is_packed(data)
             return False
         kinds = [data[position] >> 6 for _, position in codes]
         if len(kinds) > 1:
@@ -93,8 +95,8 @@ class Mpeg4Pictures:
         return kinds == [_B_VOP]
 
 
-def _layers(headers: bytes) -> set[bytes]:
-    """The video object layers (6.2.3) in headers, without start codes."""
+def layers(headers: bytes) -> set[bytes]:
+    """The headers of video object layers (6.2.3) among others, without start codes."""
     codes = [*start_codes(headers), (0, len(headers) + 4)]
     return {headers[start : after - 4] for (code, start), (_, after) in pairwise(codes) if code in _VOL}
 
@@ -104,26 +106,55 @@ def _is_packed(headers: bytes) -> bool:
     return any(code == _USER_DATA and _DIVX_PACKED.match(headers, position) for code, position in start_codes(headers))
 
 
-def _reorders_frames(layer: bytes) -> bool:
-    """Whether a video object layer is rectangular, progressive, and says that it is not without B-VOPs (6.2.3)."""
+@dataclass(frozen=True)
+class Mpeg4Layer:
+    """What the header of a video object layer (6.2.3) says about its pictures.
+
+    Attributes:
+        is_low_delay: Whether there are no B-VOPs; ``None`` where it is not said.
+        is_rectangular: Whether pictures have no shape of their own.
+        is_interlaced: Whether fields may be predicted one by one.
+        time_increment_bits: Size of vop_time_increment.
+    """
+
+    is_low_delay: bool | None
+    is_rectangular: bool
+    is_interlaced: bool
+    time_increment_bits: int
+
+    @property
+    def reorders_frames(self) -> bool:
+        """Whether it is plain progressive video that says that it is not without B-VOPs."""
+        return self.is_rectangular and self.is_low_delay is False and not self.is_interlaced
+
+
+def parse_layer(layer: bytes) -> Mpeg4Layer:
+    """Read the header of a video object layer, without its start code; ``ValueError`` if it ends early."""
     bits = BitReader(layer)
     bits.read(1 + 8)  # random_accessible_vol, video_object_type_indication
+    verid = 1
     if bits.flag():  # is_object_layer_identifier
-        bits.read(4 + 3)  # verid, priority
+        verid = bits.read(4)
+        bits.read(3)  # priority
     if bits.read(4) == _EXTENDED_ASPECT_RATIO:
         bits.read(16)
-    if not bits.flag():  # vol_control_parameters
-        return False
-    bits.read(2)  # chroma_format
-    is_low_delay = bits.flag()
-    if bits.flag():  # vbv_parameters
-        bits.read(79)
-    is_rectangular = bits.read(2) == 0
+    is_low_delay = None
+    if bits.flag():  # vol_control_parameters
+        bits.read(2)  # chroma_format
+        is_low_delay = bits.flag()
+        if bits.flag():  # vbv_parameters
+            bits.read(79)
+    shape = bits.read(2)
+    if shape == _GRAYSCALE and verid != 1:
+        bits.read(4)  # extension of the shape
     bits.read(1)  # marker
     time_resolution = bits.read(16)
+    time_increment_bits = max(1, (time_resolution - 1).bit_length())
     bits.read(1)  # marker
     if bits.flag():  # fixed_vop_rate
-        bits.read(max(1, (time_resolution - 1).bit_length()))
-    bits.read(1 + 13 + 1 + 13 + 1)  # width and height between markers
-    is_interlaced = bits.flag()
-    return is_rectangular and not is_low_delay and not is_interlaced
+        bits.read(time_increment_bits)
+    is_interlaced = False
+    if shape == 0:
+        bits.read(1 + 13 + 1 + 13 + 1)  # width and height between markers
+        is_interlaced = bits.flag()
+    return Mpeg4Layer(is_low_delay, shape == 0, is_interlaced, time_increment_bits)

@@ -42,10 +42,12 @@ class PacketTable:
         position: Byte offset in the file, -1 where unknown.
         is_key: The container's (or parser's) key frame flag.
         is_discard: The decoder is to decode it and not show it (edit lists).
-        is_hidden: It only updates references; no frame comes out of it.
-        is_broken: Flagged corrupt by the demuxer, encrypted, its structure does not add up, or it follows a loss.
+        is_hidden: No frame comes out of it: it only updates references, or holds no picture.
+        is_broken: Flagged corrupt by the demuxer, encrypted, its structure does not add up or is of another codec, or
+            it follows a loss.
         is_field: It is one field of a frame.
         disposable: Whether no other picture refers to it: a `Disposable`, int8.
+        doubts: Where the stream does not simply go on, so that frames may be fewer than pictures.
         read_error: Why reading stopped before the end of the file, if it did.
         may_time_decoding: Pictures are reordered, and ``pts`` may be when each is decoded.
         changes_palette: Palettes come with some packets, and hold for those behind them.
@@ -62,6 +64,7 @@ class PacketTable:
     is_broken: BoolArray
     is_field: BoolArray
     disposable: Int8Array
+    doubts: tuple[str, ...] = ()
     read_error: str | None = None
     may_time_decoding: bool = False
     changes_palette: bool = False
@@ -298,7 +301,7 @@ def _packet_of_frames(codec_pts: Int64Array, table: PacketTable) -> Int64Array:
 def _doubts(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
     """Reasons why frames might differ from kept packets; ``kept`` is in presentation order."""
     pts = table.pts[kept]
-    doubts = []
+    doubts = [*table.doubts]
     if (table.pts == NO_PTS).any():
         doubts.append("packets without a presentation time")
     elif len(np.unique(pts)) != len(pts):
@@ -306,7 +309,7 @@ def _doubts(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
     if table.is_field.any():
         doubts.append("packets of single fields")
     if table.is_broken.any():
-        doubts.append("damaged, lost or encrypted packets")
+        doubts.append("packets that are damaged, lost, encrypted or of another codec")
     if table.times_decoding:
         doubts.append("packets with the time of decoding in place of that of presentation")
     if table.changes_palette:
@@ -346,10 +349,10 @@ def _anomalies(table: PacketTable) -> tuple[str, ...]:
     pts = table.pts[table.pts != NO_PTS]
     counts = [
         (int(table.is_discard.sum()), "{} decoded but not shown (trimmed by an edit list)"),
-        (int(table.is_hidden.sum()), "{} that update references and show nothing"),
+        (int(table.is_hidden.sum()), "{} without a picture to show"),
         (int((table.pts == NO_PTS).sum()), "{} without a presentation time"),
         (len(pts) - len(np.unique(pts)), "{} with the presentation time of another"),
-        (int(table.is_broken.sum()), "{} damaged, encrypted or after a loss"),
+        (int(table.is_broken.sum()), "{} damaged, encrypted, of another codec or after a loss"),
     ]
     found = [text.format(f"{count} packet{'s' if count > 1 else ''}") for count, text in counts if count]
     if table.read_error is not None:

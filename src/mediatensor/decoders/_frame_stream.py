@@ -17,12 +17,15 @@ import numpy as np
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from .._stages import stage
 from ..errors import DeviceError
+from ._bitstream import PacketContent, content_parser
 from ._disposable import disposable_parser
 from ._entry_packets import EntryPackets
 from ._ffv1_slices import slices_are_sound
 from ._frame_index import NO_PTS, Disposable, FrameIndex
 from ._h264_continuity import FrameNumberCheck
+from ._header_table import has_header_table
 from ._plan import Segment, byte_range, make_plan
+from ._stream_breaks import BreakDetector, break_detector
 
 __all__ = ["FrameStream", "IndexDoubtError", "MissingFrameError"]
 
@@ -62,8 +65,10 @@ class FrameStream:
         self.decodes_in_software = decodes_in_software
         self._num_threads = num_threads
         codec = reader.facts().codec
+        self._codec = codec
         self._is_h264, self._is_ffv1 = codec == "h264", codec == "ffv1"
         self._continuity: FrameNumberCheck | None = None
+        self._breaks: BreakDetector | None = None
         self._disposable_of = disposable_parser(codec, reader.extradata)
         self._packets = EntryPackets(reader)
         self._frames: Iterator[Any] = iter(())
@@ -312,8 +317,14 @@ class FrameStream:
         try:
             self._frames = iter(self.reader.decode(packet))
         except UndecodablePacketError:
-            if not (index.settled or index.is_authoritative):
+            is_promised = not (index.settled or index.is_authoritative)
+            if is_promised and not (packet is not None and self._holds_no_picture(packet)):
                 raise IndexDoubtError("packets that the codec cannot decode") from None
+
+    def _holds_no_picture(self, packet: Any) -> bool:
+        """Whether no frame was to come of a packet, so that nothing is amiss if the codec refuses it."""
+        content_of = content_parser(self._codec, self.reader.extradata)
+        return content_of(memoryview(packet)) in (PacketContent.NO_PICTURE, PacketContent.NOT_CODED)
 
     def _check_packet(self, index: FrameIndex, packet: Any) -> None:
         """Notice what the codec does not complain of, or not where pictures are left out."""
@@ -322,6 +333,8 @@ class FrameStream:
         is_promised = not (index.settled or index.is_authoritative)
         if is_promised and self._is_ffv1 and not slices_are_sound(memoryview(packet)):
             raise TelltalePacketError("packets that differ from their checksums")
+        if self._breaks is not None and (reason := self._breaks.find(memoryview(packet))) is not None:
+            raise TelltalePacketError(reason)
 
     def _is_done(self) -> bool:
         """Whether the codec has got all that it needs, and is to be left: draining it is the cheapest way on."""
@@ -367,10 +380,17 @@ class FrameStream:
             self._packets.go_to(index, entry)
         is_promised = not (index.settled or index.is_authoritative)
         self._continuity = FrameNumberCheck(self.reader.extradata) if self._is_h264 and is_promised else None
+        self._breaks = self._break_detector(entry) if is_promised else None
         self._num_fed = max(0, int(index.entry_packet[entry]))
         self._started_at_pts = int(index.entry_pts[entry])
         first = int(np.searchsorted(index.pts, self._started_at_pts))
         self.position = None if index.settled or index.is_authoritative else first
+
+    def _break_detector(self, entry: int) -> BreakDetector | None:
+        """Finds breaks from ``entry`` on; of packets that nobody has read, also those before it that it shows."""
+        headers = self.reader.extradata
+        is_read = not has_header_table(self.reader)
+        return break_detector(self._codec, headers, is_at_start=is_read or entry == 0)
 
     def _announce(self, index: FrameIndex, entry: int) -> None:
         """Let a remote source fetch at once what the segment is going to read."""

@@ -23,6 +23,7 @@ from ._sample_tables import (
     telling_entries,
 )
 from ._scan import PacketScan
+from ._stream_breaks import break_detector
 from ._tracks import Track, find_track
 
 __all__ = ["has_header_table", "header_table"]
@@ -36,6 +37,10 @@ _CODECS = frozenset((
     "qtrle", "rawvideo", "svq1", "v210",
 ))  # fmt: skip
 
+# In these, the end of a sequence, and a picture that is not coded, can be samples of their own, of so few bytes.
+_CODECS_WITH_OTHER_UNITS, _NO_PICTURE_BYTES = frozenset(("h264", "hevc", "mpeg2video", "mpeg4")), 8
+# MPEG-2 has its sizes in front of key frames, too: so many of these are looked at, all over the file.
+_NUM_SEQUENCE_HEADERS, _HEADER_BYTES = 16, 256
 # Packets that are compared: the second shows whether there are others than key frames, of codecs that have others.
 _NUM_COMPARED = 2
 # Opening has read that much already, so nothing is spared, and reading the packets themselves shows more.
@@ -71,6 +76,8 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
     try:
         file_size = with_bytes.seek(0, os.SEEK_END)
         table = _table(reader, with_bytes.read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
+        if table is not None and not _are_pictures_of_one_format(reader.facts().codec, table, with_bytes.read_at):
+            return None
     except (MalformedBoxError, MediaTensorError, OSError):
         return None
     finally:
@@ -94,6 +101,21 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
     table = packets_of_fragments(track, reader.track_id, moov, fragments, read_at, file_size)
     _check_fragments(table, _demuxed(reader))
     return table
+
+
+def _are_pictures_of_one_format(codec: str | None, table: PacketTable, read_at: ReadAt) -> bool:
+    """Whether, as far as a few bytes show, each sample is a picture, and sequence headers do not change."""
+    if codec in _CODECS_WITH_OTHER_UNITS and (table.size <= _NO_PICTURE_BYTES).any():
+        return False
+    if codec != "mpeg2video":
+        return True
+    detector = break_detector(codec, b"")
+    keys = np.flatnonzero(table.is_key)
+    chosen = (
+        keys[np.unique(np.linspace(0, len(keys) - 1, _NUM_SEQUENCE_HEADERS).astype(np.int64))] if len(keys) else keys
+    )
+    headers = (read_at(int(table.position[key]), int(min(table.size[key], _HEADER_BYTES))) for key in chosen)
+    return detector is None or all(detector.find(memoryview(header)) is None for header in headers)
 
 
 def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box]]:
@@ -168,7 +190,7 @@ def _begins_as_read(reader: VideoReader, table: PacketTable) -> bool:
     for packet in packets:
         scan.add(packet)
     read = scan.table()
-    return not scan.may_be_fields and all(
+    return not (scan.may_be_fields or read.doubts) and all(
         np.array_equal(getattr(read, name), getattr(table, name)[:count])
         for name in ("pts", "dts", "duration", "size", "position", "is_key", "is_discard", "is_hidden", "is_broken")
     )

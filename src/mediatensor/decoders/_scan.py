@@ -11,13 +11,16 @@ import numpy as np
 from .._pyav import PacketFacts, UndecodablePacketError, VideoReader, fingerprint, is_key_frame, packet_facts
 from .._readers import SourceFaultError
 from ..errors import ReadError
-from ._bitstream import is_sound, nal_units_are_sound, picture_parser
+from ._bitstream import PacketContent, content_parser, is_sound, nal_length_size, nal_units_are_sound
 from ._disposable import disposable_parser
 from ._frame_index import NO_PTS, FrameRecord, PacketTable
 from ._h264_continuity import FrameNumberCheck
 from ._h264_fields import FieldDetector
+from ._stream_breaks import break_detector, refreshes_gradually
 
 __all__ = ["PacketScan", "first_frame", "scan_frames", "scan_packets"]
+
+_NOTHING_SHOWN = (PacketContent.NO_PICTURE, PacketContent.NOT_CODED)
 
 
 class PacketScan:
@@ -31,8 +34,12 @@ class PacketScan:
         codec = reader.facts().codec
         self._reader = reader
         self._codec = codec
-        self._shown_pictures = picture_parser(codec)
-        self._nal_length_size = _nal_length_size(codec, reader.extradata)
+        self._content_of = content_parser(codec, reader.extradata)
+        self._breaks = break_detector(codec, reader.extradata)
+        self._doubts: dict[str, None] = {}
+        self._has_picture = False
+        self._last_content: PacketContent | None = None
+        self._nal_length_size = nal_length_size(codec, reader.extradata)
         self._disposable_of = disposable_parser(codec, reader.extradata)
         self._fields = FieldDetector(reader.extradata) if codec == "h264" else None
         self._continuity = FrameNumberCheck(reader.extradata, is_thorough=False) if codec == "h264" else None
@@ -65,6 +72,8 @@ class PacketScan:
                 packet = None
             if packet is None:
                 self.is_complete = True
+                if self._last_content is PacketContent.NOT_CODED:
+                    self._doubts.setdefault("a last picture that is not coded")
             else:
                 self.add(packet)
 
@@ -72,11 +81,25 @@ class PacketScan:
         """Take note of a packet."""
         fact, data = packet_facts(packet), memoryview(packet)
         self._facts.append(fact)
-        self._hidden.append(self._shown_pictures is not None and self._shown_pictures(data) == 0)
+        self._last_content = content = self._content_of(data)
+        is_whole = content is not PacketContent.FOREIGN and self._adds_up(data)
+        self._hidden.append(is_whole and content in _NOTHING_SHOWN)
         self._is_field.append(self._fields is not None and self._fields.is_field(data, is_key=fact.is_key))
         self._disposable.append(self._disposable_of(data))
         follows = self._continuity is None or self._continuity.follows(data)
-        self._broken.append(fact.is_corrupt or fact.is_encrypted or not follows or not self._adds_up(data))
+        self._broken.append(fact.is_corrupt or fact.is_encrypted or not follows or not is_whole)
+        self._look_for_doubts(data, content, is_key=fact.is_key)
+
+    def _look_for_doubts(self, data: memoryview, content: PacketContent, *, is_key: bool) -> None:
+        """Take note of what makes a codec drop pictures; each reason once, in the order in which they come."""
+        if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
+            self._doubts.setdefault(reason)
+        if content is PacketContent.DOUBTFUL:
+            self._doubts.setdefault("packets that do not show how many frames come of them")
+        if not self._has_picture and content is PacketContent.PICTURE:
+            self._has_picture = True
+            if is_key and refreshes_gradually(self._codec, self._reader.extradata, data):
+                self._doubts.setdefault("pictures that are not refreshed yet at the beginning")
 
     def _adds_up(self, data: memoryview) -> bool:
         return is_sound(self._codec, data) and (
@@ -99,6 +122,7 @@ class PacketScan:
             is_broken=np.array(self._broken, bool),
             is_field=np.array(self._is_field, bool),
             disposable=np.array(self._disposable, np.int8),
+            doubts=tuple(self._doubts),
             read_error=self._read_error,
             may_time_decoding=self._reader.may_time_decoding,
             changes_palette=self._reader.changes_palette,
@@ -155,15 +179,6 @@ def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], int]:
 def _timestamps(facts: list[PacketFacts], get: Callable[[PacketFacts], int | None]) -> np.ndarray:
     values = (get(fact) for fact in facts)
     return np.array([NO_PTS if value is None else value for value in values], np.int64)
-
-
-def _nal_length_size(codec: str | None, extradata: bytes) -> int | None:
-    """Bytes of the length before each unit (ISO 14496-15), or ``None`` where units are not length-prefixed."""
-    if codec == "h264" and len(extradata) > 4 and extradata[0] == 1:
-        return (extradata[4] & 3) + 1
-    if codec == "hevc" and len(extradata) > 21 and extradata[0] == 1:
-        return (extradata[21] & 3) + 1
-    return None
 
 
 def first_frame(reader: VideoReader) -> Any | None:
