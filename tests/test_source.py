@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import media
-from mediatensor.decoders import VideoDecoder
+import media_audio
+from mediatensor.decoders import AudioDecoder, VideoDecoder, WavDecoder, decode_image
+from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import (
     MissingDependencyError,
     OpenError,
@@ -22,6 +25,8 @@ from mediatensor.errors import (
     SourceNotFoundError,
     SourceTypeError,
 )
+
+needs_unix_names = pytest.mark.skipif(sys.platform == "win32", reason="names cannot have such characters here")
 
 
 class Minimal:
@@ -96,6 +101,43 @@ def test_names_that_look_like_urls_or_patterns_are_paths(
         assert torch.equal(VideoDecoder(name)[3], clip_rgb[3]), name
 
 
+PICTURE_NAMES = ["lit%03d.png", "%d.png", "100%.png", "a*b.png", "who?.png", "a[1]b.png", "a{1,2}.png", "50%d/a.png"]
+PICTURE_NAMES += ["-i.png", "a:b.png", "pipe:1.png", "concat:x.png", "new\nline.png", "a|b.png", " a .png"]
+
+
+@needs_unix_names
+@pytest.mark.parametrize("name", PICTURE_NAMES)
+def test_a_picture_of_any_name_is_one_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    image = torch.arange(16 * 24 * 3, dtype=torch.int32).reshape(16, 24, 3).remainder(251).to(torch.uint8)
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    Image.fromarray(image.numpy()).save(path)
+    for number in range(3):  # what a pattern would find
+        Image.new("RGB", (24, 16)).save(path.parent / f"lit{number:03d}.png")
+        Image.new("RGB", (24, 16)).save(path.parent / f"{number}.png")
+    expected = image.permute(2, 0, 1)
+    for source in (name, path, tmp_path / name):
+        with VideoDecoder(source) as decoder:
+            assert torch.equal(decoder[0], expected)
+            assert len(decoder) == 1
+    assert torch.equal(decode_image(name), expected)
+
+
+@needs_unix_names
+@pytest.mark.parametrize("stem", ["lit%03d", "a*b", "a?b", "a[1]b", "a:b", "pipe:1", "concat:x", "-i", "new\nline"])
+def test_what_is_written_has_the_name_that_was_given(
+    stem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frames = torch.zeros(3, 3, 32, 32, dtype=torch.uint8)
+    VideoEncoder(frames, frame_rate=25).to_file(f"{stem}.mkv")
+    AudioEncoder(torch.zeros(1, 4000), sample_rate=8000).to_file(f"{stem}.wav")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"{stem}.mkv", f"{stem}.wav"]
+    assert len(VideoDecoder(f"{stem}.mkv")) == 3
+    assert AudioDecoder(f"{stem}.wav").get_all_samples().data.shape == (1, 4000)
+
+
 def test_memory_is_kept_alive(clip: Path, clip_rgb: torch.Tensor) -> None:
     tensor = torch.frombuffer(bytearray(clip.read_bytes()), dtype=torch.uint8)
     decoder = VideoDecoder(tensor)
@@ -142,6 +184,82 @@ class Unseekable:
 class Failing(Minimal):
     def read(self, size: int) -> bytes:
         raise OSError("disk on fire")
+
+
+class FailsLater(io.BytesIO):
+    """Raises from one of its methods, from a certain call on."""
+
+    def __init__(self, data: bytes, method: str, error: BaseException, num_calls: int) -> None:
+        super().__init__(data)
+        self._method, self._error, self._num_calls = method, error, num_calls
+
+    def _called(self, method: str) -> None:
+        if method == self._method:
+            self._num_calls -= 1
+            if self._num_calls < 0:
+                raise self._error
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._called("read")
+        return super().read(size)
+
+    def seek(self, offset: int, whence: int = 0) -> Any:
+        self._called("seek")
+        position = super().seek(offset, whence)
+        return None if self._method == "tell" else position
+
+    def tell(self) -> int:
+        self._called("tell")
+        return super().tell()
+
+
+def last_frame(source: Any) -> None:
+    with VideoDecoder(source) as decoder:
+        decoder[-1]
+
+
+def last_samples(source: Any) -> None:
+    with AudioDecoder(source) as decoder:
+        decoder.get_samples_played_in_range(1.5)
+
+
+def last_samples_of_wav(source: Any) -> None:
+    with WavDecoder(source) as decoder:
+        decoder.get_samples_played_in_range(1.5)
+
+
+@pytest.mark.parametrize("method", ["read", "seek", "tell"])
+@pytest.mark.parametrize(
+    "error",
+    [StopIteration, StopAsyncIteration, EOFError, ValueError, OSError, KeyboardInterrupt, SystemExit, GeneratorExit],
+)
+@pytest.mark.parametrize(
+    ("name", "use"), [("h264_b_pyramid", last_frame), ("flac", last_samples), ("pcm_s16_wav", last_samples_of_wav)]
+)
+def test_whatever_a_file_object_raises(
+    name: str, use: Callable[[Any], None], error: type[BaseException], method: str, tmp_path: Path
+) -> None:
+    data = (media_audio if name in media_audio.SOUND_CLIPS else media).make(name, tmp_path).read_bytes()
+    num_raised = 0
+    for num_calls in (0, 1, 4, 15):
+        raised = error("of mine")
+        file = FailsLater(data, method, raised, num_calls)
+        reported = None
+        try:
+            use(file)
+        except BaseException as caught:
+            reported = caught
+        if reported is None:
+            assert file._num_calls >= 0, "it was overlooked"
+            continue
+        num_raised += 1
+        if not issubclass(error, Exception):
+            assert reported is raised
+            continue
+        assert isinstance(reported, ReadError)
+        assert raised in (cause := reported.__cause__, getattr(cause, "__cause__", None))
+        assert "of mine" in str(reported)
+    assert num_raised > 0 or method == "tell"
 
 
 def closed_file(path: Path) -> Any:

@@ -10,12 +10,13 @@ import io
 import os
 import stat
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ._interrupts import call_of_user
 from ._locks import ForkSafeLock
 from ._ranges import RangeCache
-from .errors import ReadError
+from .errors import MediaTensorError, ReadError
 
 __all__ = [
     "DescriptorReader",
@@ -34,6 +35,8 @@ class Reader(ABC):
 
     def __init__(self) -> None:
         self._position = 0
+        #: What came up while FFmpeg read, and is no `Exception`, see `_pyav.opening.raise_interruption`.
+        self.interruption: BaseException | None = None
 
     @abstractmethod
     def _size(self) -> int: ...
@@ -142,15 +145,28 @@ class FileReader(Reader):
         with self._shared.lock:
             self._shared.last_reader = None
             self._seek(0, os.SEEK_END)
-            tell = getattr(self._shared.file, "tell", None)
-            size = self._last_seek if isinstance(self._last_seek, int) else tell() if tell else None
-        if size is None:
-            raise ReadError(f"seek of {type(self._shared.file).__name__} must return the new position.")
-        return int(size)
+            size = self._last_seek
+            if not isinstance(size, int) and (tell := getattr(self._shared.file, "tell", None)) is not None:
+                size = self._call("Asking for the position", tell)
+        if not isinstance(size, int):
+            raise ReadError(f"seek of {type(self._shared.file).__name__} must return the new position (got {size!r}).")
+        return size
 
     def _seek(self, offset: int, whence: int) -> None:
         self._shared.check_open()
-        self._last_seek = call_of_user(self._shared.file.seek, offset, whence)
+        self._last_seek = self._call(f"Seeking to {offset} (whence={whence})", self._shared.file.seek, offset, whence)
+
+    def _call(self, what: str, function: Callable[..., Any], *args: int) -> Any:
+        """Call the file object; whatever it raises comes as `ReadError`, but for what is to end the program."""
+        try:
+            return call_of_user(function, *args)
+        except MediaTensorError:
+            raise
+        except OSError as error:
+            raise ReadError(f"{what} in the source file failed: {error}.") from error
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise SourceFaultError(f"{what} in the source file failed ({reason}).") from error
 
     def _read_at(self, position: int, size: int) -> bytes:
         with self._shared.lock:
@@ -162,10 +178,8 @@ class FileReader(Reader):
                 self._shared.last_reader = me
             elif position != self._file_position:
                 self._seek(position, os.SEEK_SET)
-            try:
-                data = self._checked(call_of_user(self._shared.file.read, size), size)
-            except OSError as error:
-                raise ReadError(f"Reading {size} bytes at {position} of the source file failed: {error}.") from error
+            data = self._call(f"Reading {size} bytes at {position}", self._shared.file.read, size)
+            data = self._checked(data, size)
             self._file_position = position + len(data)
         return data
 

@@ -65,6 +65,9 @@ _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/")
 _NUM_IDENTITY_BYTES = 4096
 _NUM_MAGIC_BYTES = 12
 
+# FFmpeg takes paths of pictures with these for patterns of many files, whatever file there is.
+_OF_PATTERNS = frozenset("%*?[{")
+
 
 class Source(ABC):
     """A picklable description of where media comes from."""
@@ -131,8 +134,10 @@ class PathSource(Source):
             )
         return status
 
-    def open(self) -> str:
+    def open(self) -> str | Reader:
         self._look(self.check_opens_at_once())
+        if not _OF_PATTERNS.isdisjoint(self.path) and (reader := self.open_bytes()) is not None:
+            return reader
         # The explicit scheme keeps FFmpeg from reading a name such as "concat:x" or "a:b.mp4" as a URL.
         return f"file:{self.path}"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import av
 
@@ -12,10 +13,19 @@ from .._checks import whole_number
 from .._interrupts import interrupts_kept
 from .._readers import MemoryReader, Reader
 from .._source import Source
-from ..errors import OpenError, SourceNotFoundError, StreamError
+from ..errors import OpenError, ReadError, SourceNotFoundError, StreamError
 from .facts import ContainerFacts, container_facts
 
-__all__ = ["choose_stream", "close_container", "error_text", "open_container", "read_container_facts"]
+__all__ = [
+    "choose_stream",
+    "close_container",
+    "error_text",
+    "open_container",
+    "raise_interruption",
+    "read_container_facts",
+]
+
+_Result = TypeVar("_Result")
 
 # How long FFmpeg's own protocols wait for a silent server.
 _TIMEOUT_MICROSECONDS = 30_000_000
@@ -53,8 +63,43 @@ def _deny_opening(url: str, *_: object) -> Any:
     raise PermissionError(f"the media refers to another resource ({url!r}), which is not opened")
 
 
-def _beginning(target: str | Reader) -> bytes:
+class _FileForFFmpeg:
+    """What FFmpeg reads from by way of PyAV, which passes on what is an `Exception`, and forgets the rest."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def read(self, size: int) -> bytes:
+        return self._call(self._reader.read, size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._call(self._reader.seek, offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()
+
+    def _call(self, function: Callable[..., _Result], *args: int) -> _Result:
+        if self._reader.interruption is None:
+            try:
+                return function(*args)
+            except Exception:
+                raise
+            except BaseException as error:
+                self._reader.interruption = error
+        raise ReadError("Reading the source was interrupted.")
+
+
+def raise_interruption(reader: Reader | None) -> None:
+    """Raise what is no `Exception`, such as `KeyboardInterrupt`, and came up while FFmpeg read from the reader."""
+    if reader is not None and reader.interruption is not None:
+        error, reader.interruption = reader.interruption, None
+        raise error
+
+
+def _beginning(source: Source, target: str | Reader) -> bytes:
     """The first bytes of a file on this machine or in memory; nothing of what is fetched, or gives them only once."""
+    if source.magic:
+        return source.magic
     if isinstance(target, MemoryReader):
         beginning = target.read_at(0, _NUM_BYTES_TO_TELL_WAV)
         target.seek(0)
@@ -66,7 +111,7 @@ def _beginning(target: str | Reader) -> bytes:
 
 
 def _is_wav(beginning: bytes) -> bool:
-    return beginning[:4] in (b"RIFF", b"RF64", b"BW64") and beginning[8:] == b"WAVE"
+    return beginning[:4] in (b"RIFF", b"RF64", b"BW64") and beginning[8:_NUM_BYTES_TO_TELL_WAV] == b"WAVE"
 
 
 def open_container(source: Source) -> tuple[Any, Any]:
@@ -82,16 +127,19 @@ def open_container(source: Source) -> tuple[Any, Any]:
     reader = None if isinstance(target, str) else target
     if reader is not None:
         options["io_open"] = _deny_opening
-    if _is_wav(_beginning(target)):
+    if _is_wav(_beginning(source, target)):
         options["options"]["probesize"] = _WAV_PROBE_BYTES
     try:
         with interrupts_kept():
-            return av.open(target, "r", **options), reader
+            container = av.open(target if reader is None else _FileForFFmpeg(reader), "r", **options)
+            raise_interruption(reader)
+            return container, reader
     except av.FileNotFoundError as error:
         raise SourceNotFoundError(f"Could not open input file: {source.describe()} ({error_text(error)}).") from error
     except (av.FFmpegError, UnicodeDecodeError) as error:
         if reader is not None:
             reader.close()
+        raise_interruption(reader)
         raise OpenError(
             f"Could not open input file: {source.describe()} ({error_text(error)}). It must be media that FFmpeg "
             "can read; playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
@@ -99,6 +147,7 @@ def open_container(source: Source) -> tuple[Any, Any]:
     except BaseException:
         if reader is not None:
             reader.close()
+        raise_interruption(reader)
         raise
 
 

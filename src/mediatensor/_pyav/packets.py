@@ -16,7 +16,7 @@ from .._readers import Reader, SourceFaultError
 from .._source import Source
 from ..errors import ReadError
 from .facts import ContainerFacts, StreamFacts, container_facts, stream_facts
-from .opening import choose_stream, close_container, error_text, open_container
+from .opening import choose_stream, close_container, error_text, open_container, raise_interruption
 
 __all__ = ["PacketReader", "UndecodablePacketError", "decode_packet", "let_rest", "set_side_data"]
 
@@ -172,25 +172,25 @@ class PacketReader(ABC):
         Returns:
             Whether the container could seek at all. Where it landed is for the caller to check.
         """
-        try:
-            # A time of far beyond the end is no number that FFmpeg can take.
-            self._container.seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), stream=self._stream)
-        except av.FFmpegError:
-            return False
-        self._packets = self._container.demux(self._stream)
-        self.is_fresh = False
-        self._flush()
-        return True
+        # A time of far beyond the end is no number that FFmpeg can take.
+        return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)))
 
     def _flush(self) -> None:  # noqa: B027
         """Have the codec forget what it was fed: a seek has done that for the demuxer's own."""
 
     def seek_bytes(self, position: int) -> bool:
         """Go to a byte of the file; the next packet is the first that begins after it. ``False`` if that cannot be."""
+        return self._seek(position, unsupported_byte_offset=True)
+
+    def _seek(self, offset: int, **how: bool) -> bool:
         try:
-            self._container.seek(position, stream=self._stream, unsupported_byte_offset=True)
+            self._container.seek(offset, stream=self._stream, **how)
         except av.FFmpegError:
+            raise_interruption(self._reader)
             return False
+        except ReadError:
+            raise_interruption(self._reader)
+            raise
         self._packets = self._container.demux(self._stream)
         self.is_fresh = False
         self._flush()
@@ -217,7 +217,11 @@ class PacketReader(ABC):
                 return None
             except av.EOFError:
                 return None
+            except ReadError:
+                raise_interruption(self._reader)
+                raise
             except av.FFmpegError as error:
+                raise_interruption(self._reader)
                 kind = SourceFaultError if isinstance(error, (TimeoutError, ConnectionError)) else ReadError
                 raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
             except IndexError:
