@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._source import MemorySource, Source
 from .opening import close_container, error_text, open_container
+from .packets import let_rest
 
 __all__ = ["PlanarPicture", "UndecodableImageError", "avif_planes", "decode_png_16", "jpeg_is_damaged"]
 
@@ -97,9 +98,10 @@ def avif_planes(
 
 def _planar_pictures(source: Source, index: int, num_pictures: int, num_threads: int) -> Iterator[PlanarPicture]:
     container, reader = open_container(source)
+    stream = container.streams[index]  # which it has, or `avif_planes` had not found it
+    context = stream.codec_context
     try:
-        stream = container.streams[index]
-        stream.codec_context.thread_type, stream.codec_context.thread_count = "AUTO", num_threads
+        context.thread_type, context.thread_count = "AUTO", num_threads
         count = 0
         for frame in container.decode(stream):
             count += 1
@@ -109,6 +111,7 @@ def _planar_pictures(source: Source, index: int, num_pictures: int, num_threads:
     except av.FFmpegError as error:
         raise UndecodableImageError(error_text(error)) from error
     finally:
+        let_rest(context)
         close_container(container, reader)
 
 
