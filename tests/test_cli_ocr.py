@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+import pdf_files
 from mediatensor._pyav.writing import write_test_pattern
 from mediatensor.cli import _ocr, main
 from mediatensor.cli._ocr_plan import choose_pages
@@ -113,6 +114,33 @@ def test_text_can_keep_the_look_of_the_page(
     ]
     assert run(source, "-o", tmp_path, "--layout", "--format", "json") == 2
     assert "--layout is for text" in capsys.readouterr().err
+
+
+def test_a_searchable_pdf_has_the_pages_of_the_pdf(tmp_path: Path, predictor: FakePredictor) -> None:
+    pdfium = pytest.importorskip("pypdfium2")
+    source = tmp_path / "report.pdf"
+    levels = [b"0.2 g 0 0 612 792 re f", b"0.4 g 0 0 612 792 re f", b"0.6 g 0 0 612 792 re f"]
+    source.write_bytes(pdf_files.document(levels, entries="/Rotate 90"))
+    predictor.failing[102] = PageError("it is torn")
+
+    assert run(source, "-o", tmp_path, "--format", "pdf", "--pages", "1,2", "--dpi", "50") == 2
+
+    document = pdfium.PdfDocument(tmp_path / "report.ocr.pdf")
+    assert [page.get_rotation() for page in document] == [90, 90]
+    texts = [page.get_textpage().get_text_range().split() for page in document]
+    paths = [len(list(page.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_PATH]))) for page in document]
+    document.close()
+    # The page that could not be read is there without text.
+    assert texts == [["level", "51"], []]
+    assert paths == [1, 1]
+
+
+def test_a_searchable_pdf_of_a_jpeg_has_its_bytes(tmp_path: Path, predictor: FakePredictor) -> None:
+    Image.new("RGB", (120, 80), (10, 10, 10)).save(tmp_path / "scan.jpg")
+
+    assert run(tmp_path / "scan.jpg", "-o", tmp_path, "--format", "pdf") == 0
+
+    assert (tmp_path / "scan.jpg").read_bytes() in (tmp_path / "scan.ocr.pdf").read_bytes()
 
 
 def test_every_format_has_all_pages(tmp_path: Path, predictor: FakePredictor) -> None:

@@ -171,6 +171,15 @@ def test_every_word_is_found_in_any_font_and_size(font: str, font_size: float, p
     assert lost_words([box.text for box in drawn.words], page.export_as_pdf(dpi=72), pdftotext) == []
 
 
+@pytest.mark.parametrize("degrees", [0, 3, 90, 180, -90])
+def test_every_word_is_found_by_pdfium(degrees: float) -> None:
+    drawn = render_page("receipt", seed=3, dpi=72, rotation=degrees)
+    data = read_page(drawn, margin=0.3).export_as_pdf(dpi=72)
+
+    found = Counter(word.value for word in DocumentFile.from_pdf(data).text_layer(0))
+    assert Counter(box.text for box in drawn.words) - found == Counter()
+
+
 def test_lines_without_spaces_are_found_beside_each_other(pdftotext: Callable[..., str]) -> None:
     words = [
         word("\u8a08\u7b97\u6a5f\u79d1\u5b78", (10, 10, 150, 40)),

@@ -24,7 +24,7 @@ from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, file_e
 from ._ocr_pages import OpenPages, PageImages, open_pages
 from ._ocr_plan import Task, choose_pages, find_files, plan_tasks
 from ._ocr_store import PageStore, WrittenOutputs
-from ._ocr_write import write_document, write_pdf
+from ._ocr_write import write_document
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -104,10 +104,16 @@ class TextReader:
         Raises:
             MediaTensorError: if it cannot be read.
         """
-        page = self._predictor([images[number]]).pages[0]
+        from ..ocr.io import Pages
+        from ..ocr.io._page_source import PageOfFile
+
+        image = images[number]
+        page = self._predictor([image]).pages[0]
         if page.error is not None:
             raise PageError(f"Page {number} (counted from 0): {page.error}")
         page.page_idx = number
+        if isinstance(images, Pages) and page.page is image:  # it was not straightened
+            page.page = PageOfFile(images, number)
         return page
 
 
@@ -189,7 +195,7 @@ class _Run:
             failures = {}
             for number in progress(left, _text.shorten(os.path.basename(task.source), 30), unit="page"):
                 try:
-                    self._read_page(task, opened.images, number, store)
+                    self._read_page(task, opened, number, store)
                 except (MediaTensorError, OSError) as error:
                     failures[number] = _page_failure(shown_name(task.source), number, error)
         for message in failures.values():
@@ -224,16 +230,18 @@ class _Run:
             )
         return False
 
-    def _read_page(self, task: Task, images: PageImages, number: int, store: PageStore) -> None:
+    def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore) -> None:
+        from ..ocr.io._page_base import page_origin
         from ..ocr.utils.visualization import overlay
 
-        page = self._reader.read(images, number)
+        page = self._reader.read(opened.images, number)
         task.folder.mkdir(parents=True, exist_ok=True)
         if self._options.overlay:
             picture = overlay(page)
             with writing(task.overlay(number)) as file:
                 Image.fromarray(picture).save(file, "PNG")
-        pdf = page.export_as_pdf() if self._options.makes_pdf else None
+        # Of a frame, or a page that was straightened, there is no page in a file to put in when all are read.
+        pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and page_origin(page) is None else None
         store.put(number, page.export(reading_order=False), pdf)
 
     def _write_output(
@@ -246,14 +254,27 @@ class _Run:
         failures: dict[int, str],
     ) -> None:
         document, output = _document(store, numbers, failures), task.output(kind)
-        if kind == "pdf":
-            write_pdf([store.pdf(number) for number in numbers if number not in failures], output)
-        else:
-            name = shown_name(os.path.basename(task.source))
-            write_document(document, kind, output, name, opened.times, layout=self._options.layout)
         num_words = sum(len(line.words) for page in document.pages for block in page.blocks for line in block.lines)
+        if kind == "pdf":
+            _give_images(document, opened.images, store)
+        name = shown_name(os.path.basename(task.source))
+        write_document(document, kind, output, name, opened.times, layout=self._options.layout)
         read = _text.count(len(numbers) - len(failures), "page")
         emit(f"wrote {output}: {read}, {_text.count(num_words, 'word')}", self._messages)
+
+
+def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
+    """Let pages know where their images are; those that were kept as PDF files of their own have their text there."""
+    from ..ocr.io import DocumentFile, Pages
+    from ..ocr.io._page_source import PageOfFile
+
+    for page in document.pages:
+        file = store.pdf(page.page_idx)
+        if file.exists() and page.error is None:
+            page.page = PageOfFile(DocumentFile.from_pdf(file), 0)
+            page.blocks, page.tables = [], []
+        elif isinstance(images, Pages):
+            page.page = PageOfFile(images, page.page_idx, is_readable=page.error is None)
 
 
 def _key(source: str, path: str, options: ReadingOptions, pages: Any) -> dict[str, Any]:

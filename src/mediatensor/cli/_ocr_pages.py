@@ -38,10 +38,12 @@ class OpenPages:
     Attributes:
         images: Its pages.
         times: Seconds by page index, where the pages are frames of a video.
+        dpi: Pixels to an inch of paper.
     """
 
     images: PageImages
     times: Mapping[int, float] = field(default_factory=dict)
+    dpi: float = 144.0
 
 
 class _Frames:
@@ -94,7 +96,7 @@ def open_pages(
         from ..ocr.io._pdf_process import DEFAULT_TIMEOUT_SECONDS
 
         options["timeout_seconds"] = timeout_seconds or DEFAULT_TIMEOUT_SECONDS
-        yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options))
+        yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options), dpi=dpi)
         return
     try:
         images = DocumentFile.from_images(file)

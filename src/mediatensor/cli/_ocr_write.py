@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from .._atomic_files import write_file, writing
+from .._atomic_files import write_file
 from . import _text
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
 
-__all__ = ["merge_hocr", "write_document", "write_pdf"]
+__all__ = ["merge_hocr", "write_document"]
 
 _XHTML = "http://www.w3.org/1999/xhtml"
 
@@ -28,7 +27,7 @@ def write_document(
 
     Args:
         document: Its pages know their index.
-        kind: A key of `FORMATS` other than ``"pdf"``.
+        kind: A key of `FORMATS`; for ``"pdf"`` the pages have their images.
         output: The file.
         name: Of the document, for titles.
         times: Seconds by page index, where the pages are frames of a video.
@@ -53,6 +52,8 @@ def _exported(document: Document, kind: str, name: str, times: Mapping[int, floa
         case "alto":
             content, _ = document.export_as_alto(file_name=name)
             return content
+        case "pdf":
+            return document.export_as_pdf()
         case _:
             return document.export_as_tsv()
 
@@ -96,21 +97,3 @@ def _body(root: ElementTree.Element) -> ElementTree.Element:
     if body is None:
         raise ValueError("an hOCR file has a body")
     return body
-
-
-def write_pdf(pages: Sequence[Path], output: Path) -> None:
-    """Join PDF files of one page each.
-
-    Raises:
-        MissingDependencyError: if pypdfium2 is not installed.
-        WriteError: if the file cannot be written.
-    """
-    from ..ocr.io._pdfium import import_pdfium, pdfium_lock, save_document
-
-    pdfium = import_pdfium()
-    with pdfium_lock, closing(pdfium.PdfDocument.new()) as joined:
-        for path in pages:
-            with closing(pdfium.PdfDocument(path)) as page:
-                joined.import_pages(page)
-        with writing(output) as file:
-            save_document(joined, file)

@@ -1,6 +1,7 @@
-"""A font without outlines, for text that is there to be found and copied but not seen.
+"""A font of boxes, for text that is there to be found and copied but not seen.
 
-The font file has the same empty glyph for everything. What a code of the text stands for, one character or a whole
+The font file has the same glyph for everything, a box as large as a glyph may be: programs that find text by where its
+ink would be, as PDFium does, leave out what has none. What a code of the text stands for, one character or a whole
 word, is said by the map to Unicode that goes into the PDF with it (PDF 32000-1, 9.10.3), so that any script can be
 written, whatever fonts there are.
 """
@@ -42,7 +43,7 @@ def _name_table(name: str) -> bytes:
 
 
 def _tables(name: str) -> dict[bytes, bytes]:
-    """The tables of a TrueType file with three empty glyphs: for what is missing, for text, for spaces."""
+    """The tables of a TrueType file with three glyphs: for what is missing, for text (the box), for spaces."""
     widths = (_UNITS_PER_EM, _UNITS_PER_EM, _SPACE_WIDTH)
     count = len(widths)
     box = (0, _DESCENT, _UNITS_PER_EM, _ASCENT)
@@ -56,15 +57,21 @@ def _tables(name: str) -> dict[bytes, bytes]:
         *(1, _UNITS_PER_EM, 400, 5, 0, *[0] * 11, bytes(10), *[0] * 4, b"    "),
         *(64, 0, 0xFFFF, _ASCENT, _DESCENT, 0, _ASCENT, -_DESCENT),
     )
+    left, bottom, right, top = box
+    # One contour of four points, their coordinates as words of 16 bits, each the way from the one before.
+    outline = struct.pack(
+        ">5hHH4B8h", 1, *box, 3, 0, *[1] * 4, left, 0, right, 0, bottom, top - bottom, 0, bottom - top
+    )
+    outline += bytes(-len(outline) % 4)
     return {
         b"OS/2": metrics,
         b"cmap": characters,
-        b"glyf": bytes(4),
+        b"glyf": outline,
         b"head": head,
         b"hhea": struct.pack(">I3hH11hH", 0x10000, _ASCENT, _DESCENT, 0, max(widths), *[0] * 3, 1, *[0] * 7, count),
         b"hmtx": b"".join(struct.pack(">Hh", width, 0) for width in widths),
-        b"loca": bytes(2 * (count + 1)),
-        b"maxp": struct.pack(">I14H", 0x10000, count, *[0] * 4, 1, *[0] * 8),
+        b"loca": struct.pack(">4H", 0, 0, len(outline) // 2, len(outline) // 2),
+        b"maxp": struct.pack(">I14H", 0x10000, count, 4, 1, 0, 0, 1, *[0] * 8),
         b"name": _name_table(name),
         b"post": struct.pack(">IIhh5I", 0x30000, 0, 0, 0, 1, *[0] * 4),
     }

@@ -19,8 +19,9 @@ from ...decoders._image_formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ...decoders._image_reading import open_image
 from ...errors import MissingDependencyError, OpenError
 from ._page_source import PageSource, failing_as_page, keep
+from ._picture_pdf import Picture, jpeg_picture, png_picture
 from ._raster import page_of_bands, resized, upright
-from ._tiff import is_tiff, page_offsets, read_tiff_page
+from ._tiff import is_tiff, page_offsets, read_tiff_page, stored_tiff_page
 
 __all__ = ["ImageDocument", "ImageOptions"]
 
@@ -102,6 +103,25 @@ class ImageDocument(PageSource):
             return next(_frames(self._bytes(), self._kind, self._options.max_pixels))
         with self._lock:
             return self._frame_of_animation(number)
+
+    def stored(self, number: int) -> Picture | None:
+        """A page as it lies in the file, if a PDF can show that; none that was scaled, or is one of an animation."""
+        if self._options.output_size is not None:
+            return None
+        with failing_as_page(number, self.name):
+            if self._is_tiff:
+                with self._file() as file:
+                    return stored_tiff_page(file, self._offsets[number])
+            if self.num_pages > 1 or self._kind not in ("jpeg", "png"):
+                return None
+            data = self._bytes()
+            orientation = open_image(self._kind, data, self._check_pixels).orientation
+            return (jpeg_picture if self._kind == "jpeg" else png_picture)(data, orientation)
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether the file keeps every pixel."""
+        return self._kind in ("tiff", "png", "gif", "bmp")
 
     def _frame_of_animation(self, number: int) -> NDArray[np.uint8]:
         cursor = self._cursor

@@ -15,7 +15,7 @@ from ._element_base import Element
 from ._leaf_elements import LayoutElement
 from ._stored import stored, stored_list
 
-__all__ = ["PageBase", "PageImage", "page_pixels"]
+__all__ = ["PageBase", "PageImage", "page_origin", "page_pixels"]
 
 # uint8: (H, W, 3) as an array, (3, H, W) or (H, W, 3) as a tensor on any device.
 PageImage: TypeAlias = NDArray[Any] | torch.Tensor
@@ -53,6 +53,11 @@ def page_pixels(image: PageImage) -> NDArray[np.uint8]:
     return np.ascontiguousarray(image)
 
 
+def page_origin(page: PageBase) -> Callable[[], PageImage] | None:
+    """What reads the image of a page each time that it is asked for; ``None`` of an image that is there."""
+    return page._page if callable(page._page) else None
+
+
 class PageBase(Element):
     """A page: its image, its size, its turn, its language, and why it could not be read, if so."""
 
@@ -83,7 +88,7 @@ class PageBase(Element):
         return self._page() if callable(self._page) else self._page
 
     @page.setter
-    def page(self, page: PageImage) -> None:
+    def page(self, page: PageImage | Callable[[], PageImage]) -> None:
         self._page = page
 
     def extra_repr(self) -> str:

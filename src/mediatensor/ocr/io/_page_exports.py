@@ -131,12 +131,12 @@ class _Exports(Element, Generic[_HocrType]):
         return TSVExporter().export(self, direction=direction, reading_order=reading_order)
 
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
-        """Export as a searchable PDF: the image of each page with the text, invisible, over it.
+        """Export as a searchable PDF: pages as they are in their files, or as pictures, under text that is not seen.
 
         Args:
             path: Where to write it as well; ``None`` writes nothing. The file appears, or replaces another, when it is
                 complete.
-            **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``.
+            **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``, ``keep_pages``.
 
         Returns:
             The file.

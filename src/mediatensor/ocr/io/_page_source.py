@@ -6,7 +6,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from ...errors import MissingDependencyError, OpenError, PageError
 if TYPE_CHECKING:
     from .elements import Word
 
-__all__ = ["KeptSource", "PageSource", "failing_as_page", "keep"]
+__all__ = ["KeptSource", "PageOfFile", "PageSource", "failing_as_page", "keep"]
 
 
 class PageSource(ABC):
@@ -47,6 +48,31 @@ class PageSource(ABC):
             PageError: if that page cannot be read.
         """
         return []
+
+
+@dataclass(frozen=True)
+class PageOfFile:
+    """The image of a page of a file, which is read again each time that it is asked for.
+
+    Args:
+        pages: That it is one of: `Pages`.
+        index: Which.
+        is_readable: Whether it could be read; else it has no pixels.
+    """
+
+    pages: Any
+    index: int
+    is_readable: bool = True
+
+    def __call__(self) -> NDArray[np.uint8]:
+        pixels: NDArray[np.uint8] = self.pages[self.index] if self.is_readable else np.zeros((0, 0, 3), np.uint8)
+        return pixels
+
+    @property
+    def located(self) -> tuple[PageSource, int]:
+        """The document that it is in, and its number there."""
+        place: tuple[PageSource, int] = self.pages._locate(self.index)
+        return place
 
 
 @contextmanager

@@ -34,6 +34,10 @@ class PdfDocument(PageSource):
         timeout_seconds: Most seconds that PDFium may work on a page, in a process of its own; ``None`` for this process
             and no limit.
 
+    Attributes:
+        options: As given.
+        file: To open it in this process.
+
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
         OpenError: if it is no PDF file, is damaged, has no pages, or the password is missing or wrong.
@@ -45,8 +49,8 @@ class PdfDocument(PageSource):
     ) -> None:
         import_pdfium()
         path, data, self.name = keep(source)
-        self._options = options
-        self._open = OpenPdf(data if path is None else path, self.name, password)
+        self.options = options
+        self.file = OpenPdf(data if path is None else path, self.name, password)
         self._isolated: IsolatedPdf | None = None
         if timeout_seconds is not None:
             # Reading text without a limit need not wait for what starts processes.
@@ -55,23 +59,23 @@ class PdfDocument(PageSource):
             self._isolated = IsolatedPdf(data if path is None else path, self.name, password, options, timeout_seconds)
             self.num_pages = self._isolated.num_pages()
         else:
-            with self._open() as pdf:
+            with self.file() as pdf:
                 self.num_pages = len(pdf)
 
     def read(self, number: int) -> NDArray[np.uint8]:
         with failing_as_page(number, self.name), working():
             if self._isolated is not None:
                 return _page_of(self._isolated.rendered(number))
-            with self._open() as pdf:
-                return _page_of(rendered(pdf, number, self._options))
+            with self.file() as pdf:
+                return _page_of(rendered(pdf, number, self.options))
 
     def text_layer(self, number: int) -> list[Word]:
         with failing_as_page(number, self.name), working():
             if self._isolated is not None:
                 found = self._isolated.characters(number)
             else:
-                with self._open() as pdf:
-                    found = characters(pdf, number, self._options)
+                with self.file() as pdf:
+                    found = characters(pdf, number, self.options)
             boxes = np.asarray(found.boxes, np.float64).reshape(-1, 4)
             matrix = np.asarray(found.matrix, np.float64).reshape(3, 2)
             placed = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]

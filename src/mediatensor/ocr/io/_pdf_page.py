@@ -25,6 +25,9 @@ MAX_PAGE_OBJECTS = 2_000_000
 #: Most characters of the text layer of a page.
 MAX_PAGE_CHARACTERS = 1_000_000
 
+# Ink that is thinner, for its length, is none: PDFium has lines for glyphs without outlines.
+_MIN_INK = 0.01
+
 # Steps of device coordinates, which PDFium rounds, across a page.
 _STEPS = 1 << 20
 
@@ -131,10 +134,17 @@ def characters(pdf: Any, number: int, options: PdfOptions) -> Characters:
                 raise DecodeError(f"it has {count} characters, more than the {MAX_PAGE_CHARACTERS} that are read")
             codes, boxes = array("I"), array("d")
             left, right, bottom, top = sides = [ctypes.c_double() for _ in range(4)]
+            loose = raw.FS_RECTF()
             for index in range(count):
                 codes.append(raw.FPDFText_GetUnicode(text, index))
                 is_known = raw.FPDFText_GetCharBox(text, index, left, right, bottom, top)
-                boxes.extend(side.value if is_known else math.nan for side in sides)
+                box = [side.value for side in sides]
+                sides_of_ink = sorted((box[1] - box[0], box[3] - box[2]))
+                if not is_known or sides_of_ink[0] <= _MIN_INK * sides_of_ink[1]:
+                    # Nothing of it is to be seen, as of the text of a scan: the place that the font has for it.
+                    is_known = raw.FPDFText_GetLooseCharBox(text, index, loose)
+                    box = [loose.left, loose.right, loose.bottom, loose.top]
+                boxes.extend(box if is_known else [math.nan] * 4)
         return Characters(codes, boxes, relative_matrix(page, options))
 
 

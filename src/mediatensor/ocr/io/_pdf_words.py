@@ -54,12 +54,16 @@ class PlacedText:
     matrix: tuple[float, float, float, float, float, float]
 
 
-def placed_words(rows: Iterable[TextRow], matrix: NDArray[np.float64]) -> list[PlacedText]:
+def placed_words(
+    rows: Iterable[TextRow], matrix: NDArray[np.float64], own_letters: NDArray[np.float64] | None = None
+) -> list[PlacedText]:
     """Lay what stands on a page over it, each word over its place.
 
     Args:
         rows: Its lines, in the order in which they are read.
         matrix: (3, 2): what (x, y, 1), in the pixels of the lines, y down, is multiplied with for points, y up.
+        own_letters: (N, 2): where the page has letters as text already, in points. Words that lie over at least half as
+            many as they have themselves are left out.
 
     Returns:
         One text a word; the words of a cell share its place by their lengths.
@@ -80,6 +84,10 @@ def placed_words(rows: Iterable[TextRow], matrix: NDArray[np.float64]) -> list[P
                 words.append(word)
                 quads.append(np.stack([top[0], top[1], bottom[1], bottom[0]]))
             position += len(word) + 1
+    if own_letters is not None and len(own_letters):
+        is_there = _is_there(words, quads, own_letters)
+        words = [word for word, there in zip(words, is_there, strict=True) if not there]
+        quads = [quad for quad, there in zip(quads, is_there, strict=True) if not there]
     if not words:
         return []
     placed = []
@@ -87,6 +95,22 @@ def placed_words(rows: Iterable[TextRow], matrix: NDArray[np.float64]) -> list[P
         along, up = _sides(*_mean_sides(quad))
         placed.append(_placed(word, quad.mean(axis=0) - along / 2 - up / 2, along, up))
     return placed
+
+
+def _is_there(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
+    """For each word whether it lies over at least half as many letters as it has."""
+    letters = letters[letters[:, 1].argsort()]
+    found = []
+    for word, quad in zip(words, quads, strict=True):
+        along, up = _sides(*_mean_sides(quad))
+        first, last = np.searchsorted(letters[:, 1], [quad[:, 1].min(), quad[:, 1].max()])
+        axes = np.stack([along, up])
+        if not np.linalg.det(axes):
+            found.append(False)
+            continue
+        places = (letters[first:last] - quad.mean(axis=0)) @ np.linalg.inv(axes)
+        found.append(2 * int((np.abs(places) <= 0.5).all(axis=1).sum()) >= len(word))
+    return found
 
 
 def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

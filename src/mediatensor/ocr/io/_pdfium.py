@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from ..._interrupts import interrupts_kept
 from ..._locks import ForkSafeLock
 from ...decoders._image_formats import look_like, sniff
-from ...errors import MissingDependencyError, OpenError
+from ...errors import MissingDependencyError, OpenError, SourceNotFoundError
 
 __all__ = ["OpenPdf", "import_pdfium", "pdfium_lock", "save_document"]
 
@@ -118,20 +118,33 @@ class OpenPdf:
             yield document
 
     def _open(self) -> Any:
-        pdfium = import_pdfium()
         _close_at_exit()
+        document = self.opened()
+        # Otherwise what was filled into a form would not be drawn.
+        document.init_forms()
+        return document
+
+    def opened(self) -> Any:
+        """Another document of pypdfium2, to be changed and closed by who asks, who holds the lock.
+
+        Raises:
+            SourceNotFoundError: if the file is gone.
+            OpenError: if PDFium cannot open it.
+        """
+        pdfium = import_pdfium()
         with ExitStack() as if_refused:
             source: Any = self._source
             if isinstance(source, str):
                 # PDFium itself leaves some files open that it refuses.
-                source = if_refused.enter_context(open(source, "rb"))
+                try:
+                    source = if_refused.enter_context(open(source, "rb"))
+                except FileNotFoundError:
+                    raise SourceNotFoundError(f"No such file or directory: {source!r}.") from None
             try:
                 document = pdfium.PdfDocument(source, password=self._password, autoclose=True)
             except pdfium.PdfiumError as error:
                 raise OpenError(f"Could not open {self._name} as a PDF document: {self._reason(error)}.") from None
             if_refused.pop_all()
-        # Otherwise what was filled into a form would not be drawn.
-        document.init_forms()
         return document
 
     def _reason(self, error: Any) -> str:

@@ -16,9 +16,10 @@ from PIL import TiffImagePlugin
 
 from ..._limits import check_pixels
 from ...errors import OpenError
+from ._picture_pdf import Picture, tiff_picture
 from ._raster import page_of_pillow, upright
 
-__all__ = ["MAX_TIFF_PAGES", "is_tiff", "page_offsets", "read_tiff_page"]
+__all__ = ["MAX_TIFF_PAGES", "is_tiff", "page_offsets", "read_tiff_page", "stored_tiff_page"]
 
 #: Most pages of one file.
 MAX_TIFF_PAGES = 1 << 20
@@ -99,6 +100,17 @@ def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArr
     # Pillow turns the picture itself when it loads it, and forgets the tag then; older ones do neither.
     orientation = image.tag_v2.get(_ORIENTATION, 1)
     return upright(page, orientation if orientation in range(1, 9) else 1)
+
+
+def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
+    """One page as it is stored, if PDF can show that; arguments as of `read_tiff_page`."""
+    shown: Any = _with_first_page(file, offset)
+    shown.seek(0)
+    image: Any = TiffImagePlugin.TiffImageFile(shown)
+    tags = {tag: value if isinstance(value, tuple) else (value,) for tag, value in image.tag_v2.items()}
+    return tiff_picture(
+        file, {tag: value for tag, value in tags.items() if value and all(isinstance(item, int) for item in value)}
+    )
 
 
 def _with_first_page(file: BinaryIO, offset: int) -> _PatchedFile:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
+from ...io._page_source import PageOfFile
 from ...io.reader import Pages
 from .._compiled import compile_network, plain
 from .._orientation import estimate_page_skew, signed_turn
@@ -167,7 +167,7 @@ class TextPredictor(nn.Module):
             located = self._locate(images)
             for index, image in enumerate(loaded, start):
                 if isinstance(image, str):
-                    yield self._unreadable(image)
+                    yield self._unreadable(sources, index, image)
                 else:
                     yield self._read_page(_original(sources, index), image, next(located))
 
@@ -202,7 +202,7 @@ class TextPredictor(nn.Module):
         for index, page in enumerate(found):
             (image,) = self._placed([page if isinstance(page, str) else self._load(sources, index)])
             if isinstance(image, str):
-                yield self._unreadable(image)
+                yield self._unreadable(sources, index, image)
             else:
                 yield self._read_page(_original(sources, index), image, next(revised))
 
@@ -225,8 +225,10 @@ class TextPredictor(nn.Module):
             image if isinstance(image, str) else without_regions(next(placed), self.ignore_regions) for image in loaded
         ]
 
-    def _unreadable(self, reason: str) -> PageWords:
-        image = np.zeros((0, 0, 3), np.uint8)
+    def _unreadable(self, sources: Any, index: int, reason: str) -> PageWords:
+        image: Any = np.zeros((0, 0, 3), np.uint8)
+        if isinstance(sources, Pages):
+            image = PageOfFile(sources, index, is_readable=False)
         return PageWords(image, (0, 0), {name: no_words() for name in self._class_names}, error=reason)
 
     @property
@@ -418,7 +420,7 @@ class TextPredictor(nn.Module):
 
 def _original(sources: Any, index: int) -> Any:
     """The image that the result shows: of a file only where it is, as the images of long documents fill the memory."""
-    return partial(sources.__getitem__, index) if isinstance(sources, Pages) else _shown(sources[index])
+    return PageOfFile(sources, index) if isinstance(sources, Pages) else _shown(sources[index])
 
 
 def _shown(source: Image) -> Any:
