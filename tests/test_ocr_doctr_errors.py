@@ -84,6 +84,13 @@ def test_the_error_is_ours_and_of_the_type_that_doctr_raises(what: str) -> None:
     assert isinstance(raised.value, MediaTensorError)
 
 
+def test_a_hook_must_be_a_function() -> None:
+    predictor = ocr.ocr_predictor("fast_tiny", "crnn_mobilenet_v3_small")
+    with pytest.raises(MediaTensorError, match="a hook must be a function"):
+        predictor.add_hook(5)  # type: ignore[arg-type]
+    assert predictor.hooks == []
+
+
 def test_a_file_of_weights_must_be_named() -> None:
     with pytest.raises(MediaTensorError, match="must be a path"):
         model_utils.load_pretrained_params(nn.Linear(2, 2), None)  # type: ignore[arg-type]

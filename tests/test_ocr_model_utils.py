@@ -251,13 +251,15 @@ def test_a_recogniser_has_to_name_its_last_layer() -> None:
     [
         ("xyz", {}, "none of the 9"),
         ("", {}, "none of the 9"),
+        (5, {}, "a string or several"),
+        ([None], {}, "a string or several"),
         ("a", {"strategy": "closest"}, "strategy='closest'"),
         ("a", {"mapping": "weights"}, "mapping is for"),
         ("a", {"strategy": "nearest", "mapping": "sound"}, "mapping='sound'"),
         ("a", {"strategy": "nearest", "mapping": 3}, "mapping=3"),
     ],
 )
-def test_whitelists_name_what_is_wrong(vocabs: str, options: dict[str, Any], message: str) -> None:
+def test_whitelists_name_what_is_wrong(vocabs: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         add_whitelist(small_crnn(), vocabs, **options)
 

@@ -95,6 +95,13 @@ def test_what_is_no_list_of_images_is_refused(images: Any) -> None:
         PreProcessor(SIZE, 2)(images)
 
 
+@pytest.mark.parametrize("size", [None, 0, 3.5, (32,), (32, 32, 3), (0, 32), (32, 1.5), "ab"])
+def test_sizes_are_two_positive_integers(size: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="output_size"):
+        PreProcessor(size, 2)
+    assert PreProcessor(32, 2).resize.size == PreProcessor(np.array([32, 32]).tolist(), 2).resize.size == (32, 32)
+
+
 def test_what_it_does_is_shown_and_can_be_looked_up() -> None:
     processor = PreProcessor(SIZE, 2, preserve_aspect_ratio=True)
     assert repr(processor).splitlines() == [

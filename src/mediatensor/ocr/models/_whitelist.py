@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from ..._checks import shown
 from ...errors import InvalidArgumentError
 
 __all__ = ["WhitelistHandle", "add_whitelist"]
@@ -116,7 +117,10 @@ def add_whitelist(
     """
     _check_strategy(strategy, mapping)
     recognizer = _recognizer_of(model)
-    allowed = frozenset("".join(vocabs))
+    try:
+        allowed = frozenset("".join(vocabs))
+    except TypeError:
+        raise InvalidArgumentError(f"vocabs must be a string or several (got {shown(vocabs)}).") from None
     vocab: str = recognizer.vocab  # type: ignore[assignment]
     if allowed.isdisjoint(vocab):
         raise InvalidArgumentError(

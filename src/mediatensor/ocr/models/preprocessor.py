@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..._checks import shown, whole_number
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
 from ._pages import Image, as_image, as_images
@@ -72,21 +73,28 @@ class Resize(nn.Module):
     """Pictures of any size to pictures of one.
 
     Args:
-        size: Height and width of the result.
+        size: Height and width of the result, or one number for both.
         preserve_aspect_ratio: Scale both sides alike, and pad with black.
         symmetric_pad: Pad on all sides; else on the right and below.
         return_padding_mask: :class:`PreProcessor` returns where the pictures are, too.
+
+    Raises:
+        InvalidArgumentError: The size is not two positive integers.
     """
 
     def __init__(
         self,
-        size: tuple[int, int],
+        size: int | Sequence[int],
         preserve_aspect_ratio: bool = False,
         symmetric_pad: bool = False,
         return_padding_mask: bool = False,
     ) -> None:
         super().__init__()
-        self.size = tuple(size)
+        sides = (size, size) if isinstance(size, int) else size
+        if not isinstance(sides, Sequence) or len(sides) != 2:
+            raise InvalidArgumentError(f"output_size must be (height, width), in pixels (got {shown(size)}).")
+        height, width = (whole_number("output_size", side, at_least=1) for side in sides)
+        self.size = (height, width)
         self.preserve_aspect_ratio, self.symmetric_pad = preserve_aspect_ratio, symmetric_pad
         self.return_padding_mask = return_padding_mask
 
@@ -144,13 +152,16 @@ class PreProcessor(nn.Module):
     """Images of any size to batches of one size, as docTR does it.
 
     Args:
-        output_size: Height and width of the input of the network.
+        output_size: Height and width of the input of the network, or one number for both.
         batch_size: Images in a batch.
         mean: Of each channel, for values in [0, 1].
         std: Of each channel.
         preserve_aspect_ratio: Scale both sides alike, and pad with black.
         symmetric_pad: Pad on all sides; else on the right and below.
         return_padding_mask: Return where the images are, too.
+
+    Raises:
+        InvalidArgumentError: The size or that of the batches is not of positive integers.
 
     Example:
         >>> import numpy as np
@@ -162,7 +173,7 @@ class PreProcessor(nn.Module):
 
     def __init__(
         self,
-        output_size: tuple[int, int],
+        output_size: int | Sequence[int],
         batch_size: int,
         mean: Sequence[float] = (0.5, 0.5, 0.5),
         std: Sequence[float] = (1.0, 1.0, 1.0),

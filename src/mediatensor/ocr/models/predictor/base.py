@@ -12,6 +12,7 @@ import numpy.typing as npt
 import PIL.Image
 from torch import Tensor, nn
 
+from ...._checks import shown
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
 from ...io._page_source import PageOfFile
@@ -144,6 +145,9 @@ class TextPredictor(nn.Module):
                 of text a list of arrays, (N, 4) or (N, 4, 2); for key information a list of dicts of them by class.
                 Returns the same. Boxes may be left out, moved or added.
 
+        Raises:
+            InvalidArgumentError: The hook cannot be called.
+
         Example:
             >>> from mediatensor.ocr import DocumentFile, ocr_predictor
             >>> predictor = ocr_predictor(pretrained=True)
@@ -151,6 +155,8 @@ class TextPredictor(nn.Module):
             >>> predictor(DocumentFile.from_images("page.png")).render()
             'Delivery note 2048'
         """
+        if not callable(hook):
+            raise InvalidArgumentError(f"a hook must be a function of the boxes of all pages (got {shown(hook)}).")
         self.hooks.append(hook)
 
     def _read(self, pages: Iterable[Image] | Any, single_class: bool) -> Iterator[PageWords]:
