@@ -13,12 +13,11 @@ import torch
 
 import mediatensor
 from mediatensor.cli import main
-from mediatensor.cli._ocr_write import write_pdf
 from mediatensor.datasets import DataLoader, StallMeter, VideoClips
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, JpegEncoder, PngEncoder, VideoEncoder
 from mediatensor.errors import FrameIndexError, WriteError
-from mediatensor.ocr.io import Page
+from mediatensor.ocr.io import Document, Page
 from places import file_size_limit, in_child, needs_fork
 
 pytestmark = needs_fork
@@ -145,14 +144,13 @@ def test_figures(output: Path, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in output.iterdir()] == [b"before"]
 
 
-def test_the_pdf_of_a_command(output: Path, tmp_path: Path) -> None:
-    pdfium = pytest.importorskip("pypdfium2")
-    page = pdfium.PdfDocument.new()
-    page.new_page(100, 100)
-    page.save(tmp_path / "page.pdf")
-    kind, _ = full(tmp_path, lambda: write_pdf([tmp_path / "page.pdf"] * 60, output / "all.pdf"))
+def test_a_searchable_pdf(output: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    image = FRAMES[0].permute(1, 2, 0).contiguous().numpy()
+    document = Document([Page(image, [], number, (64, 64)) for number in range(3)])
+    kind, _ = full(tmp_path, lambda: document.save_pdf(output / "all.pdf"))
     assert (kind, list(output.iterdir())) == (WriteError.__name__, [])
-    write_pdf([tmp_path / "page.pdf"] * 60, output / "all.pdf")
+    document.save_pdf(output / "all.pdf")
     assert (output / "all.pdf").stat().st_size > ROOM
 
 
