@@ -21,6 +21,8 @@ __all__ = ["PacketContent", "content_parser", "is_sound", "nal_length_size", "na
 # Codecs whose pictures may rightly begin with zeros.
 _RAW = frozenset(("rawvideo", "v210", "v410", "r210", "wrapped_avframe"))
 
+_ZEROS = bytes(16)
+
 _START_CODE = re.compile(rb"\x00\x00\x01(.)", re.DOTALL)
 _NO_MPEG4_PICTURE = frozenset((*range(0x30), 0xB0, 0xB1, 0xB2, 0xB3, 0xB5))  # objects, layers, their ends, user data
 _VOP = 0xB6
@@ -170,7 +172,10 @@ class _Mpeg4:
                 self._layer = parse_layer(header)
 
     def content(self, packet: memoryview) -> PacketContent:
-        if bytes(packet[:3]) != b"\0\0\1":  # as of short headers, which are those of H.263
+        start = bytes(packet[:4])
+        if start[:3] != b"\0\0\1":  # as of short headers, which are those of H.263
+            return _PICTURE
+        if start[3:] == b"\xb6" and len(packet) >= 4 + _NOT_CODED_BYTES:  # as most packets are
             return _PICTURE
         layer_start = 0
         for match in _START_CODE.finditer(packet):
@@ -281,7 +286,7 @@ def is_sound(codec: str | None, packet: memoryview) -> bool:
     (False, True)
     """
     start = bytes(packet[:16])
-    if codec not in _RAW and len(start) == 16 and not any(start):
+    if start == _ZEROS and codec not in _RAW:
         return False
     if codec == "vp8" and start[:1] and not start[0] & 1:
         return start[3:6] == b"\x9d\x01\x2a"

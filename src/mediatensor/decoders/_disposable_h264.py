@@ -5,6 +5,7 @@ References are to ITU-T H.264 and H.265, and to ISO/IEC 14496-15 for configurati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -21,6 +22,9 @@ __all__ = ["H264Pictures", "HevcPictures", "supplemental_messages"]
 
 _FORBIDDEN_BIT = 0x80
 _H264_SLICE, _H264_SEI, _H264_SPS = 1, 6, 7
+_H264_SLICE_OR_SPS = re.compile(
+    rb"\x00\x00\x01([" + bytes(reference << 5 | kind for reference in range(4) for kind in (1, 2, 3, 4, 5, 7)) + rb"])"
+)
 _H264_SLICES = range(1, 6)  # data partitions and IDR, too
 _H264_HARMLESS = frozenset((_H264_SLICE, 9, 12, 14))  # access unit delimiter, filler, prefix
 _FRAMES, _FIELD_PAIRS = {PictureStructure.FRAME}, {PictureStructure.TOP_FIELD, PictureStructure.BOTTOM_FIELD}
@@ -59,6 +63,8 @@ class H264Pictures:
 
     def is_disposable(self, packet: memoryview) -> bool:
         """Whether the pictures in a packet can be left out; ``ValueError`` or ``IndexError`` if it does not add up."""
+        if self._length_size is None and _begins_with_reference(packet):
+            return False
         structures: set[PictureStructure] = set()
         outlasts_picture = False
         for unit in nal_units(packet, self._length_size):
@@ -112,6 +118,12 @@ class HevcPictures:
             elif kind not in _HEVC_HARMLESS or unit[0] & _FORBIDDEN_BIT or layer:
                 outlasts_picture = True
         return has_picture and not outlasts_picture
+
+
+def _begins_with_reference(packet: memoryview) -> bool:
+    """Whether the first slice after start codes is of a reference, without parameters before: what most packets are."""
+    match = _H264_SLICE_OR_SPS.search(packet)
+    return match is not None and match[1][0] >> 5 != 0 and match[1][0] & 31 != _H264_SPS
 
 
 def _hevc_kind(unit: memoryview | bytes) -> int:
