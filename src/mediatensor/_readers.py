@@ -72,6 +72,28 @@ class Reader(ABC):
         """Release what this reader opened; an object that the user opened stays open."""
 
 
+class SpanReader(Reader):
+    """Bytes ``start`` to ``stop`` of another reader, which is closed with this one."""
+
+    def __init__(self, whole: Reader, start: int, stop: int) -> None:
+        super().__init__()
+        self._whole = whole
+        self._start = start
+        self._length = stop - start
+
+    def _size(self) -> int:
+        return self._length
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        return self._whole.read_at(self._start + position, max(0, min(size, self._length - position)))
+
+    def will_need(self, start: int, stop: int) -> None:
+        self._whole.will_need(self._start + start, self._start + stop)
+
+    def close(self) -> None:
+        self._whole.close()
+
+
 class MemoryReader(Reader):
     def __init__(self, data: memoryview) -> None:
         super().__init__()

@@ -26,6 +26,7 @@ from ._readers import (
     RangeReader,
     Reader,
     SharedFile,
+    SpanReader,
     regular_file_descriptor,
 )
 from .errors import MissingDependencyError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
@@ -186,6 +187,37 @@ class PathSource(Source):
 
     def describe(self) -> str:
         return self.path
+
+
+class SpanSource(Source):
+    """A part of another source, of which the bytes can be read.
+
+    Args:
+        whole: The other source.
+        start: The first byte.
+        stop: One past the last one.
+    """
+
+    def __init__(self, whole: Source, start: int, stop: int) -> None:
+        self._whole = whole
+        self._start = start
+        self._stop = stop
+
+    def open(self) -> Reader:
+        reader = self.open_bytes()
+        if reader is None:
+            raise OpenError(f"Could not open {self.describe()}: its bytes cannot be read.")
+        return reader
+
+    def open_bytes(self) -> Reader | None:
+        whole = self._whole.open_bytes()
+        if whole is None:
+            target = self._whole.open()
+            whole = None if isinstance(target, str) else target
+        return None if whole is None else SpanReader(whole, self._start, self._stop)
+
+    def describe(self) -> str:
+        return self._whole.describe()
 
 
 class UrlSource(Source):

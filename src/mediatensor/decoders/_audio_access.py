@@ -8,6 +8,7 @@ from typing import Literal
 __all__ = [
     "Renewal",
     "adds_durations",
+    "has_clock",
     "is_exact_after_pre_roll",
     "opus_pre_roll_length",
     "pre_roll_length",
@@ -31,6 +32,9 @@ _PCM_FORMATS = frozenset(("wav", "w64", "aiff", "au", "caf"))
 
 # These have no clock but add up the durations of frames, rounded to their ticks.
 _FORMATS_WITHOUT_CLOCK = frozenset(("ac3", "eac3"))
+
+# These have frames alone, without times.
+_BARE_FORMATS = frozenset(("aac", "ac3", "amr", "amrnb", "amrwb", "dts", "eac3", "g722", "gsm", "mlp", "mp3", "truehd"))
 
 # Codecs of which every packet decodes by itself.
 _INDEPENDENT = frozenset(("flac", "alac", "wavpack", "tta", "adpcm_ima_wav", "adpcm_ima_qt", "adpcm_ms"))
@@ -90,6 +94,15 @@ def seeks_exactly(format_name: str, codec: str) -> bool:
         return False
     # Of FLAC in Ogg, FFmpeg counts from the wrong page.
     return bool(names & _EXACT_FORMATS) and not ("ogg" in names and codec == "flac") and codec not in _NEVER_FORGET
+
+
+def has_clock(format_name: str) -> bool:
+    """Whether a format has times at all; those that FFmpeg makes up for bare frames count what it parses.
+
+    >>> has_clock("mp3"), has_clock("matroska,webm")
+    (False, True)
+    """
+    return format_name not in _BARE_FORMATS
 
 
 def adds_durations(format_name: str) -> bool:

@@ -17,7 +17,7 @@ from .._pyav import Resampler, SampleForm, SampleQueue
 from .._stages import stage
 from ._audio_stream import Piece
 
-__all__ = ["OutputForm", "input_range", "joined"]
+__all__ = ["OutputForm", "input_range", "joined", "section_begin"]
 
 # Memory that is set aside at once; a stream that turns out longer gets more.
 _MIN_CAPACITY_BYTES = 1 << 16
@@ -65,6 +65,11 @@ def input_range(first: int, last: int | None, input_rate: int, output_rate: int)
     return start, None if last is None else -(-last * input_rate // output_rate) + margin
 
 
+def section_begin(origin: int, stream_rate: int, output_rate: int) -> int:
+    """The sample of the output with which a section begins, see `Piece`."""
+    return -(-origin * output_rate // stream_rate)
+
+
 def joined(
     pieces: Iterable[Piece], output: OutputForm, stream_rate: int, first: int, last: int | None, expected_length: int
 ) -> Tensor:
@@ -78,7 +83,7 @@ def joined(
         last: One past the last; ``None`` for all.
         expected_length: How many samples the pieces probably have.
     """
-    parts = [run.finish(first, last) for run in _runs(pieces, output, stream_rate, expected_length)]
+    parts = [run.part(first, last) for run in _runs(pieces, output, stream_rate, expected_length)]
     if len(parts) == 1:
         return torch.from_numpy(parts[0])
     return torch.from_numpy(np.concatenate([np.empty((output.num_channels, 0), np.float32), *parts], axis=1))
@@ -91,17 +96,20 @@ def _runs(
     run: _StoredRun | _ConvertedRun | None = None
     num_leaps = 0
     for piece in pieces:
-        frame, position, _, _ = piece
+        frame, position, _, _, origin = piece
         if run is not None:
-            is_leap = run.is_converted and num_leaps < _MAX_LEAPS and position > run.end(stream_rate)
-            if is_leap or not run.takes(frame):
+            is_other = not run.takes(frame)
+            is_leap = not is_other and run.is_converted and num_leaps < _MAX_LEAPS and position > run.end
+            if is_leap or is_other:
+                if is_other:
+                    run.limit = section_begin(origin or position, stream_rate, output.sample_rate)
                 yield run
                 # Of a stream in pieces nobody knows how long each is.
                 run, expected_length, num_leaps = None, 0, num_leaps + is_leap
         if run is None:
             form = SampleForm.of_frame(frame)
             if output.is_that_of(form):
-                run = _StoredRun(piece, form, expected_length)
+                run = _StoredRun(piece, form, output, stream_rate, expected_length)
             else:
                 run = _ConvertedRun(piece, form, output, stream_rate)
         run.append(piece)
@@ -110,20 +118,35 @@ def _runs(
 
 
 class _Run(ABC):
-    def __init__(self, first: Piece, form: SampleForm) -> None:
+    def __init__(self, first: Piece, form: SampleForm, output: OutputForm, stream_rate: int) -> None:
         self.form = form
-        self.position = first[1]
+        _, self.position, _, _, origin = first
         self.length = 0
+        #: The sample of the output with which another run takes over, if one does.
+        self.limit: int | None = None
+        self._section_begin = section_begin(origin, stream_rate, output.sample_rate)
+        #: The first sample of the output that the run has.
+        self.output_begin = self._section_begin + section_begin(self.position, form.sample_rate, output.sample_rate)
         self._queue = SampleQueue(first[0])
         self.takes = self._queue.takes
 
-    def end(self, stream_rate: int) -> int:
-        """The position behind the run, counted in samples of the stream's rate."""
-        rate = self.form.sample_rate
-        return self.position + (self.length if rate == stream_rate else self.length * stream_rate // rate)
+    @property
+    def end(self) -> int:
+        """The position behind the run, counted as its beginning is."""
+        return self.position + self.length
+
+    def part(self, first: int, last: int | None) -> NDArray[np.float32]:
+        """What the run has of the output's samples [first, last), up to where another takes over; asked for last."""
+        samples = self.finish(first, last)
+        if self.limit is None:
+            return samples
+        end = self.limit if last is None else min(self.limit, last)
+        missing = max(0, end - max(first, self.output_begin)) - samples.shape[1]
+        # Where rates differ, numbers of samples are rounded; the next ones are in their place all the same.
+        return samples[:, :missing] if missing < 0 else np.pad(samples, ((0, 0), (0, missing)))
 
     def append(self, piece: Piece) -> None:
-        frame, _, first, last = piece
+        frame, _, first, last, _ = piece
         length = last - first
         self.length += length
         queue = self._queue
@@ -153,7 +176,7 @@ class _Run(ABC):
 
     @abstractmethod
     def finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """What the run has of the output's samples [first, last); the last thing to ask for."""
+        """What the run has of the output's samples [first, last)."""
 
 
 class _StoredRun(_Run):
@@ -161,8 +184,10 @@ class _StoredRun(_Run):
 
     is_converted = False
 
-    def __init__(self, first: Piece, form: SampleForm, expected_length: int) -> None:
-        super().__init__(first, form)
+    def __init__(
+        self, first: Piece, form: SampleForm, output: OutputForm, stream_rate: int, expected_length: int
+    ) -> None:
+        super().__init__(first, form, output, stream_rate)
         self._full: list[NDArray[np.float32]] = []
         self._open = self._block(expected_length)
         self._used = 0
@@ -195,13 +220,12 @@ class _ConvertedRun(_Run):
     is_converted = True
 
     def __init__(self, first: Piece, form: SampleForm, output: OutputForm, stream_rate: int) -> None:
-        super().__init__(first, form)
+        super().__init__(first, form, output, stream_rate)
         self._output_rate = output.sample_rate
         self._resampler = Resampler(form, output.sample_rate, output.num_channels)
-        self._begin = self.position * form.sample_rate // stream_rate
         rate = form.sample_rate
         # Up to where a sample of the input and one of the output are played at the same time.
-        self._lead = 0 if rate == output.sample_rate else self._begin % (rate // math.gcd(rate, output.sample_rate))
+        self._lead = 0 if rate == output.sample_rate else self.position % (rate // math.gcd(rate, output.sample_rate))
         self._resampler.push(np.zeros((form.num_channels, self._lead), np.float32))
 
     def _memory(self, length: int) -> NDArray[np.float32]:
@@ -216,8 +240,8 @@ class _ConvertedRun(_Run):
         with stage("convert"):
             samples = self._resampler.finish()
         rate = self.form.sample_rate
-        begin = (self._begin - self._lead) * self._output_rate // rate
-        first_of_run = max(first, -(-self._begin * self._output_rate // rate))
+        begin = self._section_begin + (self.position - self._lead) * self._output_rate // rate
+        first_of_run = max(first, self.output_begin)
         end = begin + samples.shape[1]
         last_of_run = end if last is None else max(first_of_run, min(end, last))
         return np.ascontiguousarray(samples[:, first_of_run - begin : last_of_run - begin])

@@ -22,7 +22,7 @@ from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
 from ._arguments import check_num_threads
 from ._audio_access import is_exact_after_pre_roll
-from ._audio_assembly import OutputForm, input_range, joined
+from ._audio_assembly import OutputForm, input_range, joined, section_begin
 from ._audio_handles import AudioHandle, AudioHandleSpec
 from ._audio_metadata import AudioStreamMetadata, audio_stream_metadata
 from ._audio_ranges import check_ranges, checked_range, no_samples_error, sample_range
@@ -54,7 +54,8 @@ class AudioDecoder(Closing):
     A range costs its own length and a short lead-in, not a scan, in every format that FFmpeg can seek in. MP3 of
     variable bit rate is parsed, not decoded, up to the range; MPEG program streams, compressed WAV, FLAC in Ogg, Speex,
     and AAC that predicts frames from all before (Main, LTP) are decoded from the beginning, and so are streams whose
-    time stamps jitter.
+    time stamps jitter, and files that were joined end to end (a chain of Ogg, ``cat a.flac b.flac``). Such a file is
+    one sound in the rate and the channels of its first part.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads
     at a time: every call works on a handle of its own, opened when it is needed. It keeps the file open; `close` it
@@ -275,9 +276,15 @@ class AudioDecoder(Closing):
         else:
             expected = stop - start
             handle.prepare_for(expected / rate)
+
+        def section_range(origin: int, section_rate: int) -> tuple[int, int | None]:
+            begin = section_begin(origin, rate, output.sample_rate)
+            ends = max(0, (first or 0) - begin), None if last is None else max(0, last - begin)
+            return input_range(*ends, section_rate, output.sample_rate)
+
         stream = handle.stream
         while True:
-            pieces = stream.pieces(None if first is None else start, stop)
+            pieces = stream.pieces(None if first is None else start, stop, section_range)
             try:
                 samples = joined(pieces, output, rate, first or 0, last, expected)
             except CountingNeededError:
@@ -355,7 +362,7 @@ def _described(stream: AudioStream) -> AudioStreamMetadata:
     begin, delay = facts.start_seconds or 0.0, 0.0
     with suppress(StreamError):  # nothing can be decoded, which is for those to say who want samples
         begin, delay = stream.begin_seconds, stream.delay_seconds
-    return audio_stream_metadata(facts, reader.container_facts(), begin, delay)
+    return audio_stream_metadata(facts, reader.container_facts(), begin, delay, reader.joined_seconds)
 
 
 def checked_form(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:

@@ -11,7 +11,7 @@ from .._source import Source
 from .._threads import ThreadLease, lease_threads
 from ._audio_stream import AudioStream
 from ._handle_pool import reclaim_threads
-from ._mp3_reader import Mp3SeekingReader
+from ._sound_reader import SoundReader
 
 __all__ = ["AudioHandle", "AudioHandleSpec"]
 
@@ -77,4 +77,4 @@ class AudioHandleSpec:
     num_ffmpeg_threads: int | None
 
     def open(self) -> AudioHandle:
-        return AudioHandle(partial(Mp3SeekingReader, self.source, self.stream_index), self.num_ffmpeg_threads)
+        return AudioHandle(partial(SoundReader, self.source, self.stream_index), self.num_ffmpeg_threads)

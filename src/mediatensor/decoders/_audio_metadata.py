@@ -32,7 +32,11 @@ class AudioStreamMetadata(AudioStreamHeaderMetadata):
 
 
 def audio_stream_metadata(
-    facts: StreamFacts, container: ContainerFacts, begin_seconds: float, delay_seconds: float
+    facts: StreamFacts,
+    container: ContainerFacts,
+    begin_seconds: float,
+    delay_seconds: float,
+    joined_seconds: float | None = None,
 ) -> AudioStreamMetadata:
     """The metadata of a decoder.
 
@@ -41,10 +45,13 @@ def audio_stream_metadata(
         container: The header of the container, for streams that state no duration of their own.
         begin_seconds: Time of the first sample.
         delay_seconds: How much the encoder put in front of it.
+        joined_seconds: Length of a file that was joined, of which the headers tell of the first part.
     """
     header = stream_header_metadata(facts)
     assert isinstance(header, AudioStreamHeaderMetadata)
     end = _end_seconds(facts, container, begin_seconds, delay_seconds)
+    if joined_seconds is not None:
+        end = begin_seconds + joined_seconds
     return AudioStreamMetadata(
         **{spec.name: getattr(header, spec.name) for spec in fields(header)},
         duration_seconds=None if end is None else end - begin_seconds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import accumulate, chain
 from typing import Any
@@ -14,6 +14,7 @@ from .._stages import stage
 from ..errors import DecodeError, StreamError
 from ._audio_access import (
     adds_durations,
+    has_clock,
     opus_pre_roll_length,
     pre_roll_length,
     predicts_without_end,
@@ -21,6 +22,7 @@ from ._audio_access import (
     seeks_exactly,
 )
 from ._audio_positions import NUM_FRAMES_TO_FIT, PositionRule, fit_positions, needs_fit
+from ._joined_files import begins_file, id3_end
 
 __all__ = ["MAX_JITTER_SECONDS", "AudioStream", "CountingNeededError", "Piece", "UnsteadyTimesError"]
 
@@ -35,6 +37,9 @@ _NUM_FRAMES_TO_CHECK = 8
 
 # How far back a range may begin and still go on where the one before it ended.
 _TRAIL_SECONDS = 10
+
+# Formats of which FFmpeg takes tags and headers of further parts for packets.
+_JOINED_BY_TAGS = frozenset(("aac", "flac", "mp3", "ogg"))
 
 # The demuxer that takes the time of any packet it has read for that of the whole page; so it must not have read any.
 _SEEKS_ONLY_WHEN_FRESH = "ogg"
@@ -52,9 +57,14 @@ class CountingNeededError(UnsteadyTimesError):
     """Time stamps do not tell which samples these are; counting from the beginning of the stream does."""
 
 
-#: (frame, position, first, last): samples ``first`` to ``last`` of a decoded frame, of which the first is sample
-#: ``position`` of the stream. A plain tuple, because there are 150,000 in an hour.
-Piece = tuple[Any, int, int, int]
+#: (frame, position, first, last, origin): samples ``first`` to ``last`` of a decoded frame, of which the first is
+#: sample ``position`` of the stream. Frames of another rate than the first one's make a section: it begins with sample
+#: ``origin`` of the stream, and positions count from there at its own rate; elsewhere, ``origin`` is 0. A plain tuple,
+#: because there are 150,000 in an hour.
+Piece = tuple[Any, int, int, int, int]
+
+#: Which samples of a section are wanted, given its origin and its rate.
+SectionRange = Callable[[int, int], tuple[int, int | None]]
 
 
 # A packet (``None`` at the end), its frames, and why it could not be decoded.
@@ -88,6 +98,76 @@ class _Trail:
     def again(self) -> Iterator[_Decoded]:
         """What is kept, and then the rest."""
         return chain([item for _, item in self._items], self._rest)
+
+
+class _Section:
+    """Frames of a rate that is not the stream's, see `Piece`.
+
+    Args:
+        origin: The sample of the stream with which it begins.
+        rate: Samples per second.
+        start: The first sample that is wanted.
+        stop: One past the last; ``None`` for all.
+    """
+
+    def __init__(self, origin: int, rate: int, start: int, stop: int | None) -> None:
+        self._origin = origin
+        self.rate = rate
+        self._start = start
+        self._stop = stop
+        self._length = 0
+
+    def take(self, frame: Any) -> Piece:
+        """What is wanted of the next frame."""
+        position, num_samples = self._length, frame.samples
+        self._length += num_samples
+        first = max(0, self._start - position)
+        last = num_samples if self._stop is None else max(first, min(num_samples, self._stop - position))
+        return frame, position + first, first, last, self._origin
+
+    def end(self, stream_rate: int) -> int:
+        """The sample of the stream with which it ends."""
+        return self._origin - (-self._length * stream_rate // self.rate)
+
+    @property
+    def is_complete(self) -> bool:
+        return self._stop is not None and self._length >= self._stop
+
+
+class _Border:
+    """Tells what stands between joined files, and cannot be decoded, from damage.
+
+    Tags are no sound. Neither is what cannot be decoded right in front of a tag or of a file's first frame, nor behind
+    a tag up to the next frame: where a tag has a picture, FFmpeg finds frames in it.
+
+    Args:
+        format_name: FFmpeg's name of the demuxer.
+    """
+
+    def __init__(self, format_name: str) -> None:
+        self._may_be = format_name in _JOINED_BY_TAGS
+        self._kept: UndecodablePacketError | None = None
+        self._is_behind_tag = False
+        self._tag_end = 0
+
+    def damage(self, packet: Any | None, error: UndecodablePacketError | None) -> UndecodablePacketError | None:
+        """The error to raise, now that this packet came and met this error or none; ``None`` is the last packet."""
+        if not self._may_be or (error is None and self._kept is None and not self._is_behind_tag):
+            return error
+        kept, self._kept = self._kept or error, None
+        if packet is None:
+            return None if self._is_behind_tag else kept
+        data, position = bytes(packet), packet.pos or 0
+        if begins_file(data):
+            self._is_behind_tag, self._tag_end = True, max(self._tag_end, position + id3_end(data))
+            return None
+        if self._is_behind_tag:
+            self._is_behind_tag = error is not None or position < self._tag_end
+            return None
+        if error is not None:
+            self._kept = kept
+            return None
+        return kept
 
 
 class AudioStream:
@@ -149,12 +229,13 @@ class AudioStream:
         """How much earlier than sample 0 the first packet begins: what the encoder put in front of the sound."""
         return float(max(0, self.rule.begin_pts - self._first_packet_pts) * self._time_base)
 
-    def pieces(self, start: int | None, stop: int | None) -> Iterator[Piece]:
+    def pieces(self, start: int | None, stop: int | None, section_range: SectionRange) -> Iterator[Piece]:
         """The samples [start, stop) of the stream, in order.
 
         Args:
             start: The first sample; ``None`` for the beginning, with whatever time stamps it has.
             stop: One past the last; ``None`` for the end.
+            section_range: Which samples those are where the rate is another.
 
         Raises:
             DecodeError: if a packet that holds wanted samples cannot be decoded.
@@ -170,20 +251,39 @@ class AudioStream:
         last_packet: Any = None
         held_back: Piece | None = None
         is_complete = self.is_at_end = False
-        trail = None if self._seeks_exactly else _Trail(decoded, self.form.sample_rate)
+        stream_rate = self.form.sample_rate
+        section: _Section | None = None
+        border = _Border(self.reader.format_name)
+        trail = None if self._seeks_exactly else _Trail(decoded, stream_rate)
         for packet, frames, error in decoded:
             if trail is not None:
                 trail.append(end or 0, (packet, frames, error))
             if is_complete and packet is not None:
                 break
-            if error is not None and self._is_wanted(packet, start, end):
+            damage = border.damage(packet, error if self._is_wanted(packet, start, end) else None)
+            if damage is not None:
                 raise DecodeError(
-                    f"The audio after sample {end or 0} could not be decoded ({error}). The data is damaged; ranges "
+                    f"The audio after sample {end or 0} could not be decoded ({damage}). The data is damaged; ranges "
                     "before and behind the damage can still be decoded."
-                ) from error
+                ) from damage
             last_packet = packet or last_packet
             for frame in frames:
                 num_samples = frame.samples
+                if frame.sample_rate != stream_rate:
+                    if not is_counted:
+                        raise CountingNeededError
+                    trail = None  # it does not know where in a section it begins
+                    if section is None or section.rate != frame.sample_rate:
+                        section = _Section(end or 0, frame.sample_rate, *section_range(end or 0, frame.sample_rate))
+                    piece = section.take(frame)
+                    end = section.end(stream_rate)
+                    is_complete = section.is_complete
+                    if piece[2] < piece[3]:
+                        if held_back is not None:
+                            yield held_back
+                        held_back = piece
+                    continue
+                section = None
                 if end is None or not is_counted:
                     position = self._sought_position(frame, end, start)
                 else:
@@ -197,8 +297,8 @@ class AudioStream:
                 if first < last:
                     if held_back is not None:
                         yield held_back
-                    held_back = frame, position + first, first, last
-            if stop is not None and end is not None and end >= stop:
+                    held_back = frame, position + first, first, last, 0
+            if is_complete or (section is None and stop is not None and end is not None and end >= stop):
                 # The next packet is still looked for: if there is none, this one may be longer than the sound.
                 is_complete = True
                 if not self._states_the_end:
@@ -232,10 +332,10 @@ class AudioStream:
     @staticmethod
     def _cut(piece: Piece, limit: int | None) -> Piece:
         """A piece up to a sample of the stream."""
-        frame, position, first, last = piece
-        if limit is None:
+        frame, position, first, last, origin = piece
+        if limit is None or origin:
             return piece
-        return frame, position, first, max(first, min(last, limit - position + first))
+        return frame, position, first, max(first, min(last, limit - position + first)), origin
 
     def _is_wanted(self, packet: Any, start: int | None, end: int | None) -> bool:
         """Whether a packet that cannot be decoded has to do with the range, and not only with what leads up to it."""
@@ -290,6 +390,8 @@ class AudioStream:
                 continue
             packet = self.reader.read_packet()
             if packet is not None and packet.pts is not None and packet.pts <= pts:
+                if not self.reader.is_in_its_place(packet):
+                    raise CountingNeededError
                 if renewal(self.codec) == "codec":
                     self.reader.renew_codec()
                 return self._skip_to(pts, packet)
@@ -341,6 +443,9 @@ class AudioStream:
         # Where frames come without times, those that have one got it from some other packet.
         self._max_jitter = MAX_JITTER_SECONDS * self._form.sample_rate if has_times else math.inf
         self._seeks_exactly &= has_times and _are_counted_so(frames, self._known_rule)
+        if not has_clock(self.reader.format_name) or self.reader.time_restarts:
+            self._max_jitter = math.inf
+        self._seeks_exactly &= not self.reader.time_restarts
         self._seeks_exactly &= not predicts_without_end(self.codec, self.reader.profile)
         self._beginning, self._after_beginning = beginning, decoded
 

@@ -17,11 +17,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
-__all__ = ["ConstantFrames", "ReadAt", "constant_frames", "find_frame", "header_key"]
+__all__ = [
+    "ConstantFrames",
+    "ReadAt",
+    "after_id3",
+    "constant_frames",
+    "find_frame",
+    "has_stated_size",
+    "header_key",
+    "mp3_frame_size",
+]
 
 #: Bytes ``[position, position + size)`` of the file, fewer at its end.
 ReadAt = Callable[[int, int], bytes]
@@ -38,6 +48,8 @@ _APE_HAS_HEADER = 1 << 31
 _SAMPLE_RATES = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}
 _KILOBITS_MPEG_1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _KILOBITS_MPEG_2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+_KILOBITS_LAYER_2 = (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384)
+_KILOBITS_LAYER_1_MPEG_2 = (32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256)
 
 # Sync, version, layer, checksum, bit rate and sample rate. The padding and how channels are joined change at will.
 _KEY_MASK = 0xFFFFFC00
@@ -163,7 +175,7 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
         ``None`` if that is not so, or not certain: another format, a variable bit rate, something behind the sound that
         is no tag, a number of frames that is not the one stated.
     """
-    begin = _after_id3(read_at)
+    begin = after_id3(read_at)
     first = _parse_header(read_at(begin, _HEADER_BYTES))
     if first is None:
         return None
@@ -191,6 +203,26 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
         if _lie_as_said(read_at, frames, end):
             return frames
     return None
+
+
+def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
+    """Whether an MP3 file is as long as the encoder's tag says, so that nothing was put behind or into it.
+
+    Args:
+        read_at: Reads the file.
+        file_size: In bytes.
+    """
+    begin = after_id3(read_at)
+    header = _parse_header(read_at(begin, _HEADER_BYTES))
+    if header is None:
+        return False
+    tag = read_at(begin + header.tag_offset, 16)
+    flags = int.from_bytes(tag[4:8], "big")
+    if tag[:4] not in (b"Xing", b"Info") or not flags & _HAS_BYTES:
+        return False
+    at = 8 + 4 * bool(flags & _HAS_FRAMES)
+    # Some count the tag itself, and some do not.
+    return 0 <= _before_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
 
 
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
@@ -227,7 +259,35 @@ def _parse_header(data: bytes) -> FrameHeader | None:
     return FrameHeader(value & _KEY_MASK, sample_rate, samples_per_frame, length, size, _HEADER_BYTES + side_bytes)
 
 
-def _after_id3(read_at: ReadAt) -> int:
+def mp3_frame_size(header: bytes) -> int:
+    """Bytes of a frame of any layer, by its header; 0 if it is none.
+
+    >>> mp3_frame_size(bytes.fromhex("fffb9264")), mp3_frame_size(bytes.fromhex("fffd9204")), mp3_frame_size(b"TAG ")
+    (418, 523, 0)
+    """
+    return _frame_size(header[1:3]) if header[0] == 0xFF else 0
+
+
+@lru_cache(maxsize=1 << 12)
+def _frame_size(header: bytes) -> int:
+    first, second = header
+    version, layer, kilobits = first >> 3 & 3, 4 - (first >> 1 & 3), second >> 4
+    rate_number, padding = second >> 2 & 3, second >> 1 & 1
+    if first < 0xE0 or version not in _SAMPLE_RATES or layer == 4 or rate_number == 3 or kilobits in (0, 15):
+        return 0
+    rate = _SAMPLE_RATES[version][rate_number]
+    is_mpeg_1 = version == 3
+    if layer == 1:
+        kilobits = 32 * kilobits if is_mpeg_1 else _KILOBITS_LAYER_1_MPEG_2[kilobits - 1]
+        return (kilobits * 12_000 // rate + padding) * 4
+    if layer == 2:
+        kilobits = (_KILOBITS_LAYER_2 if is_mpeg_1 else _KILOBITS_MPEG_2)[kilobits - 1]
+        return kilobits * 144_000 // rate + padding
+    kilobits = (_KILOBITS_MPEG_1 if is_mpeg_1 else _KILOBITS_MPEG_2)[kilobits - 1]
+    return kilobits * (144_000 if is_mpeg_1 else 72_000) // rate + padding
+
+
+def after_id3(read_at: ReadAt) -> int:
     """Where the tags in front end."""
     position = 0
     for _ in range(_MAX_ID3_TAGS):
