@@ -133,3 +133,10 @@ if __name__ == "__main__":
     from mediatensor.isolate import IsolatedWorker
 
     IsolatedWorker(timeout_seconds=None).run(sleep_after_writing, Path(sys.argv[1]))
+
+
+def size_of_page(path: Path, timeout_seconds: float) -> tuple[int, ...]:
+    """The shape of the first page of a PDF file, which a process of that process renders."""
+    from mediatensor.ocr.io import read_pdf
+
+    return tuple(read_pdf(path, timeout_seconds=timeout_seconds)[0].shape)

@@ -18,10 +18,12 @@ import pytest
 import torch
 
 import pdf_files
+from isolated_work import size_of_page
 from mediatensor.cli import main
 from mediatensor.datasets import DataLoader, DocumentPages
 from mediatensor.distributed import TextReader
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError
+from mediatensor.isolate import IsolatedWorker
 from mediatensor.ocr.io import Pages, _pdf_process, read_pdf
 from places import in_child, interrupted, needs_fork
 
@@ -245,6 +247,16 @@ def test_workers_of_a_loader(tmp_path: Path) -> None:
     assert len(samples) == 4
     for sample in samples:
         assert torch.equal(sample.image, expected.tensor(sample.extra["page_index"]))
+
+
+def test_within_an_isolated_process(tmp_path: Path) -> None:
+    (tmp_path / "good.pdf").write_bytes(GOOD)
+    (tmp_path / "tiling.pdf").write_bytes(tiling())
+    with IsolatedWorker(timeout_seconds=60) as worker:
+        for _ in range(2):
+            assert worker.run(size_of_page, tmp_path / "good.pdf", 60.0) == read_pdf(GOOD)[0].shape
+            with pytest.raises(PageError, match=r"timeout_seconds = 0\.25"):
+                worker.run(size_of_page, tmp_path / "tiling.pdf", 0.25)
 
 
 @needs_fork

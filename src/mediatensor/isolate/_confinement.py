@@ -72,7 +72,9 @@ def end_with_parent(connection: socket.socket) -> None:
         poller = select.poll()
         poller.register(connection, 0)  # hanging up is always told
         poller.poll()
-        os.killpg(0, signal.SIGKILL)
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)  # of a group that is not its own it ends alone
 
     threading.Thread(target=wait, name="mediatensor-parent", daemon=True).start()
 

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ..errors import IsolatedWorkerError
 from . import _channel
@@ -219,12 +219,13 @@ def _started(program: str, arguments: Sequence[str], inherited: Sequence[int]) -
         opened.enter_context(connection)
         with theirs:
             descriptors = (theirs.fileno(), faults.fileno())
-            process = subprocess.Popen(
-                [sys.executable, "-c", program, *map(str, descriptors), *arguments],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(*descriptors, *inherited),
-                start_new_session=True,  # not for it: signals of the terminal; a group, to be killed as one
-            )
+            command = [sys.executable, "-c", program, *map(str, descriptors), *arguments]
+            options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "pass_fds": (*descriptors, *inherited)}
+            try:
+                # Not for it: signals of the terminal; a group, to be killed as one.
+                process = subprocess.Popen(command, start_new_session=True, **options)
+            except PermissionError:  # within an isolated process, whose group it belongs to
+                process = subprocess.Popen(command, **options)
         opened.pop_all()
     return _Started(process, connection, faults)
 
