@@ -35,6 +35,10 @@ __all__ = ["run"]
 _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 
 
+# Of the numbers of pages in a message.
+_SHOWN_PAGES = 10
+
+
 class ReaderUnusableError(MediaTensorError):
     """There is nothing to read with, so that going on with other pages is useless."""
 
@@ -205,6 +209,8 @@ class _Run:
                 self._write_output(task, kind, opened, numbers, store, failures)
                 if not failures:
                     self._written.add(task.output(kind), key)
+            for notice in _notices(_document(store, numbers, failures)):
+                emit(f"{shown_name(os.path.basename(task.source))}: {notice}", self._messages)
         if not failures:
             store.clear()
         return len(failures)
@@ -287,6 +293,30 @@ def _key(source: str, path: str, options: ReadingOptions, pages: Any) -> dict[st
         status = os.stat(source)
         source, state = os.path.abspath(source), [status.st_size, status.st_mtime_ns]
     return {"source": source, "state": state, "options": asdict(options), "pages": pages}
+
+
+def _notices(document: Document) -> list[str]:
+    """What whoever trusts the outputs should know: pages that are turned, and lines that were not read."""
+    notices = []
+    turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
+    shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
+    if shown:
+        more = ", ..." if len(shown) > _SHOWN_PAGES else ""
+        notices.append(
+            f"{_text.count(len(shown), 'page')} turned, and read so: {', '.join(shown[:_SHOWN_PAGES])}{more}"
+        )
+    for unread, told in ((True, "found but not read"), (False, "read with gaps")):
+        counts = {
+            page.page_idx + 1: sum((line.reason != "gaps") is unread for line in page.unread) for page in document.pages
+        }
+        pages = [str(number) for number, count in counts.items() if count]
+        if pages:
+            more = ", ..." if len(pages) > _SHOWN_PAGES else ""
+            notices.append(
+                f"warning: {_text.count(sum(counts.values()), 'line')} {told}, on page"
+                f"{'s' * (len(pages) > 1)} {', '.join(pages[:_SHOWN_PAGES])}{more}"
+            )
+    return notices
 
 
 def _page_failure(source: str, number: int, error: Exception) -> str:

@@ -16,6 +16,7 @@ from .elements import (
     Prediction,
     Table,
     TableCell,
+    UnreadLine,
     Word,
 )
 from .exporters import (
@@ -70,6 +71,7 @@ __all__ = [
     "Table",
     "TableCell",
     "TextExporter",
+    "UnreadLine",
     "Word",
     "XMLExporter",
     "decode_img_as_tensor",

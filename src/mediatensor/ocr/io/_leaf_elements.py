@@ -12,7 +12,7 @@ from ._stored import stored, stored_list
 # A stored export may claim any number of rows and columns; no table that a page holds comes near this.
 _MAX_GRID_PLACES = 1_000_000
 
-__all__ = ["Artefact", "Character", "LayoutElement", "Prediction", "Table", "TableCell", "Word"]
+__all__ = ["Artefact", "Character", "LayoutElement", "Prediction", "Table", "TableCell", "UnreadLine", "Word"]
 
 
 class Character(Element):
@@ -130,6 +130,46 @@ class Prediction(Word):
     def extra_repr(self) -> str:
         """Value, confidence and geometry."""
         return f"{super().extra_repr()}, bounding_box={self.geometry}"
+
+
+class UnreadLine(Element):
+    """A line of text that was found on a page, and not read, or not in full.
+
+    Args:
+        geometry: Where it is, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading direction.
+        reason: ``"no text"``: nothing came out of it, as of scripts that the model does not know; ``"low confidence"``:
+            what came out is no part of the page, see ``min_confidence``; ``"gaps"``: what came out is part of the
+            page, and leaves ink over.
+        value: What came out of it.
+        confidence: Of that, in [0, 1].
+
+    Example:
+        >>> from mediatensor.ocr.io import UnreadLine
+        >>> UnreadLine(((0.1, 0.1), (0.3, 0.2)), "no text")
+        UnreadLine(reason='no text', value='', confidence=0.0)
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "reason", "value", "confidence"]
+
+    def __init__(self, geometry: Geometry, reason: str, value: str = "", confidence: float = 0.0) -> None:
+        super().__init__()
+        self.geometry = geometry
+        self.reason = reason
+        self.value = value
+        self.confidence = confidence
+
+    def render(self) -> str:
+        """What came out of the line."""
+        return self.value
+
+    def extra_repr(self) -> str:
+        """Reason, value and confidence."""
+        return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a line from what `export` gave."""
+        return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
 
 
 class _TypedRegion(Element):

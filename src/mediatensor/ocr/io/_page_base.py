@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ from PIL import Image
 
 from ...errors import InvalidArgumentError, MissingDependencyError
 from ._element_base import Element
-from ._leaf_elements import LayoutElement
+from ._leaf_elements import LayoutElement, UnreadLine
 from ._stored import stored, stored_list
 
 __all__ = ["PageBase", "PageImage", "page_origin", "page_pixels"]
@@ -72,6 +72,7 @@ class PageBase(Element):
         orientation: dict[str, Any] | None,
         language: dict[str, Any] | None,
         error: str | None,
+        unread: Sequence[UnreadLine],
         **children: Any,
     ) -> None:
         super().__init__(**children)
@@ -81,6 +82,7 @@ class PageBase(Element):
         self.orientation = orientation if isinstance(orientation, dict) else {"value": None, "confidence": None}
         self.language = language if isinstance(language, dict) else {"value": None, "confidence": None}
         self.error = error
+        self.unread = list(unread)
 
     @property
     def page(self) -> PageImage:
@@ -92,14 +94,17 @@ class PageBase(Element):
         self._page = page
 
     def extra_repr(self) -> str:
-        """The size, and the error if there is one."""
-        return f"dimensions={self.dimensions}" + (f"\nerror={self.error!r}" if self.error is not None else "")
+        """The size, the error if there is one, and how many lines were not read, if any."""
+        error = f"\nerror={self.error!r}" if self.error is not None else ""
+        return f"dimensions={self.dimensions}{error}" + (f"\nunread={len(self.unread)}" if self.unread else "")
 
     def _export_stored(self, characters: bool) -> dict[str, Any]:
         """Export what the page holds, in the order in which it holds it."""
         exported = Element.export(self, characters=characters)
         if self.error is not None:
             exported["error"] = self.error
+        if self.unread:
+            exported["unread"] = [line.export() for line in self.unread]
         return exported
 
     def show(self, interactive: bool = True, preserve_aspect_ratio: bool = False, **kwargs: Any) -> None:
@@ -148,4 +153,5 @@ class PageBase(Element):
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
         values["error"] = save_dict.get("error")
+        values["unread"] = [UnreadLine.from_dict(line) for line in stored_list(save_dict, "unread", cls)]
         return values

@@ -102,6 +102,8 @@ _FORMS: dict[str, _Form] = {
     "characters": _LIST,
     "predictions": (_are_lists, "a dictionary of lists"),
     "value": (lambda value: isinstance(value, str), "a text"),
+    "unread": _LIST,
+    "reason": (lambda value: isinstance(value, str), "a text"),
     "type": (lambda value: isinstance(value, str), "a text"),
     "confidence": _NUMBER,
     "objectness_score": _NUMBER,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError
 from ._block_elements import Block, Line
 from ._element_base import Element
-from ._leaf_elements import Artefact, Character, LayoutElement, Prediction, Table, TableCell, Word
+from ._leaf_elements import Artefact, Character, LayoutElement, Prediction, Table, TableCell, UnreadLine, Word
 from ._page_base import PageBase, PageImage, page_pixels
 from ._page_exports import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
 from ._stored import stored, stored_list
@@ -36,6 +36,7 @@ __all__ = [
     "Prediction",
     "Table",
     "TableCell",
+    "UnreadLine",
     "Word",
 ]
 
@@ -56,6 +57,7 @@ class Page(PageExportsMixin):
         layout: Regions of its layout.
         tables: Its tables; their words are no part of the blocks.
         error: Why the page could not be read; such a page is empty. Exported only when set.
+        unread: Lines that were found and not read, or not in full. Exported only if there are any.
         in_reading_order: Whether blocks and lines stand in the order in which they are read, as those of predictors do;
             exports then keep that order, and find one otherwise. Exported only when set.
 
@@ -81,6 +83,7 @@ class Page(PageExportsMixin):
         tables: list[Table] | None = None,
         *,
         error: str | None = None,
+        unread: Sequence[UnreadLine] = (),
         in_reading_order: bool = False,
     ) -> None:
         super().__init__(
@@ -90,6 +93,7 @@ class Page(PageExportsMixin):
             orientation,
             language,
             error,
+            unread,
             blocks=blocks,
             layout=[] if layout is None else layout,
             tables=[] if tables is None else tables,
@@ -162,6 +166,7 @@ class KIEPage(KIEPageExportsMixin):
         language: Its language: ``{"value": "en", "confidence": 0.9}``.
         layout: Regions of its layout.
         error: Why the page could not be read; such a page is empty. Exported only when set.
+        unread: Lines that were found and not read, or not in full. Exported only if there are any.
 
     Example:
         >>> import numpy as np
@@ -185,6 +190,7 @@ class KIEPage(KIEPageExportsMixin):
         layout: list[LayoutElement] | None = None,
         *,
         error: str | None = None,
+        unread: Sequence[UnreadLine] = (),
     ) -> None:
         super().__init__(
             page,
@@ -193,6 +199,7 @@ class KIEPage(KIEPageExportsMixin):
             orientation,
             language,
             error,
+            unread,
             predictions=predictions,
             layout=[] if layout is None else layout,
         )

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LineCharacters", "LineWord", "boxes_between_gaps", "ink_map", "split_line"]
+__all__ = ["LineCharacters", "LineWord", "boxes_between_gaps", "ink_map", "leaves_ink_over", "split_line"]
 
 FloatArray = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
@@ -64,6 +64,11 @@ class LineWord:
     confidences: tuple[float, ...]
 
 
+LETTER_INK = 0.2
+"""Of the height of a line: a column with less ink is no letter's."""
+FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
+"""In pitches: ink farther than the first from the middle of any character is over, and a line may have so much of it as
+the second. The widest letters, and what Latin lines of forms and receipts leave over, are within."""
 LINE_SHARE = 0.5
 """Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
 WORD_GAP = 0.3
@@ -139,6 +144,31 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
         (max(0.0, float(left)) / width, upper, min(float(width), float(right)) / width, lower)
         for left, right in zip(lefts, rights, strict=True)
     ]
+
+
+def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
+    """Whether a line has ink so far from all characters that it cannot be theirs.
+
+    A recogniser passes over letters that it does not know; what it makes of the rest of their line may look sure.
+
+    Args:
+        characters: Of the line.
+        ink: Of its picture, see :func:`ink_map`, (H, W).
+    """
+    groups = _between_spaces(characters.values, "")
+    kept = [index for group in groups for index in group]
+    if len(kept) < 2:
+        return False
+    height, width = ink.shape
+    middles = (characters.starts + characters.stops) / 2 * width
+    pitch = max(_pitch(middles, groups, height), 1.0)
+    top, bottom = _band(ink)
+    # A rule under the line, or through it, is ink in few rows.
+    columns = np.flatnonzero(ink[top:bottom].mean(axis=0) >= LETTER_INK) + 0.5
+    after = np.searchsorted(middles[kept], columns).clip(1, len(kept) - 1)
+    own = middles[kept]
+    distances = np.minimum(np.abs(columns - own[after - 1]), np.abs(columns - own[after]))
+    return int((distances > FARTHEST * pitch).sum()) > MOST_LEFT_OVER * pitch
 
 
 def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:

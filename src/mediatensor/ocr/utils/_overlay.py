@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 
 from ...errors import InvalidArgumentError
 from ._lettering import Lettering, Placed, place
-from ._pictures import as_picture, confidence_color
+from ._pictures import as_picture, confidence_color, pixel_quad
 from .reconstitution import synthesize_kie_page, synthesize_page
 
 __all__ = ["OverlayText", "overlay"]
@@ -21,6 +21,7 @@ OverlayText = Literal["above", "beside", "none"]
 
 # Of 255; the text below a box stays legible.
 _FILL, _LABEL = 48, 208
+_UNREAD = (150, 0, 200)
 # A label above a box, in parts of the height of the box.
 _LABEL_HEIGHT = 0.7
 _LABEL_SIZES = (7, 40)
@@ -46,7 +47,7 @@ def overlay(
 
     Returns:
         Array (H, W, 3) uint8, or (H, 2 W, 3): blue boxes are sure, orange ones less so, red ones have a confidence of
-        0.5 or less.
+        0.5 or less, and purple ones are lines that were not read, or not in full.
 
     Raises:
         InvalidArgumentError: if there is no image, or an argument has no usable value.
@@ -71,7 +72,8 @@ def overlay(
     picture = as_picture(image)
     size = picture.shape[0], picture.shape[1]
     words = [place(word, size, confidence_color(word["confidence"])) for word in _words(exported)]
-    canvas = _with_boxes(picture, words, line_width or max(round(max(size) / 1000), 1))
+    unread = [Placed("", pixel_quad(line["geometry"], size), _UNREAD) for line in exported.get("unread") or ()]
+    canvas = _with_boxes(picture, words + unread, line_width or max(round(max(size) / 1000), 1))
     if text == "above":
         _label(canvas, words, font_family)
     if text == "beside":

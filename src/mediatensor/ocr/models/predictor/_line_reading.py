@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from ...io.elements import UnreadLine
 from .._crops import line_sizes
 from .._orientation import decide_line_turns, line_evidence, lines_are_tall, signed_turn, vote_page_turn
 from .._turned_lines import longest, turned, upside_down_probabilities
@@ -148,12 +150,14 @@ def turn_of_read_page(
     lengths = line_sizes(_in_pixels(quads[sample], shape))
     weights = dict(zip(sample.tolist(), np.maximum(*lengths).tolist(), strict=True))
     confidences = {index: {turn: _legibility(own) for turn, own in readings[index].items()} for index in weights}
-    wide = [index for index in weights if len(confidences[index]) == 1]
+    # Of scripts that the model does not know nothing comes out as they are, and letters that are none, upside down.
+    wide = [index for index in weights if len(readings[index]) == 1 and readings[index][0].words]
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
         upside_down = turned(quads[few], np.full(len(few), 180))
         for index, reading in zip(few, read_lines(model, page, _in_pixels(upside_down, shape)), strict=True):
-            confidences[index][180] = _legibility(reading)
+            if reading.words:
+                confidences[index][180] = reading.confidence
         # What was read one way only says nothing beside what was read both ways.
         confidences = {index: own for index, own in confidences.items() if len(own) > 1}
     asked = list(confidences)
@@ -282,7 +286,26 @@ def read_page_lines(
         turns = _turn_bad_ones(model, page, quads, turns, known, split_after)
         lines = turned(quads, turns)
     kept = [index for index in range(len(quads)) if known[index].words and known[index].confidence >= min_confidence]
-    return _words_of(lines, scores, turns, known, kept, straight)
+    words = _words_of(lines, scores, turns, known, kept, straight)
+    words.unread = _unread_of(lines.clip(0, 1), known, set(kept), straight)
+    return words
+
+
+def _unread_of(
+    lines: FloatArray, readings: Mapping[int, LineReading], kept: Set[int], straight: bool
+) -> list[UnreadLine]:
+    """What is to be said of lines whose text is no part of the page, or not all of it."""
+    found = []
+    for index, line in enumerate(lines):
+        reading = readings[index]
+        if index in kept and not reading.has_gaps:
+            continue
+        reason = "gaps" if index in kept else "low confidence" if reading.words else "no text"
+        (left, top), (right, bottom) = line.min(axis=0).tolist(), line.max(axis=0).tolist()
+        geometry: Any = ((left, top), (right, bottom)) if straight else tuple(map(tuple, line.tolist()))
+        value = " ".join(word.value for word in reading.words)
+        found.append(UnreadLine(geometry, reason, value, reading.confidence if reading.words else 0.0))
+    return found
 
 
 def _turn_bad_ones(
@@ -293,14 +316,16 @@ def _turn_bad_ones(
     known: dict[int, LineReading],
     split_after: str,
 ) -> IntArray:
-    weak = np.array([index for index, reading in known.items() if _legibility(reading) < WEAK_READING], dtype=np.int64)
+    # Nothing at all comes out of scripts that the model does not know, and letters that are none, upside down.
+    weak = np.array(
+        [index for index, reading in known.items() if reading.words and reading.confidence < WEAK_READING], np.int64
+    )
     shape = (page.shape[1], page.shape[2])
     result = turns.copy()
     other = turned(quads[weak], turns[weak] + 180)
     read = read_lines(model, page, _in_pixels(other, shape), split_after)
     for index, reading in zip(weak.tolist(), read, strict=True):
-        legibility = _legibility(reading)
-        if legibility >= READS_TURNED and legibility > _legibility(known[index]) + CLEARLY_BETTER:
+        if _legibility(reading) >= max(READS_TURNED, known[index].confidence + CLEARLY_BETTER):
             known[index] = reading
             result[index] = (result[index] + 180) % 360
     return result

@@ -71,6 +71,7 @@ def _elements(page: Page | KIEPage) -> Iterator[Any]:
         lines = [line for block in page.blocks for line in block.lines]
         yield from lines
         words = [word for line in lines for word in line.words]
+    yield from page.unread
     for word in words:
         yield word
         yield from word.characters

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...io.elements import Character
+from ...io.elements import Character, UnreadLine
 from .._straightening import Straightening
 
 __all__ = ["UNKNOWN", "ClassWords", "PageWords", "characters_of", "no_words", "straight_boxes"]
@@ -31,6 +31,7 @@ class ClassWords:
         orientations: ``{"value": degrees, "confidence": ...}``.
         line_ids: Which detected line each was cut from; None if words were detected.
         characters: Of each word; None if the recogniser does not place them.
+        unread: Lines that were not read, or not in full; not one for each word.
     """
 
     boxes: FloatArray
@@ -39,6 +40,7 @@ class ClassWords:
     orientations: list[dict[str, Any]]
     line_ids: npt.NDArray[np.int64] | None = None
     characters: list[Sequence[Character]] | None = None
+    unread: list[UnreadLine] = field(default_factory=list)
 
 
 @dataclass

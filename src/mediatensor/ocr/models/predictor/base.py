@@ -420,6 +420,12 @@ class TextPredictor(nn.Module):
             errors=[page.error for page in read],
             **details,
         )
+        for page, found in zip(document.pages, read, strict=True):
+            page.unread = [line for own in found.words.values() for line in own.unread]
+            if self.doc_builder.export_as_straight_boxes:
+                for line in page.unread:
+                    corners = np.array(line.geometry)
+                    line.geometry = tuple(corners.min(axis=0).tolist()), tuple(corners.max(axis=0).tolist())
         restore_original(document, read)
         return document
 

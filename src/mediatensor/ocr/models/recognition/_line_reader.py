@@ -13,7 +13,7 @@ from torch import Tensor
 from .._compiled import with_open_sizes
 from .._crops import LineBatch, cut_lines, network_input
 from .._ink import ink_of_line, inks_of_lines
-from .._line_words import LineCharacters, LineWord, split_line
+from .._line_words import LineCharacters, LineWord, leaves_ink_over, split_line
 from .._transfers import download
 from ._ctc import CtcCharacters, ctc_best_path
 from .ppocr import BLANK, PPOCRRecognizer
@@ -36,10 +36,12 @@ class LineReading:
     Attributes:
         words: With boxes as fractions of the line.
         confidence: Mean of the characters', 0 without any.
+        has_gaps: Whether there is ink that none of the characters accounts for.
     """
 
     words: list[LineWord]
     confidence: float
+    has_gaps: bool = False
 
 
 def read_lines(
@@ -126,7 +128,8 @@ def _to_reading(
         np.minimum(found.stop_steps * step, 1.0),
         found.confidences.astype(np.float64),
     )
-    return LineReading(split_line(characters, ink, split_after), float(found.confidences.mean()))
+    words = split_line(characters, ink, split_after)
+    return LineReading(words, float(found.confidences.mean()), bool(words) and leaves_ink_over(characters, ink))
 
 
 def with_zeros(values: Sequence[str]) -> list[str]:

@@ -1,0 +1,201 @@
+"""Lines that are found and not read: what a page says of them, and where that goes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mediatensor.cli import main
+from mediatensor.ocr.io import Document, KIEPage, Page, UnreadLine
+from mediatensor.ocr.models import kie_predictor
+from mediatensor.ocr.utils import CharacterErrorRate, overlay
+from mediatensor.ocr.utils.metrics import box_iou
+from ocr_onnx_sessions import require_weights
+from ocr_pages import RenderedPage, render_text
+from ocr_reading import reader, words_of
+
+# Russian, by its letters: "all people are born free".
+RUSSIAN = " ".join(
+    "".join(chr(0x430 + letter) for letter in word)
+    for word in ((2, 17, 5), (11, 30, 4, 8), (16, 14, 6, 4, 0, 30, 18, 17, 31), (17, 2, 14, 1, 14, 4, 13, 27, 12, 8))
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def weights() -> None:
+    require_weights()
+
+
+def two_lines() -> RenderedPage:
+    return render_text(["All people are born free", RUSSIAN], dpi=100, font_size=18, margin=30)
+
+
+def read_page(**options: object) -> Page:
+    (page,) = reader(**options)([two_lines().image]).pages
+    return page
+
+
+def true_box(page: RenderedPage, line: int) -> np.ndarray:
+    quad = page.lines[line].quad / page.image.shape[1::-1]
+    return np.array([[*quad.min(0), *quad.max(0)]])
+
+
+def test_a_line_of_an_unknown_script_is_told_of() -> None:
+    page = read_page()
+    assert [word.value for word in words_of(page)] == ["All", "people", "are", "born", "free"]
+    (line,) = page.unread
+    assert (line.reason, line.value, line.confidence) == ("no text", "", 0.0)
+    assert box_iou(true_box(two_lines(), 1), np.array(line.geometry).reshape(1, 4))[0, 0] > 0.4
+    assert "unread=1" in repr(page)
+
+
+def test_a_line_that_is_left_out_for_its_confidence_is_told_of_with_its_text() -> None:
+    predictor = copy.deepcopy(reader())
+    predictor.min_confidence = 1.0
+    (page,) = predictor([two_lines().image]).pages
+    assert words_of(page) == []
+    first, other = sorted(page.unread, key=lambda line: line.geometry[0][1])
+    assert (first.reason, first.value) == ("low confidence", "All people are born free")
+    assert 0.9 < first.confidence < 1
+    assert other.reason == "no text"
+
+
+def test_pages_that_are_read_say_nothing() -> None:
+    (page,) = reader()([render_text(["All people", "are born free"], dpi=100, margin=30).image]).pages
+    assert page.unread == []
+    assert "unread" not in page.export()
+    assert "unread" not in repr(page)
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3])
+def test_places_are_those_of_the_page_as_it_came(quarters: int) -> None:
+    sheet = render_text(["All people are born free", "and equal in dignity", RUSSIAN], dpi=100, font_size=18, margin=30)
+    turned = np.ascontiguousarray(np.rot90(sheet.image, quarters))
+    for predictor in (reader(), reader(assume_straight_pages=False, export_as_straight_boxes=True)):
+        (page,) = predictor([turned]).pages
+        (line,) = page.unread
+        points = sheet.lines[2].quad / sheet.image.shape[1::-1]
+        for _ in range(quarters):
+            points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
+        expected = np.array([[*points.min(0), *points.max(0)]])
+        assert box_iou(expected, np.array(line.geometry).reshape(1, 4))[0, 0] > 0.4
+
+
+def test_quads_where_boxes_are_quads() -> None:
+    (line,) = read_page(assume_straight_pages=False).unread
+    corners = np.array(line.geometry)
+    assert corners.shape == (4, 2)
+    assert corners[0, 0] < corners[1, 0]
+    assert corners[0, 1] < corners[3, 1]
+
+
+def test_exports_hold_it_as_one_key_more() -> None:
+    page = read_page()
+    exported = json.loads(json.dumps(page.export()))
+    without = {key: value for key, value in exported.items() if key != "unread"}
+    assert exported["unread"] == [json.loads(json.dumps(line.export())) for line in page.unread]
+    assert set(exported["unread"][0]) == {"geometry", "reason", "value", "confidence"}
+    assert json.loads(json.dumps(Page.from_dict(exported).export())) == exported
+    assert Page.from_dict(without).unread == []
+    document = Document([page])
+    for restored in (Document.from_dict(document.export()), pickle.loads(pickle.dumps(document))):
+        assert restored.export() == document.export()
+    assert RUSSIAN not in page.render()
+
+
+def test_key_information_has_it_too() -> None:
+    (page,) = kie_predictor(pretrained=True, shorter_side=192)([two_lines().image]).pages
+    assert [line.reason for line in page.unread] == ["no text"]
+    assert KIEPage.from_dict(page.export()).export() == page.export()
+
+
+def test_stored_lines_are_checked() -> None:
+    exported = UnreadLine(((0.1, 0.1), (0.3, 0.2)), "no text").export()
+    assert UnreadLine.from_dict(exported).export() == exported
+    for key, value in (("geometry", [1]), ("reason", 3), ("confidence", "high")):
+        with pytest.raises(ValueError, match=key):
+            UnreadLine.from_dict({**exported, key: value})
+
+
+def test_overlays_frame_it() -> None:
+    page = read_page()
+    with_frame = overlay(page, text="none")
+    page.unread, lines = [], page.unread
+    changed = (with_frame != overlay(page, text="none")).any(axis=2)
+    height, width = changed.shape
+    (left, top), (right, bottom) = lines[0].geometry
+    rows, columns = np.nonzero(changed)
+    assert rows.min() == pytest.approx(top * height, abs=2)
+    assert rows.max() == pytest.approx(bottom * height, abs=2)
+    assert columns.min() == pytest.approx(left * width, abs=2)
+    assert columns.max() == pytest.approx(right * width, abs=2)
+
+
+def test_the_command_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Image.fromarray(two_lines().image).rotate(180).save(tmp_path / "scan.png")
+    assert main(["ocr", str(tmp_path / "scan.png"), "-o", str(tmp_path), "--format", "json"]) == 0
+    said = "".join(capsys.readouterr())
+    assert "scan.png: warning: 1 line found but not read, on page 1" in said
+    assert "scan.png: 1 page turned, and read so: 1 (180 degrees)" in said
+    (page,) = json.loads((tmp_path / "scan.json").read_text())["pages"]
+    assert [line["reason"] for line in page["unread"]] == ["no text"]
+
+
+#: A sentence in each language that the documentation says the default model reads, with its own letters.
+SENTENCES = {
+    "Czech": "Příliš tichý kůň úpěl své ódy",
+    "Danish": "Høj bly gom vandt fræk sexquiz på åen",
+    "Dutch": "Geïnde ideeën en coöperaties in één zin",
+    "English": "The quick brown fox jumps over the lazy dog",
+    "Estonian": "Põdur tšellomängija töötab öösel",
+    "Finnish": "Törkyturpa pääsi hyvään työhön",
+    "French": "Dès Noël où un zéphyr haï me vêt de glaçons",
+    "German": "Zwölf Boxkämpfer jagen Eva über große Straßen",
+    "Hungarian": "Minden emberi lény szabadon születik",
+    "Icelandic": "Hver maður er borinn frjáls og jafn öðrum",
+    "Italian": "Perché la città è così più bella di là",
+    "Latvian": "Visi cilvēki piedzimst brīvi un vienlīdzīgi",
+    "Lithuanian": "Visi žmonės gimsta laisvi ir lygūs",
+    "Norwegian": "Alle mennesker er født frie på øya",
+    "Polish": "Wszyscy ludzie rodzą się wolni, pchnąć łódź",
+    "Portuguese": "Não há ações à margem da educação",
+    "Romanian": "Toate ființele umane se nasc libere în țară",
+    "Slovak": "Všetci ľudia sa rodia slobodní a rovní",
+    "Slovenian": "Vsi ljudje se rodijo svobodni že čisto",
+    "Spanish": "El niño comió una piña, ¿qué pasó ayer?",
+    "Swedish": "Alla människor är födda fria på ön",
+    "Turkish": "Bütün insanlar hür ve eşit doğarlar",
+}
+
+
+def documented(begin: str) -> list[str]:
+    text = " ".join((Path(__file__).parents[1] / "docs" / "read-text.md").read_text(encoding="utf-8").split())
+    return text.split(begin)[1].split(".")[0].replace(" and ", ", ").strip(" :").split(", ")
+
+
+def test_the_documented_languages_are_read() -> None:
+    assert documented("Drawn sentences are read in") == list(SENTENCES)
+    errors = CharacterErrorRate()
+    sheet = render_text(list(SENTENCES.values()), dpi=100, font_size=16, margin=30)
+    (page,) = reader(shorter_side=900)([sheet.image]).pages
+    found = [line.render() for block in page.blocks for line in block.lines]
+    for language, read in zip(SENTENCES, found, strict=True):
+        own = CharacterErrorRate()
+        own.update([SENTENCES[language]], [read])
+        errors.update([SENTENCES[language]], [read])
+        assert own.summary() <= 0.07, (language, read)
+    assert errors.summary() < 0.01
+    assert page.unread == []
+
+
+def test_letters_that_are_passed_over_show_as_gaps() -> None:
+    armenian = "".join(map(chr, range(0x561, 0x57A))) + " " + "".join(map(chr, range(0x57A, 0x587)))
+    (page,) = reader()([render_text(["All people are born free", armenian], dpi=100, font_size=18).image]).pages
+    assert {line.reason for line in page.unread} <= {"gaps", "no text", "low confidence"}
+    assert len(page.unread) >= 1
