@@ -53,10 +53,6 @@ class AudioReader(PacketReader):
     #: How long such a file is in seconds, as its parts say; ``None`` if they do not.
     joined_seconds: float | None = None
 
-    def is_in_its_place(self, packet: Any) -> bool:
-        """Whether the time stamp of the first packet after a seek is that of a read from the beginning."""
-        return True
-
     def _configure_codec(self, context: Any) -> None:
         context.thread_count = self._num_threads
         context.thread_type = "NONE" if self._num_threads == 1 else "FRAME"

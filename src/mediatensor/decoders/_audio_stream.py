@@ -390,8 +390,6 @@ class AudioStream:
                 continue
             packet = self.reader.read_packet()
             if packet is not None and packet.pts is not None and packet.pts <= pts:
-                if not self.reader.is_in_its_place(packet):
-                    raise CountingNeededError
                 if renewal(self.codec) == "codec":
                     self.reader.renew_codec()
                 return self._skip_to(pts, packet)

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _NUM_LOOKS = 9
-_MANY_BYTES = 1 << 20
+_FEW_BYTES, _MANY_BYTES = 1 << 14, 1 << 20
 
 # Sign, version, flags, granule (time), serial number, number of the page, checksum, number of lengths.
 _OGG_PAGE = struct.Struct("<4sBBqIIIB")
@@ -84,13 +84,22 @@ def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
     return False
 
 
-def _looks(read_at: ReadAt, file_size: int, num_bytes: int) -> Iterator[bytes]:
-    """Bytes of places that are spread over the file, in order; the last ones are those at its end."""
+def _looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
+    """Bytes of places that are spread over the file, in order; the last ones are those at its end.
+
+    They are fewer where a sign that is looked for is in the last few of them already.
+    """
     if num_bytes * _NUM_LOOKS >= file_size:
         yield read_at(0, file_size)
         return
     for number in range(_NUM_LOOKS):
-        yield read_at((file_size - num_bytes) * number // (_NUM_LOOKS - 1), num_bytes)
+        position = (file_size - num_bytes) * number // (_NUM_LOOKS - 1)
+        if sign and number:
+            few = read_at(position + num_bytes - _FEW_BYTES, _FEW_BYTES)
+            if sign in few:
+                yield few
+                continue
+        yield read_at(position, num_bytes)
 
 
 def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
@@ -149,7 +158,7 @@ class OggLink:
 def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
     reached: dict[int, int] = {}
     has_begun = False
-    for data in _looks(read_at, file_size, _OGG_LOOK_BYTES):
+    for data in _looks(read_at, file_size, _OGG_LOOK_BYTES, _OGG_SIGN):
         at = data.find(_OGG_SIGN)
         while 0 <= at <= len(data) - _OGG_PAGE.size:
             _, version, flags, _, serial, number, _, num_lengths = _OGG_PAGE.unpack_from(data, at)
@@ -374,7 +383,7 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 class FrameWalk:
-    """Which number a frame has, found by going from header to header. It goes on from where it was.
+    """Where a frame of some number is, found by going from header to header. It goes on from where it was.
 
     FFmpeg gives bare frames times by what it parses, and that may be something between two files.
 
@@ -386,35 +395,34 @@ class FrameWalk:
         self._walk = _walk_mpeg_audio if is_mp3 else _walk_adts
         self._reached: tuple[int, int] | None = None
 
-    def number_of(self, read_at: ReadAt, first: int, position: int) -> int | None:
-        """The number of the frame at a byte; ``None`` if what lies before it is not frame after frame of one rate.
+    def place_of(self, read_at: ReadAt, first: int, number: int) -> int | None:
+        """Where a frame begins; ``None`` if what lies before it is not frame after frame of one rate.
 
         Args:
             read_at: Reads the file.
             first: Where frame 0 begins.
-            position: Where the other one does.
+            number: Of the frame.
         """
         header = read_at(first, _FRAME_HEADER_BYTES)
-        start, number = self._reached or (first, 0)
-        if start > position:
-            start, number = first, 0
-        while start < position and len(header) == _FRAME_HEADER_BYTES:
-            data = read_at(start, _MANY_BYTES)
-            stop = min(position - start, len(data) - _FRAME_HEADER_BYTES)
-            at, count = self._walk(data, stop, header)
-            if at < stop or stop <= 0:
+        place, reached = self._reached or (first, 0)
+        if reached > number:
+            place, reached = first, 0
+        while reached < number and len(header) == _FRAME_HEADER_BYTES:
+            data = read_at(place, _MANY_BYTES)
+            at, count = self._walk(data, len(data) - _FRAME_HEADER_BYTES, header, number - reached)
+            if not count:
                 return None
-            start, number = start + at, number + count
-        self._reached = start, number
-        return number if start == position else None
+            place, reached = place + at, reached + count
+        self._reached = place, reached
+        return place
 
 
-def _walk_mpeg_audio(data: bytes, stop: int, first: bytes) -> tuple[int, int]:
+def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
     """(place, number) behind the frames in ``data`` that follow each other, of the same layer and rate as another."""
     sizes: dict[tuple[int, int], int] = {}
     at = number = 0
     # As little as can be: there are 140,000 frames in an hour.
-    while at < stop and data[at] == 0xFF:
+    while at < stop and number < most and data[at] == 0xFF:
         key = data[at + 1], data[at + 2]
         size = sizes.get(key)
         if size is None:
@@ -427,11 +435,13 @@ def _walk_mpeg_audio(data: bytes, stop: int, first: bytes) -> tuple[int, int]:
     return at, number
 
 
-def _walk_adts(data: bytes, stop: int, first: bytes) -> tuple[int, int]:
+def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
     """The same for frames of AAC."""
     rate = first[2] & 0x3C
     at = number = 0
-    while at < stop and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0 and data[at + 2] & 0x3C == rate:
+    while at < stop and number < most and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
+        if data[at + 2] & 0x3C != rate:
+            break
         size = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
         if size < _FRAME_HEADER_BYTES:
             break

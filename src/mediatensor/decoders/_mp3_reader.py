@@ -56,7 +56,7 @@ class Mp3SeekingReader(AudioReader):
             self._frames = self._find_frames()
             self._may_reckon = self._frames is not None
         if self._frames is None or self._first is None:
-            return super().seek(timestamp)
+            return self._seek_parsing(timestamp)
         frames = self._frames
         _, first_pts, duration = self._first
         number = min((timestamp - first_pts) // duration, frames.num_frames - 1)
@@ -66,11 +66,15 @@ class Mp3SeekingReader(AudioReader):
         if number in self._in_vain:
             # What FFmpeg has read since a seek it has listed with wrong times.
             self.reopen()
-            return super().seek(timestamp)
+            return self._seek_parsing(timestamp)
         position = self._with_bytes(lambda read_at, _: find_frame(read_at, frames, number))
         self._first_frame = self._next_frame = number
         self._next_position = frames.position(number) if position is None else position
         return self.seek_bytes(self._next_position)
+
+    def _seek_parsing(self, timestamp: int) -> bool:
+        """Seek where nothing can be reckoned."""
+        return super().seek(timestamp)
 
     def read_packet(self) -> Any | None:
         if self._next_frame is None:

@@ -15,6 +15,7 @@ from .._pyav import AudioReader, UndecodablePacketError
 from .._readers import RangeReader
 from .._source import Source, SpanSource
 from ..errors import StreamError
+from ._audio_stream import CountingNeededError
 from ._joined_files import FrameWalk, flac_seconds, ogg_links, time_restarts, wavpack_seconds
 from ._mp3_header import ReadAt, has_stated_size
 from ._mp3_reader import Mp3SeekingReader
@@ -30,6 +31,8 @@ class SoundReader(Mp3SeekingReader):
     def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
         self._further_parts: list[SpanSource] = []
         self._part_reader: AudioReader | None = None
+        # The number of the next packet and its place, where frames were counted.
+        self._walked: tuple[int, int] | None = None
         super().__init__(source, stream_index, num_threads)
         self._walk = FrameWalk(self.format_name == "mp3") if self.format_name in ("aac", "mp3") else None
         self._has_stated_size: bool | None = None
@@ -68,18 +71,38 @@ class SoundReader(Mp3SeekingReader):
             yield from self._part_reader.decoded(())
             self._close_part()
 
-    def is_in_its_place(self, packet: Any) -> bool:
-        if self._walk is None or self._first is None or self._next_frame is not None:
-            return True
-        walk, (first_position, first_pts, duration) = self._walk, self._first
-        if isinstance(self.byte_reader, RangeReader) or packet.pos is None:
-            return True
+    def _seek_parsing(self, timestamp: int) -> bool:
+        self._walked = None
+        if self._walk is None or self._first is None or isinstance(self.byte_reader, RangeReader):
+            return super()._seek_parsing(timestamp)
         if self.format_name == "mp3" and self._has_stated_size is None:
             self._has_stated_size = bool(self._with_bytes(has_stated_size))
         if self._has_stated_size:
-            return True
-        number = self._with_bytes(lambda read_at, _: walk.number_of(read_at, first_position, packet.pos))
-        return number is not None and packet.pts == first_pts + number * duration
+            return super()._seek_parsing(timestamp)
+        walk, (first_position, first_pts, duration) = self._walk, self._first
+        number = max(0, (timestamp - first_pts) // duration)
+        place = self._with_bytes(lambda read_at, _: walk.place_of(read_at, first_position, number))
+        if place is None:
+            raise CountingNeededError
+        if not self.seek_bytes(place):
+            return super()._seek_parsing(timestamp)
+        self._walked = number, place
+        return True
+
+    def read_packet(self) -> Any | None:
+        packet = super().read_packet()
+        if packet is not None and self._walked is not None and self._first is not None:
+            (number, place), (_, first_pts, duration) = self._walked, self._first
+            # Something else than a frame, or a frame with something behind it.
+            if packet.pos != place:
+                raise CountingNeededError
+            packet.pts = packet.dts = first_pts + number * duration
+            self._walked = number + 1, place + packet.size
+        return packet
+
+    def reopen(self) -> None:
+        self._walked = None
+        super().reopen()
 
     def _close_part(self) -> None:
         part, self._part_reader = self._part_reader, None
