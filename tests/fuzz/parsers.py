@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mediatensor.datasets._tar_format import TarReader
+from mediatensor.decoders._audio_access import opus_pre_roll_length
 from mediatensor.decoders._bitstream import content_parser, is_sound, nal_units_are_sound
 from mediatensor.decoders._boxes import MalformedBoxError, read_box, top_level_boxes
 from mediatensor.decoders._disposable import disposable_parser
@@ -26,7 +27,16 @@ from mediatensor.decoders._image_gif import parse_gif
 from mediatensor.decoders._image_png import parse_png
 from mediatensor.decoders._image_structure import DamagedImageError, jpeg_facts, webp_canvas
 from mediatensor.decoders._index_file import load_index
-from mediatensor.decoders._mp3_header import constant_frames, find_frame
+from mediatensor.decoders._joined_files import (
+    FrameWalk,
+    begins_file,
+    flac_seconds,
+    id3_end,
+    ogg_links,
+    time_restarts,
+    wavpack_seconds,
+)
+from mediatensor.decoders._mp3_header import constant_frames, find_frame, has_stated_size
 from mediatensor.decoders._sample_tables import entries_in_order, read_samples
 from mediatensor.decoders._stream_breaks import break_detector, refreshes_gradually
 from mediatensor.decoders._subtitle_text import words_of_packet
@@ -91,6 +101,22 @@ def wav_header(data: bytes) -> None:
         header = parse_wav_header(_read_at(data), len(data), "fuzz.wav")
         if header.frame_bytes <= 0 or header.num_samples * header.frame_bytes > len(data):
             raise AssertionError(f"samples beyond the end of the file: {header}")
+
+
+def joined_files(data: bytes) -> None:
+    read_at = _read_at(data)
+    for format_name in ("flac", "mpegts", "ogg", "wv"):
+        time_restarts(format_name, read_at, len(data))
+    for link in ogg_links(read_at, len(data)):
+        assert link.kinds is not None
+        assert (link.num_seconds or 0) >= 0
+    flac_seconds(read_at, len(data))
+    wavpack_seconds(read_at, len(data))
+    has_stated_size(read_at, len(data))
+    for is_mp3 in (False, True):
+        FrameWalk(is_mp3).place_of(read_at, 0, 1000)
+    assert begins_file(data) or id3_end(data) == 0
+    opus_pre_roll_length(data, data)
 
 
 def mp3_header(data: bytes) -> None:
@@ -167,6 +193,7 @@ PARSERS: Mapping[str, tuple[Callable[[bytes], None], str]] = {
     "sample_tables": (sample_tables, "video"),
     "units": (units, "video"),
     "wav_header": (wav_header, "wav"),
+    "joined_files": (joined_files, "audio"),
     "mp3_header": (mp3_header, "audio"),
     "index_file": (index_file, "index"),
     "frame_mappings": (frame_mappings, "mappings"),
@@ -181,6 +208,7 @@ PARSERS: Mapping[str, tuple[Callable[[bytes], None], str]] = {
 _CHOSEN = {
     "sample_tables": ("mp4", "mp4_fragmented", "edit_list_two_parts", "h264_field_pairs_mp4"),
     "units": ("raw_h264", "hevc_raw", "av1_obu", "mpeg1_program_stream", "vp9_hidden_frames_ivf"),
+    "joined_files": ("flac", "vorbis_ogg", "opus_ogg", "wavpack_s16", "aac_ts", "aac_adts"),
     "mp3_header": ("mp3_cbr", "mp3_vbr", "mp3_cbr_no_header"),
     "index_file": ("h264_b_pyramid", "h264_field_pairs_ts"),
     "onnx": ("onnx",),

@@ -130,15 +130,18 @@ class OggLink:
 
     Attributes:
         start: Its first byte.
-        kinds: (codec, samples per second, channels) of each of its streams; no codec for what is no sound.
         granules: By the serial number of each: the first page's, the second's and the last one's.
         headers: First packets, by serial number.
     """
 
     start: int
-    kinds: list[tuple[str, int, int]] = field(default_factory=list)
     granules: dict[int, list[int]] = field(default_factory=dict)
     headers: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> list[tuple[str, int, int]]:
+        """(codec, samples per second, channels) of each of its streams; no codec for what is no sound."""
+        return [_ogg_kind(header) for header in self.headers.values()]
 
     @property
     def num_seconds(self) -> float | None:
@@ -193,7 +196,6 @@ def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
             if has_begun:
                 links.append(OggLink(position))
             links[-1].headers[serial] = data[body : body + 64]
-            links[-1].kinds.append(_ogg_kind(data[body : body + 64]))
         elif links and granule > 0:
             granules = links[-1].granules.setdefault(serial, [])
             granules[2:] = [granule] if len(granules) >= 2 else []
