@@ -1,0 +1,64 @@
+"""Draw ``docs/front.png``, the picture of the README: a contact sheet beside a page that was read.
+
+    python docs/_front_picture.py
+
+Both are drawn by the library, from a video and a page that are made here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mediatensor.cli._demo_text import draw_page
+from mediatensor.cli._sheet import SheetOptions, write_sheet
+from mediatensor.encoders import VideoEncoder
+from mediatensor.ocr import ocr_predictor
+from mediatensor.ocr.utils import overlay
+
+HEIGHT, WIDTH, NUM_FRAMES, FPS = 360, 640, 48, 12
+NUM_ITERATIONS = 160
+#: Where the zoom goes, and by how much each frame is nearer.
+CENTRE, STEP = complex(-0.743643887, 0.131825904), 0.84
+
+
+def zoom(scale: float) -> Tensor:
+    """The Mandelbrot set around `CENTRE`, uint8 (3, H, W): colours tell how soon a point escapes."""
+    rows = torch.linspace(-scale, scale, HEIGHT, dtype=torch.float64)
+    columns = torch.linspace(-scale, scale, WIDTH, dtype=torch.float64) * WIDTH / HEIGHT
+    points = torch.complex(columns.expand(HEIGHT, WIDTH), rows[:, None].expand(HEIGHT, WIDTH)) + CENTRE
+    values, escaped = torch.zeros_like(points), torch.full((HEIGHT, WIDTH), float(NUM_ITERATIONS))
+    for i in range(NUM_ITERATIONS):
+        values = values * values + points
+        sizes = values.abs()
+        leaves = (sizes > 8) & (escaped == NUM_ITERATIONS)
+        escaped[leaves] = (i + 1 - torch.log2(torch.log(sizes[leaves]))).float()
+        values[sizes > 8] = 0
+    phase = escaped[None] * 0.09 + torch.tensor([0.0, 0.9, 1.8])[:, None, None]
+    shade = 0.5 - 0.5 * torch.cos(phase)
+    return (255 * shade * (escaped < NUM_ITERATIONS)).to(torch.uint8)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        video, page = Path(folder) / "zoom.mp4", Path(folder) / "page.png"
+        frames = torch.stack([zoom(1.3 * STEP**number) for number in range(NUM_FRAMES)])
+        VideoEncoder(frames, frame_rate=FPS).to_file(video, crf=18, extra_options={"g": 16})
+        write_sheet(str(video), Path(folder) / "sheet.png", SheetOptions(num_frames=9, tile_width=240))
+        draw_page()[0].save(page)
+        sheet = Image.open(Path(folder) / "sheet.png").convert("RGB")
+        read = overlay(ocr_predictor(pretrained=True)(page).pages[0])
+    words = Image.fromarray(read)
+    words = words.resize((round(words.width * sheet.height / words.height), sheet.height), Image.Resampling.LANCZOS)
+    picture = Image.new("RGB", (sheet.width + words.width, sheet.height), "white")
+    picture.paste(sheet, (0, 0))
+    picture.paste(words, (sheet.width, 0))
+    picture.quantize(192, dither=Image.Dither.NONE).save(Path(__file__).parent / "front.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main()
