@@ -22,6 +22,7 @@ from mediatensor.ocr.utils import overlay
 
 HEIGHT, WIDTH, NUM_FRAMES, FPS = 360, 640, 48, 12
 NUM_ITERATIONS = 160
+PAGE_WIDTH = 600
 #: Where the zoom goes, and by how much each frame is nearer.
 CENTRE, STEP = complex(-0.743643887, 0.131825904), 0.84
 
@@ -52,11 +53,16 @@ def main() -> None:
         draw_page()[0].save(page)
         sheet = Image.open(Path(folder) / "sheet.png").convert("RGB")
         read = overlay(ocr_predictor(pretrained=True)(page).pages[0])
+    # The page with its boxes above the text that was read.
     words = Image.fromarray(read)
-    words = words.resize((round(words.width * sheet.height / words.height), sheet.height), Image.Resampling.LANCZOS)
-    picture = Image.new("RGB", (sheet.width + words.width, sheet.height), "white")
+    half = words.width // 2
+    size = (PAGE_WIDTH, round(PAGE_WIDTH * words.height / half))
+    halves = [words.crop((left, 0, left + half, words.height)) for left in (0, half)]
+    sheet = sheet.resize((round(sheet.width * 2 * size[1] / sheet.height), 2 * size[1]), Image.Resampling.LANCZOS)
+    picture = Image.new("RGB", (sheet.width + size[0], sheet.height), "white")
     picture.paste(sheet, (0, 0))
-    picture.paste(words, (sheet.width, 0))
+    for number, page_half in enumerate(halves):
+        picture.paste(page_half.resize(size, Image.Resampling.LANCZOS), (sheet.width, number * size[1]))
     picture.quantize(192, dither=Image.Dither.NONE).save(Path(__file__).parent / "front.png", optimize=True)
 
 

@@ -139,7 +139,15 @@ class Frame:
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Show the picture, in a window or below the cell of a notebook. Needs the extra ``plot``."""
+        """Show the picture, in a window or below the cell of a notebook. Needs the extra ``plot``.
+
+        Raises:
+            MissingDependencyError: if matplotlib is not installed.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").get_frame_at(0).show()  # doctest: +SKIP
+        """
         from ._display import frame_picture, show_picture
 
         show_picture(frame_picture(self.data), f"{self.pts_seconds:.3f} s")
@@ -241,7 +249,16 @@ class FrameBatch:
         return FrameBatch(pinned(self.data), self.pts_seconds, self.duration_seconds, replaced=self.replaced)
 
     def show(self) -> None:
-        """Show up to sixteen of the frames with their times, as `Frame.show` does. Needs the extra ``plot``."""
+        """Show up to sixteen of the frames with their times, as `Frame.show` does. Needs the extra ``plot``.
+
+        Raises:
+            InvalidArgumentError: if there is no frame.
+            MissingDependencyError: if matplotlib is not installed.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").get_frames_in_range(0, 9).show()  # doctest: +SKIP
+        """
         from ._display import frames_picture, show_picture
 
         show_picture(frames_picture(self.data, self.pts_seconds), f"{self.pts_seconds.numel()} frames")
@@ -309,7 +326,15 @@ class AudioSamples:
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Draw the wave of each channel over time, as `Frame.show` shows a picture. Needs the extra ``plot``."""
+        """Draw the wave of each channel over time, as `Frame.show` shows a picture. Needs the extra ``plot``.
+
+        Raises:
+            MissingDependencyError: if matplotlib is not installed.
+
+        Example:
+            >>> from mediatensor.decoders import AudioDecoder
+            >>> AudioDecoder("video.mp4").get_samples_played_in_range(0.0, 2.0).show()  # doctest: +SKIP
+        """
         from ._display import show_sound
 
         show_sound(list(self.data), self.sample_rate, self.pts_seconds, f"{self.sample_rate} Hz")

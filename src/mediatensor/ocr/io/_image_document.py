@@ -225,5 +225,6 @@ def _frames(data: bytes, kind: str, max_pixels: int | None) -> Iterator[NDArray[
 
     image = open_image(kind, data, check)
     check(image.width, max(image.height, -(-image.max_pixels // image.width)))
+    layout = image.read_layout or image.layout
     for bands in image.read():
-        yield upright(page_of_bands(bands, image.layout, image.width, image.height), image.orientation)
+        yield upright(page_of_bands(bands, layout, image.width, image.height), image.orientation)

@@ -287,6 +287,11 @@ def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_optio
 
     Raises:
         MediaTensorError: if it cannot be opened.
+
+    Example:
+        >>> from mediatensor.ocr.io.reader import open_document
+        >>> len(open_document("report.pdf")), len(open_document("page.png"))
+        (3, 1)
     """
     if isinstance(file, str) and file.lower().startswith(("http://", "https://")):
         return DocumentFile.from_url(file, max_pixels=max_pixels, **pdf_options)
