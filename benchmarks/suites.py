@@ -201,6 +201,24 @@ def _access() -> Suite:
     return Suite("Patterns of access", (((small,), scenarios), (short, (thousand,))))
 
 
+def _small() -> Suite:
+    clip = Encoded("320x180, 20 s", film(4), (320, 180), Fraction(30), 20)
+
+    def clips_of_16(num_frames: int) -> tuple[int, ...]:
+        starts = random.Random(_SEED).choices(range(max(1, num_frames - 15)), k=12)
+        return tuple(min(start + i, num_frames - 1) for start in starts for i in range(16))
+
+    scenarios = (
+        Scenario("open and count frames", "count"),
+        _TEN_UNIFORM,
+        _TEN_RANDOM,
+        Scenario("12 random clips of 16 frames", "fetch", clips_of_16),
+        Scenario("the first 390 frames, one by one", "step", _first(390)),
+        _FIRST_HUNDRED,
+    )
+    return Suite("Small pictures", (((clip,), scenarios),))
+
+
 #: How to make each suite, by its name on the command line.
 SUITES: dict[str, Callable[[], Suite]] = {
     "published": _published,
@@ -208,4 +226,5 @@ SUITES: dict[str, Callable[[], Suite]] = {
     "opening": _opening,
     "codecs": _codecs,
     "access": _access,
+    "small": _small,
 }
