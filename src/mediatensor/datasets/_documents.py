@@ -25,8 +25,6 @@ DEFAULT_DPI = 144.0
 #: Most pages of a document.
 MAX_PAGES = 1 << 20
 
-_NUM_SNIFFED_BYTES = 1024
-
 
 @dataclass(frozen=True)
 class DocumentOptions:
@@ -77,25 +75,11 @@ class Document:
 
 def _open_pages(source: object, options: DocumentOptions) -> Pages:
     # Reading text is a large part of the package, which those who have no documents need not wait for.
-    from ..ocr.io import DocumentFile
-    from ..ocr.io._page_source import keep
     from ..ocr.io._pdf_process import DEFAULT_TIMEOUT_SECONDS
+    from ..ocr.io.reader import open_document
 
-    kept = keep(source)
-    beginning = kept.data[:_NUM_SNIFFED_BYTES]
-    if kept.path is not None:
-        with open(kept.path, "rb") as file:
-            beginning = file.read(_NUM_SNIFFED_BYTES)
-    file_or_data = kept.data if kept.path is None else kept.path
-    if b"%PDF" in beginning:
-        arguments = {
-            "dpi": options.dpi,
-            "max_pixels": options.max_pixels,
-            "timeout_seconds": DEFAULT_TIMEOUT_SECONDS,
-            **options.pdf_options,
-        }
-        return DocumentFile.from_pdf(file_or_data, **arguments)
-    return DocumentFile.from_images(file_or_data, max_pixels=options.max_pixels)
+    pdf_options = {"dpi": options.dpi, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, **options.pdf_options}
+    return open_document(source, **{"max_pixels": options.max_pixels, **pdf_options})
 
 
 def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: Tensor) -> Tensor:

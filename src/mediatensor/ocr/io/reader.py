@@ -293,8 +293,6 @@ def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_optio
         >>> len(open_document("report.pdf")), len(open_document("page.png"))
         (3, 1)
     """
-    if isinstance(file, str) and file.lower().startswith(("http://", "https://")):
-        return DocumentFile.from_url(file, max_pixels=max_pixels, **pdf_options)
     kept = keep(file)
     if kept.path is None:
         beginning = kept.data[:_NUM_SNIFFED_BYTES]
