@@ -226,3 +226,23 @@ def test_terminal_that_lacks_letters_gets_them_escaped(clip: Path, tmp_path: Pat
     program = run_program("probe", str(path), PYTHONIOENCODING="ascii")
     assert (program.returncode, program.stderr) == (0, "")
     assert "k\\u016f\\u0148.mp4" in program.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [
+        (["probe", "{clip}"], "stdout", 0),
+        (["verify", "{clip}", "--frames", "3"], "stdout", 0),
+        (["extract", "{clip}", "--frames", "0", "-o", "-"], "stdout", 2),
+        (["probe", "-"], "stdin", 2),
+        (["probe", "missing.mp4"], "stderr", 2),
+    ],
+)
+def test_closed_streams_are_no_crash(arguments: list[str], closed: str, code: int, clip: Path) -> None:
+    program = (
+        f"import sys; sys.{closed} = None\nfrom mediatensor.cli import main; code = main(sys.argv[1:])\nsys.exit(code)"
+    )
+    filled = [argument.format(clip=clip) for argument in arguments]
+    result = subprocess.run([sys.executable, "-c", program, *filled], capture_output=True, text=True, check=False)
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stderr

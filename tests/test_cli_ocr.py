@@ -493,3 +493,37 @@ def test_searchable_pdf_by_another_program(tmp_path: Path, predictor: FakePredic
         ["pdftotext", str(tmp_path / "scan.ocr.pdf"), "-"], capture_output=True, text=True, check=True
     ).stdout
     assert [page.split() for page in text.split("\f")] == [["level", "10"], ["level", "20"], []]
+
+
+def test_another_run_of_the_same_document_takes_nothing_away(
+    tmp_path: Path, predictor: FakePredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = write_tiff(tmp_path / "scan.tif", [10, 20]), tmp_path / "out"
+    original = FakePredictor.__call__
+
+    def other_run_first(self: FakePredictor, images: Any) -> Document:
+        monkeypatch.setattr(FakePredictor, "__call__", original)
+        document = original(self, images)
+        monkeypatch.setattr(FakePredictor, "__call__", lambda self, images: finish(self, images))
+        return document
+
+    def finish(self: FakePredictor, images: Any) -> Document:
+        monkeypatch.setattr(FakePredictor, "__call__", original)
+        assert run(source, "-o", out) == 0  # reads what is left, writes, and clears the folder
+        return original(self, images)
+
+    monkeypatch.setattr(FakePredictor, "__call__", other_run_first)
+    assert run(source, "-o", out) == 0
+    assert (out / "scan.txt").read_text().split() == ["level", "10", "level", "20"]
+    assert names(out) == [RECORD, "scan.txt"]
+
+
+def test_an_output_that_was_edited_is_kept_and_told(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10])
+    assert run(source, "-o", tmp_path) == 0
+    (tmp_path / "scan.txt").write_text("level ten\n")
+    assert run(source, "-o", tmp_path) == 0
+    assert "is complete, and was changed since" in capsys.readouterr().out
+    assert (tmp_path / "scan.txt").read_text() == "level ten\n"

@@ -150,6 +150,7 @@ def test_times_are_read_as_people_write_them() -> None:
     [
         ({"start": "soon"}, r"source\[0\] has 'soon' in the column 'start'.*83\.5"),
         ({"end": float("inf")}, "inf"),
+        ({"end": 10**400}, "in the column 'end'"),
         ({"start_seconds": 3.0, "end_seconds": 3.0}, r"source\[0\] has a segment from 3\.0 s to 3\.0 s"),
         ({"start": [1]}, r"\[1\]"),
     ],
@@ -235,3 +236,26 @@ def test_pictures_and_sound_lie_within_the_segment(tmp_path: Path) -> None:
     assert heard[: RATE // 2].float().mean() > 0.95
     assert not heard[RATE // 2 :].any()
     assert sample.extra["silent_spans"] == ((RATE // 2, RATE),)
+
+
+@pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
+@pytest.mark.parametrize(("start", "end"), [(0.5333, 0.9), (0.4999996, 0.9000004), (0.45, 0.85)])
+def test_no_frame_of_a_neighbouring_shot_gets_in(start: float, end: float, seek_mode: Any, video: Path) -> None:
+    first, stop = (6 if start > 0.51 else 5), 9
+    for sampler in SAMPLERS.values():
+        dataset = VideoClips(
+            [Item(video, start_seconds=start, end_seconds=end)],
+            sampler,
+            keep_clip_dimension=True,
+            rows_per_file=6,
+            decoder_options={"seek_mode": seek_mode},
+        )
+        for row in range(6):
+            indices = (dataset[row].frames.pts_seconds * FPS).round().long()
+            assert indices.min() >= first
+            assert indices.max() < stop
+
+
+def test_a_segment_in_which_no_frame_begins_is_the_frame_shown_at_its_start(video: Path) -> None:
+    dataset = VideoClips([Item(video, start_seconds=0.52, end_seconds=0.58)], num_frames_per_clip=2)
+    assert dataset[0].frame_indices.tolist() == [5, 5]

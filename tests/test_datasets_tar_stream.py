@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gc
 import gzip
 import lzma
 import os
@@ -306,6 +307,7 @@ def test_streams_can_be_pickled(numbers: list[Path]) -> None:
 
 
 def test_nothing_is_left_open(numbers: list[Path], tmp_path: Path) -> None:
+    gc.collect()  # what other tests left
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else pytest.skip("needs /proc")
     for compressed in (False, True):
         stream = iter(TarSamples(number_shards(tmp_path, (20,), compressed=compressed), TextRecipe()))

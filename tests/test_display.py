@@ -16,7 +16,7 @@ from PIL import Image
 
 from mediatensor import AudioSamples, Frame, FrameBatch
 from mediatensor.datasets import Sample
-from mediatensor.errors import InvalidArgumentError, MissingDependencyError
+from mediatensor.errors import MissingDependencyError
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 
 
@@ -50,9 +50,18 @@ def test_a_batch_is_a_sheet_of_some_of_its_frames() -> None:
     assert FrameBatch(data[:0], times[:0], times[:0])._repr_png_() is None
 
 
-def test_frames_of_other_channels_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="1, 3 or 4 channels"):
-        Frame(torch.zeros(7, 20, 30), 0.0, 0.0)._repr_png_()
+@pytest.mark.parametrize(
+    "data",
+    [torch.zeros(7, 20, 30), torch.zeros(3, 0, 0, dtype=torch.uint8), torch.zeros(3, 8, 8, device="meta")],
+    ids=["channels", "no pixels", "no memory"],
+)
+def test_what_cannot_be_drawn_is_left_to_its_text(data: torch.Tensor) -> None:
+    assert Frame(data, 0.0, 0.0)._repr_png_() is None
+
+
+def test_a_batch_of_no_dimension_is_one_frame() -> None:
+    data = torch.zeros(3, 20, 30, dtype=torch.uint8)
+    assert opened(FrameBatch(data, torch.tensor(0.5), torch.tensor(0.1))._repr_png_()).shape == (36, 30, 3)
 
 
 def test_sound_is_a_player_of_its_samples() -> None:

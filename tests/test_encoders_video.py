@@ -329,6 +329,8 @@ def test_wrong_frames_and_rates(make: Callable[[], object], words: str) -> None:
         ({"extra_options": {"colorspace": "ycgco"}}, "colorspace=ycgco is not supported"),
         ({"extra_options": {"color_trc": "nosuch"}}, "color_trc=nosuch is not known"),
         ({"extra_options": ["g"]}, "extra_options must be a dict"),
+        ({"extra_options": {"\0": 1}}, "NUL"),
+        ({"extra_options": {"g": "1\0"}}, "NUL"),
         ({"codec": "libvpx"}, "does not go with the container"),
     ],
 )

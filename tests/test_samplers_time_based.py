@@ -241,7 +241,10 @@ def test_numbers_of_every_library_are_accepted() -> None:
 @pytest.mark.parametrize(("policy", "indices"), [("repeat_last", [0, 1, 2, 3, 3, 3]), ("wrap", [0, 1, 2, 3, 0, 1])])
 def test_a_video_shorter_than_a_clip_follows_the_policy(policy: Any, indices: list[int]) -> None:
     decoder = RecordingDecoder(num_frames=4, average_fps=10.0, end=0.4)
-    for sampler in (clips_at_random_timestamps, partial(clips_at_regular_timestamps, seconds_between_clip_starts=0.1)):
+    for sampler in (
+        clips_at_random_timestamps,
+        *(partial(clips_at_regular_timestamps, seconds_between_clip_starts=step) for step in (0.1, 2.5)),
+    ):
         clips = sampler(decoder, num_frames_per_clip=6, policy=policy)
         assert [[round(seconds * 10) for seconds in clip] for clip in positions_of(clips)] == [indices]
         with pytest.raises(InvalidArgumentError, match="policy"):

@@ -6,7 +6,7 @@ import base64
 import io
 import math
 import wave
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .errors import InvalidArgumentError, MissingDependencyError
 
-__all__ = ["frame_picture", "frames_picture", "html_player", "png_of", "show_picture", "show_sound"]
+__all__ = ["frame_picture", "frames_picture", "html_player", "png_of", "png_or_none", "show_picture", "show_sound"]
 
 # Of a batch so many frames are drawn, spread evenly, each at most so wide.
 _MAX_FRAMES = 16
@@ -52,7 +52,7 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
     Raises:
         InvalidArgumentError: if there are none.
     """
-    flat, times = data.flatten(0, -4), pts_seconds.flatten().tolist()
+    flat, times = data.reshape(-1, *data.shape[-3:]), pts_seconds.flatten().tolist()
     if not len(flat):
         raise InvalidArgumentError("There is no frame to draw.")
     count = min(len(flat), _MAX_FRAMES)
@@ -69,6 +69,14 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
         sheet.paste(picture.resize((width, height), Image.Resampling.BILINEAR), (left, top))
         draw.text((left + 2, top + height + 2), f"{times[number]:.3f} s", fill="black")
     return sheet
+
+
+def png_or_none(draw: Callable[[], Image.Image]) -> bytes | None:
+    """What is drawn as a PNG file; ``None``, for a notebook to print the text instead, if it cannot be drawn."""
+    try:
+        return png_of(draw())
+    except (ValueError, NotImplementedError, SystemError):  # other channels, no pixels, no memory behind it
+        return None
 
 
 def png_of(picture: Image.Image) -> bytes:

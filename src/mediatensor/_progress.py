@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
     """``items``, with a progress bar when tqdm is installed and somebody is looking; bars within bars are fine."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         return items
     try:
         from tqdm import tqdm
@@ -27,7 +27,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None, uni
 def without_bars() -> AbstractContextManager[Any]:
     """A ``with`` block in which no bar is on the terminal, for lines that are printed meanwhile."""
     tqdm = sys.modules.get("tqdm")
-    if tqdm is None or not sys.stderr.isatty():
+    if tqdm is None or sys.stderr is None or not sys.stderr.isatty():
         return nullcontext()
     blank: AbstractContextManager[Any] = tqdm.tqdm.external_write_mode(file=sys.stderr)
     return blank

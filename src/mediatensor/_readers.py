@@ -187,7 +187,11 @@ class FileReader(Reader):
         except OSError as error:
             raise ReadError(f"{what} in the source file failed: {error}.") from error
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            try:
+                text = str(error)
+            except Exception:  # it is theirs, too
+                text = ""
+            reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
             raise SourceFaultError(f"{what} in the source file failed ({reason}).") from error
 
     def _read_at(self, position: int, size: int) -> bytes:

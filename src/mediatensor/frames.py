@@ -152,10 +152,10 @@ class Frame:
 
         show_picture(frame_picture(self.data), f"{self.pts_seconds:.3f} s")
 
-    def _repr_png_(self) -> bytes:
-        from ._display import frame_picture, png_of
+    def _repr_png_(self) -> bytes | None:
+        from ._display import frame_picture, png_or_none
 
-        return png_of(frame_picture(self.data))
+        return png_or_none(lambda: frame_picture(self.data))
 
     def __repr__(self) -> str:
         return _describe(self)
@@ -264,9 +264,9 @@ class FrameBatch:
         show_picture(frames_picture(self.data, self.pts_seconds), f"{self.pts_seconds.numel()} frames")
 
     def _repr_png_(self) -> bytes | None:
-        from ._display import frames_picture, png_of
+        from ._display import frames_picture, png_or_none
 
-        return png_of(frames_picture(self.data, self.pts_seconds)) if self.pts_seconds.numel() else None
+        return png_or_none(lambda: frames_picture(self.data, self.pts_seconds))
 
     def __repr__(self) -> str:
         return _describe(self)

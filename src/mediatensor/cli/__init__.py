@@ -40,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Only now, for a command loads torch or what reads text.
         code: int = import_module(f"._{args.command}", __name__).run(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt as stop:
         emit("; ".join(["mediatensor: interrupted", *getattr(stop, "__notes__", [])]), sys.stderr)

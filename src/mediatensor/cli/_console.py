@@ -42,13 +42,21 @@ STANDARD = "-"
 def emit(text: str, stream: TextIO | None = None) -> None:
     """Print a line; characters that the terminal cannot show are escaped instead of failing."""
     stream = stream or sys.stdout
+    if stream is None:  # the shell closed it: nobody listens
+        return
     encoding = stream.encoding or "utf-8"
     with without_bars():
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 
 
 def emit_bytes(data: bytes) -> None:
-    """Write to standard output as it is."""
+    """Write to standard output as it is.
+
+    Raises:
+        InvalidArgumentError: if it is closed.
+    """
+    if sys.stdout is None:
+        raise InvalidArgumentError("Standard output is closed; name a file with -o.")
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -56,7 +64,8 @@ def emit_bytes(data: bytes) -> None:
 
 def emit_error(message: str) -> None:
     """Print an error as one line to stderr."""
-    emit(f"mediatensor: error: {one_line(message)}", sys.stderr)
+    if sys.stderr is not None:
+        emit(f"mediatensor: error: {one_line(message)}", sys.stderr)
 
 
 def shown_name(file: str) -> str:
@@ -82,11 +91,13 @@ def reading(file: str) -> Iterator[str]:
     """The path of what is read: the file itself, or for ``-`` a temporary one with all of standard input.
 
     Raises:
-        InvalidArgumentError: if standard input is a terminal.
+        InvalidArgumentError: if standard input is a terminal, or closed.
     """
     if file != STANDARD:
         yield file
         return
+    if sys.stdin is None:
+        raise InvalidArgumentError("- reads standard input, and that is closed.")
     if sys.stdin.isatty():
         raise InvalidArgumentError("- reads standard input, and that is a terminal; redirect a file to it.")
     with tempfile.NamedTemporaryFile(prefix="mediatensor-") as copy:

@@ -227,7 +227,8 @@ class _Run:
         if self._args.overwrite or not output.exists() or task.work_folder.exists():
             return False
         if self._written.is_made_from(output, key):
-            emit(f"kept {output}: it is complete (--overwrite reads it again)", self._messages)
+            changed = "" if self._written.is_as_written(output) else ", and was changed since"
+            emit(f"kept {output}: it is complete{changed} (--overwrite reads it again)", self._messages)
             return True
         if not self._written.is_as_written(output):
             raise InvalidArgumentError(
@@ -266,7 +267,8 @@ class _Run:
         name = shown_name(os.path.basename(task.source))
         write_document(document, kind, output, name, opened.times, layout=self._options.layout)
         read = _text.count(len(numbers) - len(failures), "page")
-        emit(f"wrote {output}: {read}, {_text.count(num_words, 'word')}", self._messages)
+        place = "standard output" if str(self._args.output) == STANDARD else output
+        emit(f"wrote {place}: {read}, {_text.count(num_words, 'word')}", self._messages)
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .._atomic_files import write_file
+from ..errors import ReadError
 
 __all__ = ["PageStore", "WrittenOutputs"]
 
@@ -27,6 +28,8 @@ class PageStore:
 
     def __init__(self, folder: Path, key: Mapping[str, Any]) -> None:
         self._folder = folder
+        # What this run read is not lost if another run, of the same document, completes it first and clears the folder.
+        self._own: dict[int, dict[str, Any]] = {}
         self._key = json.dumps(key, sort_keys=True)
         try:
             is_ours = (folder / _KEY_FILE).read_text(encoding="utf-8") == self._key
@@ -46,11 +49,24 @@ class PageStore:
             write_file(self._folder / _KEY_FILE, self._key.encode())
         if pdf is not None:
             write_file(self.pdf(number), pdf)
+        self._own[number] = page
         write_file(self._page(number), json.dumps(page).encode())
 
     def get(self, number: int) -> dict[str, Any]:
-        """A page that was put."""
-        page: dict[str, Any] = json.loads(self._page(number).read_bytes())
+        """A page that was put.
+
+        Raises:
+            ReadError: if another run removed it.
+        """
+        if number in self._own:
+            return self._own[number]
+        try:
+            page: dict[str, Any] = json.loads(self._page(number).read_bytes())
+        except FileNotFoundError as error:
+            raise ReadError(
+                f"Page {number + 1}, which an earlier run had read, is gone: another run works on this document in the "
+                "same folder. Run it again."
+            ) from error
         return page
 
     def pdf(self, number: int) -> Path:

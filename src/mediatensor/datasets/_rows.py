@@ -149,7 +149,7 @@ def _segment(row: Mapping[Any, Any], place: str) -> dict[str, float]:
         value = row[column]
         try:
             seconds = seconds_from_text(value) if isinstance(value, str) else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             seconds = math.nan
         if math.isnan(seconds) and not isinstance(value, str) and value != value:
             continue  # what is missing in a table of numbers

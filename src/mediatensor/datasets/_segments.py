@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ..decoders import _arguments as arguments
+from ..decoders._approximate import ApproximateFrames
 from ..decoders._audio_metadata import AudioStreamMetadata
 from ..decoders._metadata import VideoStreamMetadata
 from ..errors import OutOfRangeError
@@ -25,6 +27,8 @@ from ._items import Item
 __all__ = ["AudioSegment", "AudioVideoSegment", "VideoSegment", "segment_of"]
 
 _Span = tuple[float, float]
+
+_ROUNDING_SECONDS = 0.0005
 
 
 def segment_of(decoder: Any, item: Item) -> Any:
@@ -51,8 +55,21 @@ def _span(item: Item, begin: float, end: float | None) -> _Span:
     return start, stop
 
 
+def _times_of_frames(decoder: VideoDecoder) -> NDArray[np.float64]:
+    """When each frame begins; in approximate mode frames are where the average rate has them."""
+    frames = decoder._frames
+    if isinstance(frames, ApproximateFrames):
+        whole = decoder.metadata
+        return whole.begin_stream_seconds + np.arange(len(decoder)) / (whole.average_fps or 1.0)
+    times: NDArray[np.float64] = frames.index.times_of(np.arange(len(frames.index)))[0].numpy()
+    return times
+
+
 class VideoSegment:
-    """Part of a video: the frames shown within [start, end), with indices from 0 on.
+    """Part of a video: the frames that begin within [start, end), with indices from 0 on.
+
+    Bounds are often rounded to milliseconds. So a frame that begins half a millisecond before a bound is behind it, and
+    none of a neighbouring shot gets in. Where no frame begins, the part is the frame shown at its start.
 
     Args:
         decoder: The video.
@@ -63,14 +80,20 @@ class VideoSegment:
         whole = decoder.metadata
         self._decoder = decoder
         self._start, self._stop = _span(item, whole.begin_stream_seconds, whole.end_stream_seconds)
-        bounds = torch.tensor([self._start, math.nextafter(self._stop, -math.inf)], dtype=torch.float64)
-        shown = decoder._frames_shown_at(bounds)
-        if shown is None:  # in approximate mode, frames are where the average rate has them
-            fps = whole.average_fps or 0.0
-            shown = ((bounds - whole.begin_stream_seconds) * fps).floor().long().clamp(0, len(decoder) - 1)
+        times = _times_of_frames(decoder)
+        first, stop = np.searchsorted(times, [self._start - _ROUNDING_SECONDS, self._stop - _ROUNDING_SECONDS]).tolist()
+        if item.end_seconds is None:
+            stop = len(times)
+        if first >= stop:
+            first = max(0, int(np.searchsorted(times, self._start, side="right")) - 1)
+            stop = first + 1
+        else:
+            # No time of the part shows a frame beside it.
+            self._start = max(self._start, float(times[first]))
+            self._stop = min(self._stop, float(times[stop])) if stop < len(times) else self._stop
         #: Index in the whole video of the first frame of the part.
-        self.first_frame = int(shown[0])
-        self._num_frames = int(shown[1]) - self.first_frame + 1
+        self.first_frame: int = first
+        self._num_frames: int = stop - first
 
     @property
     def metadata(self) -> VideoStreamMetadata:

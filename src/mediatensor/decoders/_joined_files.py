@@ -262,6 +262,7 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
             yield *first, total
         if len(data) == file_size:
             yield from ((*stretch, total) for stretch in stretches)
+            return
     last_places = sorted(_places(data, b"\xff\xf8", b"\xff\xf9"))[-_FLAC_MAX_LOOKALIKES:]
     yield from ((*stretch, total) for stretch in _flac_stretches(data, last_places))
 

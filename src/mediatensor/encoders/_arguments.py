@@ -148,4 +148,7 @@ def options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
         return {}
     if not isinstance(extra_options, Mapping) or not all(isinstance(key, str) for key in extra_options):
         raise InvalidArgumentError(f"extra_options must be a dict with str keys (got {shown(extra_options)}).")
-    return {key: str(value) for key, value in extra_options.items()}
+    options = {key: str(value) for key, value in extra_options.items()}
+    if any("\0" in text for option in options.items() for text in option):
+        raise InvalidArgumentError(f"extra_options must not contain the character NUL (got {shown(extra_options)}).")
+    return options

@@ -58,13 +58,15 @@ def regular_starts(start: float, end: float, *, seconds_between_clip_starts: flo
 
     >>> regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
     [0.5, 2.5, 4.5]
+    >>> regular_starts(0.0, 5e-324, seconds_between_clip_starts=2.5)
+    [0.0]
     """
     check_frames(
         (end - start) / seconds_between_clip_starts, f"seconds_between_clip_starts ({seconds_between_clip_starts})"
     )
     starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
-    # Rounding lets arange give its end, too.
-    return starts[starts < end].tolist()
+    # Rounding lets arange give its end, too, and of a range that is a point it may give nothing.
+    return starts[starts < end].tolist() or [start]
 
 
 def last_before(seconds: float) -> float:
