@@ -198,7 +198,7 @@ def test_the_command_has_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (
         main(["ocr", str(tmp_path / "tiling.pdf"), "-o", str(tmp_path), "--pages", "1", "--page-timeout", "0.5"]) == 2
     )
-    assert "timeout_seconds = 0.5" in capsys.readouterr().err
+    assert "--page-timeout 0.5" in capsys.readouterr().err
 
 
 # Processes, forks, interrupts

@@ -14,6 +14,7 @@ from PIL import Image
 from mediatensor.cli import main
 from mediatensor.ocr.io import Document, KIEPage, Page, UnreadLine
 from mediatensor.ocr.models import kie_predictor
+from mediatensor.ocr.models._line_words import LineCharacters, leaves_ink_over
 from mediatensor.ocr.utils import CharacterErrorRate, overlay
 from mediatensor.ocr.utils.metrics import box_iou
 from ocr_onnx_sessions import require_weights
@@ -199,3 +200,12 @@ def test_letters_that_are_passed_over_show_as_gaps() -> None:
     (page,) = reader()([render_text(["All people are born free", armenian], dpi=100, font_size=18).image]).pages
     assert {line.reason for line in page.unread} <= {"gaps", "no text", "low confidence"}
     assert len(page.unread) >= 1
+
+
+def test_one_character_of_a_long_line_is_a_gap() -> None:
+    ink = np.zeros((32, 200), bool)
+    ink[8:24, 4:196] = True
+    one = LineCharacters(["."], np.array([0.95]), np.array([0.97]), np.array([0.97]))
+    assert leaves_ink_over(one, ink)
+    wide = LineCharacters(["W"], np.array([0.1]), np.array([0.9]), np.array([0.97]))
+    assert not leaves_ink_over(wide, ink[:, :32])

@@ -172,7 +172,7 @@ class _Run:
                 except BrokenPipeError:
                     raise
                 except (MediaTensorError, OSError) as error:
-                    emit_error(file_error(task.source, path, error))
+                    emit_error(_in_words_of_the_command(file_error(task.source, path, error)))
                     num_failures += 1
                 num_done += 1
         except KeyboardInterrupt as stop:
@@ -322,7 +322,24 @@ def _notices(document: Document) -> list[str]:
 
 
 def _page_failure(source: str, number: int, error: Exception) -> str:
-    return str(error) if isinstance(error, PageError) else f"{source}, page {number + 1}: {error}"
+    if not isinstance(error, PageError):
+        return f"{source}, page {number + 1}: {error}"
+    return _in_words_of_the_command(str(error).replace(f"Page {number} (counted from 0)", f"Page {number + 1}"))
+
+
+def _in_words_of_the_command(text: str) -> str:
+    """A message of the library, with options of the command in place of the library's arguments.
+
+    >>> _in_words_of_the_command("it is encrypted; pass password=")
+    'it is encrypted; pass --password'
+    """
+    for argument, option in (
+        ("pass password=", "pass --password"),
+        ("timeout_seconds = ", "--page-timeout "),
+        ("pass a larger one, or None for no limit", "give it more seconds"),
+    ):
+        text = text.replace(argument, option)
+    return text
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:

@@ -157,17 +157,19 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
     """
     groups = _between_spaces(characters.values, "")
     kept = [index for group in groups for index in group]
-    if len(kept) < 2:
+    if not kept:
         return False
     height, width = ink.shape
     middles = (characters.starts + characters.stops) / 2 * width
-    pitch = max(_pitch(middles, groups, height), 1.0)
+    # One character may be as wide as the line is high.
+    pitch = max(_pitch(middles, groups, height), 1.0) if len(kept) > 1 else float(height)
     top, bottom = _band(ink)
     # A rule under the line, or through it, is ink in few rows.
     columns = np.flatnonzero(ink[top:bottom].mean(axis=0) >= LETTER_INK) + 0.5
-    after = np.searchsorted(middles[kept], columns).clip(1, len(kept) - 1)
     own = middles[kept]
-    distances = np.minimum(np.abs(columns - own[after - 1]), np.abs(columns - own[after]))
+    after = np.searchsorted(own, columns)
+    before, behind = own[np.maximum(after - 1, 0)], own[np.minimum(after, len(own) - 1)]
+    distances = np.minimum(np.abs(columns - before), np.abs(columns - behind))
     return int((distances > FARTHEST * pitch).sum()) > MOST_LEFT_OVER * pitch
 
 
