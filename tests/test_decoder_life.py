@@ -8,8 +8,10 @@ import io
 import multiprocessing
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from torch.utils.data import DataLoader, Dataset
 import media_audio
 from media_surgery import with_data
 from media_writing import ClipSpec, Packets, write_clip, x264
+from mediatensor._pyav import VideoReader
+from mediatensor._source import make_source
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import ClosedError
 
@@ -277,6 +281,29 @@ def _damage_ends(packets: Packets) -> Packets:
             data[-60:-40] = bytes((number * 37 + 11 * i) % 256 for i in range(20))
         packets[number] = with_data(packet, bytes(data))
     return packets
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_may_drop_what_its_parent_had_open(clip: Path) -> None:
+    reader = VideoReader(make_source(clip), None, 4)
+    for _ in range(8):
+        reader.decode(reader.read_packet())
+    child = os.fork()
+    if not child:
+        del reader
+        gc.collect()
+        os._exit(0)
+    for _ in range(600):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child waits for threads that it does not have")
+    assert status == 0
+    reader.close()
 
 
 def test_no_log_of_the_application_makes_closing_hang(tmp_path: Path) -> None:

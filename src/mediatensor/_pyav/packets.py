@@ -62,6 +62,9 @@ def set_side_data(packet: Any, kind: Literal["palette", "skip_samples"], data: b
     packet.set_sidedata(side_data)
 
 
+_codecs_of_the_parent: list[Any] = []
+
+
 class PacketReader(ABC):
     """An open handle on one stream: its packets in order, a seek, and a decoder.
 
@@ -238,7 +241,10 @@ class PacketReader(ABC):
 
     def close(self) -> None:
         container, self._container = self._container, None
-        if self._context is not None and self._process == os.getpid():  # a forked child has none of the threads
+        if self._process != os.getpid():
+            # Freeing a codec in a forked child would wait for threads that the fork did not copy.
+            _codecs_of_the_parent.append((self._stream, self._context))
+        elif self._context is not None:
             let_rest(self._context)
         # A frame in somebody's hands, or a kept exception, keeps this object; its codec's threads must not live on.
         self._stream = self._context = None
