@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except KeyboardInterrupt as stop:
-        emit("; ".join(["mediatensor: interrupted", *getattr(stop, "__notes__", [])]), sys.stderr)
+        if sys.stderr is not None:
+            emit("; ".join(["mediatensor: interrupted", *getattr(stop, "__notes__", [])]), sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # Python flushes stdout once more at exit; that must not fail again.

@@ -61,8 +61,7 @@ def _times_of_frames(decoder: VideoDecoder) -> NDArray[np.float64]:
     if isinstance(frames, ApproximateFrames):
         whole = decoder.metadata
         return whole.begin_stream_seconds + np.arange(len(decoder)) / (whole.average_fps or 1.0)
-    times: NDArray[np.float64] = frames.index.times_of(np.arange(len(frames.index)))[0].numpy()
-    return times
+    return frames.index._pts_seconds  # as it is kept: each row asks, and a film has many frames
 
 
 class VideoSegment:
