@@ -84,8 +84,10 @@ class PacketReader(ABC):
     def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
         self._source = source
         self._num_threads = num_threads
+        self._process = os.getpid()
         self._container: Any = None
         self._reader: Any = None
+        self._stream: Any = None
         self._context: Any = None
         self._open(stream_index)
 
@@ -93,7 +95,7 @@ class PacketReader(ABC):
         self._container, self._reader = open_container(self._source)
         self._process = os.getpid()
         try:
-            self._stream: Any = choose_stream(self._container, stream_index, self.media_type)
+            self._stream = choose_stream(self._container, stream_index, self.media_type)
             # Known, too, when the source could not be opened once more.
             self._stream_index = int(self._stream.index)
             self._configure()
