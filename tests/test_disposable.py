@@ -10,8 +10,7 @@ import av
 import pytest
 
 import media
-from mediatensor.decoders._disposable import disposable_parser
-from mediatensor.decoders._frame_index import Disposable
+from mediatensor.decoders._disposable import Disposable, disposable_parser
 
 _CODEC_NAMES = {"libdav1d": "av1"}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from media_surgery import BitWriter
-from mediatensor.decoders._disposable import disposable_parser
-from mediatensor.decoders._frame_index import Disposable
+from mediatensor.decoders._disposable import Disposable, disposable_parser
 
 
 def is_disposable(codec: str, extradata: bytes, packet: bytes) -> bool:

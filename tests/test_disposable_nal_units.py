@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from media_surgery import BitWriter, h264_field_pictures
-from mediatensor.decoders._disposable import disposable_parser
-from mediatensor.decoders._frame_index import Disposable
+from mediatensor.decoders._disposable import Disposable, disposable_parser
 
 
 def is_disposable(codec: str, extradata: bytes, packet: bytes) -> bool:

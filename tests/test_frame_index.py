@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor.decoders._frame_index import NO_PTS, FrameIndex, FrameRecord, PacketTable, from_frames, from_packets
-from mediatensor.decoders._frame_index import from_table as index_from_table
+from mediatensor.decoders._frame_index_answers import FrameIndex
+from mediatensor.decoders._frame_index_building import FrameRecord, from_frames, from_packets
+from mediatensor.decoders._frame_index_building import from_table as index_from_table
+from mediatensor.decoders._packet_table import NO_PTS, PacketTable
 
 TICK = Fraction(1, 100)
 

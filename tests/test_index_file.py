@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 import media
 from mediatensor.decoders import FrameIndex, VideoDecoder
-from mediatensor.decoders._frame_index import PacketTable, from_packets
+from mediatensor.decoders._frame_index_building import from_packets
 from mediatensor.decoders._index_columns import pack_numbers, unpack_numbers
+from mediatensor.decoders._packet_table import PacketTable
 from mediatensor.errors import FrameIndexError, MediaTensorError
 
 # What the format's description says, written down a second time.

@@ -17,7 +17,8 @@ from exactness import assert_same, find_truth
 from media_writing import ClipSpec, write_clip, x264
 from mediatensor._pyav import VideoReader
 from mediatensor.decoders import VideoDecoder
-from mediatensor.decoders._frame_index import NO_PTS, PacketTable, from_packets
+from mediatensor.decoders._frame_index_building import from_packets
+from mediatensor.decoders._packet_table import NO_PTS, PacketTable
 from mediatensor.decoders._prefix import certain_frames, packet_counts
 from sharing import grouped
 

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor.decoders._frame_index import Disposable, FrameIndex, PacketTable, from_packets
+from mediatensor.decoders._disposable import Disposable
+from mediatensor.decoders._frame_index_answers import FrameIndex
+from mediatensor.decoders._frame_index_building import from_packets
+from mediatensor.decoders._packet_table import PacketTable
 from mediatensor.decoders._plan import Segment, make_plan
 
 

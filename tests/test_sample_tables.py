@@ -15,8 +15,8 @@ from mediatensor._pyav import VideoReader
 from mediatensor._source import make_source
 from mediatensor.decoders import _header_table
 from mediatensor.decoders._boxes import Fields, MalformedBoxError, children, top_level_boxes
-from mediatensor.decoders._frame_index import PacketTable
 from mediatensor.decoders._header_table import header_table
+from mediatensor.decoders._packet_table import PacketTable
 from mediatensor.decoders._sample_tables import DemuxedSamples, packets_of_samples, read_samples
 from mediatensor.decoders._scan import scan_packets
 from mediatensor.decoders._tracks import find_track

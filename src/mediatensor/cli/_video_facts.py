@@ -12,7 +12,7 @@ from statistics import median
 from .._pyav import StreamFacts as HeaderFacts
 from .._pyav import VideoReader, orientation_of
 from .._source import make_source
-from ..decoders._frame_index import FrameIndex
+from ..decoders._frame_index_answers import FrameIndex
 from ..decoders._frame_stream import FrameStream, IndexDoubtError, MissingFrameError
 from ..decoders._index_cache import cached_index, store_index
 from ..decoders._indexing import index_stream, settle_stream

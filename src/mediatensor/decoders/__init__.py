@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
     from ._cpu_fallback import CpuFallbackStatus
     from ._devices import set_cuda_backend
-    from ._frame_index import FrameIndex
+    from ._frame_index_answers import FrameIndex
     from ._image_decoders import (
         decode_avif,
         decode_gif,
@@ -79,7 +79,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("Chapter", "ContainerMetadata", "get_container_metadata"), "._container_metadata"),
         "CpuFallbackStatus": "._cpu_fallback",
         "set_cuda_backend": "._devices",
-        "FrameIndex": "._frame_index",
+        "FrameIndex": "._frame_index_answers",
         **dict.fromkeys(
             ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),
             "._image_decoders",

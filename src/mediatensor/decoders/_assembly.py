@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import DecodeError, SizeChangeError
 from ..frames import ReplacedFrame
 from ._call import Call, ErrorPolicy, decode_call
-from ._frame_index import FrameIndex
+from ._frame_index_answers import FrameIndex
 from ._handles import Handle
 from ._pixel_writer import PixelWriter
 

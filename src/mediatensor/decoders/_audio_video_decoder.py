@@ -18,7 +18,7 @@ from ..frames import AudioSamples, AudioVideoClip
 from ._audio_decoder import AudioDecoder
 from ._audio_video_sound import SampleGrid, existing_samples, sample_grid, with_silence
 from ._call import ErrorPolicy
-from ._frame_index import FrameIndex
+from ._frame_index_answers import FrameIndex
 from ._pixel_writer import SizeChangePolicy
 from ._video_decoder import VideoDecoder
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ..backends import PictureConverter
 from ..errors import DecodeError, DeviceError, ReadError
-from ._frame_index import FrameIndex
+from ._frame_index_answers import FrameIndex
 from ._frame_stream import FrameStream, MissingFrameError
 from ._handles import Handle, Lane
 from ._lanes import choose_crew, run_in_lanes

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 
 from ._disposable_av1 import Av1Pictures
 from ._disposable_h264 import H264Pictures, HevcPictures
 from ._disposable_mpeg import Mpeg2Pictures, Mpeg4Pictures
-from ._frame_index import Disposable
 
-__all__ = ["disposable_parser"]
+__all__ = ["Disposable", "disposable_parser"]
+
+
+class Disposable(IntEnum):
+    """Whether a picture can be left out of decoding without changing any other."""
+
+    UNKNOWN = -1
+    NO = 0
+    YES = 1
+
 
 _PARSERS: dict[str, Callable[[bytes], Callable[[memoryview], bool]]] = {
     "av1": lambda extradata: Av1Pictures(extradata).is_disposable,

@@ -7,7 +7,8 @@ from typing import Any
 from .._pyav import VideoReader
 from .._readers import SourceFaultError
 from ..errors import ReadError
-from ._frame_index import NO_PTS, FrameIndex
+from ._frame_index_answers import FrameIndex
+from ._packet_table import NO_PTS
 
 __all__ = ["EntryPackets"]
 

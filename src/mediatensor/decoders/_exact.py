@@ -14,7 +14,8 @@ from ..errors import OutOfRangeError
 from ..frames import FrameBatch
 from . import _arguments as arguments
 from ._assembly import assemble
-from ._frame_index import FrameIndex, from_table
+from ._frame_index_answers import FrameIndex
+from ._frame_index_building import from_table
 from ._frame_stream import FrameStream, IndexDoubtError
 from ._index_cache import cached_index, get_index_cache, store_index
 from ._indexing import index_first_frames, index_stream, settle_stream

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ._boxes import Box, Fields, MalformedBoxError, ReadAt, children, find, find_all, read_box
-from ._frame_index import PacketTable
+from ._packet_table import PacketTable
 from ._sample_tables import DemuxedSamples, Int64Array, bare_table
 from ._tracks import Track
 

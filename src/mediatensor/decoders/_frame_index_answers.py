@@ -13,21 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _arguments as arguments
+from ._packet_table import NO_PTS, Int8Array, Int64Array
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ._source_identity import SourceIdentity
 
-__all__ = ["NO_PTS", "FrameIndex", "Int8Array", "Int64Array"]
+__all__ = ["FrameIndex"]
 
 # More packets than any codec holds back.
 _MAX_DELAY = 20
-
-NO_PTS = np.iinfo(np.int64).min
-
-Int8Array = NDArray[np.int8]
-Int64Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,77 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._frame_index_answers import NO_PTS, FrameIndex, Int8Array, Int64Array
+from ._disposable import Disposable
+from ._frame_index_answers import FrameIndex
+from ._packet_table import NO_PTS, Int8Array, Int64Array, PacketTable
 
-__all__ = ["Disposable", "FrameRecord", "PacketTable", "from_frames", "from_packets", "from_table"]
+__all__ = ["FrameRecord", "from_frames", "from_packets", "from_table"]
 
 BoolArray = NDArray[np.bool_]
-
-
-class Disposable(IntEnum):
-    """Whether a picture can be left out of decoding without changing any other."""
-
-    UNKNOWN = -1
-    NO = 0
-    YES = 1
-
-
-@dataclass(frozen=True)
-class PacketTable:
-    """The packets of one stream in decode order.
-
-    Attributes:
-        pts, dts: In the stream's time base; `NO_PTS` where there is none.
-        duration: In the stream's time base; 0 where unknown.
-        size: In bytes.
-        position: Byte offset in the file, -1 where unknown.
-        is_key: The container's (or parser's) key frame flag.
-        is_discard: The decoder is to decode it and not show it (edit lists).
-        is_hidden: No frame comes out of it: it only updates references, or holds no picture.
-        is_broken: Flagged corrupt by the demuxer, encrypted, its structure does not add up or is of another codec, or
-            it follows a loss.
-        is_field: It is one field of a frame.
-        disposable: Whether no other picture refers to it: a `Disposable`, int8.
-        doubts: Where the stream does not simply go on, so that frames may be fewer than pictures.
-        read_error: Why reading stopped before the end of the file, if it did.
-        may_time_decoding: Pictures are reordered, and ``pts`` may be when each is decoded.
-        changes_palette: Palettes come with some packets, and hold for those behind them.
-    """
-
-    pts: Int64Array
-    dts: Int64Array
-    duration: Int64Array
-    size: Int64Array
-    position: Int64Array
-    is_key: BoolArray
-    is_discard: BoolArray
-    is_hidden: BoolArray
-    is_broken: BoolArray
-    is_field: BoolArray
-    disposable: Int8Array
-    doubts: tuple[str, ...] = ()
-    read_error: str | None = None
-    may_time_decoding: bool = False
-    changes_palette: bool = False
-
-    def __len__(self) -> int:
-        return len(self.pts)
-
-    @property
-    def times_decoding(self) -> bool:
-        """Whether ``pts`` is when pictures are decoded: it grows in the order of the file, although the codec reorders.
-
-        Without pictures that are shown later than decoded the two are the same, which only decoding tells.
-        """
-        if not self.may_time_decoding or len(self) < 2 or self.pts[0] == NO_PTS:
-            return False
-        return bool((self.pts[1:] >= self.pts[:-1]).all())
 
 
 @dataclass(frozen=True)

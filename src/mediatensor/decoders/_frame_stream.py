@@ -18,12 +18,13 @@ from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_fra
 from .._stages import stage
 from ..errors import DeviceError
 from ._bitstream import PacketContent, content_parser
-from ._disposable import disposable_parser
+from ._disposable import Disposable, disposable_parser
 from ._entry_packets import EntryPackets
 from ._ffv1_slices import slices_are_sound
-from ._frame_index import NO_PTS, Disposable, FrameIndex
+from ._frame_index_answers import FrameIndex
 from ._h264_continuity import FrameNumberCheck
 from ._header_table import has_header_table
+from ._packet_table import NO_PTS
 from ._plan import Segment, byte_range, make_plan
 from ._stream_breaks import BreakDetector, break_detector
 

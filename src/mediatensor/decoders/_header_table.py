@@ -13,7 +13,7 @@ from .._source import Source
 from ..errors import MediaTensorError, ReadError
 from ._boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
 from ._fragments import packets_of_fragments
-from ._frame_index import PacketTable
+from ._packet_table import PacketTable
 from ._sample_tables import (
     DemuxedSamples,
     Samples,

@@ -9,8 +9,10 @@ from typing import Protocol
 from .._pyav import ContainerFacts, StreamFacts, VideoReader
 from .._source import Source
 from ..errors import StreamError
-from ._frame_index import FrameIndex, PacketTable, from_frames, from_packets
+from ._frame_index_answers import FrameIndex
+from ._frame_index_building import from_frames, from_packets
 from ._header_table import has_header_table, header_table
+from ._packet_table import PacketTable
 from ._prefix import certain_frames, packet_counts, runs_on
 from ._scan import PacketScan, scan_frames, scan_packets
 

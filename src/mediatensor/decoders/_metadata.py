@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from .._pyav import StreamFacts
-from ._frame_index import FrameIndex
+from ._frame_index_answers import FrameIndex
 
 __all__ = [
     "AudioStreamHeaderMetadata",

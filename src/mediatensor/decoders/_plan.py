@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ._frame_index import Disposable, FrameIndex
+from ._disposable import Disposable
+from ._frame_index_answers import FrameIndex
 
 __all__ = ["Segment", "byte_range", "entry_ordinal", "make_plan", "num_pictures", "runs_by_entry"]
 

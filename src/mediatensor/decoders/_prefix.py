@@ -19,7 +19,9 @@ from itertools import pairwise
 
 from .._pyav import VideoReader
 from ..errors import ReadError
-from ._frame_index import NO_PTS, FrameIndex, PacketTable, from_packets
+from ._frame_index_answers import FrameIndex
+from ._frame_index_building import from_packets
+from ._packet_table import NO_PTS, PacketTable
 
 __all__ = ["certain_frames", "packet_counts", "runs_on"]
 

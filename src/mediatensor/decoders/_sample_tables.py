@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._boxes import Fields, MalformedBoxError, children, find, find_all
-from ._frame_index import Disposable, PacketTable
+from ._disposable import Disposable
+from ._packet_table import PacketTable
 from ._tracks import Track, sizes_box
 
 __all__ = [

@@ -13,9 +13,10 @@ from .._readers import SourceFaultError
 from ..errors import ReadError
 from ._bitstream import PacketContent, content_parser, is_sound, nal_length_size, nal_units_are_sound
 from ._disposable import disposable_parser
-from ._frame_index import NO_PTS, FrameRecord, PacketTable
+from ._frame_index_building import FrameRecord
 from ._h264_continuity import FrameNumberCheck
 from ._h264_fields import FieldDetector
+from ._packet_table import NO_PTS, PacketTable
 from ._stream_breaks import break_detector, refreshes_gradually
 
 __all__ = ["PacketScan", "first_frame", "scan_frames", "scan_packets"]

@@ -24,7 +24,7 @@ from ._call import ErrorPolicy
 from ._cpu_fallback import CpuFallbackStatus
 from ._devices import choose_backend, resolve_device
 from ._exact import ExactFrames
-from ._frame_index import FrameIndex
+from ._frame_index_answers import FrameIndex
 from ._frame_mappings import parse_frame_mappings
 from ._metadata import VideoStreamMetadata, video_stream_metadata
 from ._open_video import HandleSpec, OpenVideo, Wishes
