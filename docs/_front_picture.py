@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mediatensor.cli._demo_text import draw_page
+from mediatensor.cli._demo import draw_page
 from mediatensor.cli._sheet import SheetOptions, write_sheet
 from mediatensor.encoders import VideoEncoder
 from mediatensor.ocr import ocr_predictor

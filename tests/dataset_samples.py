@@ -8,13 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mediatensor.datasets import (
-    Failure,
-    Item,
-    MediaDataset,
-    Recipe,
-    Sample,
-)
+from mediatensor.datasets import Failure, Item, MediaDataset, Recipe, Sample
 from mediatensor.frames import AudioSamples, FrameBatch
 
 

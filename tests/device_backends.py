@@ -17,8 +17,7 @@ from torch import Tensor
 
 from mediatensor.backends import DecodeBackend, Picture, PictureDecoder, StreamParameters, Surface, register_backend
 from mediatensor.backends import _registry as registry
-from mediatensor.backends._cuda import CudaBackend
-from mediatensor.backends._decoder_cache import DecoderCache
+from mediatensor.backends._cuda import CudaBackend, DecoderCache
 from mediatensor.errors import DeviceError
 
 __all__ = ["ClumsyBackend", "PlaneBackend", "RecordingCuda", "StandInContext", "StandInCudaBackend", "registered"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mediatensor._pyav.writing import write_test_pattern
-from mediatensor.cli._demo_text import draw_page
+from mediatensor._pyav.encoding import write_test_pattern
+from mediatensor.cli._demo import draw_page
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 
 ROOT = Path(__file__).parents[1]

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import media
+from mediatensor._video.approximate import Timeline
 from mediatensor.decoders import VideoDecoder
-from mediatensor.decoders._approximate import Timeline
 from mediatensor.errors import InvalidArgumentError, MediaTensorError, OutOfRangeError
 
 # Constant frame rates; the containers round times to their own ticks, and seek in their own ways.
@@ -44,7 +44,7 @@ def test_nothing_is_scanned(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None
     def scan(*_: object) -> None:
         raise AssertionError("scanned")
 
-    monkeypatch.setattr("mediatensor.decoders._indexing.scan_packets", scan)
+    monkeypatch.setattr("mediatensor._index.indexing.scan_packets", scan)
     decoder = VideoDecoder(clip, seek_mode="approximate")
     assert len(decoder) == 40
     assert decoder[13].shape == (3, 64, 96)

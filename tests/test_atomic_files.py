@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 import torch
 
-from mediatensor import _atomic_files
-from mediatensor._atomic_files import AtomicFile, write_file, writing
-from mediatensor.cli import _extract_sound, _extract_subtitles
+from mediatensor._sources import atomic_files as _atomic_files
+from mediatensor._sources.atomic_files import AtomicFile, write_file, writing
+from mediatensor.cli import _extract as _extract_sound
+from mediatensor.cli import _extract as _extract_subtitles
+from mediatensor.cli._extract import SoundJob, SoundOptions, SubtitlesJob
 from mediatensor.cli._extract_files import TimeRange
-from mediatensor.cli._extract_sound import SoundJob, SoundOptions
-from mediatensor.cli._extract_subtitles import SubtitlesJob
 from mediatensor.encoders import AudioEncoder, JpegEncoder, _image_encoders
 from mediatensor.errors import SourceTypeError, WriteError
-from mediatensor.ocr.io import Page, _pdfium
+from mediatensor.ocr.io import Page
+from mediatensor.ocr.io._documents import pdfium as _pdfium
 from places import in_child, interrupted_at_line, needs_fork, read_pipe
 
 needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes, links and permissions")

@@ -24,13 +24,7 @@ from numpy.typing import NDArray
 
 from mediatensor import AudioSamples, AudioVideoClip
 from mediatensor.decoders import AudioVideoDecoder, VideoDecoder, _audio_video_decoder
-from mediatensor.errors import (
-    ClosedError,
-    InvalidArgumentError,
-    OutOfRangeError,
-    SourceNotFoundError,
-    StreamError,
-)
+from mediatensor.errors import ClosedError, InvalidArgumentError, OutOfRangeError, SourceNotFoundError, StreamError
 from mediatensor.transforms import Resize
 from samplers_formula_sound import FormulaSound, exact_offset, numbers_of
 

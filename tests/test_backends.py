@@ -23,7 +23,7 @@ from mediatensor.backends import (
     register_backend,
 )
 from mediatensor.backends import _registry as registry
-from mediatensor.backends._decoder_cache import DecoderCache
+from mediatensor.backends._cuda import DecoderCache
 from mediatensor.decoders import (
     CpuFallbackStatus,
     VideoDecoder,

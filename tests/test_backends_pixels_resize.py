@@ -13,8 +13,8 @@ import torch
 import media
 from backends_pixels import EXACT_LEVELS, bars, convert, differences, expected, gradient, interlaced, noise
 from mediatensor._pyav import FrameConverter, surface_of
+from mediatensor.backends._plane_colours import compute_taps
 from mediatensor.backends._plane_converter import PlaneConverter
-from mediatensor.backends._scaling import compute_taps
 from mediatensor.transforms._steps import CropStep, PixelStep, ResizeStep
 
 RESIZE_LEVELS = max(1, EXACT_LEVELS)

@@ -20,7 +20,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor import _buffers
+from mediatensor._common import buffers as _buffers
 from mediatensor.decoders import VideoDecoder
 
 MB = 1 << 20
@@ -206,7 +206,7 @@ def test_batches_that_are_alive_keep_their_pixels(clip: Path, clip_rgb: torch.Te
 _FORK = """
 import os
 import numpy as np
-from mediatensor import _buffers
+from mediatensor._common import buffers as _buffers
 
 size = 2 << 20
 idle, mine = _buffers.empty((size,), "uint8"), _buffers.empty((size,), "uint8")
@@ -235,7 +235,7 @@ def test_after_a_fork_each_process_has_its_own() -> None:
 # Batches that are there when the interpreter ends, in a module, in a cycle and beside a thread.
 _END = """
 import sys, threading, time, torch
-from mediatensor import _buffers
+from mediatensor._common import buffers as _buffers
 
 batch = _buffers.empty((2 << 20,), "uint8")
 sys.batch = [_buffers.empty((2 << 20,), "uint8")]

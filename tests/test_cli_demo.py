@@ -12,11 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
-from mediatensor._pyav.writing import write_test_pattern
+from mediatensor._pyav.encoding import write_test_pattern
 from mediatensor.cli import _demo, main
-from mediatensor.cli._comparison import Comparison
-from mediatensor.cli._demo import ClipDataset
-from mediatensor.cli._demo_lines import check_line, row
+from mediatensor.cli._demo import ClipDataset, check_line, row
+from mediatensor.cli._verify import Comparison
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import MissingDependencyError
 

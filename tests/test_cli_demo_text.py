@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mediatensor._pyav.writing import write_test_pattern
-from mediatensor.cli._demo_text import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
+from mediatensor._pyav.encoding import write_test_pattern
+from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
 from mediatensor.errors import WeightsNotFoundError
 from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word

@@ -22,10 +22,9 @@ from PIL import Image
 import media
 import media_subtitles
 from mediatensor.cli import main
+from mediatensor.cli._extract import pcm16, subrip
 from mediatensor.cli._extract_files import output_stem
 from mediatensor.cli._extract_frames import grid_times, image_name
-from mediatensor.cli._extract_sound import pcm16
-from mediatensor.cli._extract_subtitles import subrip
 from mediatensor.decoders import AudioDecoder, Subtitle, SubtitleDecoder, VideoDecoder
 from mediatensor.errors import DecodeError, InvalidArgumentError
 
@@ -214,7 +213,7 @@ def test_sound_in_pieces_is_sound_at_once(
     everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Two seconds of 8000 samples, the wave of `media_subtitles`; a piece is a quarter of a second.
-    monkeypatch.setattr("mediatensor.cli._extract_sound.SoundJob._piece_seconds", lambda _: 0.25)
+    monkeypatch.setattr("mediatensor.cli._extract.SoundJob._piece_seconds", lambda _: 0.25)
     assert main(["extract", str(everything), "-o", str(tmp_path), "--audio"]) == 0
     assert capsys.readouterr().out.endswith("everything.wav: 2 s, 8000 Hz, 1 channel\n")
     found, rate = samples_of(tmp_path / "everything.wav")
@@ -343,7 +342,7 @@ def test_an_output_that_is_a_file(clip: Path, tmp_path: Path, capsys: pytest.Cap
 def test_sound_too_large_for_wav(
     everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mediatensor.cli._extract_sound._MAX_DATA_BYTES", 31_999)
+    monkeypatch.setattr("mediatensor.cli._extract._MAX_DATA_BYTES", 31_999)
     assert main(["extract", str(everything), "-o", str(tmp_path / "out"), "--audio"]) == 2
     assert "does not fit in a WAV file" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -373,7 +372,7 @@ def test_control_c_leaves_no_half_file(tmp_path: Path) -> None:
         file.setparams((1, 2, 8000, 0, "NONE", ""))
         file.writeframes(bytes(2 * 8000 * 3600))
     program = (
-        "import sys, time; from mediatensor.cli import main, _extract_sound as sound\n"
+        "import sys, time; from mediatensor.cli import main, _extract as sound\n"
         "sound.SoundJob._piece_seconds = lambda self: 1.0\n"
         "original = sound.pcm16\n"
         "def slow(data): print('piece', file=sys.stderr, flush=True); time.sleep(0.02); return original(data)\n"

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import pdf_files
-from mediatensor._pyav.writing import write_test_pattern
+from mediatensor._pyav.encoding import write_test_pattern
 from mediatensor.cli import _ocr, main
-from mediatensor.cli._ocr_plan import choose_pages
+from mediatensor.cli._ocr_inputs import choose_pages
 from mediatensor.cli._parser import page_ranges
 from mediatensor.errors import OutOfRangeError, PageError, WeightsNotFoundError
 from mediatensor.ocr.io import Block, Document, Line, Page, Word

@@ -18,9 +18,18 @@ import pytest
 import media
 import media_subtitles
 from mediatensor.cli import main
-from mediatensor.cli._file_facts import AudioFacts, FileFacts, StreamSummary, SubtitleFacts, collect
-from mediatensor.cli._probe_text import describe
-from mediatensor.cli._video_facts import VideoFacts, describe_timing, gop_lengths, is_constant_frame_rate
+from mediatensor.cli._facts import (
+    AudioFacts,
+    FileFacts,
+    StreamSummary,
+    SubtitleFacts,
+    VideoFacts,
+    collect,
+    describe_timing,
+    gop_lengths,
+    is_constant_frame_rate,
+)
+from mediatensor.cli._probe import describe
 from mediatensor.decoders import Chapter, VideoDecoder
 from mediatensor.errors import DecodeError, MediaTensorError, OutOfRangeError
 from sharing import grouped
@@ -338,7 +347,7 @@ def test_headers_only(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_headers_only_opens_no_decoder(
     clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mediatensor.cli._video_facts.VideoReader", None)  # calling it would raise
+    monkeypatch.setattr("mediatensor.cli._facts.VideoReader", None)  # calling it would raise
     assert probe_json(clip, capsys, "--no-scan")["video"]["stored_width"] == 96
 
 

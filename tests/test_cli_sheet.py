@@ -15,16 +15,7 @@ from PIL import Image
 
 import media
 from mediatensor.cli import main
-from mediatensor.cli._drawing import (
-    Grid,
-    Tile,
-    check_size,
-    choose_grid,
-    display_size,
-    draw_sheet,
-    flow,
-    tile_size,
-)
+from mediatensor.cli._drawing import Grid, Tile, check_size, choose_grid, display_size, draw_sheet, flow, tile_size
 from mediatensor.cli._sheet import choose_frames
 from mediatensor.errors import InvalidArgumentError
 

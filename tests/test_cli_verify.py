@@ -12,9 +12,9 @@ import pytest
 
 import media
 from mediatensor._pyav import times_shown
-from mediatensor.cli import _comparison, main
-from mediatensor.cli._comparison import CheckResult, Comparison, Mismatch, plan_requests, presentation_order
-from mediatensor.cli._verify import describe
+from mediatensor.cli import _verify as _comparison
+from mediatensor.cli import main
+from mediatensor.cli._verify import CheckResult, Comparison, Mismatch, describe, plan_requests, presentation_order
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError
 from mediatensor.frames import Frame

@@ -11,15 +11,7 @@ import torch
 from torch import Tensor
 
 from dataset_samples import clip, failure, image, made_dataset, sound
-from mediatensor.datasets import (
-    DataLoader,
-    Sample,
-    Skipped,
-    Timing,
-    pad,
-    ragged,
-    stack,
-)
+from mediatensor.datasets import DataLoader, Sample, Skipped, Timing, pad, ragged, stack
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamplesBatch, FrameBatch
 

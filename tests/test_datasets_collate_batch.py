@@ -15,18 +15,7 @@ from torch import Tensor
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from dataset_samples import clip, failure, image, made_dataset, sound
-from mediatensor.datasets import (
-    Batch,
-    DataLoader,
-    Item,
-    RowBatches,
-    Sample,
-    Shuffle,
-    Timing,
-    pad,
-    ragged,
-    stack,
-)
+from mediatensor.datasets import Batch, DataLoader, Item, RowBatches, Sample, Shuffle, Timing, pad, ragged, stack
 from mediatensor.frames import ReplacedFrame
 
 # --- on the way from a worker

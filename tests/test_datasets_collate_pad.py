@@ -12,11 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from dataset_samples import clip, image, sound
-from mediatensor.datasets import (
-    Sample,
-    pad,
-    stack,
-)
+from mediatensor.datasets import Sample, pad, stack
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import ReplacedFrame
 

@@ -464,7 +464,7 @@ def test_replacing(videos: list[Path], broken: list[Path], num_workers: int) -> 
 def test_rows_of_a_damaged_file_do_not_depend_on_those_before(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mediatensor.decoders._header_table._SMALL_FILE_BYTES", 0)  # the packets are not looked at
+    monkeypatch.setattr("mediatensor._index.header_table._SMALL_FILE_BYTES", 0)  # the packets are not looked at
     path = tmp_path / "damaged.mp4"
     data = bytearray(clip.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 400] = bytes(400)

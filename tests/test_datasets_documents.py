@@ -13,8 +13,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mediatensor.datasets import DataLoader, DocumentPages, Item, MediaDataset, Sample, Skipped, _documents
-from mediatensor.datasets._open_files import OpenFiles
+from mediatensor.datasets import DataLoader, DocumentPages, Item, MediaDataset, Sample, Skipped
+from mediatensor.datasets import _document_pages as _documents
+from mediatensor.datasets._rows.recipe import OpenFiles
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, PageError
 
 SIZE = (30, 40)

@@ -12,15 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from mediatensor.datasets import (
-    AudioClips,
-    DataLoader,
-    Item,
-    Skipped,
-    VideoAudioClips,
-    VideoClips,
-    as_items,
-)
+from mediatensor.datasets import AudioClips, DataLoader, Item, Skipped, VideoAudioClips, VideoClips, as_items
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError

@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from mediatensor._pyav.writing import write_test_pattern
+from mediatensor._pyav.encoding import write_test_pattern
 from mediatensor.datasets import Item, VideoClips, as_items
-from mediatensor.datasets import _rows as rows_module
-from mediatensor.datasets import _sources as sources_module
+from mediatensor.datasets._sources import rows as rows_module
+from mediatensor.datasets._sources import sources as sources_module
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError, SourceTypeError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mediatensor.datasets import MEDIA_EXTENSIONS, as_items
-from mediatensor.datasets import _folders as folders_module
-from mediatensor.datasets._media_kinds import MediaKind
+from mediatensor.datasets._sources import folders as folders_module
+from mediatensor.datasets._sources.items import MediaKind
 from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import torch
 
-from mediatensor._pyav.writing import write_test_pattern
+from mediatensor._pyav.encoding import write_test_pattern
 from mediatensor.datasets import VideoClips, as_items
-from mediatensor.datasets import _manifests as manifests_module
-from mediatensor.datasets import _parquet as parquet_module
+from mediatensor.datasets._sources import manifests as manifests_module
+from mediatensor.datasets._sources import parquet as parquet_module
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, ReadError
 

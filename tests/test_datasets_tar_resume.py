@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mediatensor.datasets import DataLoader, Item, Skipped, TarSamples
-from mediatensor.datasets._given_rows import GivenRows
-from mediatensor.datasets._tar_shards import opened_shard
+from mediatensor.datasets._sources.streams import GivenRows
+from mediatensor.datasets._sources.tar_shards import opened_shard
 from mediatensor.errors import InvalidArgumentError
 from tar_files import TextRecipe, number_shards, tar_bytes, texts
 
@@ -166,7 +166,7 @@ def test_shards_of_which_nothing_is_left_are_not_opened(tmp_path: Path, monkeypa
         opened.append(name)
         return opened_shard(name)
 
-    monkeypatch.setattr("mediatensor.datasets._stream_sources.opened_shard", listening)
+    monkeypatch.setattr("mediatensor.datasets._sources.streams.opened_shard", listening)
     resumed = make_loader(shards, shuffle_buffer=None)
     resumed.load_state_dict(state)
     assert len(texts(resumed)) == 16 - len(given)

@@ -11,11 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mediatensor.datasets import (
-    ToDevice,
-)
-from mediatensor.datasets import _to_device as implementation
-from mediatensor.datasets._device_copies import CopyAhead
+from mediatensor.datasets import ToDevice
+from mediatensor.datasets._batches import to_device as implementation
+from mediatensor.datasets._rows.transport import CopyAhead
 
 
 class Stream:

@@ -15,7 +15,7 @@ from torch import Tensor
 from fake_device import crossings
 from images import encoded, picture
 from mediatensor import decoders
-from mediatensor._devices import checked_device, on_device
+from mediatensor._common.devices import checked_device, on_device
 from mediatensor.cli import _ocr
 from mediatensor.encoders import AudioEncoder, Encoder, JpegEncoder, PngEncoder, VideoEncoder
 from mediatensor.errors import DeviceError, InvalidArgumentError

@@ -18,7 +18,7 @@ import torch
 import media
 from device_backends import ClumsyBackend, PlaneBackend, StandInCudaBackend, largest_difference, registered
 from fake_device import crossings
-from mediatensor import _warnings
+from mediatensor._common import messages as _warnings
 from mediatensor._pyav import pixels
 from mediatensor.backends import StreamParameters, Surface
 from mediatensor.decoders import VideoDecoder

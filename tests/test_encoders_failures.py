@@ -19,7 +19,8 @@ import pytest
 import torch
 
 from encoder_oracles import moving_pictures
-from mediatensor import _atomic_files, encoders
+from mediatensor import encoders
+from mediatensor._sources import atomic_files as _atomic_files
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder, VideoStream
 from mediatensor.errors import EncodeError, WriteError

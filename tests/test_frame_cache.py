@@ -20,7 +20,8 @@ import torch
 import media
 import mediatensor
 from exactness import assert_same, find_truth
-from mediatensor.decoders import VideoDecoder, _recent
+from mediatensor._video import frame_cache as _recent
+from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 from oracles import linear_decode_rgb
 
@@ -398,7 +399,7 @@ def test_decoders_that_are_closed_leave_nothing_behind(clip: Path) -> None:
             with VideoDecoder(clip) as decoder:
                 decoder.get_frames_at([3, 5])
 
-    only_here = tracemalloc.Filter(True, "*/mediatensor/decoders/_recent.py")
+    only_here = tracemalloc.Filter(True, "*/mediatensor/_video/frame_cache.py")
     tracemalloc.start()
     try:
         open_and_close(10)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor.decoders._frame_index_answers import FrameIndex
-from mediatensor.decoders._frame_index_building import FrameRecord, from_frames, from_packets
-from mediatensor.decoders._frame_index_building import from_table as index_from_table
-from mediatensor.decoders._packet_table import NO_PTS, PacketTable
+from mediatensor._containers.packet_table import NO_PTS, PacketTable
+from mediatensor._index.building import FrameRecord, from_frames, from_packets
+from mediatensor._index.building import from_table as index_from_table
+from mediatensor._index.frame_index import FrameIndex
 
 TICK = Fraction(1, 100)
 

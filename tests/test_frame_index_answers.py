@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import media
-from mediatensor._pyav.writing import write_test_pattern
+from mediatensor._index.building import from_table
+from mediatensor._pyav.encoding import write_test_pattern
 from mediatensor.decoders import FrameIndex, VideoDecoder
-from mediatensor.decoders._frame_index_building import from_table
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError
 
 # Sound streams whose packets are their frames; the second group is trimmed by edit lists.

@@ -16,8 +16,8 @@ from PIL import Image, ImageFile, features
 
 import images
 from images_gif import GifPicture, gif
+from mediatensor._images.formats import MAX_JPEG_SCANS
 from mediatensor.decoders import decode_gif, decode_image, decode_jpeg, decode_png
-from mediatensor.decoders._image_structure import MAX_JPEG_SCANS
 from mediatensor.errors import DecodeError, MediaTensorError, OpenError
 
 PICTURE = images.picture(61, 83)

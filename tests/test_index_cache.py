@@ -15,7 +15,8 @@ import torch
 
 import media
 import mediatensor
-from mediatensor.decoders import FrameIndex, VideoDecoder, _exact
+from mediatensor._video import exact as _exact
+from mediatensor.decoders import FrameIndex, VideoDecoder
 from places import in_child, needs_fork
 
 VARIABLE = "MEDIATENSOR_INDEX_CACHE"

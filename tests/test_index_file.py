@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import media
+from mediatensor._containers.packet_table import PacketTable
+from mediatensor._index.building import from_packets
+from mediatensor._index.index_file import pack_numbers, unpack_numbers
 from mediatensor.decoders import FrameIndex, VideoDecoder
-from mediatensor.decoders._frame_index_building import from_packets
-from mediatensor.decoders._index_columns import pack_numbers, unpack_numbers
-from mediatensor.decoders._packet_table import PacketTable
 from mediatensor.errors import FrameIndexError, MediaTensorError
 
 # What the format's description says, written down a second time.
@@ -363,7 +363,7 @@ def test_parts_that_do_not_fit_together_are_named(
     with pytest.raises(FrameIndexError, match=problem):
         index.save(path)
     with monkeypatch.context() as patch:
-        patch.setattr("mediatensor.decoders._index_file.find_inconsistency", lambda _: None)
+        patch.setattr("mediatensor._index.index_file.find_inconsistency", lambda _: None)
         index.save(path)
     with pytest.raises(FrameIndexError, match=problem):
         FrameIndex.load(path)

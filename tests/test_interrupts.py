@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from mediatensor import _interrupts
+from mediatensor._common import interrupts as _interrupts
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from places import needs_fork, traced

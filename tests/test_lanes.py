@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 import media
 import mediatensor
 from exactness import Truth, assert_all_same, find_truth
+from mediatensor._common import threads as _lanes
+from mediatensor._common.threads import Crew, choose_crew, run_in_lanes
 from mediatensor._pyav import packets
-from mediatensor._source import Source
-from mediatensor.decoders import VideoDecoder, _call, _lanes
-from mediatensor.decoders._lanes import Crew, choose_crew, run_in_lanes
+from mediatensor._sources.source import Source
+from mediatensor._video import batch as _call
+from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import OpenError, ReadError, SizeChangeError
 
 HD = 1920 * 1080

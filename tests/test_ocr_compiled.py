@@ -23,12 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 import ocr_small_networks
-from mediatensor.ocr.models import (
-    crop_orientation_predictor,
-    detection_predictor,
-    ocr_predictor,
-    recognition_predictor,
-)
+from mediatensor.ocr.models import crop_orientation_predictor, detection_predictor, ocr_predictor, recognition_predictor
 from ocr_pages import render_text
 from ocr_reading import reader, words_of
 

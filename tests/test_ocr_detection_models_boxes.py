@@ -11,10 +11,14 @@ import numpy as np
 import pytest
 
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError
-from mediatensor.ocr.models.detection import _regions
-from mediatensor.ocr.models.detection._postprocessing import boxes_from_bitmap, boxes_from_map
-from mediatensor.ocr.models.detection._rectangles import least_area_rectangles
-from mediatensor.ocr.models.detection._regions import find_regions, open_bitmap
+from mediatensor.ocr.models.detection import _postprocessing as _regions
+from mediatensor.ocr.models.detection._postprocessing import (
+    boxes_from_bitmap,
+    boxes_from_map,
+    find_regions,
+    least_area_rectangles,
+    open_bitmap,
+)
 from mediatensor.ocr.models.detection.core import DetectionPostProcessor
 from mediatensor.ocr.models.detection.differentiable_binarization import DBPostProcessor
 from mediatensor.ocr.models.detection.fast import FASTPostProcessor

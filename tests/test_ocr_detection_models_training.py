@@ -10,7 +10,9 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection
-from mediatensor.ocr.models.detection import _losses, _postprocessing, _targets
+from mediatensor.ocr.models.detection import _postprocessing
+from mediatensor.ocr.models.detection import _training as _losses
+from mediatensor.ocr.models.detection import _training as _targets
 
 MODELS = ["db_mobilenet_v3_large", "fast_tiny", "linknet_resnet18"]
 NOTHING = np.zeros((0, 4), dtype=np.float32)

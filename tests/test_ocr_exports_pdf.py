@@ -20,7 +20,8 @@ from PIL import Image
 
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError
 from mediatensor.ocr import DocumentFile
-from mediatensor.ocr.io import Block, Document, Line, Page, PDFExporter, Table, TableCell, Word, _searchable_pdf
+from mediatensor.ocr.io import Block, Document, Line, Page, PDFExporter, Table, TableCell, Word
+from mediatensor.ocr.io._exports import searchable_pdf as _searchable_pdf
 from ocr_export_pages import SIZE, empty_pages, kie_page, noise, page_of, relative, turned_word, word
 from ocr_pages import PAGE_KINDS, RenderedPage, render_page, render_text
 from ocr_pages_sheet import BOLD, MONO, SANS, SERIF, TIMES

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.models._orientation import (
+from mediatensor.ocr.models._pages.orientation import (
     TURNS,
     LineEvidence,
     decide_line_turns,

@@ -22,12 +22,9 @@ import torch
 from numpy.typing import NDArray
 
 import pdf_files
-from mediatensor.errors import (
-    InvalidArgumentError,
-    OpenError,
-    OutOfRangeError,
-)
-from mediatensor.ocr.io import DocumentFile, Pages, _pdf_document, read_pdf
+from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError
+from mediatensor.ocr.io import DocumentFile, Pages, read_pdf
+from mediatensor.ocr.io._documents import pdf as _pdf_document
 
 pypdfium2 = pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 

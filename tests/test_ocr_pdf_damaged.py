@@ -20,7 +20,8 @@ from mediatensor.errors import (
     SourceNotFoundError,
     SourceTypeError,
 )
-from mediatensor.ocr.io import _pdf_page, read_pdf
+from mediatensor.ocr.io import read_pdf
+from mediatensor.ocr.io._documents import pdf_page as _pdf_page
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 

@@ -24,7 +24,8 @@ from mediatensor.datasets import DataLoader, DocumentPages
 from mediatensor.distributed import TextReader
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError
 from mediatensor.isolate import IsolatedWorker
-from mediatensor.ocr.io import Pages, _pdf_process, read_pdf
+from mediatensor.ocr.io import Pages, read_pdf
+from mediatensor.ocr.io._documents import pdf_process as _pdf_process
 from places import in_child, interrupted, needs_fork
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")

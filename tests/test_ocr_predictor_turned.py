@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mediatensor.ocr.models import (
-    crop_orientation_predictor,
-    kie_predictor,
-    ocr_predictor,
-    page_orientation_predictor,
-)
+from mediatensor.ocr.models import crop_orientation_predictor, kie_predictor, ocr_predictor, page_orientation_predictor
 from mediatensor.ocr.utils.metrics import box_iou, polygon_iou
 from ocr_onnx_sessions import require_weights
 from ocr_pages import RenderedPage, render_page, render_text

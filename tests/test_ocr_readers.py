@@ -26,12 +26,8 @@ from mediatensor.errors import (
     SourceNotFoundError,
     SourceTypeError,
 )
-from mediatensor.ocr.io import (
-    DocumentFile,
-    Pages,
-    _image_document,
-    read_img_as_numpy,
-)
+from mediatensor.ocr.io import DocumentFile, Pages, read_img_as_numpy
+from mediatensor.ocr.io._documents import images as _image_document
 
 PICTURE = images.picture()
 PNG = images.encoded(PICTURE, "PNG")
@@ -141,7 +137,7 @@ def test_a_long_tiff_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert not read
     assert [int(page[0, 0, 0]) for page in pages[1990:]] == [number % 251 for number in range(1990, 2000)]
     assert len(read) == 10
-    monkeypatch.setattr("mediatensor.ocr.io._tiff.MAX_TIFF_PAGES", 1999)
+    monkeypatch.setattr("mediatensor.ocr.io._documents.tiff.MAX_TIFF_PAGES", 1999)
     with pytest.raises(OpenError, match="more than 1999 pages"):
         DocumentFile.from_images(path)
 

@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import images
-from mediatensor.errors import (
-    InvalidArgumentError,
-    SourceTypeError,
-)
+from mediatensor.errors import InvalidArgumentError, SourceTypeError
 from mediatensor.ocr.io import (
     DocumentFile,
     decode_img_as_tensor,

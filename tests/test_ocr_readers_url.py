@@ -23,7 +23,8 @@ from mediatensor.errors import (
     OutOfRangeError,
     SourceNotFoundError,
 )
-from mediatensor.ocr.io import DocumentFile, _fetch, read_html
+from mediatensor.ocr.io import DocumentFile, read_html
+from mediatensor.ocr.io._documents import fetch as _fetch
 from range_server import RangeServer, serve
 
 PICTURE = images.picture()

@@ -12,16 +12,9 @@ import torch
 from torch import nn
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.models.recognition import (
-    MASTER,
-    SAR,
-    PARSeq,
-    crnn_mobilenet_v3_small,
-    parseq,
-    viptr_tiny,
-)
-from mediatensor.ocr.models.recognition._permutations import draw_permutations, visible_positions
+from mediatensor.ocr.models.recognition import MASTER, SAR, PARSeq, crnn_mobilenet_v3_small, parseq, viptr_tiny
 from mediatensor.ocr.models.recognition.core import RecognitionModel
+from mediatensor.ocr.models.recognition.parseq import draw_permutations, visible_positions
 from ocr_small_networks import (
     VOCAB,
     SmallFeatures,

@@ -17,7 +17,7 @@ from torch import Tensor
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import list_models, model_card, ppocr_v6_small_det, ppocr_v6_small_reco
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
-from mediatensor.ocr.models.recognition._line_head import best_classes
+from mediatensor.ocr.models.recognition.ppocr import best_classes
 from ocr_onnx_sessions import PPOCR, require_weights, session
 
 TOLERANCE = 1e-4

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from mediatensor import _readers
+from mediatensor._sources import readers as _readers
 from mediatensor.datasets import DataLoader, VideoClips
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder

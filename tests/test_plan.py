@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor.decoders._disposable import Disposable
-from mediatensor.decoders._frame_index_answers import FrameIndex
-from mediatensor.decoders._frame_index_building import from_packets
-from mediatensor.decoders._packet_table import PacketTable
-from mediatensor.decoders._plan import Segment, make_plan
+from mediatensor._bitstreams.disposable import Disposable
+from mediatensor._containers.packet_table import PacketTable
+from mediatensor._index.building import from_packets
+from mediatensor._index.frame_index import FrameIndex
+from mediatensor._video.plan import Segment, make_plan
 
 
 def index_with_keys(num_frames: int, keys: list[int]) -> FrameIndex:

@@ -17,8 +17,8 @@ import pytest
 
 import media
 from exactness import Truth, assert_all_same, assert_same, find_truth
+from mediatensor._bitstreams import disposable as _disposable
 from mediatensor._pyav import VideoReader
-from mediatensor.decoders import _disposable
 from sharing import grouped
 
 # What is special about them is in `media`. Together: hierarchies of B pictures of one to five levels, open GOPs,

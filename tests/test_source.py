@@ -18,13 +18,7 @@ import media
 import media_audio
 from mediatensor.decoders import AudioDecoder, VideoDecoder, WavDecoder, decode_image
 from mediatensor.encoders import AudioEncoder, VideoEncoder
-from mediatensor.errors import (
-    MissingDependencyError,
-    OpenError,
-    ReadError,
-    SourceNotFoundError,
-    SourceTypeError,
-)
+from mediatensor.errors import MissingDependencyError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 
 needs_unix_names = pytest.mark.skipif(sys.platform == "win32", reason="names cannot have such characters here")
 

@@ -12,7 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from mediatensor import set_frame_cache_bytes
-from mediatensor._stages import STAGES, collect_stages, stage, traced
+from mediatensor._common.stages import STAGES, collect_stages, stage, traced
 from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
 from mediatensor.encoders import AudioEncoder, PngEncoder
 

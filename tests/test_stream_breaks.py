@@ -12,8 +12,8 @@ import media
 from exactness import assert_same, find_truth
 from media_surgery import with_data
 from media_writing import ClipSpec, Packets
+from mediatensor._bitstreams.breaks import break_detector, refreshes_gradually
 from mediatensor.decoders import VideoDecoder
-from mediatensor.decoders._stream_breaks import break_detector, refreshes_gradually
 
 # Nothing is odd about these, so that opening them must not cost a decode: headers that come again and again, entries
 # that are no IDR pictures, and whatever else could be taken for a break.

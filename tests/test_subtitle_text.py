@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor.decoders._subtitle_text import words_of_packet
+from mediatensor.decoders._subtitle_decoder import words_of_packet
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ import pytest
 import torch
 
 import media
-from mediatensor import Frame, FrameBatch, _warnings
+from mediatensor import Frame, FrameBatch
+from mediatensor._common import messages as _warnings
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, SizeChangeError, StreamError

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ._orientation import Orientation
+from ._common.orientation import Orientation
 
 if TYPE_CHECKING:
     from torch import Tensor

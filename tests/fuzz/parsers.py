@@ -14,20 +14,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mediatensor.datasets._tar_format import TarReader
-from mediatensor.decoders._audio_access import opus_pre_roll_length
-from mediatensor.decoders._bitstream import content_parser, is_sound, nal_units_are_sound
-from mediatensor.decoders._boxes import MalformedBoxError, read_box, top_level_boxes
-from mediatensor.decoders._disposable import disposable_parser
-from mediatensor.decoders._ffv1_slices import slices_are_sound
-from mediatensor.decoders._fragments import packets_of_fragments
-from mediatensor.decoders._frame_mappings import parse_frame_mappings
-from mediatensor.decoders._h264_continuity import FrameNumberCheck
-from mediatensor.decoders._image_gif import parse_gif
-from mediatensor.decoders._image_png import parse_png
-from mediatensor.decoders._image_structure import DamagedImageError, jpeg_facts, webp_canvas
-from mediatensor.decoders._index_file import load_index
-from mediatensor.decoders._joined_files import (
+from mediatensor._audio.positions import opus_pre_roll_length
+from mediatensor._bitstreams.breaks import break_detector, refreshes_gradually
+from mediatensor._bitstreams.content import content_parser, is_sound, nal_units_are_sound, slices_are_sound
+from mediatensor._bitstreams.disposable import disposable_parser
+from mediatensor._bitstreams.h264_continuity import FrameNumberCheck
+from mediatensor._containers.boxes import MalformedBoxError, read_box, top_level_boxes
+from mediatensor._containers.fragments import packets_of_fragments
+from mediatensor._containers.joined_files import (
     FrameWalk,
     begins_file,
     flac_seconds,
@@ -36,16 +30,20 @@ from mediatensor.decoders._joined_files import (
     time_restarts,
     wavpack_seconds,
 )
-from mediatensor.decoders._mp3_header import constant_frames, find_frame, has_stated_size
-from mediatensor.decoders._sample_tables import entries_in_order, read_samples
-from mediatensor.decoders._stream_breaks import break_detector, refreshes_gradually
-from mediatensor.decoders._subtitle_text import words_of_packet
-from mediatensor.decoders._tracks import find_track
-from mediatensor.decoders._wav_header import parse_wav_header
+from mediatensor._containers.mp3 import constant_frames, find_frame, has_stated_size
+from mediatensor._containers.sample_tables import entries_in_order, find_track, read_samples
+from mediatensor._containers.wav import parse_wav_header
+from mediatensor._images.formats import DamagedImageError, jpeg_facts, webp_canvas
+from mediatensor._images.gif import parse_gif
+from mediatensor._images.png import parse_png
+from mediatensor._index.building import parse_frame_mappings
+from mediatensor._index.index_file import load_index
+from mediatensor.datasets._sources.tar_format import TarReader
+from mediatensor.decoders._subtitle_decoder import words_of_packet
 from mediatensor.errors import MediaTensorError
 from mediatensor.ocr.io import Document
-from mediatensor.ocr.io._tiff import is_tiff, page_offsets
-from mediatensor.ocr.models._onnx import read_onnx
+from mediatensor.ocr.io._documents.tiff import is_tiff, page_offsets
+from mediatensor.ocr.models._networks.onnx import read_onnx
 
 from .corpus import seed_file, seed_names
 

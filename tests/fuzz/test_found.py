@@ -17,12 +17,13 @@ import torch
 import media
 import pdf_files
 import wav_files
+from mediatensor._images import decoding as _image_decoding
+from mediatensor._images.channels import Layout
+from mediatensor._images.reading import OpenedImage
 from mediatensor._pyav import linear_decode
 from mediatensor._pyav.facts import stream_facts
 from mediatensor.datasets import as_items
-from mediatensor.decoders import AudioDecoder, VideoDecoder, _image_decoding, decode_image
-from mediatensor.decoders._image_modes import Layout
-from mediatensor.decoders._image_reading import OpenedImage
+from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
 from mediatensor.encoders import JpegEncoder, VideoEncoder
 from mediatensor.errors import EncodeError, InvalidArgumentError, OpenError, ReadError
 from mediatensor.ocr.io import Document, Page, read_pdf

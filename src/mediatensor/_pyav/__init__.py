@@ -6,24 +6,24 @@ the rest of the library sees plain Python values, numpy arrays, and frames as op
 
 from __future__ import annotations
 
-from .cuda import CUDA_DECODE_ERRORS, create_cuda_context, why_no_nvcuvid
 from .facts import ContainerFacts, StreamFacts
 from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
 from .opening import read_container_facts
 from .packets import UndecodablePacketError, decode_packet
 from .pixels import FrameConverter, fingerprint, orientation_of
-from .reading import (
-    DISCARD_ENTRY,
-    KEY_ENTRY,
-    PacketFacts,
-    VideoReader,
-    is_key_frame,
-    packet_facts,
+from .planes import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, is_frame, surface_of, why_no_nvcuvid
+from .reading import DISCARD_ENTRY, KEY_ENTRY, PacketFacts, VideoReader, is_key_frame, packet_facts
+from .sound import (
+    MAX_CHANNELS,
+    MAX_SAMPLE_RATE,
+    AudioReader,
+    Resampler,
+    SampleForm,
+    SampleQueue,
+    has_frame_threads,
+    set_trimming,
 )
-from .resampling import MAX_CHANNELS, MAX_SAMPLE_RATE, Resampler
-from .sound import AudioReader, SampleForm, SampleQueue, has_frame_threads, set_trimming
 from .subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
-from .surfaces import cuda_surface_of, is_frame, surface_of
 
 __all__ = [
     "CUDA_DECODE_ERRORS",

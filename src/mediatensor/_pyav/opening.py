@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import av
 
-from .._checks import whole_number
-from .._interrupts import interrupts_kept
-from .._readers import MemoryReader, Reader
-from .._source import Source
+from .._common.checks import whole_number
+from .._common.interrupts import interrupts_kept
+from .._sources.readers import MemoryReader, Reader
+from .._sources.source import Source
 from ..errors import OpenError, ReadError, SourceNotFoundError, StreamError
 from .facts import ContainerFacts, container_facts
 

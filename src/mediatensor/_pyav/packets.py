@@ -11,9 +11,9 @@ import av
 import av.packet
 from av.stream import Discard
 
-from .._interrupts import raise_kept_interrupt
-from .._readers import Reader, SourceFaultError
-from .._source import Source
+from .._common.interrupts import raise_kept_interrupt
+from .._sources.readers import Reader, SourceFaultError
+from .._sources.source import Source
 from ..errors import ReadError
 from .facts import ContainerFacts, StreamFacts, container_facts, stream_facts
 from .opening import choose_stream, close_container, error_text, open_container, raise_interruption

@@ -15,8 +15,8 @@ from av.sidedata.sidedata import SideDataContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from .._buffers import empty
-from .._orientation import Orientation
+from .._common.buffers import empty
+from .._common.orientation import Orientation
 from ..errors import DecodeError
 from ..transforms._steps import CropStep, PixelStep, ResizeStep, output_size
 from .opening import error_text

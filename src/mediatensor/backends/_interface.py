@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
-from .._orientation import Orientation
+from .._common.orientation import Orientation
 from .._surface import Surface
 from ..transforms._steps import PixelStep
 

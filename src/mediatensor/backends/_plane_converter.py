@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._devices import on_device
-from .._orientation import Orientation
+from .._common.devices import on_device
+from .._common.orientation import Orientation
 from .._pyav import FrameConverter, is_frame, orientation_of
 from ..errors import DeviceError
 from ..transforms._steps import CropStep, PixelStep, ResizeStep, output_size

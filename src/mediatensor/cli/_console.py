@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
-from .._progress import progress, without_bars
+from .._common.messages import progress, without_bars
 from ..errors import InvalidArgumentError, MediaTensorError
 from ._text import count, one_line
 

@@ -16,15 +16,13 @@ import numpy as np
 from PIL import Image
 
 from .. import __version__
-from .._atomic_files import writing
-from .._devices import checked_device
+from .._common.devices import checked_device
+from .._sources.atomic_files import writing
 from ..errors import InvalidArgumentError, MediaTensorError, PageError
 from . import _text
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, file_error, progress, reading, shown_name
-from ._ocr_pages import OpenPages, PageImages, open_pages
-from ._ocr_plan import Task, choose_pages, find_files, plan_tasks
-from ._ocr_store import PageStore, WrittenOutputs
-from ._ocr_write import write_document
+from ._ocr_inputs import OpenPages, PageImages, Task, choose_pages, find_files, open_pages, plan_tasks
+from ._ocr_outputs import PageStore, WrittenOutputs, write_document
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -109,7 +107,7 @@ class TextReader:
             MediaTensorError: if it cannot be read.
         """
         from ..ocr.io import Pages
-        from ..ocr.io._page_source import PageOfFile
+        from ..ocr.io._documents.pages import PageOfFile
 
         image = images[number]
         page = self._predictor([image]).pages[0]
@@ -238,7 +236,7 @@ class _Run:
         return False
 
     def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore) -> None:
-        from ..ocr.io._page_base import page_origin
+        from ..ocr.io._elements.pages import page_origin
         from ..ocr.utils.visualization import overlay
 
         page = self._reader.read(opened.images, number)
@@ -274,7 +272,7 @@ class _Run:
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
     """Let pages know where their images are; those that were kept as PDF files of their own have their text there."""
     from ..ocr.io import DocumentFile, Pages
-    from ..ocr.io._page_source import PageOfFile
+    from ..ocr.io._documents.pages import PageOfFile
 
     for page in document.pages:
         file = store.pdf(page.page_idx)

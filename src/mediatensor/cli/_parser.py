@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__
-from .._times import seconds_from_text
+from .._common.messages import seconds_from_text
 from ._console import EXIT_ERROR, emit_error
 
 __all__ = ["FORMATS", "PageRanges", "build_parser", "page_ranges", "time_in_seconds"]

@@ -3,13 +3,209 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
+from textwrap import wrap
 
+from ..decoders import Chapter
+from . import _text
 from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
-from ._file_facts import collect
-from ._probe_text import describe
+from ._facts import AudioFacts, FileFacts, StreamSummary, SubtitleFacts, VideoFacts, collect
 
-__all__ = ["run"]
+__all__ = ["describe", "run"]
+
+# What of long lists is shown; --json has all.
+_NUM_TAGS_SHOWN = 12
+_NUM_CHAPTERS_SHOWN = 30
+_TAG_LENGTH = 90
+
+# They repeat what the container is.
+_TAGS_NOT_SHOWN = frozenset(("compatible_brands", "major_brand", "minor_version"))
+
+
+def describe(facts: FileFacts) -> str:
+    """The facts as text for people."""
+    container = [
+        facts.container or "unknown",
+        _text.seconds(facts.duration_seconds),
+        _text.byte_size(facts.file_size_bytes),
+    ]
+    if facts.bit_rate is not None:
+        container.append(_text.bit_rate(facts.bit_rate))
+    lines = [facts.file, *_text.columns([("container", ", ".join(container))]), "", "streams"]
+    described = [part.stream_index for part in (facts.video, facts.audio, facts.subtitles) if part is not None]
+    lines += _text.columns([_stream_row(stream, is_chosen=stream.index in described) for stream in facts.streams])
+    if facts.video is not None:
+        lines += ["", f"video stream {facts.video.stream_index}", *_text.columns(_video_rows(facts.video))]
+    elif facts.error is None:
+        lines += ["", "no video stream"]
+    if facts.audio is not None:
+        lines += ["", f"audio stream {facts.audio.stream_index}", *_text.columns(_audio_rows(facts.audio))]
+    if facts.subtitles is not None:
+        rows = _subtitle_rows(facts.subtitles)
+        lines += ["", f"subtitle stream {facts.subtitles.stream_index}", *_text.columns(rows)]
+    if facts.chapters:
+        lines += ["", "chapters", *_text.columns(_chapter_rows(facts.chapters))]
+    tags = _tag_rows(facts.tags)
+    if tags:
+        lines += ["", "tags", *_text.columns(tags)]
+    return "\n".join(lines)
+
+
+def _stream_row(stream: StreamSummary, *, is_chosen: bool) -> tuple[str, ...]:
+    details = []
+    if stream.width and stream.height:
+        details.append(f"{stream.width}x{stream.height}")
+    if stream.average_fps is not None:
+        details.append(f"{_text.decimal(stream.average_fps)} fps")
+    if stream.sample_rate is not None:
+        details.append(f"{stream.sample_rate} Hz")
+    if stream.channel_layout or stream.num_channels is not None:
+        details.append(stream.channel_layout or _text.count(stream.num_channels or 0, "channel"))
+    if stream.duration_seconds is not None:
+        details.append(_text.seconds(stream.duration_seconds))
+    if stream.bit_rate is not None:
+        details.append(_text.bit_rate(stream.bit_rate))
+    if stream.language:
+        details.append(_text.one_line(stream.language))
+    title = next((value for name, value in stream.tags.items() if name.lower() == "title"), None)
+    if title:
+        details.append(f'"{_shown(title)}"')
+    details += [name.replace("_", " ") for name in stream.disposition if name not in ("default", "timed_thumbnails")]
+    marker = "*" if is_chosen else " "
+    return (f"{marker} {stream.index}", stream.media_type, stream.codec or "unknown", ", ".join(details))
+
+
+def _video_rows(video: VideoFacts) -> list[tuple[str, str]]:
+    rows = [
+        ("codec", f"{video.codec or 'unknown'}{f' ({video.profile})' if video.profile else ''}"),
+        ("size", _size_text(video)),
+        ("pixel format", video.pixel_format or "unknown"),
+        ("colour", _colour_text(video)),
+    ]
+    if video.rotation:
+        direction = "counter-clockwise" if video.rotation > 0 else "clockwise"
+        rows.append(("rotation", f"{_text.decimal(abs(video.rotation))} degrees {direction}"))
+    if not video.scanned:
+        rows.append(("frames", "unknown" if video.num_frames is None else f"{video.num_frames} by the header"))
+        rows.append(
+            ("frame rate", f"{_text.decimal(video.average_fps)} fps by the header" if video.average_fps else "unknown")
+        )
+        rows.append(("duration", f"{_text.seconds(video.duration_seconds)} by the header"))
+        return rows
+    rows += [
+        ("frames", str(video.num_frames)),
+        ("frame rate", _frame_rate_text(video)),
+        ("key frames", _key_frames_text(video)),
+        ("shown", _shown_text(video)),
+    ]
+    return rows + _anomaly_rows(video.anomalies)
+
+
+def _audio_rows(audio: AudioFacts) -> list[tuple[str, str]]:
+    channels = "unknown" if audio.num_channels is None else str(audio.num_channels)
+    rows = [
+        ("codec", f"{audio.codec or 'unknown'}{f' ({audio.profile})' if audio.profile else ''}"),
+        ("sample rate", "unknown" if audio.sample_rate is None else f"{audio.sample_rate} Hz"),
+        ("channels", f"{channels} ({audio.channel_layout})" if audio.channel_layout else channels),
+        ("sample format", audio.sample_format or "unknown"),
+        ("duration", f"{_text.seconds(audio.duration_seconds)} by the header"),
+    ]
+    if audio.begin_seconds:
+        rows.append(("begin", _text.seconds(audio.begin_seconds)))
+    if audio.language:
+        rows.append(("language", _text.one_line(audio.language)))
+    return rows
+
+
+def _subtitle_rows(subtitles: SubtitleFacts) -> list[tuple[str, str]]:
+    kinds = {True: "text", False: "pictures", None: "no decoder"}
+    rows = [("codec", f"{subtitles.codec or 'unknown'} ({kinds[subtitles.is_text]})")]
+    if subtitles.language:
+        rows.append(("language", _text.one_line(subtitles.language)))
+    if subtitles.num_subtitles is not None:
+        rows.append(("subtitles", str(subtitles.num_subtitles)))
+    if subtitles.num_subtitles:
+        begin, end = _text.seconds(subtitles.begin_seconds), _text.seconds(subtitles.end_seconds)
+        rows.append(("shown", f"from {begin} to {end}"))
+    rows += _anomaly_rows(subtitles.anomalies) if subtitles.anomalies else []
+    return rows
+
+
+def _chapter_rows(chapters: Sequence[Chapter]) -> list[tuple[str, ...]]:
+    shown = [
+        (_text.clock(chapter.start_seconds), _text.clock(chapter.end_seconds), _shown(chapter.title or ""))
+        for chapter in chapters[:_NUM_CHAPTERS_SHOWN]
+    ]
+    return shown + _rest(len(chapters) - len(shown))
+
+
+def _tag_rows(tags: dict[str, str]) -> list[tuple[str, ...]]:
+    told = [(name, value) for name, value in tags.items() if name.lower() not in _TAGS_NOT_SHOWN and value.strip()]
+    shown: list[tuple[str, ...]] = [(_shown(name), _shown(value)) for name, value in told[:_NUM_TAGS_SHOWN]]
+    return shown + _rest(len(told) - len(shown))
+
+
+def _rest(number: int) -> list[tuple[str, ...]]:
+    return [(f"and {number} more (--json has all)",)] if number > 0 else []
+
+
+def _shown(text: str) -> str:
+    """What a file says in its own words, in one line that is not too long."""
+    line = " ".join(_text.one_line(text[: _TAG_LENGTH * 4]).split())
+    return line if len(line) <= _TAG_LENGTH else f"{line[: _TAG_LENGTH - 3]}..."
+
+
+def _anomaly_rows(anomalies: Sequence[str]) -> list[tuple[str, str]]:
+    lines = [line for sentence in anomalies for line in wrap(sentence, 96, subsequent_indent="  ")] or ["none"]
+    return [("anomalies" if i == 0 else "", line) for i, line in enumerate(lines)]
+
+
+def _size_text(video: VideoFacts) -> str:
+    size = (video.width or video.stored_width, video.height or video.stored_height)
+    parts = [f"{size[0]}x{size[1]}"]
+    if size != (video.stored_width, video.stored_height):
+        parts.append(f"stored as {video.stored_width}x{video.stored_height}")
+    if video.pixel_aspect_ratio not in (None, 1):
+        displayed = f", shown as {video.display_width}x{video.display_height}" if video.display_width else ""
+        parts.append(f"pixel aspect ratio {_text.ratio(video.pixel_aspect_ratio)}{displayed}")
+    return ", ".join(parts)
+
+
+def _colour_text(video: VideoFacts) -> str:
+    named = [
+        ("primaries", video.color_primaries),
+        ("transfer", video.color_transfer),
+        ("matrix", video.color_space),
+        ("range", video.color_range),
+    ]
+    return ", ".join(f"{name} {value}" for name, value in named if value) or "not stated"
+
+
+def _frame_rate_text(video: VideoFacts) -> str:
+    rate = f"{_text.decimal(video.average_fps)} fps" if video.average_fps else "unknown"
+    if video.is_constant_frame_rate is None:
+        return rate
+    if video.is_constant_frame_rate:
+        return f"{rate}, constant"
+    steps = (video.min_frame_step_seconds, video.max_frame_step_seconds)
+    return f"{rate} on average, variable (frames {_text.seconds(steps[0])} to {_text.seconds(steps[1])} apart)"
+
+
+def _key_frames_text(video: VideoFacts) -> str:
+    if not video.num_key_frames or video.gop_length_median is None:
+        return "none"
+    if video.gop_length_min == video.gop_length_max:
+        lengths = f"GOP of {_text.count(video.gop_length_max or 0, 'frame')}"
+    else:
+        shortest, longest = video.gop_length_min, video.gop_length_max
+        lengths = f"GOPs of {shortest} to {longest} frames, median {_text.decimal(video.gop_length_median, 1)}"
+    return f"{video.num_key_frames}, {lengths}"
+
+
+def _shown_text(video: VideoFacts) -> str:
+    begin, end = _text.seconds(video.begin_seconds), _text.seconds(video.end_seconds)
+    return f"from {begin} to {end}, {_text.seconds(video.duration_seconds)}"
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,14 +3,364 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
-from typing import Any
+import hashlib
+import math
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from .._pyav import LinearFrame, linear_decode, linear_packet_times, times_shown
+from ..decoders import VideoDecoder
+from ..errors import DecodeError, MediaTensorError, OutOfRangeError
+from ..frames import Frame, FrameBatch
 from . import _text
-from ._comparison import CheckResult, Comparison, Mismatch, compare
-from ._console import emit, emit_json, for_each_file, shown_name
+from ._console import emit, emit_json, for_each_file, progress, shown_name
 
-__all__ = ["describe", "report", "run"]
+__all__ = [
+    "CheckResult",
+    "Comparison",
+    "Mismatch",
+    "Request",
+    "compare",
+    "describe",
+    "plan_requests",
+    "presentation_order",
+    "report",
+    "run",
+]
+
+Kind = Literal["one by one", "by time", "pairs", "batches", "clips", "backwards"]
+
+_BATCH_SIZE = 12
+_CLIP_LENGTH = 8
+_RUN_LENGTH = 24
+_NUM_MISMATCHES_KEPT = 5
+
+
+@dataclass(frozen=True)
+class ReferenceFrame:
+    """One frame of the linear decode.
+
+    Attributes:
+        decode_position: Its place in the order in which the codec gave it.
+        pts_seconds: ``None`` if the stream gives none.
+        shape: (height, width, 3).
+        digest: Of shape and pixels.
+    """
+
+    decode_position: int
+    pts_seconds: float | None
+    shape: tuple[int, ...]
+    digest: bytes
+
+
+Reference = list[ReferenceFrame]
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of the decoder: how, and for which frames."""
+
+    kind: Kind
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A frame that is not what it must be.
+
+    Attributes:
+        kind: How it was fetched.
+        frame_index: Which frame was asked for.
+        expected_pts_seconds: Of the linear decode, ``None`` if the stream gives none.
+        pts_seconds: What came back, ``None`` if nothing did.
+        max_abs_difference: Of the pixels, 0 to 255; ``None`` if there is nothing to compare.
+        is_frame: The frame of the linear decode that came back instead, if it is one.
+        reason: In words.
+    """
+
+    kind: Kind
+    frame_index: int
+    expected_pts_seconds: float | None
+    pts_seconds: float | None
+    max_abs_difference: int | None
+    is_frame: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One way of fetching, summed up."""
+
+    kind: Kind
+    num_requests: int
+    num_frames: int
+    num_mismatches: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What comparing a decoder with a linear decode found.
+
+    Attributes:
+        num_frames_at_open: Frames of the decoder before it decoded anything, as the packets have it.
+        num_frames: The same after the checks: a decoder that meets a packet that does not decode counts again.
+        num_frames_linear: Frames of the linear decode.
+        mismatches: The first few; `num_mismatches` counts all.
+    """
+
+    file: str
+    stream_index: int
+    seed: int
+    num_frames_at_open: int
+    num_frames: int
+    num_frames_linear: int
+    checks: tuple[CheckResult, ...]
+    mismatches: tuple[Mismatch, ...]
+
+    @property
+    def num_mismatches(self) -> int:
+        return sum(check.num_mismatches for check in self.checks)
+
+    @property
+    def identical(self) -> bool:
+        return self.num_frames == self.num_frames_linear and self.num_mismatches == 0
+
+
+def digest(pixels: Pixels) -> bytes:
+    """A digest of shape and content; equal for equal arrays whatever their strides."""
+    state = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
+    state.update(np.ascontiguousarray(pixels).data)
+    return state.digest()
+
+
+def presentation_order(pts: Sequence[int | None]) -> list[int]:
+    """Positions of the frames of a linear decode in presentation order; equal times keep the codec's order.
+
+    A frame without a time follows the one before it.
+
+    >>> presentation_order([0, 3, 1, None, 3])
+    [0, 2, 3, 1, 4]
+    """
+    keys: list[float] = []
+    for value in pts:
+        keys.append(value if value is not None else keys[-1] if keys else -math.inf)
+    return sorted(range(len(pts)), key=keys.__getitem__)
+
+
+def read_reference(file: str, stream_index: int | None) -> Reference:
+    """The linear decode of ``file`` in presentation order."""
+    frames, pts = [], []
+    for position, frame in enumerate(progress(linear_decode(file, stream_index), "linear decode")):
+        frames.append(ReferenceFrame(position, frame.pts_seconds, frame.rgb.shape, digest(frame.rgb)))
+        pts.append(frame.pts)
+    seconds_of = {time: frame.pts_seconds for time, frame in zip(pts, frames, strict=True)}
+    shown = times_shown(pts, linear_packet_times(file, stream_index))
+    frames = [replace(frame, pts_seconds=seconds_of[time]) for frame, time in zip(frames, shown, strict=True)]
+    return [frames[position] for position in presentation_order(shown)]
+
+
+def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
+    """What to fetch, and how: a pure function of its arguments.
+
+    Args:
+        num_frames: Frames of the video.
+        num_singles: How many to fetch one by one, in random order without repetition; ``None`` for all. The other
+            ways of fetching come on top, with about as many frames in all.
+        seed: Of the random order.
+
+    Returns:
+        The requests; those of one kind follow each other.
+    """
+    if num_frames == 0:
+        return []
+    draw = random.Random(seed)
+    everything = range(num_frames)
+    amount = num_frames if num_singles is None else min(num_singles, num_frames)
+    share = max(amount // 5, 1)
+
+    def some(count: int) -> tuple[int, ...]:
+        return tuple(draw.choices(everything, k=count))
+
+    def runs(length: int) -> Iterator[tuple[int, ...]]:
+        for _ in range(math.ceil(share / length)):
+            first = draw.randrange(max(num_frames - length, 0) + 1)
+            yield tuple(everything[first : first + length])
+
+    requests = [Request("one by one", (i,)) for i in draw.sample(everything, amount)]
+    requests += [Request("by time", (i,)) for i in draw.sample(everything, share)]
+    requests += [Request("pairs", some(2)) for _ in range(math.ceil(share / 2))]
+    requests += [Request("batches", some(_BATCH_SIZE)) for _ in range(math.ceil(share / _BATCH_SIZE))]
+    requests += [Request("clips", run) for run in runs(_CLIP_LENGTH)]
+    requests += [Request("backwards", (i,)) for run in runs(_RUN_LENGTH) for i in reversed(run)]
+    return requests
+
+
+def compare(file: str, stream_index: int | None, *, num_singles: int | None, seed: int) -> Comparison:
+    """Fetch frames of ``file`` out of order and compare them with its linear decode.
+
+    Args:
+        file: Path or URL.
+        stream_index: The video stream's index; ``None`` for the best.
+        num_singles: How many frames to fetch one by one, ``None`` for all; see `plan_requests`.
+        seed: Of the random order.
+
+    Raises:
+        MediaTensorError: if the file cannot be opened. A frame that cannot be fetched is a mismatch.
+    """
+    with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
+        chosen, num_frames_at_open = decoder.stream_index, len(decoder)
+        reference = read_reference(file, chosen)
+        if num_frames_at_open > len(reference):
+            # Not every packet decodes. A decoder may have counted packets until it meets one that does not, so
+            # it gets to meet it; that nothing decodes at all is a StreamError.
+            with suppress(DecodeError, OutOfRangeError):
+                decoder.get_frame_at(num_frames_at_open - 1)
+        requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
+        checks, found = _run_checks(decoder, requests, reference)
+        num_frames = len(decoder)
+    mismatches = _with_pixel_differences(found, linear_decode(file, chosen), reference)
+    return Comparison(
+        file=file,
+        stream_index=chosen,
+        seed=seed,
+        num_frames_at_open=num_frames_at_open,
+        num_frames=num_frames,
+        num_frames_linear=len(reference),
+        checks=checks,
+        mismatches=mismatches,
+    )
+
+
+# A mismatch and the pixels that came back, if any did.
+_Found = tuple["Mismatch", Pixels | None]
+
+
+def _run_checks(
+    decoder: VideoDecoder, requests: Sequence[Request], reference: Reference
+) -> tuple[tuple[CheckResult, ...], list[_Found]]:
+    """The results by kind, and the first mismatches with the pixels that came back."""
+    checks: list[CheckResult] = []
+    found: list[_Found] = []
+    by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
+    runnable = [request for request in requests if _has_times(request, reference)]
+    for kind, group in groupby(progress(runnable, "random access"), key=lambda request: request.kind):
+        num_requests = num_frames = num_mismatches = 0
+        for request in group:
+            num_requests += 1
+            for result in _check(decoder, request, reference, by_digest):
+                num_frames += 1
+                if result is None:
+                    continue
+                num_mismatches += 1
+                if len(found) < _NUM_MISMATCHES_KEPT:
+                    found.append(result)
+        checks.append(CheckResult(kind, num_requests, num_frames, num_mismatches))
+    return tuple(checks), found
+
+
+def _has_times(request: Request, reference: Reference) -> bool:
+    return request.kind != "by time" or all(reference[i].pts_seconds is not None for i in request.indices)
+
+
+def _check(
+    decoder: VideoDecoder, request: Request, reference: Reference, by_digest: dict[bytes, int]
+) -> Iterator[_Found | None]:
+    """One result for each frame of the request: what is wrong with it, or ``None``."""
+    for indices in _of_one_size(request.indices, reference):
+        try:
+            fetched = list(_fetch(decoder, request.kind, indices, reference))
+        except MediaTensorError as error:
+            for index in indices:
+                expected = reference[index].pts_seconds
+                yield Mismatch(request.kind, index, expected, None, None, None, str(error)), None
+            continue
+        for index, (pixels, pts_seconds) in zip(indices, fetched, strict=True):
+            yield _judge(request, index, pixels, pts_seconds, reference, by_digest)
+
+
+def _of_one_size(indices: Sequence[int], reference: Reference) -> list[list[int]]:
+    """The indices in groups of frames of one size, for frames of different sizes do not fit in one batch."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for index in indices:
+        groups.setdefault(reference[index].shape, []).append(index)
+    return list(groups.values())
+
+
+def _fetch(
+    decoder: VideoDecoder, kind: Kind, indices: Sequence[int], reference: Reference
+) -> Iterator[tuple[Pixels, float]]:
+    result: Frame | FrameBatch
+    if kind == "by time":
+        pts_seconds = reference[indices[0]].pts_seconds
+        assert pts_seconds is not None  # see _has_times
+        result = decoder.get_frame_played_at(pts_seconds)
+    elif kind in ("one by one", "backwards"):
+        result = decoder.get_frame_at(indices[0])
+    elif kind == "clips" and len(indices) == indices[-1] - indices[0] + 1:
+        result = decoder.get_frames_in_range(indices[0], indices[-1] + 1)
+    else:
+        result = decoder.get_frames_at(list(indices))
+    if isinstance(result, Frame):
+        yield result.data.numpy(), result.pts_seconds
+    else:
+        yield from zip(result.data.numpy(), result.pts_seconds.tolist(), strict=True)
+
+
+def _judge(
+    request: Request,
+    index: int,
+    pixels: Pixels,
+    pts_seconds: float,
+    reference: Reference,
+    by_digest: dict[bytes, int],
+) -> _Found | None:
+    if request.kind == "by time":
+        # Of frames with one time, the last is the one that is shown.
+        while index + 1 < len(reference) and reference[index + 1].pts_seconds == reference[index].pts_seconds:
+            index += 1
+    expected = reference[index]
+    actual_digest = digest(pixels)
+    wrong_pixels = actual_digest != expected.digest
+    wrong_time = expected.pts_seconds is not None and not math.isclose(
+        pts_seconds, expected.pts_seconds, rel_tol=1e-12, abs_tol=1e-9
+    )
+    if not wrong_pixels and not wrong_time:
+        return None
+    wrong = [name for name, is_wrong in (("other pixels", wrong_pixels), ("another time", wrong_time)) if is_wrong]
+    if pixels.shape != expected.shape:
+        wrong = [f"{pixels.shape[1]}x{pixels.shape[0]} pixels instead of {expected.shape[1]}x{expected.shape[0]}"]
+    is_frame = by_digest.get(actual_digest) if wrong_pixels else index
+    reason = " and ".join(wrong)
+    return Mismatch(request.kind, index, expected.pts_seconds, pts_seconds, None, is_frame, reason), pixels
+
+
+def _with_pixel_differences(
+    found: Sequence[_Found], frames: Iterable[LinearFrame], reference: Reference
+) -> tuple[Mismatch, ...]:
+    """The mismatches with their largest differences; ``frames`` is the linear decode once more."""
+    wanted = {reference[mismatch.frame_index].decode_position for mismatch, pixels in found if pixels is not None}
+    expected: dict[int, Pixels] = {}
+    for position, frame in enumerate(frames if wanted else ()):
+        if position in wanted:
+            expected[position] = frame.rgb
+        if len(expected) == len(wanted):
+            break
+    described = []
+    for mismatch, pixels in found:
+        linear = expected.get(reference[mismatch.frame_index].decode_position)
+        if pixels is not None and linear is not None and pixels.shape == linear.shape:
+            difference = int(np.abs(pixels.astype(np.int16) - linear.astype(np.int16)).max(initial=0))
+            mismatch = replace(mismatch, max_abs_difference=difference)
+        described.append(mismatch)
+    return tuple(described)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from ._audio_clips import AudioClips, AudioRecipe
-from ._base import MediaDataset, RowKey
-from ._batches import RowBatches
-from ._collate import pad, ragged, stack
+from ._batches.collate import pad, ragged, stack
+from ._batches.loader import DataLoader
+from ._batches.order import RowBatches, Shuffle, shuffle_quality
+from ._batches.tar_samples import TarSamples
+from ._batches.to_device import ToDevice
 from ._document_pages import DocumentPages
-from ._failure_report import FailureReport
-from ._items import Item
-from ._loader import DataLoader
-from ._media_kinds import MEDIA_EXTENSIONS
-from ._order import Shuffle, shuffle_quality
-from ._recipe import Recipe
-from ._samples import Batch, Failure, Sample, Skipped, Timing
-from ._sources import as_items
-from ._spec import RowSpec
-from ._stall_facts import StallFacts
-from ._stall_meter import StallMeter
-from ._tar_items import TarItems
-from ._tar_samples import TarSamples
-from ._to_device import ToDevice
+from ._rows.dataset import MediaDataset, RowKey
+from ._rows.recipe import Recipe, RowSpec
+from ._rows.samples import Batch, Failure, FailureReport, Sample, Skipped, Timing
+from ._sources.items import MEDIA_EXTENSIONS, Item
+from ._sources.sources import as_items
+from ._sources.tar_items import TarItems
+from ._stalls.facts import StallFacts
+from ._stalls.meter import StallMeter
 from ._video_audio_clips import VideoAudioClips, VideoAudioRecipe
 from ._video_clips import VideoClips, VideoRecipe
 from ._word_crops import WordCrops

@@ -8,20 +8,19 @@ from typing import Any
 
 from torch import Tensor
 
-from .._checks import function, options_dict
-from .._stages import stage
+from .._common.checks import function, options_dict
+from .._common.stages import stage
 from ..decoders import AudioDecoder
 from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch
-from ._base import MediaDataset, check_dataset_options
-from ._clips import check_is_one, sound_fields, sound_sampler
-from ._items import Item
-from ._positions import first_wanted
-from ._recipe import Recipe
-from ._samples import Sample
-from ._segments import segment_of
-from ._sources import as_items
+from ._rows.dataset import MediaDataset, check_dataset_options
+from ._rows.recipe import Recipe
+from ._rows.samples import Sample
+from ._rows.segments import segment_of
+from ._sources.items import Item
+from ._sources.sources import as_items
+from ._video_clips import check_is_one, first_wanted, sound_fields, sound_sampler
 
 __all__ = ["AudioClips", "AudioRecipe"]
 

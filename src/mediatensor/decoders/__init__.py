@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_names
+from .._common.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .._images.channels import ImageReadMode
+    from .._index.frame_index import FrameIndex
+    from .._metadata import (
+        AudioStreamHeaderMetadata,
+        AudioStreamMetadata,
+        StreamMetadata,
+        SubtitleStreamHeaderMetadata,
+        VideoStreamHeaderMetadata,
+        VideoStreamMetadata,
+    )
+    from .._video.devices import CpuFallbackStatus, set_cuda_backend
     from ..backends._cuda import get_nvdec_cache_capacity, set_nvdec_cache_capacity
     from ._audio_decoder import AudioDecoder
-    from ._audio_metadata import AudioStreamMetadata
     from ._audio_video_decoder import AudioVideoDecoder
     from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
-    from ._cpu_fallback import CpuFallbackStatus
-    from ._devices import set_cuda_backend
-    from ._frame_index_answers import FrameIndex
     from ._image_decoders import (
         decode_avif,
         decode_gif,
@@ -23,14 +30,6 @@ if TYPE_CHECKING:
         decode_jpeg,
         decode_png,
         decode_webp,
-    )
-    from ._image_modes import ImageReadMode
-    from ._metadata import (
-        AudioStreamHeaderMetadata,
-        StreamMetadata,
-        SubtitleStreamHeaderMetadata,
-        VideoStreamHeaderMetadata,
-        VideoStreamMetadata,
     )
     from ._subtitle_decoder import Subtitle, SubtitleDecoder
     from ._video_decoder import SimpleVideoDecoder, VideoDecoder
@@ -74,17 +73,17 @@ __getattr__ = lazy_names(
     {
         **dict.fromkeys(("get_nvdec_cache_capacity", "set_nvdec_cache_capacity"), "..backends._cuda"),
         "AudioDecoder": "._audio_decoder",
-        "AudioStreamMetadata": "._audio_metadata",
+        "AudioStreamMetadata": ".._metadata",
         "AudioVideoDecoder": "._audio_video_decoder",
         **dict.fromkeys(("Chapter", "ContainerMetadata", "get_container_metadata"), "._container_metadata"),
-        "CpuFallbackStatus": "._cpu_fallback",
-        "set_cuda_backend": "._devices",
-        "FrameIndex": "._frame_index_answers",
+        "CpuFallbackStatus": ".._video.devices",
+        "set_cuda_backend": ".._video.devices",
+        "FrameIndex": ".._index.frame_index",
         **dict.fromkeys(
             ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),
             "._image_decoders",
         ),
-        "ImageReadMode": "._image_modes",
+        "ImageReadMode": ".._images.channels",
         **dict.fromkeys(
             (
                 "AudioStreamHeaderMetadata",
@@ -93,7 +92,7 @@ __getattr__ = lazy_names(
                 "VideoStreamHeaderMetadata",
                 "VideoStreamMetadata",
             ),
-            "._metadata",
+            ".._metadata",
         ),
         **dict.fromkeys(("Subtitle", "SubtitleDecoder"), "._subtitle_decoder"),
         **dict.fromkeys(("SimpleVideoDecoder", "VideoDecoder"), "._video_decoder"),

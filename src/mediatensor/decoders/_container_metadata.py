@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .._metadata import Printed, StreamMetadata, stream_header_metadata
 from .._pyav import ContainerFacts, read_container_facts
-from .._source import make_source
-from ._metadata import Printed, StreamMetadata, stream_header_metadata
+from .._sources.source import make_source
 
 __all__ = ["Chapter", "ContainerMetadata", "container_metadata", "get_container_metadata"]
 

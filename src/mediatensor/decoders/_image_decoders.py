@@ -11,15 +11,13 @@ from typing import Any, BinaryIO, TypeAlias, overload
 import torch
 from torch import Tensor
 
-from .._checks import whole_number
-from .._devices import checked_device, on_device, pinned_for
-from .._stages import stage
-from .._threads import MAX_NUM_THREADS, get_num_threads, lease_threads, working
+from .._common.checks import whole_number
+from .._common.devices import checked_device, on_device, pinned_for
+from .._common.stages import stage
+from .._common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_lanes, working
+from .._images.channels import ImageReadMode, check_mode, check_output_dtype
+from .._images.decoding import MAX_PIXELS, decode, read_bytes
 from ..errors import InvalidArgumentError
-from ._image_bytes import read_bytes
-from ._image_decoding import MAX_PIXELS, decode
-from ._image_modes import ImageReadMode, check_mode, check_output_dtype
-from ._lanes import run_in_lanes
 
 __all__ = [
     "decode_avif",

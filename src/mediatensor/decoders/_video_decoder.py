@@ -12,24 +12,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import real_number, shown
-from .._closing import Closing
-from .._source import make_source
+from .._common import access_arguments as arguments
+from .._common.checks import real_number, shown
+from .._common.locks import Closing
+from .._index.building import parse_frame_mappings
+from .._index.frame_index import FrameIndex
+from .._index.identity import check_index_belongs, identify
+from .._metadata import VideoStreamMetadata, video_stream_metadata
+from .._sources.source import make_source
+from .._video.approximate import ApproximateFrames
+from .._video.batch import ErrorPolicy, SizeChangePolicy
+from .._video.devices import CpuFallbackStatus, choose_backend, resolve_device
+from .._video.exact import ExactFrames
+from .._video.stream import HandleSpec, OpenVideo, Wishes
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
 from ..transforms._decoder_transforms import resolve_transforms
-from . import _arguments as arguments
-from ._approximate import ApproximateFrames
-from ._call import ErrorPolicy
-from ._cpu_fallback import CpuFallbackStatus
-from ._devices import choose_backend, resolve_device
-from ._exact import ExactFrames
-from ._frame_index_answers import FrameIndex
-from ._frame_mappings import parse_frame_mappings
-from ._metadata import VideoStreamMetadata, video_stream_metadata
-from ._open_video import HandleSpec, OpenVideo, Wishes
-from ._pixel_writer import SizeChangePolicy
-from ._source_identity import check_index_belongs, identify
 
 __all__ = ["SimpleVideoDecoder", "VideoDecoder"]
 

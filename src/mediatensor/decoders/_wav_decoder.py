@@ -8,18 +8,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .. import _buffers
-from .._closing import Closing
-from .._stages import stage
+from .._audio.ranges import check_ranges, checked_range, no_samples_error, sample_range
+from .._audio.wav import WavFile, convert_samples, num_lead_bytes, wav_source
+from .._common import buffers
+from .._common.handle_pool import HandlePool
+from .._common.locks import Closing
+from .._common.stages import stage
+from .._containers.wav import WavHeader, layout_name, parse_wav_header
+from .._metadata import AudioStreamMetadata
 from ..errors import StreamError
 from ..frames import AudioSamples
-from ._audio_metadata import AudioStreamMetadata
-from ._audio_ranges import check_ranges, checked_range, no_samples_error, sample_range
-from ._handle_pool import HandlePool
-from ._wav_bytes import WavFile, wav_source
-from ._wav_header import WavHeader, parse_wav_header
-from ._wav_layouts import layout_name
-from ._wav_samples import convert_samples, num_lead_bytes
 
 __all__ = ["WavDecoder"]
 
@@ -143,7 +141,7 @@ class WavDecoder(Closing):
     def _read(self, first: int, last: int) -> NDArray[np.float32]:
         """Samples [first, last) of all channels, block by block: only the result is in memory as a whole."""
         header = self._header
-        samples: NDArray[np.float32] = _buffers.empty((header.num_channels, last - first), np.float32)
+        samples: NDArray[np.float32] = buffers.empty((header.num_channels, last - first), np.float32)
         start = header.data_offset - num_lead_bytes(header.encoding)
         with stage("decode"), self._pool.borrow() as handle:
             handle.reader.will_need(start + first * header.frame_bytes, header.data_offset + last * header.frame_bytes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ._audio_reader import AudioReader
+from ._batch_rows import clip_rows
 from ._clip_decoder import ClipDecoder
-from ._clip_rows import clip_rows
 from ._columns import Column, ListColumn, TextColumn
 from ._row_mapper import RowMapper
 from ._text_reader import TextReader

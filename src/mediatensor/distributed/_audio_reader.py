@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from operator import methodcaller
 from typing import Any
 
-from .._checks import options_dict
+from .._common.checks import options_dict
 from ..datasets import Sample
 from ..datasets._audio_clips import AudioRecipe
-from ..datasets._clips import sound_sampler
+from ..datasets._video_clips import sound_sampler
 from ..decoders import AudioDecoder
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch

@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from .._checks import options_dict
+from .._common.checks import options_dict
 from ..datasets import Sample
-from ..datasets._clips import frames_sampler
-from ..datasets._video_clips import VideoRecipe
+from ..datasets._video_clips import VideoRecipe, frames_sampler
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._closing import Closing
-from ..datasets._documents import Document
+from .._common.locks import Closing
+from ..datasets._document_pages import Document
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, OutOfRangeError, PageError
 

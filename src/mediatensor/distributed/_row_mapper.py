@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
-from .._checks import items_of, whole_number
+from .._common.checks import items_of, whole_number
+from .._common.threads import ENVIRONMENT_VARIABLE, set_num_threads
 from ..datasets import Recipe, RowSpec, Sample, Skipped
-from ..datasets._open_files import OpenFiles
-from ..datasets._reading import RowReader
-from ..datasets._seeding import checked_epoch
+from ..datasets._rows.reading import RowReader
+from ..datasets._rows.recipe import OpenFiles, checked_epoch
 from ..errors import InvalidArgumentError
 from ._batch_rows import BatchRow, ColumnNames, batch_rows
 from ._columns import Column, ListColumn, TextColumn
-from ._thread_budget import keep_to_assigned_cpus
 
-__all__ = ["AnyColumn", "RowMapper"]
+__all__ = ["AnyColumn", "RowMapper", "keep_to_assigned_cpus"]
+
+
+def keep_to_assigned_cpus() -> None:
+    """In an actor or a task of Ray, use as many threads as it was given CPUs; elsewhere change nothing.
+
+    Whoever sets ``MEDIATENSOR_NUM_THREADS`` has decided, there as elsewhere.
+    """
+    num_cpus = None if ENVIRONMENT_VARIABLE in os.environ else _assigned_cpus(sys.modules.get("ray"))
+    if num_cpus is None:
+        return
+    set_num_threads(num_cpus)
+    if torch.get_num_threads() != num_cpus:
+        torch.set_num_threads(num_cpus)
+
+
+def _assigned_cpus(ray: Any) -> int | None:
+    """Whole CPUs that Ray gave this process, at least 1; ``None`` in a process that Ray has not started."""
+    if ray is None or not ray.is_initialized():
+        return None
+    try:
+        resources = ray.get_runtime_context().get_assigned_resources()
+    except AssertionError:  # how Ray says that this is the program that uses it, and no worker
+        return None
+    return max(1, int(resources.get("CPU", 1)))
+
 
 AnyColumn = Column | ListColumn | TextColumn
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import shown, whole_number
-from .._devices import checked_device
+from .._common.checks import shown, whole_number
+from .._common.devices import checked_device
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn
 
-from .._checks import optional_text, whole_number
+from .._common.checks import optional_text, whole_number
 from .._pyav.encoding import format_of_name, format_of_path
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from .._locks import ForkSafeLock
+from .._common.locks import ForkSafeLock
+from .._common.messages import warn_user
 from .._pyav.encoding import Muxer
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
-from .._warnings import warn_user
 from ..errors import ClosedError, EncodeError
 from ._target import Target
 from ._times import Timeline

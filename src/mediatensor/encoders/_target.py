@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from .._atomic_files import AtomicFile, write_error
-from .._source import _FFMPEG_SCHEMES, _SCHEME
+from .._sources.atomic_files import AtomicFile, write_error
+from .._sources.source import _FFMPEG_SCHEMES, _SCHEME
 from ..errors import InvalidArgumentError, SourceTypeError, WriteError
 
 __all__ = ["FileLikeTarget", "FileTarget", "Sink", "Target", "UrlTarget", "make_target"]

@@ -16,8 +16,7 @@ from ..errors import InvalidArgumentError
 from . import _channel
 from ._confinement import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
 from ._failures import failure_of, ran_out_of_memory
-from ._main_module import MainModule, import_main
-from ._result_types import ResultTypes
+from ._result_types import MainModule, ResultTypes, import_main
 from ._structure import MAX_NUM_VALUES, extent_of
 from ._values import encode
 

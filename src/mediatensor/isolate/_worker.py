@@ -9,14 +9,13 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
-from .._checks import items_of, real_number, shown, whole_number
-from .._closing import Closing
+from .._common.checks import items_of, real_number, shown, whole_number
+from .._common.locks import Closing
 from ..errors import ClosedError, InvalidArgumentError
 from ._child import Child
 from ._child_main import Settings
 from ._confinement import can_deny_network
-from ._main_module import is_importing_main, this_main
-from ._result_types import ResultTypes
+from ._result_types import ResultTypes, is_importing_main, this_main
 
 __all__ = ["DEFAULT_MAX_MEMORY_BYTES", "DEFAULT_TIMEOUT_SECONDS", "IsolatedWorker"]
 

@@ -8,14 +8,23 @@ from functools import partial
 
 import torch
 
-from mediatensor._limits import check_samples
-from mediatensor.decoders._audio_video_sound import SampleGrid, SoundDecoder, existing_samples, sample_grid
+from mediatensor._common.limits import check_samples
+from mediatensor.decoders._audio_video_decoder import SampleGrid, SoundDecoder, existing_samples, sample_grid
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamplesBatch
 
-from ._audio_policies import AudioPolicy, check_audio_policy, write_clip
-from ._common import check_decoder, check_num_clips, check_positive_seconds, check_seconds
-from ._starts import check_not_empty, check_range_end, check_range_start, random_starts, regular_starts
+from ._common import (
+    check_decoder,
+    check_not_empty,
+    check_num_clips,
+    check_positive_seconds,
+    check_range_end,
+    check_range_start,
+    check_seconds,
+    random_starts,
+    regular_starts,
+)
+from ._policies import AudioPolicy, check_audio_policy, write_clip
 
 
 def audio_clips_at_random_timestamps(

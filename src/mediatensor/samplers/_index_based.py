@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mediatensor._limits import check_frames
+from mediatensor._common.limits import check_frames
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import FrameBatch
 

@@ -7,27 +7,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mediatensor._limits import check_frames
+from mediatensor._common.limits import check_frames
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import FrameBatch
 
 from ._common import (
     as_clips,
     check_clip_length,
+    check_not_empty,
     check_num_clips,
     check_num_frames,
     check_positive_seconds,
-    check_seconds,
-)
-from ._policies import Policy, check_policy, complete
-from ._starts import (
-    check_not_empty,
     check_range_end,
     check_range_start,
+    check_seconds,
     last_before,
     random_starts,
     regular_starts,
 )
+from ._policies import Policy, check_policy, complete
 
 if TYPE_CHECKING:
     from mediatensor.decoders import VideoDecoder

@@ -20,17 +20,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_names
+from .._common.lazy import lazy_names
 
 if TYPE_CHECKING:
     from . import functional
-    from ._decoder_transforms import (
-        CenterCrop,
-        DecoderTransform,
-        RandomCrop,
-        RandomResizedCrop,
-        Resize,
-    )
+    from ._decoder_transforms import CenterCrop, DecoderTransform, RandomCrop, RandomResizedCrop, Resize
     from ._log_mel import LogMelSpectrogram
     from ._steps import CropStep, ResizeStep
     from ._tensor_transforms import Normalize, Pad, RandomHorizontalFlip, ToFloat

@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 
 from . import functional
-from ._arguments import (
-    check_fill,
-    check_float_dtype,
-    check_padding,
-    check_probability,
-    check_statistics,
-)
+from ._arguments import check_fill, check_float_dtype, check_padding, check_probability, check_statistics
 from ._transform import Transform
 
 

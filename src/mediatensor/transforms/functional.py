@@ -14,15 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from .._devices import on_device
+from .._common.devices import on_device
 from ..errors import InvalidArgumentError
-from ._arguments import (
-    check_fill,
-    check_float_dtype,
-    check_padding,
-    check_size,
-    check_statistics,
-)
+from ._arguments import check_fill, check_float_dtype, check_padding, check_size, check_statistics
 from ._geometry import center_window, check_window
 from ._samples import over_images
 from ._steps import CropStep

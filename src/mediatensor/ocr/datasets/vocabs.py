@@ -13,10 +13,7 @@ from __future__ import annotations
 import re
 import string
 
-from ._vocab_kanji import JOYO_KANJI
-from ._vocab_languages import SCRIPT_LANGUAGES
-from ._vocab_latin import LATIN_LANGUAGES
-from ._vocab_parts import SCRIPT_PARTS
+from ._characters import JOYO_KANJI, LATIN_LANGUAGES, SCRIPT_LANGUAGES, SCRIPT_PARTS
 
 __all__ = ["VOCABS"]
 

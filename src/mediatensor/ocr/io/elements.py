@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
-from ._block_elements import Block, Line
-from ._element_base import Element
-from ._leaf_elements import Artefact, Character, LayoutElement, Prediction, Table, TableCell, UnreadLine, Word
-from ._page_base import PageBase, PageImage, page_pixels
-from ._page_exports import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
-from ._stored import stored, stored_list
+from ._elements.base import Element, stored, stored_list
+from ._elements.blocks import Block, Line
+from ._elements.leaves import Artefact, Character, LayoutElement, Prediction, Table, TableCell, UnreadLine, Word
+from ._elements.pages import PageBase, PageImage, page_pixels
+from ._exports.methods import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
 
 __all__ = [
     "Artefact",

@@ -6,15 +6,15 @@ format; the classes are for exports that somebody wants to change by subclassing
 
 from __future__ import annotations
 
-from ._alto import AltoExporter
-from ._element_base import to_json_safe
-from ._hocr import XMLExporter
-from ._html_format import HTMLExporter
-from ._page_exports import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
-from ._reading import ordered_line_words, page_reading_order, predictions_in_reading_order
-from ._searchable_pdf import PDFExporter
-from ._text_formats import AsciiDocExporter, MarkdownExporter, TextExporter
-from ._tsv import TSVExporter
+from ._elements.base import to_json_safe
+from ._exports.alto import AltoExporter
+from ._exports.hocr import XMLExporter
+from ._exports.html import HTMLExporter
+from ._exports.methods import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
+from ._exports.reading import ordered_line_words, page_reading_order, predictions_in_reading_order
+from ._exports.searchable_pdf import PDFExporter
+from ._exports.text import AsciiDocExporter, MarkdownExporter, TextExporter
+from ._exports.tsv import TSVExporter
 
 __all__ = [
     "AltoExporter",

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ...decoders._image_decoding import MAX_PIXELS
+from ..._images.decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError, SourceTypeError
-from ._arguments import check_max_pixels, check_output_size
-from ._image_document import ImageDocument, ImageOptions
+from ._documents.images import ImageDocument, ImageOptions
+from ._documents.pages import check_max_pixels, check_output_size
 
 __all__ = [
     "decode_img_as_tensor",

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..._checks import real_number
-from ...decoders._image_decoding import MAX_PIXELS
+from ..._common.checks import real_number
+from ..._images.decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError
-from ._arguments import PageNumbers, check_max_pixels
-from ._pdf_document import PdfDocument
-from ._pdf_page import PdfOptions
+from ._documents.pages import PageNumbers, check_max_pixels
+from ._documents.pdf import PdfDocument
+from ._documents.pdf_page import PdfOptions
 
 if TYPE_CHECKING:
     from .reader import Pages

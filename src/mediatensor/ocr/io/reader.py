@@ -12,14 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...decoders._image_decoding import MAX_PIXELS
-from ...decoders._image_formats import look_like, sniff
+from ..._images.decoding import MAX_PIXELS
+from ..._images.formats import look_like, sniff
 from ...errors import InvalidArgumentError, OpenError, SourceTypeError
-from ._arguments import PageNumbers, check_index, check_max_pixels, check_output_size, selected
-from ._fetch import fetch
-from ._image_document import ImageDocument, ImageOptions
-from ._page_source import PageSource, keep
-from ._tiff import is_tiff
+from ._documents.fetch import fetch
+from ._documents.images import ImageDocument, ImageOptions
+from ._documents.pages import PageNumbers, PageSource, check_index, check_max_pixels, check_output_size, keep, selected
+from ._documents.tiff import is_tiff
 from .html import print_page
 from .pdf import read_pdf
 

@@ -1,8 +1,7 @@
 """Networks that find and read text, and predictors made of them."""
 
 from . import builder, classification, detection, reading_order, recognition, utils
-from ._registry import ModelCard, list_models, model_card
-from ._weights import find_weights
+from ._networks.weights import ModelCard, find_weights, list_models, model_card
 from .classification import (
     VGG,
     MobileNetV3,

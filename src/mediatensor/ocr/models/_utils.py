@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._skew import elongated_shapes
+from ._pages.straightening import elongated_shapes
 
 __all__ = [
     "estimate_orientation",

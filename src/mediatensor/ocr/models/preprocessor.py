@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..._checks import shown, whole_number
+from ..._common.checks import shown, whole_number
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
-from ._pages import Image, as_image, as_images
-from ._transfers import constant, upload_images
+from ._networks.devices import constant, upload_images
+from ._pages.inputs import Image, as_image, as_images
 
 __all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor"]
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from ..._atomic_files import writing
+from ..._sources.atomic_files import writing
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._compiled import plain
-from ._weights import checksum_in_name, compare_checksum, given_file, load_state_dict_file
-from ._whitelist import WhitelistHandle, add_whitelist
+from ._networks.devices import plain
+from ._networks.weights import checksum_in_name, compare_checksum, given_file, load_state_dict_file
+from ._networks.whitelist import WhitelistHandle, add_whitelist
 
 __all__ = [
     "WhitelistHandle",

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from ...errors import InvalidArgumentError
-from ._lettering import Lettering, Placed, place
-from ._pictures import as_picture, confidence_color, pixel_quad
+from ._drawing import Lettering, Placed, as_picture, confidence_color, pixel_quad, place
 from .reconstitution import synthesize_kie_page, synthesize_page
 
 __all__ = ["OverlayText", "overlay"]

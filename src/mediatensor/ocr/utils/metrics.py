@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
-from ._assignment import check_threshold, match_boxes
-from ._object_scores import ObjectDetectionMetric
-from ._overlaps import box_iou, polygon_iou
+from ._matching import ObjectDetectionMetric, box_iou, check_threshold, match_boxes, polygon_iou
 from ._text_scores import MATCHES, CharacterErrorRate, TextMatch, WordErrorRate, edit_distance, string_match
 
 __all__ = [

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from ...errors import InvalidArgumentError
-from ._lettering import Lettering, place
-from ._pictures import Color, confidence_color, pixel_quad
+from ._drawing import Color, Lettering, confidence_color, pixel_quad, place
 
 __all__ = ["synthesize_kie_page", "synthesize_page"]
 

@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
-from ._hover import show_labels_on_hover
+from ._drawing import as_picture
+from ._figures import Rgb, create_obj_patch, get_colors, polygon_patch, pyplot, rect_patch, show_labels_on_hover
 from ._overlay import OverlayText, overlay
-from ._patches import Rgb, create_obj_patch, get_colors, polygon_patch, pyplot, rect_patch
-from ._pictures import as_picture
 from .geometry import boxes_to_polygons
 
 if TYPE_CHECKING:

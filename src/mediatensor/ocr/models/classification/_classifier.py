@@ -9,7 +9,7 @@ from torch import nn
 
 from mediatensor.ocr.datasets import VOCABS
 
-from .._weights import load_weights
+from .._networks.weights import load_weights
 from ..utils import load_pretrained_params
 
 __all__ = ["Classifier", "build_classifier", "classifier_cfg"]
@@ -65,7 +65,7 @@ def build_classifier(
         default_cfg: Its configuration with the published weights.
         network: Builds it from ``num_classes`` and more.
         head: State-dict name of the last layers; they are left as they are where the published ones have other classes.
-        pretrained: Load the published weights, see :func:`~mediatensor.ocr.models._weights.load_weights`.
+        pretrained: Load the published weights, see :func:`~mediatensor.ocr.models._networks.weights.load_weights`.
         kwargs: What the caller of the factory gave: ``num_classes``, ``classes``, ``input_shape``, and arguments of
             ``network``.
         takes_input_shape: ``network`` is built for one size, and takes it; others take images of any.

@@ -11,9 +11,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._onnx import OnnxGraph, fill_layers
-from .._ppocr_blocks import ConvNorm, SqueezeExcitation, parameter_layers
-from .._weights import load_weights
+from .._networks.blocks import ConvNorm, SqueezeExcitation, parameter_layers
+from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.weights import load_weights
 
 __all__ = ["LineOrientationClassifier", "default_cfgs", "ppocr_mobile_v2_line_orientation"]
 

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._compiled import compile_network, plain, with_open_sizes
-from .._orientation import LineEvidence, line_evidence, lines_are_tall, signed_turn, vote_page_turn
-from .._pages import Image, as_images
-from .._transfers import download, upload_images
-from .._turned_lines import WHOLE, longest, page_quads, upside_down_crops, upside_down_probabilities
+from .._networks.devices import compile_network, download, plain, upload_images, with_open_sizes
+from .._pages.inputs import Image, as_images
+from .._pages.orientation import LineEvidence, line_evidence, lines_are_tall, signed_turn, vote_page_turn
 from ..detection.predictor import DetectionPredictor
 from ..preprocessor import PreProcessor
+from ._turned_lines import WHOLE, longest, page_quads, upside_down_crops, upside_down_probabilities
 from .ppocr import LineOrientationClassifier
 
 __all__ = ["CLASSES", "LinePageOrientation", "OrientationPredictor"]

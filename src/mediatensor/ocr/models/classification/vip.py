@@ -9,13 +9,7 @@ import torch
 from torch import nn
 
 from ._classifier import Classifier, build_classifier, classifier_cfg
-from ._vip_layers import (
-    CrossShapedWindowAttention,
-    MultiHeadSelfAttention,
-    OSRABlock,
-    PatchEmbed,
-    PatchMerging,
-)
+from ._vip_layers import CrossShapedWindowAttention, MultiHeadSelfAttention, OSRABlock, PatchEmbed, PatchMerging
 
 __all__ = ["VIPNet", "vip_base", "vip_tiny"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from ...._checks import shown
+from ...._common.checks import shown
 from ....errors import InvalidArgumentError
-from .._registry import list_models
+from .._networks.weights import list_models
 from ..preprocessor import PreProcessor
 from .predictor import LinePageOrientation, OrientationPredictor
 

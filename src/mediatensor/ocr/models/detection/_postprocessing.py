@@ -2,13 +2,264 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ._rectangles import least_area_rectangles
-from ._regions import Regions, find_regions, open_bitmap
+from ....errors import MissingDependencyError
 
-__all__ = ["boxes_from_bitmap", "boxes_from_map"]
+__all__ = [
+    "MAX_REGIONS",
+    "Rectangles",
+    "Regions",
+    "boxes_from_bitmap",
+    "boxes_from_map",
+    "find_regions",
+    "least_area_rectangles",
+    "open_bitmap",
+]
+
+# More regions than any page has words. A map of noise has ten times as many, and every later stage would pay for each
+# of them; beyond the limit the largest are kept.
+MAX_REGIONS = 20_000
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Runs of pixels (R,) grouped by region; regions in the order their first pixels come in, row by row.
+
+    Args:
+        region: Region that each run belongs to, ascending from 0, int64.
+        row: Row of each run, ascending within a region, int64.
+        left: First column of each run, int64.
+        right: Last column of each run, inclusive, int64.
+        starts: Index of the first run of each region, int64 (N,).
+    """
+
+    region: NDArray[np.int64]
+    row: NDArray[np.int64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def bounds(self) -> NDArray[np.int64]:
+        """First column, first row, last column, last row of each region (inclusive), int64 (N, 4)."""
+        if not len(self):
+            return np.zeros((0, 4), dtype=np.int64)
+        ends = np.append(self.starts[1:], len(self.row)) - 1
+        left = np.minimum.reduceat(self.left, self.starts)
+        right = np.maximum.reduceat(self.right, self.starts)
+        return np.stack([left, self.row[self.starts], right, self.row[ends]], axis=1)
+
+    def means(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Mean of ``values`` (H, W) over the pixels of each region, float64 (N,)."""
+        if not len(self):
+            return np.zeros(0)
+        before = np.zeros((values.shape[0], values.shape[1] + 1))
+        np.cumsum(values, axis=1, dtype=np.float64, out=before[:, 1:])
+        sums = before[self.row, self.right + 1] - before[self.row, self.left]
+        pixels = np.add.reduceat(self.right - self.left + 1, self.starts)
+        means: NDArray[np.float64] = np.add.reduceat(sums, self.starts) / pixels
+        return means
+
+    def select(self, keep: NDArray[np.bool_]) -> Regions:
+        """The regions where ``keep`` (N,) is true, in the same order."""
+        runs = keep[self.region]
+        renumbered = np.cumsum(keep) - 1
+        return _group(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
+
+    def outline(self) -> Regions:
+        """One run per row and region, from the first to the last pixel of the region in that row."""
+        if not len(self):
+            return self
+        new_row = np.diff(self.row, prepend=-1) != 0
+        new_row[self.starts] = True
+        first = np.flatnonzero(new_row)
+        left = np.minimum.reduceat(self.left, first)
+        right = np.maximum.reduceat(self.right, first)
+        return _group(self.region[first], self.row[first], left, right)
+
+
+def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Morphological opening of ``bitmap`` (H, W) by a 3 x 3 square: what no such square fits into disappears.
+
+    Pixels outside count as set when eroding and as unset when dilating, so text that touches the border is kept.
+    """
+    eroded = bitmap.copy()
+    for target, source in _neighbours(eroded, bitmap):
+        target &= source
+    vertical = eroded.copy()
+    for target, source in _neighbours(vertical.T, eroded.T):
+        target &= source
+    grown = vertical.copy()
+    for target, source in _neighbours(grown.T, vertical.T):
+        target |= source
+    opened = grown.copy()
+    for target, source in _neighbours(opened, grown):
+        target |= source
+    return opened
+
+
+def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
+    """The outer regions of ``bitmap`` (H, W): 8-connected, holes filled, nothing reported inside a hole.
+
+    At most :data:`MAX_REGIONS`; of more, the largest.
+
+    Raises:
+        MissingDependencyError: if SciPy is not installed.
+    """
+    try:
+        from scipy import ndimage
+    except ImportError as error:
+        raise MissingDependencyError(
+            'Finding text regions needs SciPy: pip install "mediatensor[ocr]" brings it.'
+        ) from error
+    # Pixels that are unset but not part of the outside are holes. The margin joins what is outside into one region.
+    background, pieces = ndimage.label(np.pad(~bitmap, 1, constant_values=True))
+    filled = bitmap if pieces == 1 else background[1:-1, 1:-1] != background[0, 0]
+    labels, count = ndimage.label(filled, structure=np.ones((3, 3), dtype=bool))
+    change = np.diff(filled.astype(np.int8), axis=1, prepend=0, append=0)
+    row, left = np.nonzero(change == 1)
+    right = np.nonzero(change == -1)[1] - 1
+    region = labels[row, left].astype(np.int64) - 1
+    order = np.argsort(region, kind="stable")
+    regions = _group(region[order], row[order], left[order], right[order])
+    if count > MAX_REGIONS:
+        pixels = np.add.reduceat(regions.right - regions.left + 1, regions.starts)
+        keep = np.zeros(count, dtype=bool)
+        # Stable, so that of equally large regions the same ones are kept everywhere.
+        keep[np.argsort(-pixels, kind="stable")[:MAX_REGIONS]] = True
+        regions = regions.select(keep)
+    return regions
+
+
+def _neighbours(
+    target: NDArray[np.bool_], source: NDArray[np.bool_]
+) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Pairs of views that put the pixel to the left and the one to the right of ``source`` onto ``target``."""
+    return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
+
+
+def _group(
+    region: NDArray[np.int64], row: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
+) -> Regions:
+    starts = np.flatnonzero(np.diff(region, prepend=-1))
+    return Regions(region, row, left, right, starts)
+
+
+# Regions whose edges are tried together: bounds the memory of a page, far above what speed needs.
+_REGIONS_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class Rectangles:
+    """Rectangles (N,) in pixel coordinates, where a whole number is the center of a pixel.
+
+    Args:
+        center: Centers (x, y), float64 (N, 2).
+        axis: Unit vectors (x, y) along ``width``, float64 (N, 2).
+        width: Extent along ``axis``, float64 (N,).
+        height: Extent across it, float64 (N,).
+    """
+
+    center: NDArray[np.float64]
+    axis: NDArray[np.float64]
+    width: NDArray[np.float64]
+    height: NDArray[np.float64]
+
+    def grow(self, distance: NDArray[np.float64]) -> Rectangles:
+        """Move every side outwards by ``distance`` (N,).
+
+        These are also the least-area rectangles around the rectangles' outlines offset with round joins.
+        """
+        return Rectangles(self.center, self.axis, self.width + 2 * distance, self.height + 2 * distance)
+
+    def corners(self) -> NDArray[np.float64]:
+        """The corners (x, y), clockwise as seen, from the one nearest to the top left, float64 (N, 4, 2)."""
+        along = self.axis * (self.width / 2)[:, None]
+        across = np.stack([-self.axis[:, 1], self.axis[:, 0]], axis=1) * (self.height / 2)[:, None]
+        offsets = np.stack([-along - across, along - across, along + across, across - along], axis=1)
+        corners = self.center[:, None] + offsets
+        first = corners.sum(axis=2).argmin(axis=1)
+        ordered: NDArray[np.float64] = np.take_along_axis(corners, (first[:, None] + np.arange(4))[..., None] % 4, 1)
+        return ordered
+
+
+def least_area_rectangles(regions: Regions) -> Rectangles:
+    """The least-area rectangle around the pixel centers of each region."""
+    points, group = _hull_points(regions)
+    pieces = [
+        _try_hull_edges(points[inside], group[inside] - start)
+        for start in range(0, len(regions), _REGIONS_AT_ONCE)
+        for inside in [slice(*np.searchsorted(group, [start, start + _REGIONS_AT_ONCE]))]
+    ]
+    if not pieces:
+        return Rectangles(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+    return Rectangles(
+        np.concatenate([piece.center for piece in pieces]),
+        np.concatenate([piece.axis for piece in pieces]),
+        np.concatenate([piece.width for piece in pieces]),
+        np.concatenate([piece.height for piece in pieces]),
+    )
+
+
+def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Points (P, 2) of the convex hulls, and the region (P,) of each: its left side from the top, then its right."""
+    outline = regions.outline()
+    # The left side is the mirror image of a right side. Interleaved so that a region's sides follow each other.
+    side = np.concatenate([2 * outline.region, 2 * outline.region + 1])
+    order = np.argsort(side, kind="stable")
+    side = side[order]
+    x = np.concatenate([-outline.left, outline.right])[order]
+    y = np.concatenate([outline.row, outline.row])[order]
+    while True:
+        # A point on or inside the chord of its neighbours is no corner of the hull. A corner never is, whatever its
+        # neighbours, so all that qualify can go together; what is left when none does is convex.
+        step_x, step_y = np.diff(x), np.diff(y)
+        keep = np.ones(len(x), dtype=bool)
+        keep[1:-1] = (side[:-2] != side[2:]) | (step_x[:-1] * step_y[1:] - step_y[:-1] * step_x[1:] > 0)
+        if keep.all():
+            break
+        x, y, side = x[keep], y[keep], side[keep]
+    return np.stack([np.where(side % 2, x, -x), y], axis=1).astype(np.float64), side // 2
+
+
+def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Rectangles:
+    """The least-area rectangle of each group of hull points (a left side, then a right side, each from the top)."""
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    counts = np.diff(starts, append=len(points))
+    directions = np.diff(points, axis=0, append=points[:1])
+    lengths = np.hypot(directions[:, 0], directions[:, 1])
+    # The step to the right side, or to the next region, is no edge. In its place stands the horizontal, the direction
+    # of the hull's top and bottom edges, which are not among the steps.
+    no_edge = (directions[:, 1] <= 0) | (np.diff(group, append=-1) != 0)
+    directions[no_edge], lengths[no_edge] = (1.0, 0.0), 1.0
+    directions /= lengths[:, None]
+    # Every direction meets every point of its region.
+    per_direction = counts[group]
+    first_pair = np.cumsum(per_direction) - per_direction
+    direction_of_pair = np.repeat(np.arange(len(points)), per_direction)
+    point_of_pair = np.arange(len(direction_of_pair)) - first_pair[direction_of_pair] + starts[group[direction_of_pair]]
+    unit, point = directions[direction_of_pair], points[point_of_pair]
+    along = unit[:, 0] * point[:, 0] + unit[:, 1] * point[:, 1]
+    across = unit[:, 0] * point[:, 1] - unit[:, 1] * point[:, 0]
+    low = np.stack([np.minimum.reduceat(along, first_pair), np.minimum.reduceat(across, first_pair)], axis=1)
+    high = np.stack([np.maximum.reduceat(along, first_pair), np.maximum.reduceat(across, first_pair)], axis=1)
+    sizes = high - low
+    # Rounded, so that of directions that are equal but for rounding errors the first wins everywhere.
+    areas = np.round(sizes[:, 0] * sizes[:, 1], 6)
+    best = np.lexsort((np.arange(len(points)), areas, group))[starts]
+    middle, axis = (low[best] + high[best]) / 2, directions[best]
+    center = np.stack(
+        [axis[:, 0] * middle[:, 0] - axis[:, 1] * middle[:, 1], axis[:, 1] * middle[:, 0] + axis[:, 0] * middle[:, 1]],
+        axis=1,
+    )
+    return Rectangles(center, axis, sizes[best, 0], sizes[best, 1])
+
 
 # Regions less than three pixels wide or high are specks.
 _MIN_EXTENT = 2

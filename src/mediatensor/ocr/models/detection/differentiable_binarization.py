@@ -16,10 +16,15 @@ from mediatensor.ocr.file_utils import CLASS_NAME
 from ..classification._classifier import Classifier
 from ..classification.mobilenet import mobilenet_v3_large
 from ..classification.resnet import resnet34, resnet50
-from ._features import FeatureExtractor
-from ._losses import dice_loss, focal_loss, masked_l1_loss
-from ._segmentation import SegmentationDetector, Targets, class_names_of, detector_cfg, load_detector_weights
-from ._targets import draw_targets
+from ._segmentation import (
+    FeatureExtractor,
+    SegmentationDetector,
+    Targets,
+    class_names_of,
+    detector_cfg,
+    load_detector_weights,
+)
+from ._training import dice_loss, draw_targets, focal_loss, masked_l1_loss
 from .core import DetectionPostProcessor
 
 __all__ = ["DBNet", "DBPostProcessor", "db_mobilenet_v3_large", "db_resnet34", "db_resnet50"]

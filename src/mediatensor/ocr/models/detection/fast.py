@@ -15,10 +15,15 @@ from mediatensor.ocr.file_utils import CLASS_NAME
 
 from ..classification._fast_layer import FASTConvLayer, fuse_conv_norm
 from ..classification.textnet import TextNet, textnet_base, textnet_small, textnet_tiny
-from ._features import FeatureExtractor
-from ._losses import dice_loss, hard_negative_mask
-from ._segmentation import SegmentationDetector, Targets, class_names_of, detector_cfg, load_detector_weights
-from ._targets import draw_targets
+from ._segmentation import (
+    FeatureExtractor,
+    SegmentationDetector,
+    Targets,
+    class_names_of,
+    detector_cfg,
+    load_detector_weights,
+)
+from ._training import dice_loss, draw_targets, hard_negative_mask
 from .core import DetectionPostProcessor
 
 __all__ = ["FAST", "FASTPostProcessor", "fast_base", "fast_small", "fast_tiny", "reparameterize"]

@@ -14,10 +14,15 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.file_utils import CLASS_NAME
 
 from ..classification.resnet import NamedResNet, resnet18, resnet34, resnet50
-from ._features import FeatureExtractor
-from ._losses import dice_loss, focal_loss
-from ._segmentation import SegmentationDetector, Targets, class_names_of, detector_cfg, load_detector_weights
-from ._targets import draw_targets
+from ._segmentation import (
+    FeatureExtractor,
+    SegmentationDetector,
+    Targets,
+    class_names_of,
+    detector_cfg,
+    load_detector_weights,
+)
+from ._training import dice_loss, draw_targets, focal_loss
 from .core import DetectionPostProcessor
 
 __all__ = ["LinkNet", "LinkNetPostProcessor", "linknet_resnet18", "linknet_resnet34", "linknet_resnet50"]

@@ -10,14 +10,13 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ...io.elements import UnreadLine
-from .._crops import line_sizes
-from .._orientation import decide_line_turns, line_evidence, lines_are_tall, signed_turn, vote_page_turn
-from .._turned_lines import longest, turned, upside_down_probabilities
+from .._pages.crops import line_sizes
+from .._pages.orientation import decide_line_turns, line_evidence, lines_are_tall, signed_turn, vote_page_turn
+from ..classification._turned_lines import longest, turned, upside_down_probabilities
 from ..classification.ppocr import LineOrientationClassifier
 from ..recognition._line_reader import LineReading, read_lines
 from ..recognition.ppocr import PPOCRRecognizer, is_east_asian
-from ._page_words import ClassWords, characters_of, straight_boxes
-from ._word_reading import place_boxes
+from ._word_reading import ClassWords, characters_of, place_boxes, straight_boxes
 
 __all__ = [
     "Readings",

@@ -12,29 +12,44 @@ import numpy.typing as npt
 import PIL.Image
 from torch import Tensor, nn
 
-from ...._checks import shown
+from ...._common.checks import shown
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
-from ...io._page_source import PageOfFile
+from ...io._documents.pages import PageOfFile
 from ...io.reader import Pages
-from .._compiled import compile_network, plain
-from .._orientation import estimate_page_skew, signed_turn
-from .._pages import Image, as_tensor, check_values, page_sources
-from .._straightening import plan_straightening, straighten
-from .._transfers import upload_images
-from .._turned_lines import page_quads
+from .._networks.devices import compile_network, plain, upload_images
+from .._pages.inputs import Image, as_tensor, check_values, page_sources
+from .._pages.orientation import estimate_page_skew, signed_turn
+from .._pages.straightening import plan_straightening, straighten
 from .._utils import get_language
 from ..builder import DocumentBuilder, KIEDocumentBuilder
+from ..classification._turned_lines import page_quads
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
 from ..recognition.predictor import RecognitionPredictor
 from . import _line_reading as lines
-from ._hooks import checked_boxes, revised_boxes
-from ._ignored_regions import IgnoredRegion, checked_regions, without_regions
-from ._original_coordinates import located_upright, restore_original
-from ._page_words import UNKNOWN, ClassWords, PageWords, no_words, straight_boxes
-from ._word_reading import as_quads, cut_lines_into_words, cut_words, read_page_words, scores_of
+from ._boxes import (
+    IgnoredRegion,
+    checked_boxes,
+    checked_regions,
+    located_upright,
+    restore_original,
+    revised_boxes,
+    without_regions,
+)
+from ._word_reading import (
+    UNKNOWN,
+    ClassWords,
+    PageWords,
+    as_quads,
+    cut_lines_into_words,
+    cut_words,
+    no_words,
+    read_page_words,
+    scores_of,
+    straight_boxes,
+)
 
 __all__ = ["TextPredictor"]
 

@@ -6,9 +6,8 @@ is known, from its labels.
 
 from __future__ import annotations
 
-from ._directions import detect_text_direction
 from ._geometry import deskew_reading_geometries
-from ._labels import assign_layout_labels, layout_label_role, normalize_layout_label
+from ._labels import assign_layout_labels, detect_text_direction, layout_label_role, normalize_layout_label
 from ._ordering import resolve_reading_segments, sort_reading_order
 from ._predictor import ReadingOrderPredictor
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._directions import check_direction, detect_text_direction
+from ._labels import check_direction, detect_text_direction
 from ._ordering import sort_reading_order
 
 __all__ = ["ReadingOrderPredictor"]

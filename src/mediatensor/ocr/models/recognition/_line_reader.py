@@ -10,11 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._compiled import with_open_sizes
-from .._crops import LineBatch, cut_lines, network_input
-from .._ink import ink_of_line, inks_of_lines
-from .._line_words import LineCharacters, LineWord, leaves_ink_over, split_line
-from .._transfers import download
+from .._networks.devices import download, with_open_sizes
+from .._pages.crops import LineBatch, cut_lines, network_input
+from .._pages.words import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
 from ._ctc import CtcCharacters, ctc_best_path
 from .ppocr import BLANK, PPOCRRecognizer
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
 from ...datasets import VOCABS, encode_sequences
-from .._transfers import download
+from .._networks.devices import download
 from ..utils import load_pretrained_params
 
 __all__ = [

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._weights import load_weights
+from .._networks.weights import load_weights
 from ..classification.mobilenet import mobilenet_v3_large_r, mobilenet_v3_small_r
 from ..classification.vgg import vgg16_bn_r
-from ._ctc_model import CTCModel, CTCPostProcessor
+from ._ctc import CTCModel, CTCPostProcessor
 from .core import recognition_cfg
 
 __all__ = ["CRNN", "CTCPostProcessor", "crnn_mobilenet_v3_large", "crnn_mobilenet_v3_small", "crnn_vgg16_bn"]

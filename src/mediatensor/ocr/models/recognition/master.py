@@ -11,18 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from .._transfers import have_all_ended
-from .._weights import load_weights
+from .._networks.devices import have_all_ended
+from .._networks.weights import load_weights
 from ..classification._transformer import MultiHeadAttention, PositionwiseFeedForward
 from ..classification.magc_resnet import magc_resnet31
-from ._resnet_features import build_features
-from .core import (
-    LeastCertainPostProcessor,
-    RecognitionModel,
-    encode_with_marks,
-    masked_cross_entropy,
-    recognition_cfg,
-)
+from ._backbones import build_features
+from .core import LeastCertainPostProcessor, RecognitionModel, encode_with_marks, masked_cross_entropy, recognition_cfg
 
 __all__ = ["MASTER", "MASTERPostProcessor", "master"]
 

@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._compiled import compile_network, plain, with_open_sizes
-from .._crops import LineBatch, padded_width, to_float
-from .._pages import Image, as_images
-from .._transfers import upload_images
+from .._networks.devices import compile_network, plain, upload_images, with_open_sizes
+from .._pages.crops import LineBatch, padded_width, to_float
+from .._pages.inputs import Image, as_images
 from ..preprocessor import PreProcessor, resized
 from ._line_reader import MAX_LINE_WIDTH, readings_of, see_batch
 from ._wide_crops import remap_preds, split_crops

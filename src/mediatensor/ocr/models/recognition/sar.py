@@ -12,9 +12,9 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...datasets import encode_sequences
-from .._weights import load_weights
+from .._networks.weights import load_weights
 from ..classification.resnet import resnet31
-from ._resnet_features import build_features
+from ._backbones import build_features
 from .core import LeastCertainPostProcessor, RecognitionModel, masked_cross_entropy, recognition_cfg
 
 __all__ = ["SAR", "SARPostProcessor", "sar_resnet31"]

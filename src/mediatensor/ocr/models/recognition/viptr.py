@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._weights import load_weights
+from .._networks.weights import load_weights
 from ..classification.vip import VIPNet, vip_tiny
-from ._ctc_model import CTCModel, CTCPostProcessor
+from ._ctc import CTCModel, CTCPostProcessor
 from .core import recognition_cfg
 
 __all__ = ["VIPTR", "VIPTRPostProcessor", "viptr_tiny"]

@@ -7,8 +7,8 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._compiled import plain
-from .._registry import list_models
+from .._networks.devices import plain
+from .._networks.weights import list_models
 from ..preprocessor import PreProcessor, positive
 from .predictor import RecognitionPredictor
 

@@ -1,0 +1,181 @@
+"""AV1 frames that update no reference. Pure functions on bytes.
+
+References are to the AV1 bitstream and decoding process specification, and to the AV1 codec ISO media file format
+binding for the configuration record (``av1C``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .bits import BitReader
+
+__all__ = ["Av1Pictures", "av1_units"]
+
+_SEQUENCE_HEADER, _TEMPORAL_DELIMITER, _FRAME_HEADER, _TILE_GROUP, _METADATA, _FRAME, _PADDING = 1, 2, 3, 4, 5, 6, 15
+_HARMLESS = frozenset((_TEMPORAL_DELIMITER, _TILE_GROUP, _METADATA, _PADDING))
+_RECORD_MARKER, _RECORD_BYTES = 0x81, 4  # marker and version of ``av1C``, and what precedes its units
+_INTER_FRAME = 1
+_SELECT = 2  # seq_force_screen_content_tools and seq_force_integer_mv: each frame says so itself
+_MAX_OBU_SIZE_BYTES = 8
+# Enough of a frame for what comes before its refresh_frame_flags.
+_FRAME_HEADER_BYTES = 16
+
+
+class Av1Pictures:
+    """Tells disposable AV1 packets: no frame in them updates a reference (5.9.2, refresh_frame_flags).
+
+    All that frames take over from others (pixels, probabilities, motion vectors, segmentation, loop filter deltas, film
+    grain) lies in the eight reference slots (7.20), so a frame that is stored in none changes no other. All frames of
+    the temporal unit must be so, inter frames of the base spatial layer that are coded and not just shown again.
+    Sequences whose frames are numbered (frame_id_numbers_present_flag: decoders check that none is missing) or have
+    timing information in their headers are left alone.
+
+    Args:
+        extradata: An ``av1C`` record, or a sequence header. If there is none, the first in a packet counts; if one in a
+            packet is different, nothing is disposable from there on.
+    """
+
+    def __init__(self, extradata: bytes) -> None:
+        self._sequence: _Sequence | None = None
+        self._is_doubtful = False
+        is_record = extradata[:1] == bytes([_RECORD_MARKER])
+        for kind, _, payload in av1_units(memoryview(extradata)[_RECORD_BYTES if is_record else 0 :]):
+            if kind == _SEQUENCE_HEADER:
+                self._learn(_parse_sequence_header(payload))
+
+    def is_disposable(self, packet: memoryview) -> bool:
+        """Whether the pictures in a packet can be left out; ``ValueError`` or ``IndexError`` if it does not add up."""
+        if self._is_doubtful:
+            return False
+        num_frames = 0
+        for kind, spatial_id, payload in av1_units(packet):
+            if kind == _SEQUENCE_HEADER:
+                self._learn(_parse_sequence_header(payload))
+                return False
+            if kind in (_FRAME_HEADER, _FRAME):
+                if spatial_id or self._sequence is None or not _updates_nothing(payload, self._sequence):
+                    return False
+                num_frames += 1
+            elif kind not in _HARMLESS:
+                return False
+        return num_frames > 0
+
+    def _learn(self, sequence: _Sequence) -> None:
+        if self._sequence is None:
+            self._sequence = sequence
+        self._is_doubtful |= sequence != self._sequence
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    """What of a sequence header (5.5) decides how a frame header begins.
+
+    Attributes:
+        is_plain: Frames have neither numbers nor timing information, and it is video.
+        screen_content_tools: seq_force_screen_content_tools.
+        integer_motion: seq_force_integer_mv.
+        order_hint_bits: OrderHintBits.
+    """
+
+    is_plain: bool
+    screen_content_tools: int = 0
+    integer_motion: int = 0
+    order_hint_bits: int = 0
+
+
+def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+    """(type, spatial layer, payload) of the open bitstream units of a packet (5.3)."""
+    position = 0
+    while position < len(data):
+        header = data[position]
+        if header & 128:
+            raise ValueError("not the header of a unit")
+        position += 1
+        spatial_id = 0
+        if header & 4:  # obu_extension_flag
+            spatial_id = data[position] >> 3 & 3
+            position += 1
+        size = len(data) - position
+        if header & 2:  # obu_has_size_field
+            size, position = _leb128(data, position)
+        if size > len(data) - position:
+            raise ValueError("a unit that is longer than the packet")
+        yield header >> 3 & 15, spatial_id, data[position : position + size]
+        position += size
+
+
+def _leb128(data: memoryview, position: int) -> tuple[int, int]:
+    """(value, position after it) of a number of 7 bits a byte (4.10.5)."""
+    value = 0
+    for i in range(_MAX_OBU_SIZE_BYTES):
+        byte = data[position + i]
+        value |= (byte & 127) << (7 * i)
+        if byte < 128:
+            return value, position + i + 1
+    raise ValueError("a number that does not end")
+
+
+def _parse_sequence_header(payload: memoryview) -> _Sequence:
+    bits = BitReader(bytes(payload))
+    bits.read(3 + 1)  # seq_profile, still_picture
+    if bits.flag():  # reduced_still_picture_header
+        return _Sequence(is_plain=False)
+    # Without timing information there is none about decoder models (5.5.1).
+    if bits.flag():  # timing_info_present_flag
+        bits.read(32 + 32)  # num_units_in_display_tick, time_scale
+        if bits.flag():  # equal_picture_interval
+            _skip_uvlc(bits)
+        if bits.flag():  # decoder_model_info_present_flag
+            return _Sequence(is_plain=False)
+    has_display_delay = bits.flag()
+    for _ in range(bits.read(5) + 1):  # operating points
+        bits.read(12)  # operating_point_idc
+        if bits.read(5) > 7:  # seq_level_idx
+            bits.read(1)  # seq_tier
+        if has_display_delay and bits.flag():
+            bits.read(4)
+    width_bits, height_bits = bits.read(4) + 1, bits.read(4) + 1
+    bits.read(width_bits), bits.read(height_bits)
+    if bits.flag():  # frame_id_numbers_present_flag
+        return _Sequence(is_plain=False)
+    bits.read(3 + 4)  # superblock size, filter intra, edge filter; four kinds of compound and motion
+    has_order_hints = bits.flag()
+    if has_order_hints:
+        bits.read(1 + 1)  # enable_jnt_comp, enable_ref_frame_mvs
+    tools = _SELECT if bits.flag() else bits.read(1)
+    integer_motion = _SELECT
+    if tools:
+        integer_motion = _SELECT if bits.flag() else bits.read(1)
+    order_hint_bits = bits.read(3) + 1 if has_order_hints else 0
+    return _Sequence(True, tools, integer_motion, order_hint_bits)
+
+
+def _skip_uvlc(bits: BitReader) -> None:
+    zeros = 0
+    while not bits.flag():
+        zeros += 1
+    if zeros < 32:
+        bits.read(zeros)
+
+
+def _updates_nothing(payload: memoryview, sequence: _Sequence) -> bool:
+    """Whether a frame header (5.9.2) is that of a coded inter frame with refresh_frame_flags of 0."""
+    if not sequence.is_plain:
+        return False
+    bits = BitReader(bytes(payload[:_FRAME_HEADER_BYTES]))
+    if bits.flag() or bits.read(2) != _INTER_FRAME:  # show_existing_frame, frame_type
+        return False
+    if not bits.flag():  # show_frame
+        bits.read(1)  # showable_frame
+    is_error_resilient = bits.flag()
+    bits.read(1)  # disable_cdf_update
+    tools = bits.read(1) if sequence.screen_content_tools == _SELECT else sequence.screen_content_tools
+    if tools and sequence.integer_motion == _SELECT:
+        bits.read(1)  # force_integer_mv
+    bits.read(1)  # frame_size_override_flag
+    bits.read(sequence.order_hint_bits)
+    if not is_error_resilient:
+        bits.read(3)  # primary_ref_frame
+    return bits.read(8) == 0

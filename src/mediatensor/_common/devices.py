@@ -1,0 +1,105 @@
+"""torch's devices: whether there is such a one, and how tensors get there."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import DeviceError, InvalidArgumentError
+
+__all__ = ["check_process", "checked_device", "has_lost_cuda", "on_device", "pinned", "pinned_for", "tensors_on_cpu"]
+
+
+def checked_device(device: Any) -> torch.device:
+    """A device that tensors can be put on here.
+
+    Args:
+        device: A `torch.device` or its name; ``None`` for torch's default device.
+
+    Raises:
+        InvalidArgumentError: if torch does not have it, or it is ``"meta"``.
+        DeviceError: if it is CUDA, and this process was forked from one that uses it.
+
+    Example:
+        >>> checked_device("cpu")
+        device(type='cpu')
+    """
+    try:
+        wanted = torch.get_default_device() if device is None else torch.device(device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise _no_such_device(device, error) from None
+    if wanted.type == "meta":
+        raise _no_such_device(wanted, "tensors on this one have no values")
+    if wanted.type == "cuda":
+        check_process(wanted)
+        _check_is_there(wanted)
+    else:
+        try:
+            torch.empty(0, device=wanted)
+        except (RuntimeError, AssertionError, ImportError) as error:
+            raise _no_such_device(wanted, error) from None
+    return wanted
+
+
+def check_process(device: torch.device) -> None:
+    """Raise `DeviceError` where a CUDA device cannot be used because the process was forked."""
+    if device.type == "cuda" and has_lost_cuda():
+        raise DeviceError(
+            f"The device {str(device)!r} cannot be used in this process, which was forked from one that uses CUDA. "
+            "In a DataLoader, take num_workers=0 or multiprocessing_context='spawn'; or decode on the CPU and move "
+            "batches with mediatensor.datasets.ToDevice."
+        )
+
+
+def _check_is_there(device: torch.device) -> None:
+    # Asking does not initialise CUDA, so that workers that are forked later can still do so.
+    if not torch.cuda.is_available():
+        raise _no_such_device(device, "torch finds no CUDA here")
+    count = torch.cuda.device_count()
+    if device.index is not None and device.index >= count:
+        raise _no_such_device(device, f"torch finds {count} CUDA device{'s' * (count != 1)}, numbered from 0")
+
+
+def _no_such_device(device: object, reason: object) -> InvalidArgumentError:
+    first_line = str(reason).partition("\n")[0].rstrip(".")
+    return InvalidArgumentError(
+        f"Unsupported device: {device}. It must be one that torch has on this machine, such as 'cpu' ({first_line})."
+    )
+
+
+def has_lost_cuda() -> bool:
+    """Whether this process was forked from one that uses CUDA, and so cannot."""
+    return bool(torch.cuda._is_in_bad_fork())
+
+
+def pinned(tensor: Tensor) -> Tensor:
+    """The tensor in page-locked memory; one that is on a device stays as it is."""
+    return tensor.pin_memory() if tensor.device.type == "cpu" else tensor
+
+
+def pinned_for(device: torch.device, tensor: Tensor) -> Tensor:
+    """The tensor where its copy to the device runs beside the program: for CUDA in page-locked memory."""
+    return pinned(tensor) if device.type == "cuda" else tensor
+
+
+def on_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on a device, or on its way there, in the order of the current stream; the program does not wait.
+
+    The tensor may be dropped at once: CUDA and XPU have read it by then, unless it is page-locked, which torch sees to.
+    On MPS the copy may read memory that was given back (https://github.com/pytorch/pytorch/issues/189690): it is waited
+    for.
+    """
+    return tensor.to(device, non_blocking=device.type not in ("cpu", "mps"))
+
+
+def tensors_on_cpu() -> AbstractContextManager[object]:
+    """For a ``with`` block in which tensors are made on the CPU, whatever ``torch.set_default_device`` says.
+
+    Media are decoded and collated there, and random numbers for them drawn: on a GPU they would be others, and workers
+    that were forked cannot use it.
+    """
+    # As a context a device slows down each of torch's functions: only where it is needed.
+    return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")

@@ -1,0 +1,140 @@
+"""Keeping interrupts that would be lost.
+
+A signal's exception (`KeyboardInterrupt`, as a rule) comes up in whatever Python code runs next. That may be a callback
+or a piece of bookkeeping that a library in C has called, and such libraries forget it: PyAV while it raises an error of
+its own or calls the file object it reads from, NumPy while it looks for attributes. Then the work would go on, with
+what the callback did not read or write, and the user would have to press the keys once more.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+__all__ = ["call_of_user", "interrupts_kept", "raise_kept_interrupt"]
+
+# The functions of `signal` make enumerations of handlers, which takes longer than seeking a frame.
+
+
+_Result = TypeVar("_Result")
+
+# Those for which programs have handlers that raise.
+_SIGNALS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]
+
+# Signals are handled in the main thread alone, which also is the only one that keeps anything: no lock.
+_open: interrupts_kept | None = None
+_interrupted: interrupts_kept | None = None
+
+
+class _KeepingHandler:
+    """Does what another handler does, and tells of what that raises."""
+
+    def __init__(self, handler: Any, block: interrupts_kept) -> None:
+        self.handler = handler
+        self.block = block
+
+    def __call__(self, signal_number: int, frame: FrameType | None) -> Any:
+        try:
+            return self.handler(signal_number, frame)
+        except BaseException as error:
+            self.block._keep(error)
+            raise
+
+
+class interrupts_kept:
+    """Raise at the end of the ``with`` block, or at `raise_kept_interrupt`, what a signal raised in it and was lost.
+
+    The handlers of the user are back as soon as one has raised: that may be just when the block is entered or left,
+    and then nothing else of this class runs.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, _KeepingHandler] = {}
+        self._kept: BaseException | None = None
+
+    def __enter__(self) -> None:
+        global _open, _interrupted
+        if _open is not None or threading.current_thread() is not threading.main_thread():
+            return
+        try:
+            _open, _interrupted = self, None
+            for number in _SIGNALS:
+                handler = _signal.getsignal(number)
+                if callable(handler):
+                    own = handler.handler if isinstance(handler, _KeepingHandler) else handler
+                    self._handlers[number] = _KeepingHandler(own, self)
+                    _signal.signal(number, self._handlers[number])
+        except BaseException:
+            self._end()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        global _interrupted
+        if _open is self:
+            self._end()
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            if _interrupted is self:
+                _interrupted = None
+            # A generator with a block that was not left, because of the interrupt, is dropped with its traceback.
+            if error is not kept and kind is not GeneratorExit:
+                raise kept
+
+    def _keep(self, error: BaseException) -> None:
+        global _interrupted
+        if _open is self:
+            self._kept, _interrupted = error, self
+            self._end()
+
+    def _end(self) -> None:
+        """Give the handlers back, but not those that the user has replaced in the meantime."""
+        global _open
+        try:
+            if _open is self:
+                _open = None
+            for number, keeping in self._handlers.items():
+                if _signal.getsignal(number) is keeping:
+                    _signal.signal(number, keeping.handler)
+        except BaseException:  # of a handler that is back already
+            self._end()
+            raise
+        self._handlers = {}
+
+
+def raise_kept_interrupt() -> None:
+    """Raise what was lost so far, in a loop that may take long within `interrupts_kept`."""
+    if _interrupted is not None and threading.current_thread() is threading.main_thread():
+        kept = _interrupted._kept
+        if kept is not None:
+            raise kept
+
+
+def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
+    """Call what the user has given: an interrupt that it handles itself, such as its own time limit, is not kept."""
+    global _interrupted
+    before = _interrupted
+    result = function(*args)
+    handled = _interrupted
+    if handled is not None and handled is not before and threading.current_thread() is threading.main_thread():
+        handled._kept = _interrupted = None
+        handled.__enter__()  # its block goes on
+    return result
+
+
+def _forget() -> None:
+    """In a forked process, whose only thread may be another one than that in the block."""
+    global _interrupted
+    if _open is not None:
+        _open._end()
+    _interrupted = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

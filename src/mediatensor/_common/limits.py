@@ -1,0 +1,75 @@
+"""How much one call may ask for. What a file may hold is limited where it is read; `docs/limits.md` names all limits.
+
+What a file says of itself takes part in it: a stream that claims to last for years has many frames at 30 per second.
+"""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgumentError, OpenError
+
+__all__ = ["MAX_FRAMES_PER_CALL", "MAX_SAMPLES_PER_CALL", "check_frames", "check_pixels", "check_samples"]
+
+#: Most frames that one call may ask for by rate, or for clips: ten hours at 29 per second.
+MAX_FRAMES_PER_CALL = 1 << 20
+
+#: Most samples of sound, of all channels and clips together, that one call sets aside: 8 GiB as float32.
+MAX_SAMPLES_PER_CALL = 1 << 31
+
+# A whole number in Python may be too large to be shown as a float.
+_MOST_SHOWN = 1e300
+
+
+def check_frames(count: float, asked_by: str) -> None:
+    """Refuse too many frames.
+
+    Args:
+        count: How many are asked for.
+        asked_by: What asks for so many, in words.
+
+    Raises:
+        InvalidArgumentError: if there are more than `MAX_FRAMES_PER_CALL`.
+
+    Example:
+        >>> check_frames(1e12, "fps")
+        Traceback (most recent call last):
+        ...
+        mediatensor.errors.InvalidArgumentError: fps asks for 1e+12 frames, and one call gives 1048576 at most. \
+Ask for fewer, in several calls.
+    """
+    _check(count, MAX_FRAMES_PER_CALL, "frames", asked_by)
+
+
+def check_samples(count: float, asked_by: str) -> None:
+    """Refuse too many samples of sound.
+
+    Args:
+        count: How many are asked for, of all channels and clips together.
+        asked_by: What asks for so many, in words.
+
+    Raises:
+        InvalidArgumentError: if there are more than `MAX_SAMPLES_PER_CALL`.
+    """
+    _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
+
+
+def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
+    """Refuse a picture that is too large.
+
+    Raises:
+        OpenError: if it has more than ``max_pixels`` pixels, or none.
+    """
+    if width < 1 or height < 1:
+        raise OpenError(f"it has {width}x{height} pixels")
+    if max_pixels is not None and width * height > max_pixels:
+        raise OpenError(
+            f"it would have {width}x{height} = {width * height} pixels, more than max_pixels = {max_pixels}; "
+            "if you trust the file, pass a larger max_pixels, or None for no limit"
+        )
+
+
+def _check(count: float, most: int, unit: str, asked_by: str) -> None:
+    if not count <= most:
+        raise InvalidArgumentError(
+            f"{asked_by} asks for {min(count, _MOST_SHOWN):.7g} {unit}, and one call gives {most} at most. "
+            "Ask for fewer, in several calls."
+        )

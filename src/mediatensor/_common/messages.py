@@ -1,0 +1,87 @@
+"""Warnings that point at the line of the user's program, not at one of the library."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+from .locks import ForkSafeLock
+
+__all__ = ["progress", "seconds_from_text", "warn_once", "warn_user", "without_bars"]
+
+# Messages can hold names and numbers of files without end.
+_MAX_NUM_WARNED = 256
+
+_warned: set[str] = set()
+_lock = ForkSafeLock()
+
+
+def warn_user(message: str) -> None:
+    """Warn, at the line outside of the library that led here."""
+    warnings.warn(message, stacklevel=_levels_to_the_user())
+
+
+def warn_once(message: str) -> None:
+    """Warn as `warn_user`, once in this process for each message."""
+    with _lock:
+        if message in _warned or len(_warned) >= _MAX_NUM_WARNED:
+            return
+        _warned.add(message)
+    warnings.warn(message, stacklevel=_levels_to_the_user())
+
+
+def _levels_to_the_user() -> int:
+    """How many calls above its caller the first one is that is not the library's."""
+    package = __name__.partition(".")[0]
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, levels = frame.f_back, levels + 1
+    return levels
+
+
+T = TypeVar("T")
+
+
+def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
+    """``items``, with a progress bar when tqdm is installed and somebody is looking; bars within bars are fine."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return items
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return items
+    bar: Iterable[T] = tqdm(items, desc=description, total=total, leave=False, unit=unit, file=sys.stderr)
+    return bar
+
+
+def without_bars() -> AbstractContextManager[Any]:
+    """A ``with`` block in which no bar is on the terminal, for lines that are printed meanwhile."""
+    tqdm = sys.modules.get("tqdm")
+    if tqdm is None or sys.stderr is None or not sys.stderr.isatty():
+        return nullcontext()
+    blank: AbstractContextManager[Any] = tqdm.tqdm.external_write_mode(file=sys.stderr)
+    return blank
+
+
+def seconds_from_text(text: str) -> float:
+    """A time as seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals.
+
+    >>> seconds_from_text("83.5") == seconds_from_text("1:23.5") == seconds_from_text("0:01:23.5") == 83.5
+    True
+
+    Raises:
+        ValueError: if it is no time.
+    """
+    text = text.strip()
+    sign = -1.0 if text.startswith("-") else 1.0
+    parts = [float(part) for part in text.removeprefix("-").split(":")]
+    if len(parts) > 3 or not all(part >= 0 and math.isfinite(part) for part in parts):
+        raise ValueError(f"{text!r} is no time")
+    value = 0.0
+    for part in parts:
+        value = value * 60 + part
+    return sign * value

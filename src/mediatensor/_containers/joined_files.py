@@ -1,0 +1,474 @@
+"""Files that were joined end to end: whether one is such a file, told from a few looks at it. Pure; no I/O.
+
+``cat a.flac b.flac`` gives a file that players play through. But its time starts again, so that a search by time leads
+to either part, and the header tells of the first alone. Formats number their pages, frames or blocks, or stamp them
+with times; in a file of one part these only grow::
+
+    one part       |0    1    2    3    4    5    6    7 |
+    joined         |0    1    2    3 |0    1    2    3   |
+    looks             ^    ^    ^    ^    ^    ^    ^       some number is smaller than the one before
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+
+from .mp3 import ReadAt, after_id3, mp3_frame_size
+
+__all__ = [
+    "FrameWalk",
+    "OggLink",
+    "begins_file",
+    "flac_seconds",
+    "id3_end",
+    "ogg_links",
+    "time_restarts",
+    "wavpack_seconds",
+]
+
+_NUM_LOOKS = 9
+_FEW_BYTES, _MANY_BYTES = 1 << 14, 1 << 20
+
+# Sign, version, flags, granule (time), serial number, number of the page, checksum, number of lengths.
+_OGG_PAGE = struct.Struct("<4sBBqIIIB")
+_OGG_SIGN, _OGG_BEGINS = b"OggS", 2
+_OGG_HEAD_BYTES = _OGG_PAGE.size + 255 + 64
+# The longest page, so that one begins wherever one looks.
+_OGG_LOOK_BYTES = _OGG_PAGE.size + 255 + 255 * 255
+
+# Sign, size, version, track, part, samples in all, first sample, samples.
+_WAVPACK_BLOCK = struct.Struct("<4sIHBBIII")
+_WAVPACK_VERSIONS = range(0x402, 0x411)
+_WAVPACK_UNKNOWN = 0xFFFFFFFF
+_WAVPACK_INITIAL = 0x800
+_WAVPACK_RATES = (
+    6000, 8000, 9600, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 64_000, 88_200, 96_000, 192_000
+)  # fmt: skip
+_WAVPACK_LOOK_BYTES = 1 << 17
+
+_FLAC_FACTS_BYTES = 34
+_FLAC_SIGNS = (b"fLaC\0\0\0\x22", b"fLaC\x80\0\0\x22")
+_FLAC_HEADER_BYTES = 16
+_FLAC_LOOK_BYTES = 1 << 14
+_FLAC_MAX_LOOKALIKES = 6
+
+_FRAME_HEADER_BYTES = 7
+_SIGNS_OF_ENDS = (b"TAG", b"APETAGEX", b"LYRICSBEGIN")
+_SIGNS_OF_BEGINNINGS = (b"ID3", b"APETAGEX", b"Xing", b"Info", b"VBRI", b"OpusHead", b"Speex   ", b"\x03vorbis")
+
+_TS_PACKET_BYTES = 188
+_TS_LOOK_BYTES = 188 * 256
+_TS_SECOND, _TS_WRAP = 90_000, 1 << 33
+
+
+def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
+    """Whether numbers or times that should only grow become smaller somewhere in a file.
+
+    Args:
+        format_name: FFmpeg's name of the demuxer.
+        read_at: Reads the file.
+        file_size: In bytes.
+    """
+    if format_name == "ogg":
+        return _ogg_restarts(read_at, file_size)
+    if format_name == "mpegts":
+        return _transport_stream_restarts(read_at, file_size)
+    if format_name == "flac":
+        return _numbers_restart(_flac_numbers(read_at, file_size))
+    if format_name == "wv":
+        return _numbers_restart(_wavpack_numbers(read_at, file_size))
+    return False
+
+
+def _looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
+    """Bytes of places that are spread over the file, in order; the last ones are those at its end.
+
+    They are fewer where a sign that is looked for is in the last few of them already.
+    """
+    if num_bytes * _NUM_LOOKS >= file_size:
+        yield read_at(0, file_size)
+        return
+    for number in range(_NUM_LOOKS):
+        position = (file_size - num_bytes) * number // (_NUM_LOOKS - 1)
+        if sign and number:
+            few = read_at(position + num_bytes - _FEW_BYTES, _FEW_BYTES)
+            if sign in few:
+                yield few
+                continue
+        yield read_at(position, num_bytes)
+
+
+def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
+    """Whether (first sample, one past the last, how many the header states or 0) do not grow, or grow beyond that."""
+    reached = 0
+    for first, last, total in numbers:
+        if first < reached or (total and last > total):
+            return True
+        reached = first
+    return False
+
+
+def _places(data: bytes, *signs: bytes) -> Iterator[int]:
+    """Where any of some signs stand, sign by sign."""
+    for sign in signs:
+        at = data.find(sign)
+        while at >= 0:
+            yield at
+            at = data.find(sign, at + 1)
+
+
+# Ogg
+
+
+@dataclass
+class OggLink:
+    """A part of a chain of Ogg.
+
+    Attributes:
+        start: Its first byte.
+        granules: By the serial number of each: the first page's, the second's and the last one's.
+        headers: First packets, by serial number.
+    """
+
+    start: int
+    granules: dict[int, list[int]] = field(default_factory=dict)
+    headers: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> list[tuple[str, int, int]]:
+        """(codec, samples per second, channels) of each of its streams; no codec for what is no sound."""
+        return [_ogg_kind(header) for header in self.headers.values()]
+
+    @property
+    def num_seconds(self) -> float | None:
+        """Length of the first stream of sound; ``None`` if its pages do not say."""
+        for (serial, header), (codec, rate, _) in zip(self.headers.items(), self.kinds, strict=True):
+            granules = self.granules.get(serial)
+            if codec and rate and granules:
+                per_page = granules[1] - granules[0] if len(granules) > 1 else granules[0]
+                # What was streamed live need not begin with 0.
+                begin = 0 if granules[0] <= 2 * per_page else granules[0] - per_page
+                if codec == "opus" and begin == 0:
+                    begin = int.from_bytes(header[10:12], "little")
+                return max(0, granules[-1] - begin) / rate
+        return None
+
+
+def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
+    reached: dict[int, int] = {}
+    has_begun = False
+    for data in _looks(read_at, file_size, _OGG_LOOK_BYTES, _OGG_SIGN):
+        at = data.find(_OGG_SIGN)
+        while 0 <= at <= len(data) - _OGG_PAGE.size:
+            _, version, flags, _, serial, number, _, num_lengths = _OGG_PAGE.unpack_from(data, at)
+            begins = bool(flags & _OGG_BEGINS)
+            if version == 0:
+                # All streams of a part begin before anything else comes.
+                if (begins and has_begun) or (not begins and number < reached.get(serial, 1)):
+                    return True
+                if not begins and serial not in reached:
+                    return True
+                has_begun |= not begins
+                reached[serial] = number
+            lengths = data[at + _OGG_PAGE.size : at + _OGG_PAGE.size + num_lengths]
+            at = data.find(_OGG_SIGN, at + (_OGG_PAGE.size + num_lengths + sum(lengths) if version == 0 else 1))
+    return False
+
+
+def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
+    """The parts of a chain, found by going from page to page."""
+    links: list[OggLink] = []
+    has_begun = True
+    position = 0
+    while position + _OGG_PAGE.size <= file_size:
+        data = read_at(position, _OGG_HEAD_BYTES)
+        if not data.startswith(_OGG_SIGN) or len(data) < _OGG_PAGE.size:
+            found = read_at(position, _MANY_BYTES).find(_OGG_SIGN, 1)
+            position += found if found > 0 else _MANY_BYTES - len(_OGG_SIGN)
+            continue
+        _, _, flags, granule, serial, _, _, num_lengths = _OGG_PAGE.unpack_from(data)
+        body = _OGG_PAGE.size + num_lengths
+        if flags & _OGG_BEGINS:
+            if has_begun:
+                links.append(OggLink(position))
+            links[-1].headers[serial] = data[body : body + 64]
+        elif links and granule > 0:
+            granules = links[-1].granules.setdefault(serial, [])
+            granules[2:] = [granule] if len(granules) >= 2 else []
+            if len(granules) < 2:
+                granules.append(granule)
+        has_begun = not flags & _OGG_BEGINS
+        position += body + sum(data[_OGG_PAGE.size : body])
+    return links
+
+
+def _ogg_kind(header: bytes) -> tuple[str, int, int]:
+    """(codec, samples per second, channels) by the first packet of a stream."""
+    if header.startswith(b"OpusHead") and len(header) >= 19:
+        return "opus", 48_000, header[9]
+    if header.startswith(b"\x01vorbis") and len(header) >= 30:
+        return "vorbis", int.from_bytes(header[12:16], "little"), header[11]
+    if header.startswith(b"Speex   ") and len(header) >= 52:
+        return "speex", int.from_bytes(header[36:40], "little"), header[48]
+    if header.startswith(b"\x7fFLAC") and len(header) >= 51:
+        value = _flac_facts(header[17:])
+        return "flac", value[0], value[1]
+    return "", 0, 0
+
+
+# FLAC
+
+
+def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
+    """How long the parts of a joined file are together; ``None`` if one does not say."""
+    seconds = 0.0
+    for position in range(0, file_size, _MANY_BYTES):
+        data = read_at(position, _MANY_BYTES + 8 + _FLAC_FACTS_BYTES)
+        for at in _places(data[: _MANY_BYTES + 7], *_FLAC_SIGNS):
+            rate, _, total = _flac_facts(data[at + 8 :])
+            if not rate or not total:
+                return None
+            seconds += total / rate
+    return seconds
+
+
+def _flac_facts(block: bytes) -> tuple[int, int, int]:
+    """(samples per second, channels, samples in all) as the first block of a file says.
+
+    >>> _flac_facts(bytes(10) + bytes.fromhex("0ac442f0000000ff") + bytes(16))
+    (44100, 2, 255)
+    """
+    value = int.from_bytes(block[10:18], "big")
+    return value >> 44, (value >> 41 & 7) + 1, value & 0xFFFFFFFFF
+
+
+def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, int]]:
+    start = after_id3(read_at)
+    beginning = read_at(start, 8 + _FLAC_FACTS_BYTES)
+    if not beginning.startswith(_FLAC_SIGNS):
+        return
+    total, largest = _flac_facts(beginning[8:])[2], int.from_bytes(beginning[15:18], "big")
+    for data in _looks(read_at, file_size, max(_FLAC_LOOK_BYTES, 3 * largest)):
+        stretches = _flac_stretches(data, _places(data, b"\xff\xf8"))
+        first = next(stretches, None)
+        if first is None:  # numbers count samples
+            stretches = _flac_stretches(data, _places(data, b"\xff\xf9"))
+            first = next(stretches, None)
+        if first is not None:
+            yield *first, total
+        if len(data) == file_size:
+            yield from ((*stretch, total) for stretch in stretches)
+            return
+    last_places = sorted(_places(data, b"\xff\xf8", b"\xff\xf9"))[-_FLAC_MAX_LOOKALIKES:]
+    yield from ((*stretch, total) for stretch in _flac_stretches(data, last_places))
+
+
+def _flac_stretches(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """(first sample, one past the last) of two frames that follow each other.
+
+    Sound that looks like the header of a frame is not followed by that of the next one.
+    """
+    for (number, length, is_counted), (following, last_length, _) in pairwise(_flac_frames(data, places)):
+        if following == number + (1 if is_counted else length):
+            scale = length if is_counted else 1
+            yield number * scale, following * scale + last_length
+
+
+def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int, bool]]:
+    """(number, samples, whether numbers count frames) of what looks like a frame at some places."""
+    for at in places:
+        header = data[at : at + _FLAC_HEADER_BYTES]
+        if len(header) < _FLAC_HEADER_BYTES:
+            return
+        length_code, rate_code, lead = header[2] >> 4, header[2] & 15, header[4]
+        # The number is coded as UTF-8 codes characters, with up to seven bytes.
+        num_bytes = 8 - (lead ^ 0xFF).bit_length()
+        if not length_code or rate_code == 15 or header[3] >> 4 > 10 or header[3] & 1 or num_bytes in (1, 8):
+            continue
+        number, end = lead & (0x7F >> num_bytes), 4 + max(1, num_bytes)
+        for byte in header[5:end]:
+            number = number << 6 | byte & 0x3F
+        num_more = {6: 1, 7: 2}.get(length_code, 0)
+        if num_more:
+            length = int.from_bytes(header[end : end + num_more], "big") + 1
+        elif length_code >= 8:
+            length = 256 << length_code - 8
+        else:
+            length = 192 if length_code == 1 else 576 << length_code - 2
+        end += num_more + {12: 1, 13: 2, 14: 2}.get(rate_code, 0)
+        if _crc8(header[:end]) == header[end]:
+            yield number, length, header[1] == 0xF8
+
+
+def _crc8(data: bytes) -> int:
+    """The checksum of FLAC's frame headers.
+
+    >>> _crc8(b"123456789")
+    244
+    """
+    value, table = 0, _crc8_table()
+    for byte in data:
+        value = table[value ^ byte]
+    return value
+
+
+@cache
+def _crc8_table() -> bytes:
+    """What each byte becomes, by the polynomial x^8 + x^2 + x + 1."""
+    values = list(range(256))
+    for _ in range(8):
+        values = [value << 1 ^ 0x107 if value & 0x80 else value << 1 for value in values]
+    return bytes(values)
+
+
+# WavPack
+
+
+def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, int]]:
+    for data in _looks(read_at, file_size, _WAVPACK_LOOK_BYTES):
+        for at in _places(data[: -_WAVPACK_BLOCK.size], b"wvpk"):
+            _, _, version, _, _, total, first, length = _WAVPACK_BLOCK.unpack_from(data, at)
+            if version in _WAVPACK_VERSIONS:
+                yield first, first + length, 0 if total == _WAVPACK_UNKNOWN else total
+
+
+def wavpack_seconds(read_at: ReadAt, file_size: int) -> float | None:
+    """How long the parts of a joined file are together; ``None`` if one does not say."""
+    seconds = 0.0
+    for position in range(0, file_size, _MANY_BYTES):
+        data = read_at(position, _MANY_BYTES + _WAVPACK_BLOCK.size + 4)
+        for at in _places(data[: _MANY_BYTES + 3], b"wvpk"):
+            block = data[at : at + _WAVPACK_BLOCK.size + 4]
+            if len(block) < _WAVPACK_BLOCK.size + 4:
+                continue
+            _, _, version, _, _, total, first, length = _WAVPACK_BLOCK.unpack_from(block)
+            flags = int.from_bytes(block[_WAVPACK_BLOCK.size :], "little")
+            if version in _WAVPACK_VERSIONS and first == 0 and length and flags & _WAVPACK_INITIAL:
+                rate_number = flags >> 23 & 15
+                if total == _WAVPACK_UNKNOWN or rate_number >= len(_WAVPACK_RATES):
+                    return None
+                seconds += total / _WAVPACK_RATES[rate_number]
+    return seconds
+
+
+# Transport streams
+
+
+def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
+    reached: dict[int, int] = {}
+    for data in _looks(read_at, file_size, _TS_LOOK_BYTES):
+        start = next((at for at in _places(data[:_TS_PACKET_BYTES], b"\x47") if set(data[at::188][:5]) == {0x47}), None)
+        if start is None:
+            continue
+        whole = data[: len(data) - (len(data) - start) % _TS_PACKET_BYTES]
+        flags = zip(whole[start + 1 :: _TS_PACKET_BYTES], whole[start + 3 :: _TS_PACKET_BYTES], strict=True)
+        # Those in which something begins.
+        for at in [start + _TS_PACKET_BYTES * i for i, (a, b) in enumerate(flags) if a & 0x40 and b & 0x10]:
+            body = at + 4 + (1 + data[at + 4] if data[at + 3] & 0x20 else 0)
+            pes = data[body : min(body + 14, at + _TS_PACKET_BYTES)]
+            if len(pes) < 14 or pes[:3] != b"\0\0\1" or not pes[7] & 0x80 or pes[6] & 0xC0 != 0x80:
+                continue
+            pts = (pes[9] >> 1 & 7) << 30 | (pes[10] << 8 | pes[11]) >> 1 << 15 | (pes[12] << 8 | pes[13]) >> 1
+            stream = (data[at + 1] & 0x1F) << 8 | data[at + 2]
+            behind = reached.get(stream, pts) - pts
+            # Pictures are reordered; and the clock goes round once a day.
+            if _TS_SECOND < behind < _TS_WRAP // 2:
+                return True
+            reached[stream] = pts
+    return False
+
+
+# Bare frames
+
+
+class FrameWalk:
+    """Where a frame of some number is, found by going from header to header. It goes on from where it was.
+
+    FFmpeg gives bare frames times by what it parses, and that may be something between two files.
+
+    Args:
+        is_mp3: Whether the frames are of MPEG audio; else they are of AAC, in ADTS.
+    """
+
+    def __init__(self, is_mp3: bool) -> None:
+        self._walk = _walk_mpeg_audio if is_mp3 else _walk_adts
+        self._reached: tuple[int, int] | None = None
+
+    def place_of(self, read_at: ReadAt, first: int, number: int) -> int | None:
+        """Where a frame begins; ``None`` if what lies before it is not frame after frame of one rate.
+
+        Args:
+            read_at: Reads the file.
+            first: Where frame 0 begins.
+            number: Of the frame.
+        """
+        header = read_at(first, _FRAME_HEADER_BYTES)
+        place, reached = self._reached or (first, 0)
+        if reached > number:
+            place, reached = first, 0
+        while reached < number and len(header) == _FRAME_HEADER_BYTES:
+            data = read_at(place, _MANY_BYTES)
+            at, count = self._walk(data, len(data) - _FRAME_HEADER_BYTES, header, number - reached)
+            if not count:
+                return None
+            place, reached = place + at, reached + count
+        self._reached = place, reached
+        return place
+
+
+def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
+    """(place, number) behind the frames in ``data`` that follow each other, of the same layer and rate as another."""
+    sizes: dict[tuple[int, int], int] = {}
+    at = number = 0
+    # As little as can be: there are 140,000 frames in an hour.
+    while at < stop and number < most and data[at] == 0xFF:
+        key = data[at + 1], data[at + 2]
+        size = sizes.get(key)
+        if size is None:
+            is_alike = not (key[0] ^ first[1]) & 0x1E and not (key[1] ^ first[2]) & 0x0C
+            size = sizes[key] = mp3_frame_size(data[at : at + 3]) if is_alike else 0
+        if not size:
+            break
+        at += size
+        number += 1
+    return at, number
+
+
+def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
+    """The same for frames of AAC."""
+    rate = first[2] & 0x3C
+    at = number = 0
+    while at < stop and number < most and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
+        if data[at + 2] & 0x3C != rate:
+            break
+        size = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
+        if size < _FRAME_HEADER_BYTES:
+            break
+        at += size
+        number += 1
+    return at, number
+
+
+# Tags
+
+
+def begins_file(data: bytes) -> bool:
+    """Whether a packet has what stands at the beginning of a file, or at its end.
+
+    >>> begins_file(b"TAG" + bytes(125)), begins_file(bytes(300))
+    (True, False)
+    """
+    return data.startswith(_SIGNS_OF_ENDS) or any(sign in data for sign in _SIGNS_OF_BEGINNINGS)
+
+
+def id3_end(data: bytes) -> int:
+    """Where the tag in a packet ends that is longer than that, counted from the packet's first byte; 0 without one."""
+    at = data.find(b"ID3")
+    size = data[at + 6 : at + 10]
+    if at < 0 or len(size) < 4 or max(size) > 0x7F:
+        return 0
+    return at + 10 + (size[0] << 21 | size[1] << 14 | size[2] << 7 | size[3])

@@ -1,0 +1,264 @@
+"""Which kind of image some bytes are: by how they begin, and what their EXIF data says about turning the picture."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+__all__ = [
+    "FORMATS",
+    "MAX_JPEG_SCANS",
+    "DamagedImageError",
+    "JpegFacts",
+    "exif_orientation",
+    "jpeg_facts",
+    "look_like",
+    "sniff",
+    "webp_canvas",
+    "webp_with_alpha",
+    "with_more_data",
+]
+
+#: Names of the formats that can be decoded, as users write them.
+FORMATS = ("jpeg", "png", "webp", "gif", "avif", "heic", "bmp")
+
+#: How many bytes `sniff` looks at.
+NUM_SNIFFED_BYTES = 64
+
+_AVIF_BRANDS = frozenset((b"avif", b"avis"))
+_HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"))
+# "BM" alone begins many a text; the header that follows has one of few lengths.
+_BMP_HEADER_SIZES = frozenset((12, 40, 52, 56, 64, 108, 124))
+
+# What people pass by mistake.
+_OTHERS = (
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
+    (b"%PDF", "a PDF document"),
+    (b"\0\0\0\x0cJXL ", "a JPEG XL image"),
+    (b"\xff\x0a", "a JPEG XL image"),
+    (b"\0\0\0\x0cjP  ", "a JPEG 2000 image"),
+    (b"\x1aE\xdf\xa3", "a Matroska or WebM video"),
+    (b"8BPS", "a Photoshop document"),
+    (b"PK\x03\x04", "a zip archive"),
+)
+
+
+def sniff(data: bytes | memoryview) -> str | None:
+    """The format, or ``None`` if it is none that can be decoded.
+
+    >>> sniff(b"GIF89a"), sniff(b"RIFF....WEBPVP8 "), sniff(b"GIF88a")
+    ('gif', 'webp', None)
+    >>> sniff(bytes([0, 0, 0, 24]) + b"ftypmif1....miafavif")
+    'avif'
+    """
+    begin = bytes(data[:NUM_SNIFFED_BYTES])
+    if begin.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if begin.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if begin.startswith((b"GIF87a", b"GIF89a")):
+        return "gif"
+    if begin.startswith(b"RIFF") and begin[8:12] == b"WEBP":
+        return "webp"
+    if begin[4:8] == b"ftyp":
+        return _sniff_brands(begin)
+    if begin.startswith(b"BM") and int.from_bytes(begin[14:18], "little") in _BMP_HEADER_SIZES:
+        return "bmp"
+    return None
+
+
+def _sniff_brands(begin: bytes) -> str | None:
+    """From a ``ftyp`` box: the major brand says it, or, if that is a general one, the compatible brands."""
+    size = int.from_bytes(begin[:4], "big")
+    for at in (8, *range(16, min(len(begin), size), 4)):
+        brand = begin[at : at + 4]
+        if brand in _AVIF_BRANDS:
+            return "avif"
+        if brand in _HEIC_BRANDS:
+            return "heic"
+    return None
+
+
+def look_like(data: bytes | memoryview) -> str:
+    """What some bytes seem to be, in words.
+
+    >>> look_like(b"II*" + bytes(5))
+    'a TIFF image'
+    >>> look_like(b"hello")
+    "data that begins with b'hello'"
+    """
+    begin = bytes(data[:NUM_SNIFFED_BYTES])
+    known = sniff(begin)
+    if known:
+        return f"a {known.upper()} image"
+    if begin[4:8] == b"ftyp":
+        return "an MP4 or QuickTime video"
+    for magic, words in _OTHERS:
+        if begin.startswith(magic):
+            return words
+    return f"data that begins with {begin[:8]!r}"
+
+
+def exif_orientation(exif: bytes | None) -> int:
+    """The orientation that EXIF data gives, 1 to 8; 1 (upright) if it gives none or is damaged.
+
+    >>> exif_orientation(b"II*" + struct.pack("<BIHHHII", 0, 8, 1, 0x0112, 3, 1, 6) + bytes(4))
+    6
+    """
+    if not exif:
+        return 1
+    exif = exif.removeprefix(b"Exif\0\0")
+    order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
+    if order is None:
+        return 1
+    try:
+        (directory,) = struct.unpack_from(f"{order}I", exif, 4)
+        (num_entries,) = struct.unpack_from(f"{order}H", exif, directory)
+        for number in range(num_entries):
+            tag, kind, _, value = struct.unpack_from(f"{order}HHIH", exif, directory + 2 + 12 * number)
+            if tag == 0x0112 and kind == 3:
+                return int(value) if 1 <= value <= 8 else 1
+    except struct.error:
+        pass
+    return 1
+
+
+# Each scan of a progressive JPEG goes over the whole picture again, however few bytes it has.
+MAX_JPEG_SCANS = 500
+
+_NO_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
+_START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
+_START_OF_SCAN, _END_OF_IMAGE, _APP1, _RESTART_INTERVAL = 0xDA, b"\xff\xd9", 0xE1, 0xDD
+
+# Flags of a WebP file.
+_ANIMATION, _ALPHA = 0x02, 0x10
+
+# 64 coefficients of a code of two bits and one bit.
+_MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
+
+
+class DamagedImageError(Exception):
+    """Internal: the file is damaged or incomplete; the text says how."""
+
+
+class JpegFacts(NamedTuple):
+    """What the headers of a JPEG file say.
+
+    Attributes:
+        exif: The EXIF data, if there is any.
+        num_mcus: Minimum coded units of a scan that has all components.
+        blocks_per_mcu: Blocks of 8x8 samples in each.
+        restart_interval: How many lie between restart markers; 0 if there are none.
+    """
+
+    exif: bytes | None
+    num_mcus: int
+    blocks_per_mcu: int
+    restart_interval: int
+
+
+def jpeg_facts(data: bytes) -> JpegFacts:
+    """Read the headers of a JPEG file and check that it has an end.
+
+    Raises:
+        DamagedImageError: if the file is cut, or has more scans than a decoder should go through.
+    """
+    exif = None
+    num_components = num_mcus = blocks_per_mcu = restart_interval = 0
+    at = 2
+    while True:
+        at = data.find(b"\xff", at)
+        while at >= 0 and data[at + 1 : at + 2] == b"\xff":
+            at += 1
+        if at < 0 or at + 10 > len(data):
+            raise DamagedImageError(f"it ends within its headers, after {len(data)} bytes")
+        marker = data[at + 1]
+        if marker in _NO_LENGTH or marker == 0:
+            at += 2
+            continue
+        length = int.from_bytes(data[at + 2 : at + 4], "big")
+        if marker == _START_OF_SCAN:
+            # One that has all components is the only one, unless the file is progressive.
+            has_many_scans = num_components != data[at + 4]
+            break
+        if marker in _START_OF_FRAME and length > 7:
+            num_components = 0 if marker in _PROGRESSIVE else data[at + 9]
+            num_mcus, blocks_per_mcu = _mcus(data[at + 5 : at + 2 + length])
+        if marker == _RESTART_INTERVAL and length == 4:
+            restart_interval = int.from_bytes(data[at + 4 : at + 6], "big")
+        if marker == _APP1 and exif is None and data[at + 4 : at + 10] == b"Exif\0\0":
+            exif = data[at + 4 : at + 2 + length]
+        at += 2 + length
+    if data.rfind(_END_OF_IMAGE) < at:
+        raise DamagedImageError(f"it has no end: {len(data)} bytes are not the whole file")
+    # Within a scan this pair of bytes does not occur; before it, thumbnails may have some.
+    num_scans = data.count(bytes((0xFF, _START_OF_SCAN)), at) if has_many_scans else 1
+    if num_scans > MAX_JPEG_SCANS:
+        raise DamagedImageError(f"it has {num_scans} scans, more than the {MAX_JPEG_SCANS} that are accepted")
+    return JpegFacts(exif, num_mcus, blocks_per_mcu, restart_interval)
+
+
+def _mcus(frame: bytes) -> tuple[int, int]:
+    """(how many minimum coded units, blocks in each), from a frame header behind its precision."""
+    height, width = struct.unpack_from(">HH", frame)
+    factors = [(factor >> 4, factor & 15) for factor in frame[6::3]]
+    columns, rows = (max((pair[axis] for pair in factors), default=1) or 1 for axis in (0, 1))
+    return -(-width // (8 * columns)) * -(-height // (8 * rows)), sum(across * down for across, down in factors)
+
+
+def with_more_data(data: bytes, facts: JpegFacts) -> Iterator[bytes]:
+    """A JPEG file with enough data for a whole picture put in before its end, in several ways.
+
+    If that makes it sound, then nothing was wrong but that its own data ended too early. Zero bits are codes in every
+    Huffman table; what differs is what they make of the code that the end may have cut.
+    """
+    end = data.rfind(_END_OF_IMAGE)
+    before = data[:end]
+    interval = facts.restart_interval or facts.num_mcus
+    zeros = bytes(interval * facts.blocks_per_mcu * _MAX_BYTES_OF_ZEROS_PER_BLOCK)
+    num_restarts = facts.num_mcus // interval if facts.restart_interval else 0
+    last = max((before.rfind(bytes((0xFF, 0xD0 + number))), number) for number in range(8))
+    first = last[1] + 1 if last[0] >= 0 else 0
+    more = b"".join([zeros, *(bytes((0xFF, 0xD0 + (first + number) % 8)) + zeros for number in range(num_restarts))])
+    for junction in (b"", b"\x2a", b"\x55", b"\x7f\x80", b"\xaa", b"\x99\x66"):
+        yield before + junction + more + data[end:]
+
+
+def webp_canvas(data: bytes) -> tuple[int, int]:
+    """(width, height) in pixels that a WebP decoder will allocate.
+
+    Raises:
+        DamagedImageError: if the file is cut or begins with no known chunk.
+
+    >>> webp_canvas(b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + bytes(8) + bytes([9, 0, 0, 4, 0, 0]))
+    (10, 5)
+    """
+    missing = int.from_bytes(data[4:8], "little") + 8 - len(data)
+    if missing > 0:
+        raise DamagedImageError(f"its last {missing} bytes are missing")
+    chunk = data[12:16]
+    if chunk == b"VP8X" and len(data) >= 30:
+        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+    if chunk == b"VP8L" and len(data) >= 25:
+        bits = int.from_bytes(data[21:25], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if chunk == b"VP8 " and len(data) >= 30:
+        width, height = struct.unpack_from("<HH", data, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    raise DamagedImageError(f"its first chunk is {chunk!r}, or cut")
+
+
+def webp_with_alpha(data: bytes) -> bytes | None:
+    """An animated WebP file as if it said that there is alpha; ``None`` if it does, or is no animation.
+
+    >>> file = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes([2, 0, 0, 0]) + bytes(6)
+    >>> (webp_with_alpha(file) or b"")[20]
+    18
+    """
+    flags = data[20] if data[12:16] == b"VP8X" else 0
+    if flags & (_ANIMATION | _ALPHA) != _ANIMATION:
+        return None
+    return data[:20] + bytes((flags | _ALPHA,)) + data[21:]

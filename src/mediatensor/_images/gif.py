@@ -1,0 +1,165 @@
+"""The blocks of a GIF file, and its pictures as they are shown.
+
+What Pillow makes of an animation depends on settings of the process, and of a file that is cut it shows as many
+pictures as there are. So it only unpacks the indices of one picture at a time; everything else is done here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .channels import Layout
+from .formats import DamagedImageError
+
+__all__ = ["GifFile", "GifFrame", "composed_gif", "parse_gif", "single_gif"]
+
+_TRAILER, _EXTENSION, _PICTURE, _GRAPHIC_CONTROL = 0x3B, 0x21, 0x2C, 0xF9
+_RESTORE_TO_BACKGROUND, _RESTORE_TO_PREVIOUS = 2, 3
+_INTERLACED = 0x40
+_NOTHING = (None, 0)
+
+
+class GifFrame(NamedTuple):
+    """One picture of a GIF file.
+
+    Attributes:
+        left, top: Where its first pixel lies on the canvas.
+        width, height: In pixels.
+        is_interlaced: Whether the rows come in four passes.
+        palette: Colours, three bytes each.
+        transparent: Index of the colour that leaves the canvas as it is.
+        disposal: What becomes of its region before the next picture is drawn.
+        start, stop: Where its compressed data lies in the file.
+    """
+
+    left: int
+    top: int
+    width: int
+    height: int
+    is_interlaced: bool
+    palette: bytes
+    transparent: int | None
+    disposal: int
+    start: int
+    stop: int
+
+
+class GifFile(NamedTuple):
+    """What the blocks of a GIF file say.
+
+    Attributes:
+        width, height: Of the canvas, in pixels; a first picture that is larger extends it.
+        background: Colour of the canvas where it is bare, (R, G, B).
+        frames: The pictures.
+    """
+
+    width: int
+    height: int
+    background: tuple[int, ...]
+    frames: list[GifFrame]
+
+    @property
+    def layout(self) -> Layout:
+        """RGB if the pictures cover the canvas at every time, else RGB and alpha."""
+        for number, frame in enumerate(self.frames):
+            covers = not (frame.left or frame.top) and frame.width >= self.width and frame.height >= self.height
+            bares = frame.disposal == _RESTORE_TO_BACKGROUND and number < len(self.frames) - 1
+            if (number == 0 and (not covers or frame.disposal == _RESTORE_TO_PREVIOUS)) or bares:
+                return Layout.RGB_ALPHA
+            if frame.transparent is not None:
+                return Layout.RGB_ALPHA
+        return Layout.RGB
+
+
+def parse_gif(data: bytes) -> GifFile:
+    """Go over the blocks.
+
+    Raises:
+        DamagedImageError: if the file ends before its trailer, or has a block of no known kind.
+    """
+    frames: list[GifFrame] = []
+    transparent: int | None
+    transparent, disposal = _NOTHING
+    try:
+        width, height, flags, background = struct.unpack_from("<HHBB", data, 6)
+        at = 13 + _palette_bytes(flags)
+        colours = data[13:at]
+        while data[at] != _TRAILER:
+            kind, begin = data[at], at
+            if kind == _EXTENSION:
+                if data[at + 1] == _GRAPHIC_CONTROL:
+                    disposal, transparent = data[at + 3] >> 2 & 7, data[at + 6] if data[at + 3] & 1 else None
+                at += 2
+            elif kind == _PICTURE:
+                left, top, columns, rows, flags = struct.unpack_from("<HHHHB", data, at + 1)
+                at += 11 + _palette_bytes(flags)
+            else:
+                raise DamagedImageError(f"byte {at} begins no block that GIF has ({kind:#04x})")
+            start = at
+            while data[at]:
+                at += 1 + data[at]
+            at += 1
+            if kind == _PICTURE:
+                palette = data[begin + 10 : start - 1] or colours
+                is_interlaced = bool(flags & _INTERLACED)
+                frames.append(
+                    GifFrame(left, top, columns, rows, is_interlaced, palette, transparent, disposal, start - 1, at)
+                )
+                transparent, disposal = _NOTHING
+    except (IndexError, struct.error):
+        raise DamagedImageError(f"it ends before its trailer, after {len(data)} bytes") from None
+    if not frames or not all(frame.width and frame.height for frame in frames):
+        raise DamagedImageError("it has no picture, or one without pixels")
+    width, height = max(width, frames[0].left + frames[0].width), max(height, frames[0].top + frames[0].height)
+    bare = tuple(colours[3 * background : 3 * background + 3]) or (0, 0, 0)
+    return GifFile(width, height, bare, frames)
+
+
+def _palette_bytes(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def single_gif(data: bytes, frame: GifFrame) -> bytes:
+    """A GIF file of one picture alone, without a palette: a decoder gives its indices."""
+    size = struct.pack("<HH", frame.width, frame.height)
+    descriptor = b"\x2c" + bytes(4) + size + bytes([_INTERLACED * frame.is_interlaced])
+    return b"".join([b"GIF89a", size, bytes(3), descriptor, data[frame.start : frame.stop], bytes([_TRAILER])])
+
+
+def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """The canvas after each picture: (4, H, W) RGB and alpha, one array that changes.
+
+    Where no picture covers it the canvas is transparent, and has the background colour for those who drop alpha.
+
+    Args:
+        gif: The file.
+        decode: Gives the indices of one picture, (H, W).
+    """
+    bare = np.array([*gif.background, 0], np.uint8).reshape(4, 1, 1)
+    canvas = np.empty((4, gif.height, gif.width), np.uint8)
+    canvas[...] = bare
+    for frame in gif.frames:
+        region = canvas[:, frame.top : frame.top + frame.height, frame.left : frame.left + frame.width]
+        before = region.copy() if frame.disposal == _RESTORE_TO_PREVIOUS else None
+        indices = decode(frame)[: region.shape[1], : region.shape[2]]
+        _draw(indices, frame, region)
+        yield canvas
+        if before is not None:
+            region[...] = before
+        elif frame.disposal == _RESTORE_TO_BACKGROUND:
+            region[...] = bare
+
+
+def _draw(indices: NDArray[np.uint8], frame: GifFrame, region: NDArray[np.uint8]) -> None:
+    palette = np.zeros((256, 4), np.uint8)
+    colours = np.frombuffer(frame.palette, np.uint8).reshape(-1, 3)
+    palette[: len(colours), :3], palette[:, 3] = colours, 255
+    drawn = None if frame.transparent is None else indices != frame.transparent
+    for channel in range(4):
+        plane = palette[:, channel][indices]
+        np.copyto(region[channel], plane, where=True if drawn is None else drawn)

@@ -1,0 +1,286 @@
+"""The chunks of a PNG file: checked one by one, and put together anew for each frame of an animation.
+
+Pillow looks at no checksum of the pixels, and composes translucent frames only approximately. What is made here for it
+is a plain PNG of one frame, from chunks that are known to be whole; text, profiles and whatever else a file carries
+is left out.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .channels import Layout, Planes, convert
+from .formats import DamagedImageError
+
+__all__ = [
+    "PngFile",
+    "PngFrame",
+    "animation_layout",
+    "check_num_bytes",
+    "composed_frames",
+    "lay_over",
+    "parse_png",
+    "single_png",
+]
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+_LAYOUTS = {0: Layout.GRAY, 2: Layout.RGB, 3: Layout.RGB, 4: Layout.GRAY_ALPHA, 6: Layout.RGB_ALPHA}
+_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+_PALETTE = 3
+
+# (first column, first row, columns apart, rows apart) of the passes of an interlaced picture.
+_PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+_PIECE_BYTES = 1 << 20
+
+DISPOSE_BACKGROUND, DISPOSE_PREVIOUS = 1, 2
+BLEND_OVER = 1
+
+
+class PngFrame(NamedTuple):
+    """One picture of a PNG file.
+
+    Attributes:
+        width, height: In pixels.
+        left, top: Where its first pixel lies on the canvas.
+        dispose: What becomes of its region before the next frame is drawn.
+        blend: Whether it replaces what is there or is laid over it.
+        parts: Where its compressed data lies in the file, as (start, stop).
+    """
+
+    width: int
+    height: int
+    left: int
+    top: int
+    dispose: int
+    blend: int
+    parts: list[tuple[int, int]]
+
+
+class PngFile(NamedTuple):
+    """What the chunks of a PNG file say.
+
+    Attributes:
+        width, height: Of the canvas, in pixels.
+        bit_depth: Bits a sample, 1 to 16.
+        color_type: 0 gray, 2 RGB, 3 palette, 4 gray and alpha, 6 RGB and alpha.
+        is_interlaced: Whether the pixels come in seven passes.
+        palette: Colours, three bytes each.
+        transparency: The chunk that gives a palette alpha, or one colour that is transparent; ``None`` without.
+        exif: The EXIF data, if there is any.
+        frames: The pictures as shown: one, or those of the animation.
+    """
+
+    width: int
+    height: int
+    bit_depth: int
+    color_type: int
+    is_interlaced: bool
+    palette: bytes
+    transparency: bytes | None
+    exif: bytes | None
+    frames: list[PngFrame]
+
+    @property
+    def layout(self) -> Layout:
+        """The channels after palette and transparent colour are applied."""
+        stored = _LAYOUTS[self.color_type]
+        return stored if self.transparency is None else stored.with_alpha()
+
+    @property
+    def is_16_bit(self) -> bool:
+        return self.bit_depth == 16
+
+    def transparent_colour(self) -> tuple[int, ...] | None:
+        """The colour that is transparent, a sample for each channel, in the depth in which pixels are decoded."""
+        if self.transparency is None or self.color_type == _PALETTE:
+            return None
+        samples = struct.unpack(f">{_LAYOUTS[self.color_type].num_channels}H", self.transparency)
+        largest = (1 << self.bit_depth) - 1
+        return samples if self.bit_depth >= 8 else tuple(255 // largest * (sample & largest) for sample in samples)
+
+
+def parse_png(data: bytes) -> PngFile:
+    """Go over the chunks, checking their checksums.
+
+    Raises:
+        DamagedImageError: if anything is cut, damaged, or not in its place.
+    """
+    chunks = _chunks(data)
+    kind, start, stop = next(chunks)
+    if kind != b"IHDR" or stop - start != 13:
+        raise DamagedImageError("it does not begin with a header chunk")
+    width, height, depth, color_type, compression, filtering, interlacing = struct.unpack_from(">IIBBBBB", data, start)
+    if not (0 < width < 1 << 31 and 0 < height < 1 << 31) or depth not in _DEPTHS.get(color_type, ()):
+        raise DamagedImageError(f"its header says {width}x{height}, {depth} bits, colour type {color_type}")
+    if compression or filtering or interlacing > 1:
+        raise DamagedImageError("its header names a compression, filter or interlacing that PNG does not have")
+    found: dict[bytes, bytes] = {}
+    still = PngFrame(width, height, 0, 0, 0, 0, [])
+    animation: list[PngFrame] = []
+    num_announced = sequence = 0
+    for kind, start, stop in chunks:
+        if kind in (b"PLTE", b"tRNS", b"eXIf"):
+            found.setdefault(kind, data[start:stop])
+        elif kind == b"acTL" and not still.parts and stop - start == 8:
+            num_announced = int.from_bytes(data[start : start + 4], "big")
+        elif kind == b"IDAT":
+            still.parts.append((start, stop))
+            if len(animation) == 1:
+                animation[0].parts.append((start, stop))
+        elif kind in (b"fcTL", b"fdAT") and num_announced:
+            if int.from_bytes(data[start : start + 4], "big") != sequence:
+                raise DamagedImageError(f"chunk {sequence} of its animation is missing")
+            sequence += 1
+            if kind == b"fcTL":
+                animation.append(_frame_of(data[start:stop], width, height))
+            elif animation:
+                animation[-1].parts.append((start + 4, stop))
+    frames = animation if num_announced and animation else [still]
+    if not all(frame.parts for frame in frames) or (animation and len(animation) != num_announced):
+        raise DamagedImageError("it has no pixels for a frame that it announces")
+    palette, transparency = found.get(b"PLTE", b""), found.get(b"tRNS")
+    _check_colours(color_type, palette, transparency)
+    if color_type in (4, 6):
+        transparency = None
+    exif = found.get(b"eXIf")
+    return PngFile(width, height, depth, color_type, bool(interlacing), palette, transparency, exif, frames)
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """(kind, start, stop) of the contents of each chunk up to the last one."""
+    view, at, kind = memoryview(data), len(SIGNATURE), b""
+    while kind != b"IEND":
+        if at + 12 > len(data):
+            raise DamagedImageError(f"it ends after {len(data)} bytes, before its last chunk")
+        length = int.from_bytes(data[at : at + 4], "big")
+        kind, start, stop = data[at + 4 : at + 8], at + 8, at + 8 + length
+        if stop + 4 > len(data):
+            raise DamagedImageError(f"it ends after {len(data)} bytes, within a chunk {kind!r} of {length}")
+        if zlib.crc32(view[at + 4 : stop]) != int.from_bytes(data[stop : stop + 4], "big"):
+            raise DamagedImageError(f"the checksum of the chunk {kind!r} at byte {at} is wrong")
+        yield kind, start, stop
+        at = stop + 4
+
+
+def _frame_of(control: bytes, width: int, height: int) -> PngFrame:
+    if len(control) != 26:
+        raise DamagedImageError(f"a frame of its animation has a description of {len(control)} bytes, not 26")
+    _, columns, rows, left, top, _, _, dispose, blend = struct.unpack(">IIIIIHHBB", control)
+    if not columns or not rows or left + columns > width or top + rows > height or dispose > 2 or blend > 1:
+        raise DamagedImageError(f"a frame of its animation does not lie on the canvas of {width}x{height}")
+    return PngFrame(columns, rows, left, top, dispose, blend, [])
+
+
+def _check_colours(color_type: int, palette: bytes, transparency: bytes | None) -> None:
+    if color_type == _PALETTE and (not palette or len(palette) % 3 or len(palette) > 768):
+        raise DamagedImageError(f"its palette has {len(palette)} bytes")
+    if transparency is not None and color_type in (0, 2) and len(transparency) != 2 * _LAYOUTS[color_type].num_channels:
+        raise DamagedImageError(f"its transparent colour has {len(transparency)} bytes")
+
+
+def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
+    """A PNG file of one frame alone, with nothing but what its pixels need."""
+    header = struct.pack(
+        ">IIBBBBB", frame.width, frame.height, png.bit_depth, png.color_type, 0, 0, int(png.is_interlaced)
+    )
+    parts = [SIGNATURE, *_chunk(b"IHDR", header)]
+    if png.color_type == _PALETTE:
+        parts += _chunk(b"PLTE", png.palette)
+        if png.transparency is not None:
+            parts += _chunk(b"tRNS", png.transparency)
+    view = memoryview(data)
+    for start, stop in frame.parts:
+        if data[start - 4 : start] == b"IDAT":
+            parts.append(view[start - 8 : stop + 4])  # as it is, with its checksum
+        else:
+            parts += _chunk(b"IDAT", view[start:stop])
+    return b"".join([*parts, *_chunk(b"IEND", b"")])
+
+
+def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
+    """Check that there is data for every row, for a codec that leaves the others as they are.
+
+    Raises:
+        DamagedImageError: if there is not.
+    """
+    row_bits = png.bit_depth * _LAYOUTS[png.color_type].num_channels
+    passes = _PASSES if png.is_interlaced else [(0, 0, 1, 1)]
+    expected = 0
+    for left, top, columns_apart, rows_apart in passes:
+        columns, rows = -(-(frame.width - left) // columns_apart), -(-(frame.height - top) // rows_apart)
+        expected += rows * (1 + (columns * row_bits + 7) // 8) if columns > 0 and rows > 0 else 0
+    decompressor, found = zlib.decompressobj(), 0
+    for start, stop in frame.parts:
+        rest: bytes | memoryview = memoryview(data)[start:stop]
+        while rest and found < expected:
+            found += len(decompressor.decompress(rest, _PIECE_BYTES))
+            rest = decompressor.unconsumed_tail
+    if found < expected:
+        raise DamagedImageError(f"its pixels decompress to {found} bytes, not {expected}")
+
+
+def _chunk(kind: bytes, content: bytes | memoryview) -> list[bytes | memoryview]:
+    checksum = zlib.crc32(content, zlib.crc32(kind))
+    return [struct.pack(">I", len(content)) + kind, content, struct.pack(">I", checksum)]
+
+
+def animation_layout(png: PngFile) -> Layout:
+    """RGB if no pixel that is shown can be transparent, else RGB and alpha."""
+    first = png.frames[0]
+    shows_through = (first.width, first.height) != (png.width, png.height) or any(
+        frame.dispose == DISPOSE_BACKGROUND or (frame is first and frame.dispose == DISPOSE_PREVIOUS)
+        for frame in png.frames
+    )
+    return Layout.RGB_ALPHA if png.layout.has_alpha or shows_through else Layout.RGB
+
+
+def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame], Planes]) -> Iterator[NDArray[Any]]:
+    """The canvas after each frame: (4, H, W), one array that changes.
+
+    Args:
+        png: The file.
+        dtype: Of the samples, uint8 or uint16.
+        decode: Gives the planes of one frame, in the layout of the file.
+    """
+    kind: Any = np.dtype(dtype).type
+    canvas = np.zeros((4, png.height, png.width), dtype)
+    for frame in png.frames:
+        region = canvas[:, frame.top : frame.top + frame.height, frame.left : frame.left + frame.width]
+        before = region.copy() if frame.dispose == DISPOSE_PREVIOUS else None
+        drawn = convert(decode(frame), png.layout, Layout.RGB_ALPHA, kind)
+        if frame.blend == BLEND_OVER and png.layout.has_alpha:
+            lay_over(drawn, region)
+        else:
+            region[...] = drawn
+        yield canvas
+        if before is not None:
+            region[...] = before
+        elif frame.dispose == DISPOSE_BACKGROUND:
+            region[...] = 0
+
+
+def lay_over(drawn: Planes, region: NDArray[Any]) -> None:
+    """Lay RGBA planes over RGBA planes in place, alpha not being multiplied in, every result rounded once.
+
+    >>> import numpy as np
+    >>> region = np.array([200, 0, 0, 255], np.uint8).reshape(4, 1, 1)
+    >>> lay_over([np.full((1, 1), value, np.uint8) for value in (0, 100, 0, 51)], region)
+    >>> region.ravel().tolist()
+    [160, 20, 0, 255]
+    """
+    whole = np.iinfo(region.dtype).max
+    above = drawn[3].astype(np.int64)
+    weight_above, weight_below = above * whole, region[3] * (whole - above)
+    total = weight_above + weight_below
+    divisor = np.maximum(total, 1)
+    for channel in range(3):
+        mixed = drawn[channel] * weight_above + region[channel] * weight_below
+        region[channel] = (mixed + divisor // 2) // divisor
+    region[3] = (total + whole // 2) // whole

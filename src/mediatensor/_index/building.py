@@ -1,0 +1,352 @@
+"""Making a `FrameIndex`: from packets, from decoded frames or from a table. Pure functions of plain data.
+
+"Frame i" is the i-th frame of a full linear decode, ordered by pts (decode order between equal pts). In nearly every
+stream that is the i-th kept packet by pts, so the packets are enough. Where packets and frames need not agree,
+`from_packets` says why, and the frames themselves decide. Where packets bear times of decoding, the codec's order is
+that of presentation, and its frames have these times in ascending order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._bitstreams.disposable import Disposable
+from .._containers.packet_table import NO_PTS, Int8Array, Int64Array, PacketTable
+from ..errors import InvalidArgumentError
+from .frame_index import FrameIndex
+
+__all__ = ["FrameRecord", "from_frames", "from_packets", "from_table", "parse_frame_mappings"]
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """One frame of a decoding scan.
+
+    Attributes:
+        pts: As the codec gave it, or ``None``.
+        dts: Decoding time of its packet, or ``None``.
+        duration: In the stream's time base; 0 where unknown.
+        num_packets: How many packets had been fed when the frame came out.
+        fingerprint: CRC-32 of its planes.
+        is_corrupt: The codec flagged it as damaged.
+        is_key: The codec says that it refers to no other.
+    """
+
+    pts: int | None
+    dts: int | None
+    duration: int
+    num_packets: int
+    fingerprint: int
+    is_corrupt: bool
+    is_key: bool
+
+
+def from_packets(
+    table: PacketTable, time_base: Fraction, frame_rate: Fraction | None
+) -> tuple[FrameIndex, tuple[str, ...]]:
+    """The index that the packets suggest, and why it might not be what decoding gives.
+
+    Args:
+        table: All packets of the stream.
+        time_base: Seconds per tick.
+        frame_rate: For the duration of a single frame of unknown duration.
+
+    Returns:
+        (index, doubts); without doubts the index can be used as it is.
+    """
+    kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
+    pts = table.pts[kept]
+    order = np.argsort(pts, kind="stable")
+    kept, pts = kept[order], pts[order]
+    entries = _entries(table)
+    index = FrameIndex(
+        time_base=time_base,
+        pts=pts,
+        duration=_known_durations(pts, table.duration[kept], time_base, frame_rate),
+        is_key=table.is_key[kept],
+        is_damaged=np.zeros(len(kept), bool),
+        packet=kept,
+        disposable=table.disposable[kept],
+        entry_packet=entries,
+        entry_pts=table.pts[entries],
+        entry_dts=table.dts[entries],
+        entry_position=table.position[entries],
+        entry_bytes=_bytes_by_entry(table, entries),
+        is_cut_short=table.read_error is not None,
+        anomalies=_anomalies(table),
+    )
+    return index, _doubts(table, kept)
+
+
+def from_frames(
+    records: Sequence[FrameRecord],
+    table: PacketTable,
+    time_base: Fraction,
+    frame_rate: Fraction | None,
+    *,
+    doubts: tuple[str, ...] = (),
+    num_undecodable: int = 0,
+) -> FrameIndex:
+    """The index of the frames that a linear decode gave.
+
+    Args:
+        records: In the order in which the codec gave them.
+        table: The packets that were decoded.
+        time_base: Seconds per tick.
+        frame_rate: To make up times where there are none.
+        doubts: Why the scan was made.
+        num_undecodable: How many packets the codec refused.
+    """
+    codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
+    duration = np.array([r.duration for r in records], np.int64)
+    num_packets = np.array([r.num_packets for r in records], np.int64)
+    pts = _complete_times(records, codec_pts, duration, time_base, frame_rate)
+    if table.times_decoding and (codec_pts != NO_PTS).all():
+        pts = np.sort(pts)
+    order = np.argsort(pts, kind="stable")
+    packet = _packet_of_frames(codec_pts, table)
+    is_key = np.array([r.is_key for r in records], bool)
+    # The container's key frame flags can be wrong; the codec knows better where it knows the packet.
+    false_keys = packet[(packet >= 0) & ~is_key]
+    entries = _entries(table)
+    entries = entries[~np.isin(entries, false_keys) | (entries == 0)]
+    return FrameIndex(
+        time_base=time_base,
+        pts=pts[order],
+        duration=_known_durations(pts[order], duration[order], time_base, frame_rate),
+        is_key=(is_key & np.isin(packet, entries))[order],
+        is_damaged=np.array([r.is_corrupt for r in records], bool)[order],
+        packet=packet[order],
+        disposable=_unknown_disposable(len(records)),
+        entry_packet=entries,
+        entry_pts=table.pts[entries],
+        entry_dts=table.dts[entries],
+        entry_position=table.position[entries],
+        entry_bytes=_bytes_by_entry(table, entries),
+        settled=True,
+        fingerprint=np.array([r.fingerprint for r in records], np.uint32)[order],
+        codec_pts=codec_pts[order],
+        num_packets=num_packets[order],
+        ordinal=order.astype(np.int64),
+        is_cut_short=table.read_error is not None,
+        anomalies=_anomalies(table) + _findings(records, doubts, num_undecodable),
+    )
+
+
+def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[bool], time_base: Fraction) -> FrameIndex:
+    """The index of a user's own table of frames (``custom_frame_mappings``)."""
+    order = np.argsort(np.array(pts, np.int64), kind="stable")
+    sorted_pts = np.array(pts, np.int64)[order]
+    keys = np.array(is_key, bool)[order]
+    # Without a key frame decoding starts at the beginning.
+    entries = np.flatnonzero(keys) if keys.any() else np.arange(min(1, len(order)))
+    unknown, unknown_position = np.full(len(entries), NO_PTS, np.int64), np.full(len(entries), -1, np.int64)
+    return FrameIndex(
+        time_base=time_base,
+        pts=sorted_pts,
+        duration=np.array(duration, np.int64)[order],
+        is_key=keys,
+        is_damaged=np.zeros(len(order), bool),
+        packet=np.full(len(order), -1, np.int64),
+        disposable=_unknown_disposable(len(order)),
+        entry_packet=np.full(len(entries), -1 if keys.any() else 0, np.int64),
+        entry_pts=sorted_pts[entries],
+        entry_dts=unknown,
+        entry_position=unknown_position,
+        entry_bytes=unknown_position,
+        is_authoritative=True,
+    )
+
+
+def _entries(table: PacketTable) -> Int64Array:
+    """Packets at which decoding can start: the key frames, and in any case the first packet."""
+    first = np.zeros(len(table), bool)
+    first[:1] = True
+    return np.flatnonzero(table.is_key | first)
+
+
+def _bytes_by_entry(table: PacketTable, entries: Int64Array) -> Int64Array:
+    return np.add.reduceat(table.size, entries) if len(entries) else np.zeros(0, np.int64)
+
+
+def _unknown_disposable(count: int) -> Int8Array:
+    return np.full(count, Disposable.UNKNOWN, np.int8)
+
+
+def _known_durations(
+    pts: Int64Array, duration: Int64Array, time_base: Fraction, frame_rate: Fraction | None
+) -> Int64Array:
+    """Durations without zeros: a frame of unknown duration lasts until the next one."""
+    if len(pts) == 0 or (duration > 0).all():
+        return duration
+    steps = np.diff(pts)
+    typical = round(1 / (frame_rate * time_base)) if frame_rate else 0
+    last = int(np.median(steps)) if len(steps) else max(1, typical)
+    return np.where(duration > 0, duration, np.append(steps, last))
+
+
+def _complete_times(
+    records: Sequence[FrameRecord],
+    codec_pts: Int64Array,
+    duration: Int64Array,
+    time_base: Fraction,
+    frame_rate: Fraction | None,
+) -> Int64Array:
+    """Times for all frames; those that have none keep their place in the codec's order.
+
+    Without any pts, decoding times serve if they ascend. A frame without pts lies between its neighbours, or a frame's
+    duration after the one before it (before the one after it, at the beginning).
+    """
+    known = codec_pts != NO_PTS
+    if known.all():
+        return codec_pts
+    dts = [record.dts for record in records]
+    if not known.any() and all(t is not None for t in dts) and (np.diff(np.array(dts, np.int64)) > 0).all():
+        return np.array(dts, np.int64)
+    typical: int = max(1, round(1 / (frame_rate * time_base))) if frame_rate else 1
+    step: list[int] = np.where(duration > 0, duration, typical).tolist()
+    pts = codec_pts.copy()
+    anchors = np.flatnonzero(known)
+    first = int(anchors[0]) if len(anchors) else 0
+    if not len(anchors):
+        pts[0] = 0
+    for i in range(first - 1, -1, -1):
+        pts[i] = pts[i + 1] - step[i]
+    for i in np.flatnonzero(~known).tolist():
+        if i > first:
+            following = anchors[anchors > i]
+            own_step = step[i - 1]
+            if len(following):
+                room = int(pts[following[0]] - pts[i - 1]) // int(following[0] - i + 1)
+                own_step = min(own_step, max(0, room))
+            pts[i] = pts[i - 1] + own_step
+    return pts
+
+
+def _packet_of_frames(codec_pts: Int64Array, table: PacketTable) -> Int64Array:
+    """The packet that bears each frame's pts, where exactly one does; else -1."""
+    packet_pts, first, count = np.unique(table.pts, return_index=True, return_counts=True)
+    if len(packet_pts) == 0:
+        return np.full(len(codec_pts), -1, np.int64)
+    at = np.searchsorted(packet_pts, codec_pts).clip(max=len(packet_pts) - 1)
+    unique = (packet_pts[at] == codec_pts) & (count[at] == 1) & (codec_pts != NO_PTS)
+    return np.where(unique, first[at], -1).astype(np.int64)
+
+
+def _doubts(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
+    """Reasons why frames might differ from kept packets; ``kept`` is in presentation order."""
+    pts = table.pts[kept]
+    doubts = [*table.doubts]
+    if (table.pts == NO_PTS).any():
+        doubts.append("packets without a presentation time")
+    elif len(np.unique(pts)) != len(pts):
+        doubts.append("packets with equal presentation times")
+    if table.is_field.any():
+        doubts.append("packets of single fields")
+    if table.is_broken.any():
+        doubts.append("packets that are damaged, lost, encrypted or of another codec")
+    if table.times_decoding:
+        doubts.append("packets with the time of decoding in place of that of presentation")
+    if table.changes_palette:
+        doubts.append("palettes that change")
+    if table.read_error is not None:
+        doubts.append("reading stops early")
+    if len(table) and not table.is_key[0]:
+        doubts.append("the first packet is not a key frame")
+    elif len(table) and _follow_first_key_but_precede_it_in_time(table):
+        doubts.append("frames before the first key frame in time, after it in the file")
+    if _crosses_key_frame(table):
+        doubts.append("frames after a key frame in time, before it in the file")
+    return tuple(doubts)
+
+
+def _follow_first_key_but_precede_it_in_time(table: PacketTable) -> bool:
+    return bool((table.pts[1:] < table.pts[0]).any())
+
+
+def _crosses_key_frame(table: PacketTable) -> bool:
+    """Whether time runs backwards over a key frame, as in files that were spliced."""
+    highest_before = np.maximum.accumulate(table.pts)[:-1]
+    return bool((table.is_key[1:] & (highest_before > table.pts[1:])).any())
+
+
+def _findings(records: Sequence[FrameRecord], doubts: tuple[str, ...], num_undecodable: int) -> tuple[str, ...]:
+    num_corrupt = sum(record.is_corrupt for record in records)
+    found = [f"the frames were counted by decoding, because of {', '.join(doubts)}"] if doubts else []
+    if num_undecodable:
+        found.append(f"{num_undecodable} packet{'s' if num_undecodable > 1 else ''} that the codec cannot decode")
+    if num_corrupt:
+        found.append(f"{num_corrupt} frame{'s' if num_corrupt > 1 else ''} that the codec flags as damaged")
+    return tuple(found)
+
+
+def _anomalies(table: PacketTable) -> tuple[str, ...]:
+    pts = table.pts[table.pts != NO_PTS]
+    counts = [
+        (int(table.is_discard.sum()), "{} decoded but not shown (trimmed by an edit list)"),
+        (int(table.is_hidden.sum()), "{} without a picture to show"),
+        (int((table.pts == NO_PTS).sum()), "{} without a presentation time"),
+        (len(pts) - len(np.unique(pts)), "{} with the presentation time of another"),
+        (int(table.is_broken.sum()), "{} damaged, encrypted, of another codec or after a loss"),
+    ]
+    found = [text.format(f"{count} packet{'s' if count > 1 else ''}") for count, text in counts if count]
+    if table.read_error is not None:
+        found.append(f"reading stops after {len(table)} packets: {table.read_error}")
+    if len(table) and not table.is_key[0]:
+        found.append("the first packet is not a key frame")
+    return tuple(found)
+
+
+# Times that can be added and subtracted without overflow.
+_MAX_TICKS = 1 << 61
+_SPELLINGS = (("pts", "duration"), ("pkt_pts", "pkt_duration"))
+
+
+def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool]]:
+    """(pts, duration, is_key) of a JSON text (str, bytes) or of an object with ``read()`` that gives one.
+
+    >>> parse_frame_mappings('{"frames": [{"pts": "0", "duration": 512, "key_frame": 1}]}')
+    ([0], [512], [True])
+
+    Raises:
+        InvalidArgumentError: if it is not JSON, or entries or keys are missing.
+    """
+    try:
+        table = json.loads(mappings.read() if hasattr(mappings, "read") else mappings)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"Invalid custom frame mappings: {error}. It should be a valid JSON string or a file-like object."
+        ) from None
+    frames = table.get("frames") if isinstance(table, dict) else None
+    if not isinstance(frames, list) or not frames:
+        raise InvalidArgumentError(
+            "Invalid custom frame mappings. The input is empty or missing the required 'frames' key."
+        )
+    rows = [_row(frame, number) for number, frame in enumerate(frames)]
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+
+
+def _row(frame: Any, number: int) -> tuple[int, int, bool]:
+    for pts, duration in _SPELLINGS:
+        try:
+            row = int(frame[pts]), int(frame[duration]), bool(int(frame["key_frame"]))
+        except (KeyError, TypeError):
+            continue
+        except (ValueError, OverflowError) as error:
+            raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: {error}.") from None
+        if max(abs(row[0]), abs(row[1])) > _MAX_TICKS:
+            raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: times out of all proportion.")
+        return row
+    raise InvalidArgumentError(
+        "Invalid custom frame mappings. The 'pts'/'pkt_pts', 'duration'/'pkt_duration', and 'key_frame' keys are "
+        f"required in the frame metadata (frame {number} has {sorted(frame) if isinstance(frame, dict) else frame!r})."
+    )

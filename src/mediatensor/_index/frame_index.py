@@ -1,0 +1,372 @@
+"""`FrameIndex`: which frames a stream has, in presentation order. Pure data that answers questions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._common import access_arguments as arguments
+from .._containers.packet_table import NO_PTS, Int8Array, Int64Array
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .identity import SourceIdentity
+
+__all__ = ["FrameIndex"]
+
+# More packets than any codec holds back.
+_MAX_DELAY = 20
+
+
+@dataclass(frozen=True, eq=False)
+class FrameIndex:
+    """The frames of a stream in presentation order: how many, when each is shown, and where decoding can start.
+
+    ``VideoDecoder.frame_index`` gives it; `save` keeps it for the next time, and
+    ``VideoDecoder(source, frame_index=...)`` takes it in place of reading the stream. It can be pickled.
+
+    Attributes:
+        time_base: Seconds of one tick of ``pts`` and ``duration``.
+        pts: Presentation times in ticks, int64 array (N,), never decreasing.
+        duration: In ticks, int64 array (N,).
+        is_damaged: Whether the codec flagged the frame as damaged, bool array (N,); known only if ``settled``.
+        settled: Whether the frames were counted by decoding, because the packets left doubts.
+        anomalies: What is odd in the stream, as sentences.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> index = VideoDecoder("video.mp4").frame_index
+        >>> len(index), index.end_seconds
+        (300, 10.0)
+        >>> index.gop_start_indices, index.gop_lengths
+        (tensor([  0,  48,  96, 144, 192, 240, 288]), tensor([48, 48, 48, 48, 48, 48, 12]))
+    """
+
+    time_base: Fraction
+    pts: Int64Array
+    duration: Int64Array
+    # The fields without a line in the docstring are for planning and decoding, and may change.
+    #: Whether decoding can start at the frame.
+    is_key: NDArray[np.bool_]
+    is_damaged: NDArray[np.bool_]
+    #: Number of the packet, in decode order, that the frame comes from; -1 where unknown.
+    packet: Int64Array
+    #: Whether no other picture refers to the frame, a `Disposable`. Unknowns are filled in when the packet is read:
+    #: what a packet says is always the same, so it does not matter who comes first.
+    disposable: Int8Array
+    #: Packets at which decoding can start, ascending.
+    entry_packet: Int64Array
+    entry_pts: Int64Array
+    entry_dts: Int64Array
+    entry_position: Int64Array
+    #: Size of the packets of the stream from each entry to the next; -1 where unknown.
+    entry_bytes: Int64Array
+    settled: bool = False
+    #: CRC-32 of each frame's planes, of a settled index.
+    fingerprint: NDArray[np.uint32] | None = None
+    #: What the codec will report as the frame's pts (`NO_PTS` for none), of a settled index.
+    codec_pts: Int64Array | None = None
+    #: How many packets a linear decode feeds before the frame comes out, of a settled index.
+    num_packets: Int64Array | None = None
+    #: Place of each frame in the order in which a linear decode gives them; the same as here unless settled.
+    ordinal: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Reading fails after the last packet, instead of coming to an end.
+    is_cut_short: bool = False
+    #: The user gave the table; what the packets say does not matter.
+    is_authoritative: bool = False
+    anomalies: tuple[str, ...] = ()
+    #: What the index was made from; ``None`` until somebody asks.
+    made_from: SourceIdentity | None = None
+    _pts_seconds: NDArray[np.float64] = field(init=False)
+    _end_seconds: float = field(init=False)
+    _frame_of_ordinal: Int64Array = field(init=False)
+    _entry_times: Int64Array = field(init=False)
+    _entries_ascend: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        derive = partial(object.__setattr__, self)  # derived once; the class is frozen for everyone else
+        derive("_pts_seconds", self._seconds(self.pts))
+        ends = self.pts + self.duration
+        derive("_end_seconds", float(self._seconds(ends.max(keepdims=True))[0]) if len(ends) else 0.0)
+        if not self.settled:
+            derive("ordinal", np.arange(len(self.pts), dtype=np.int64))
+        derive("_frame_of_ordinal", np.argsort(self.ordinal) if self.settled else self.ordinal)
+        derive("_entry_times", self._times_of_entries() if self.settled else self.entry_pts)
+        derive("_entries_ascend", bool((np.diff(self._entry_times) >= 0).all()))
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.pts)
+
+    def __repr__(self) -> str:
+        return (
+            f"FrameIndex({_counted(len(self), 'frame')}, {_counted(int(self.is_key.sum()), 'key frame')}, "
+            f"{self.begin_seconds:.3f} to {self.end_seconds:.3f} s{', settled' if self.settled else ''})"
+        )
+
+    def _seconds(self, ticks: Int64Array) -> NDArray[np.float64]:
+        # Multiply first: the quotient of two whole numbers is then the nearest double.
+        return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
+
+    def _times_of_entries(self) -> Int64Array:
+        """When the frame of each entry is shown, which is not the time of its packet where that is one of decoding."""
+        if len(self) == 0:
+            return self.entry_pts
+        by_packet, numbers = self._frames_by_packet
+        at = np.searchsorted(numbers, self.entry_packet).clip(max=len(self) - 1)
+        return np.where(numbers[at] == self.entry_packet, self.pts[by_packet[at]], self.entry_pts)
+
+    # Times
+
+    @property
+    def pts_seconds(self) -> Tensor:
+        """Presentation times in seconds, float64 (N,)."""
+        return _tensor(self._pts_seconds.copy())
+
+    @property
+    def duration_seconds(self) -> Tensor:
+        """Durations in seconds, float64 (N,)."""
+        return _tensor(self._seconds(self.duration))
+
+    @property
+    def begin_seconds(self) -> float:
+        """Time at which the first frame is shown."""
+        return float(self._pts_seconds[0]) if len(self) else 0.0
+
+    @property
+    def end_seconds(self) -> float:
+        """Time at which the last frame ends."""
+        return self._end_seconds
+
+    @property
+    def average_fps(self) -> float | None:
+        """Frames per second over the whole stream."""
+        seconds = self.end_seconds - self.begin_seconds
+        return len(self) / seconds if seconds > 0 else None
+
+    def frame_played_at(self, seconds: float) -> int:
+        """Index of the frame that is shown at a time: the last one with pts <= ``seconds``, also in a gap.
+
+        Args:
+            seconds: In [begin_seconds, end_seconds).
+
+        Raises:
+            OutOfRangeError: if the time lies outside.
+            InvalidArgumentError: if it is not a number.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.frame_played_at(1.5)
+            45
+        """
+        return int(self.frames_played_at(arguments.one_time(seconds))[0])
+
+    def frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> Tensor:
+        """Indices of the frames that are shown at several times, in the order asked for.
+
+        Args:
+            seconds: Times in [begin_seconds, end_seconds), in any order.
+
+        Returns:
+            int64 (number of times,).
+
+        Raises:
+            OutOfRangeError: if one of them lies outside.
+            InvalidArgumentError: if they are not numbers.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.frames_played_at([0.0, 1.51])
+            tensor([ 0, 45])
+        """
+        times = arguments.seconds_of(seconds)
+        arguments.check_seconds(times, self.begin_seconds, self.end_seconds)
+        return _tensor(self.played_at(times))
+
+    # Key frames and GOPs
+
+    @property
+    def is_key_frame(self) -> Tensor:
+        """Whether decoding can start at the frame, bool (N,)."""
+        return _tensor(self.is_key.copy())
+
+    @property
+    def key_frame_indices(self) -> Tensor:
+        """Indices of the key frames, int64 (K,)."""
+        return _tensor(np.flatnonzero(self.is_key))
+
+    @property
+    def gop_start_indices(self) -> Tensor:
+        """Index of the first frame of each GOP (group of pictures), int64 (G,).
+
+        A GOP is a key frame and the frames that are shown after it, up to the next key frame. Frames shown before the
+        first key frame are a GOP as well: their key frame is trimmed, or missing.
+        """
+        return _tensor(self._gop_starts())
+
+    @property
+    def gop_lengths(self) -> Tensor:
+        """Number of frames of each GOP, int64 (G,); they sum up to ``len``."""
+        return _tensor(np.diff(self._gop_starts(), append=len(self)))
+
+    @property
+    def gop_bytes(self) -> Tensor:
+        """Size of each GOP in bytes, int64 (G,): of the packets from its key frame to the next one in the file.
+
+        Pictures that follow a key frame in the file but are shown before it (open GOPs) count for that key frame's
+        GOP. Packets that are not shown count for the GOP that they lie in, so that the sum is the size of the stream.
+        -1 where the size is not known (``custom_frame_mappings``).
+        """
+        num_gops = len(self._gop_starts())
+        if (self.entry_bytes < 0).any():
+            return _tensor(np.full(num_gops, -1))
+        total = np.zeros(num_gops, np.int64)
+        np.add.at(total, self._gop_of_entries(), self.entry_bytes)
+        return _tensor(total)
+
+    def _gop_starts(self) -> Int64Array:
+        return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
+
+    def _gop_of_entries(self) -> Int64Array:
+        """The GOP of each entry's frame; of the frame shown at its time, if none comes from its packet."""
+        if len(self) == 0:
+            return np.zeros(0, np.int64)
+        by_packet, numbers = self._frames_by_packet
+        at = np.searchsorted(numbers, self.entry_packet).clip(max=len(self) - 1)
+        has_frame = (numbers[at] == self.entry_packet) & (self.entry_packet >= 0)
+        shown_then = np.searchsorted(self.pts, self.entry_pts, side="right") - 1
+        frames = np.where(has_frame, by_packet[at], shown_then)
+        gops = np.maximum(np.searchsorted(self._gop_starts(), frames, side="right") - 1, 0).astype(np.int64)
+        # An entry of which neither is known stays with the one before it in the file.
+        is_placed = has_frame | (self.entry_pts != NO_PTS)
+        placed: Int64Array = gops[np.maximum.accumulate(np.where(is_placed, np.arange(len(gops)), 0))]
+        return placed
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a file; at any time there is either the complete file or what was there before.
+
+        The file holds a few bytes for each frame, and says which source the index was made from, by the source's size
+        and content and not by its name: moved and copied files keep their index.
+
+        Args:
+            path: Where to write; a file that is there is replaced.
+
+        Raises:
+            FrameIndexError: if the file cannot be written.
+            SourceTypeError: if ``path`` is no path.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.save("video.index")
+            >>> decoder = VideoDecoder("video.mp4", frame_index="video.index")
+        """
+        from .index_file import save_index
+
+        save_index(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> FrameIndex:
+        """The index that `save` wrote. The file is checked; it need not be trusted.
+
+        Raises:
+            FrameIndexError: if the file is missing, damaged, no saved index, or of a version that is not known here.
+            SourceTypeError: if ``path`` is no path.
+
+        Example:
+            >>> from mediatensor.decoders import FrameIndex, VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.save("video.index")
+            >>> len(FrameIndex.load("video.index"))
+            300
+        """
+        from .index_file import load_index
+
+        return load_index(path)
+
+    def _belongs_to(self, source: SourceIdentity) -> None:
+        """Note what the index was made from."""
+        object.__setattr__(self, "made_from", source)
+
+    # For planning and decoding: arguments are not checked
+
+    def times_of(self, frames: Int64Array) -> tuple[Tensor, Tensor]:
+        """(pts, duration) of some frames in seconds, each float64.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.times_of([30])
+            (tensor([1.], dtype=torch.float64), tensor([0.0333], dtype=torch.float64))
+        """
+        return _tensor(self._pts_seconds[frames]), _tensor(self._seconds(self.duration[frames]))
+
+    def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
+        """Index of the frame that is shown at each time: the last one that started, also in a gap; the first before it.
+
+        ::
+
+            frames   |--0--|--1--|     |--2--|
+            t           0     1    1      2
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.played_at(np.array([1.01]))
+            array([30])
+        """
+        return np.maximum(np.searchsorted(self._pts_seconds, seconds, side="right").astype(np.int64) - 1, 0)
+
+    def frame_of_packet(self, number: int, pts: int) -> int | None:
+        """Index of the frame that a packet bears, by its number in decode order and its time; ``None`` if unknown."""
+        order, numbers = self._frames_by_packet
+        at = int(numbers.searchsorted(number))
+        if at == len(numbers) or numbers[at] != number:
+            return None
+        frame = int(order[at])
+        return frame if self.pts[frame] == pts else None
+
+    @cached_property
+    def _frames_by_packet(self) -> tuple[Int64Array, Int64Array]:
+        """Frames in the order of their packets, and the numbers of these packets."""
+        order = np.argsort(self.packet, kind="stable")
+        return order, self.packet[order]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is derived when needed need not travel to every worker.
+        return {name: value for name, value in self.__dict__.items() if name != "_frames_by_packet"}
+
+    def frame_of(self, ordinal: int) -> int:
+        """Index of the frame that a linear decode gives as its ``ordinal``-th."""
+        return int(self._frame_of_ordinal[ordinal])
+
+    def entry_for(self, frame: int) -> int:
+        """Number of the entry to decode from: the last one that follows the frame neither in the file nor in time."""
+        packet = int(self.packet[frame])
+        if packet < 0:
+            # At least this many packets before the frame came out, it had been fed.
+            packet = np.iinfo(np.int64).max if self.num_packets is None else int(self.num_packets[frame]) - _MAX_DELAY
+        if not self._entries_ascend:
+            possible = np.flatnonzero((self._entry_times <= self.pts[frame]) & (self.entry_packet <= packet))
+            return int(possible[-1]) if len(possible) else 0
+        entry = int(np.searchsorted(self._entry_times, self.pts[frame], side="right")) - 1
+        while entry > 0 and self.entry_packet[entry] > packet:
+            entry -= 1
+        return max(0, entry)
+
+
+def _tensor(values: NDArray[Any]) -> Tensor:
+    from torch import from_numpy
+
+    return from_numpy(values)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,197 @@
+"""The packets of a stream from the header of its file, where that says all there is to say and is proven right."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._bitstreams.breaks import break_detector
+from .._containers.boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
+from .._containers.fragments import packets_of_fragments
+from .._containers.packet_table import PacketTable
+from .._containers.sample_tables import (
+    DemuxedSamples,
+    Samples,
+    Track,
+    entries_in_order,
+    find_track,
+    packets_of_samples,
+    read_samples,
+    telling_entries,
+)
+from .._pyav import DISCARD_ENTRY, KEY_ENTRY, VideoReader
+from .._sources.source import Source
+from ..errors import MediaTensorError, ReadError
+from .scan import PacketScan
+
+__all__ = ["has_header_table", "header_table"]
+
+_FORMATS = frozenset(("mov", "mp4"))
+
+# In these, what the header calls a sample is a packet and a picture. Of VP8 and VP9 some samples may show nothing, and
+# others are cut into packets anew by the demuxer's parser.
+_CODECS = frozenset((
+    "av1", "cfhd", "dnxhd", "ffv1", "h263", "h264", "hevc", "jpeg2000", "mjpeg", "mpeg2video", "mpeg4", "png", "prores",
+    "qtrle", "rawvideo", "svq1", "v210",
+))  # fmt: skip
+
+# In these, the end of a sequence, and a picture that is not coded, can be samples of their own, of so few bytes.
+_CODECS_WITH_OTHER_UNITS, _NO_PICTURE_BYTES = frozenset(("h264", "hevc", "mpeg2video", "mpeg4")), 8
+# MPEG-2 has its sizes in front of key frames, too: so many of these are looked at, all over the file.
+_NUM_SEQUENCE_HEADERS, _HEADER_BYTES = 16, 256
+# Packets that are compared: the second shows whether there are others than key frames, of codecs that have others.
+_NUM_COMPARED = 2
+# Opening has read that much already, so nothing is spared, and reading the packets themselves shows more.
+_SMALL_FILE_BYTES = 1 << 16
+
+
+def has_header_table(reader: VideoReader) -> bool:
+    """Whether the format has a table of all packets in its header, good or bad."""
+    return not _FORMATS.isdisjoint(reader.format_name.split(","))
+
+
+def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
+    """The packets that reading the whole file would give, from its header; ``None`` if that cannot be proven.
+
+    The tables of the header must agree with the demuxer's own list, and the first packet must be what they say. Then
+    only damage inside the media data is not seen; decoding meets it. Whether other pictures refer to a picture
+    (``disposable``) is left unknown.
+
+    Args:
+        reader: A fresh reader, which stays so.
+        source: What it reads from.
+    """
+    if not has_header_table(reader) or reader.facts().codec not in _CODECS:
+        return None
+    shared = reader.byte_reader
+    try:
+        with_bytes = source.open_bytes() if shared is None else shared
+    except MediaTensorError:  # too many open files, say: reading the packets needs no other
+        return None
+    if with_bytes is None:
+        return None
+    position = with_bytes.tell()
+    try:
+        file_size = with_bytes.seek(0, os.SEEK_END)
+        table = _table(reader, with_bytes.read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
+        if table is not None and not _are_pictures_of_one_format(reader.facts().codec, table, with_bytes.read_at):
+            return None
+    except (MalformedBoxError, MediaTensorError, OSError):
+        return None
+    finally:
+        with_bytes.seek(position)
+        if shared is None:
+            with_bytes.close()
+    return table if table is not None and _begins_as_read(reader, table) else None
+
+
+def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
+    moov, fragments = _header_boxes(read_at, file_size)
+    track = find_track(moov, reader.track_id)
+    time_base = reader.facts().time_base
+    if time_base is None or (time_base.numerator, time_base.denominator) != (1, track.time_scale):
+        raise MalformedBoxError("the demuxer counts in another time base")
+    if not fragments and track.num_samples:
+        samples = read_samples(track, file_size)
+        return packets_of_samples(track, samples, _demuxed_in_order(reader, track, samples) or _demuxed(reader))
+    if track.num_samples:
+        raise MalformedBoxError("samples in the header and in fragments")
+    table = packets_of_fragments(track, reader.track_id, moov, fragments, read_at, file_size)
+    _check_fragments(table, _demuxed(reader))
+    return table
+
+
+def _are_pictures_of_one_format(codec: str | None, table: PacketTable, read_at: ReadAt) -> bool:
+    """Whether, as far as a few bytes show, each sample is a picture, and sequence headers do not change."""
+    if codec in _CODECS_WITH_OTHER_UNITS and (table.size <= _NO_PICTURE_BYTES).any():
+        return False
+    if codec != "mpeg2video":
+        return True
+    detector = break_detector(codec, b"")
+    keys = np.flatnonzero(table.is_key)
+    chosen = (
+        keys[np.unique(np.linspace(0, len(keys) - 1, _NUM_SEQUENCE_HEADERS).astype(np.int64))] if len(keys) else keys
+    )
+    headers = (read_at(int(table.position[key]), int(min(table.size[key], _HEADER_BYTES))) for key in chosen)
+    return detector is None or all(detector.find(memoryview(header)) is None for header in headers)
+
+
+def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box]]:
+    """(content of the header, the fragments)."""
+    movie: list[Box] = []
+    fragments: list[Box] = []
+    collectors: dict[bytes, Callable[[Box], None]] = {b"moov": movie.append, b"moof": fragments.append}
+    try:
+        for box in top_level_boxes(read_at, file_size):
+            if box.kind in collectors:
+                collectors[box.kind](box)
+    except MalformedBoxError:
+        # What follows the header is no concern of a header that describes all samples, if those are there.
+        if fragments:
+            raise
+    if len(movie) != 1:
+        raise MalformedBoxError(f"{len(movie)} headers")
+    moov = read_box(read_at, movie[0])
+    if find_all(moov, b"cmov"):
+        raise MalformedBoxError("a compressed header")
+    return moov, fragments
+
+
+def _demuxed(reader: VideoReader, numbers: list[int] | None = None) -> DemuxedSamples:
+    """The demuxer's list, or some of its entries."""
+    entries = reader.index_entries(numbers)
+    if not entries:
+        raise MalformedBoxError("the demuxer has no list")
+    position, dts, size, flags = np.array(entries, np.int64).T
+    return DemuxedSamples(
+        position, dts, size, ((flags & KEY_ENTRY) != 0) | reader.is_intra_only, (flags & DISCARD_ENTRY) != 0
+    )
+
+
+def _demuxed_in_order(reader: VideoReader, track: Track, samples: Samples) -> DemuxedSamples | None:
+    """The demuxer's list without going over all of it, where some of it shows that it holds no surprise."""
+    if reader.num_index_entries != len(samples.position):
+        return None
+    expected = entries_in_order(track, samples, int(_demuxed(reader, [0]).dts[0]))
+    if expected is None:
+        return None
+    if reader.is_intra_only:
+        expected.is_key[:] = True
+    numbers = telling_entries(expected.is_key)
+    return expected if _agree(expected, numbers, _demuxed(reader, numbers.tolist())) else None
+
+
+def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
+    """Whether some of our packets are those of a list."""
+    return all(
+        bool((getattr(ours, name)[at] == getattr(theirs, name)).all())
+        for name in ("position", "dts", "size", "is_key", "is_discard")
+    )
+
+
+def _check_fragments(table: PacketTable, demuxed: DemuxedSamples) -> None:
+    """What the demuxer knows already, which is the first fragments, must be the same."""
+    at = np.searchsorted(table.position, demuxed.position).clip(max=len(table) - 1)
+    if not _agree(table, at, demuxed):
+        raise MalformedBoxError("the demuxer reads the fragments differently")
+
+
+def _begins_as_read(reader: VideoReader, table: PacketTable) -> bool:
+    """Whether the first packets are what the table says, are sound, and do not belong to a stream of fields."""
+    scan = PacketScan(reader)
+    count = 1 if reader.is_intra_only else min(_NUM_COMPARED, len(table))
+    try:
+        packets = reader.peek_packets(count)
+    except ReadError:
+        reader.reopen()
+        return False
+    for packet in packets:
+        scan.add(packet)
+    read = scan.table()
+    return not (scan.may_be_fields or read.doubts) and all(
+        np.array_equal(getattr(read, name), getattr(table, name)[:count])
+        for name in ("pts", "dts", "duration", "size", "position", "is_key", "is_discard", "is_hidden", "is_broken")
+    )

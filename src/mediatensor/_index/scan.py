@@ -1,0 +1,297 @@
+"""Reading a whole stream once: its packets without decoding, or its frames without converting them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .._bitstreams.breaks import break_detector, refreshes_gradually
+from .._bitstreams.content import PacketContent, content_parser, is_sound, nal_length_size, nal_units_are_sound
+from .._bitstreams.disposable import disposable_parser
+from .._bitstreams.h264_continuity import FrameNumberCheck
+from .._bitstreams.h264_fields import FieldDetector
+from .._containers.packet_table import NO_PTS, PacketTable
+from .._pyav import PacketFacts, UndecodablePacketError, VideoReader, fingerprint, is_key_frame, packet_facts
+from .._sources.readers import SourceFaultError
+from ..errors import ReadError
+from .building import FrameRecord, from_packets
+from .frame_index import FrameIndex
+
+__all__ = ["PacketScan", "certain_frames", "first_frame", "packet_counts", "runs_on", "scan_frames", "scan_packets"]
+
+_NOTHING_SHOWN = (PacketContent.NO_PICTURE, PacketContent.NOT_CODED)
+
+
+class PacketScan:
+    """Reads the packets of a stream one after the other, and goes on where it stopped.
+
+    Args:
+        reader: Stands at the beginning of the stream.
+    """
+
+    def __init__(self, reader: VideoReader) -> None:
+        codec = reader.facts().codec
+        self._reader = reader
+        self._codec = codec
+        self._content_of = content_parser(codec, reader.extradata)
+        self._breaks = break_detector(codec, reader.extradata)
+        self._doubts: dict[str, None] = {}
+        self._has_picture = False
+        self._last_content: PacketContent | None = None
+        self._nal_length_size = nal_length_size(codec, reader.extradata)
+        self._disposable_of = disposable_parser(codec, reader.extradata)
+        self._fields = FieldDetector(reader.extradata) if codec == "h264" else None
+        self._continuity = FrameNumberCheck(reader.extradata, is_thorough=False) if codec == "h264" else None
+        self._facts: list[PacketFacts] = []
+        self._hidden: list[bool] = []
+        self._broken: list[bool] = []
+        self._is_field: list[bool] = []
+        self._disposable: list[int] = []
+        self._read_error: str | None = None
+        #: Whether the stream came to an end, or to an error.
+        self.is_complete = False
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    @property
+    def may_be_fields(self) -> bool:
+        """Whether what was read allows packets that are single fields."""
+        return self._fields is not None and self._fields.may_be_fields
+
+    def read(self, num_packets: int | None = None) -> None:
+        """Read on, up to ``num_packets`` in all, or to the end."""
+        while not self.is_complete and (num_packets is None or len(self) < num_packets):
+            try:
+                packet = self._reader.read_packet()
+            except SourceFaultError:
+                raise
+            except ReadError as error:
+                self._read_error = str(error)
+                packet = None
+            if packet is None:
+                self.is_complete = True
+                if self._last_content is PacketContent.NOT_CODED:
+                    self._doubts.setdefault("a last picture that is not coded")
+            else:
+                self.add(packet)
+
+    def add(self, packet: Any) -> None:
+        """Take note of a packet."""
+        fact, data = packet_facts(packet), memoryview(packet)
+        self._facts.append(fact)
+        self._last_content = content = self._content_of(data)
+        is_whole = content is not PacketContent.FOREIGN and self._adds_up(data)
+        self._hidden.append(is_whole and content in _NOTHING_SHOWN)
+        self._is_field.append(self._fields is not None and self._fields.is_field(data, is_key=fact.is_key))
+        self._disposable.append(self._disposable_of(data))
+        follows = self._continuity is None or self._continuity.follows(data)
+        self._broken.append(fact.is_corrupt or fact.is_encrypted or not follows or not is_whole)
+        if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
+            self._doubts.setdefault(reason)
+        if not self._has_picture or content is not PacketContent.PICTURE:
+            self._look_for_doubts(data, content, is_key=fact.is_key)
+
+    def _look_for_doubts(self, data: memoryview, content: PacketContent, *, is_key: bool) -> None:
+        """Take note of the first picture, and of packets that are not just one picture."""
+        if content is PacketContent.DOUBTFUL:
+            self._doubts.setdefault("packets that do not show how many frames come of them")
+        if not self._has_picture and content is PacketContent.PICTURE:
+            self._has_picture = True
+            if is_key and refreshes_gradually(self._codec, self._reader.extradata, data):
+                self._doubts.setdefault("pictures that are not refreshed yet at the beginning")
+
+    def _adds_up(self, data: memoryview) -> bool:
+        return is_sound(self._codec, data) and (
+            self._nal_length_size is None
+            or nal_units_are_sound(data, self._nal_length_size, is_hevc=self._codec == "hevc")
+        )
+
+    def table(self) -> PacketTable:
+        """The packets so far, in decode order."""
+        # All columns at once, which is quicker than one attribute after the other.
+        columns: Sequence[Sequence[Any]] = list(zip(*self._facts, strict=True)) or [()] * len(PacketFacts._fields)
+        pts, dts, duration, size, position, is_key, is_discard, *_ = columns
+        return PacketTable(
+            pts=_timestamps(pts),
+            dts=_timestamps(dts),
+            duration=np.array(duration, np.int64),
+            size=np.array(size, np.int64),
+            position=np.array(position, np.int64),
+            is_key=np.array(is_key, bool),
+            is_discard=np.array(is_discard, bool),
+            is_hidden=np.array(self._hidden, bool),
+            is_broken=np.array(self._broken, bool),
+            is_field=np.array(self._is_field, bool),
+            disposable=np.array(self._disposable, np.int8),
+            doubts=tuple(self._doubts),
+            read_error=self._read_error,
+            may_time_decoding=self._reader.may_time_decoding,
+            changes_palette=self._reader.changes_palette,
+        )
+
+
+def scan_packets(reader: VideoReader) -> PacketTable:
+    """The packets of the stream from where the reader stands (at the beginning) to the end."""
+    scan = PacketScan(reader)
+    scan.read()
+    return scan.table()
+
+
+def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], int]:
+    """Decode the whole stream with one thread.
+
+    Returns:
+        (records, num_undecodable): the frames in the codec's order, and how many packets it refused.
+    """
+    reader.decode_leniently()
+    if not reader.is_fresh:
+        reader.reopen()
+    records: list[FrameRecord] = []
+    num_packets = num_undecodable = 0
+    while True:
+        try:
+            packet = reader.read_packet()
+        except SourceFaultError:
+            raise
+        except ReadError:
+            packet = None
+        num_packets += packet is not None
+        try:
+            frames = reader.decode(packet)
+        except UndecodablePacketError:
+            num_undecodable += 1
+            frames = []
+        for frame in frames:
+            records.append(
+                FrameRecord(
+                    pts=frame.pts,
+                    dts=frame.dts,
+                    duration=frame.duration or 0,
+                    num_packets=num_packets,
+                    fingerprint=fingerprint(frame),
+                    is_corrupt=bool(frame.is_corrupt),
+                    is_key=is_key_frame(frame),
+                )
+            )
+        if packet is None:
+            return records, num_undecodable
+
+
+def _timestamps(values: Sequence[int | None]) -> np.ndarray:
+    return np.array([NO_PTS if value is None else value for value in values], np.int64)
+
+
+def first_frame(reader: VideoReader) -> Any | None:
+    """The first frame that a codec gives: of the first packet, if that will do, which spares decoding others."""
+    return _first_frame_of(reader, max_packets=1) or _first_frame_of(reader)
+
+
+def _first_frame_of(reader: VideoReader, max_packets: int | None = None) -> Any | None:
+    """The first frame that comes of the first packets, of all by default."""
+    if not reader.is_fresh:
+        reader.reopen()
+    for _ in itertools.count() if max_packets is None else range(max_packets):
+        packet = reader.read_packet()
+        if packet is None:
+            break
+        if frames := _decoded(reader, packet):
+            return frames[0]
+    frames = _decoded(reader, None)
+    return frames[0] if frames else None
+
+
+def _decoded(reader: VideoReader, packet: Any | None) -> Sequence[Any]:
+    try:
+        return reader.decode(packet)
+    except UndecodablePacketError:
+        return []
+
+
+# More packets than any codec reorders over.
+_REORDERED = 32
+# Who asks for more later makes a reader start again, so each step is several times as long as the one before.
+_FIRST_FRAMES, _GROWTH, _NUM_STEPS = 8, 4, 5
+
+# Of a probe of the time at some byte of the file.
+_NUM_EVEN_PROBES = 16
+_MAX_PACKETS_WITHOUT_TIME = 64
+
+
+def packet_counts(num_frames: int) -> list[int]:
+    """How many packets to read for the first ``num_frames`` frames, and how many if that is not enough, and so on.
+
+    Empty if it takes so many that all may be read as well.
+
+    >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
+    ([40, 64, 160, 544, 2080], [2080], [])
+    """
+    frames = [_FIRST_FRAMES * _GROWTH**step for step in range(_NUM_STEPS)]
+    return [count + _REORDERED for count in frames if count >= num_frames]
+
+
+def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
+    """The index of the frames whose place the first packets decide; ``None`` if they leave any doubt.
+
+    Args:
+        table: The first packets of a stream, not all.
+        time_base: Seconds per tick.
+        frame_rate: For the duration of a single frame of unknown duration.
+    """
+    index, doubts = from_packets(table, time_base, frame_rate)
+    if doubts or len(table) <= _REORDERED:
+        return None
+    count = int((index.pts < table.pts[-_REORDERED:].min()).sum())
+    return replace(
+        index,
+        pts=index.pts[:count],
+        duration=index.duration[:count],
+        is_key=index.is_key[:count],
+        is_damaged=index.is_damaged[:count],
+        packet=index.packet[:count],
+        disposable=index.disposable[:count],
+    )
+
+
+def runs_on(reader: VideoReader, table: PacketTable) -> bool:
+    """Whether the times of packets further on in the file only grow, as far as a few of them show.
+
+    Two files joined end to end, the second of which starts at the time of the first, differ by that at any point of the
+    second if their rates are alike. So probes lie at twice, four times, ... the distance of the last packet of
+    ``table``, and evenly spread over the file.
+
+    Args:
+        reader: Is left anywhere.
+        table: The first packets of the stream.
+    """
+    read_up_to, file_size = int(table.position.max()), reader.file_size
+    if read_up_to <= 0 or file_size <= 0:
+        return False
+    doubling = [read_up_to << shift for shift in range(1, 64) if read_up_to << shift < file_size]
+    even = [file_size * k // _NUM_EVEN_PROBES for k in range(1, _NUM_EVEN_PROBES)]
+    times: list[int | None] = [int(table.pts.max())]
+    times += [_time_at(reader, place) for place in sorted({*doubling, *even}) if place > read_up_to]
+    known = [time for time in times if time is not None]
+    return len(known) == len(times) and all(before <= after for before, after in pairwise(known))
+
+
+def _time_at(reader: VideoReader, position: int) -> int | None:
+    """Time of the first packet with one after some byte; ``None`` if there is none."""
+    if not reader.seek_bytes(position):
+        return None
+    for _ in range(_MAX_PACKETS_WITHOUT_TIME):
+        try:
+            packet = reader.read_packet()
+        except ReadError:
+            return None
+        if packet is None:
+            return None
+        if packet.pts is not None and packet.pts != NO_PTS:
+            return int(packet.pts)
+    return None

@@ -1,0 +1,302 @@
+"""Byte ranges of a file on an HTTP server: one connection, kept alive; every answer is checked against what was asked.
+
+FFmpeg's own HTTP protocol asks for everything from a position to the end, and hangs up when it has enough: what is on
+its way by then, megabytes on a fast network, was sent in vain. It also neither notices that a file changed between two
+requests nor lets anybody else read bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import os
+import re
+import ssl
+import time
+import urllib.parse
+import urllib.request
+from typing import Any, NamedTuple
+
+__all__ = ["FsspecRanges", "HttpError", "HttpRanges", "NotAFileError", "has_ranges", "is_plain_http"]
+
+# Of silence, and to connect.
+TIMEOUT_SECONDS = 30.0
+# A server that trickles is given up, too.
+_MIN_BYTES_PER_SECOND = 10_000
+_MAX_REDIRECTS = 10
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_PORTS = {"http": 80, "https": 443}
+_CONTENT_RANGE = re.compile(r"^bytes (\d{1,18})-(\d{1,18})/(\d{1,18})$")
+_NUMBERED = re.compile(r"%\d*d\.\w+$")
+_CHUNK_BYTES = 1 << 18
+# Everything that a URL may hold unescaped, and the sign of what is escaped already.
+_URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
+
+
+class HttpError(Exception):
+    """A request did not bring what it asked for.
+
+    Attributes:
+        status: What the server answered, or ``None`` if it did not, or not properly.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotAFileError(HttpError):
+    """What the server sends is no file of a known size."""
+
+
+class _Version(NamedTuple):
+    """What tells one version of a file from another."""
+
+    size: int
+    tag: str | None
+
+
+def is_plain_http(url: str) -> bool:
+    """Whether a URL needs nothing but GET requests: no password, no proxy, no numbered files."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if parts.scheme.lower() not in _PORTS or not host or "@" in parts.netloc:
+        return False
+    has_proxy = parts.scheme.lower() in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+    return not has_proxy and _NUMBERED.search(parts.path) is None
+
+
+class HttpRanges:
+    """Fetches ranges of one file.
+
+    Args:
+        url: For which `is_plain_http` holds.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._original_url = self._url = url
+        self._connection: http.client.HTTPConnection | None = None
+        self._origin: tuple[str, str, int] | None = None
+        self._process = os.getpid()
+        self._version: _Version | None = None
+        # Of a server that sends whole files only: the answer that is being read, and how much of it was.
+        self._sends_whole_file = False
+        self._whole: http.client.HTTPResponse | None = None
+        self._whole_position = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file; known after the first `fetch`."""
+        assert self._version is not None
+        return self._version.size
+
+    def fetch(self, start: int, stop: int) -> bytes:
+        """Bytes ``start`` to ``stop`` of the file, or up to its end.
+
+        Raises:
+            HttpError: if the server does not answer, or not with these bytes of the same version of the file.
+            NotAFileError: if the answer does not say which bytes of a file of which size it brings.
+        """
+        if self._process != os.getpid():  # the connection belongs to the parent
+            self._connection, self._whole, self._process = None, None, os.getpid()
+        try:
+            return self._fetch_with_second_try(start, stop)
+        except BaseException:
+            self.close()  # it is not known where the connection stands
+            raise
+
+    def _fetch_with_second_try(self, start: int, stop: int) -> bytes:
+        try:
+            return self._fetch_once(start, stop)
+        except (TimeoutError, ssl.SSLError, http.client.InvalidURL, UnicodeError) as error:
+            raise HttpError(_text(error)) from error
+        except (OSError, http.client.HTTPException):
+            self.close()  # a server may hang up on a connection that was idle
+        except HttpError as error:
+            if error.status is None or self._url == self._original_url:
+                raise
+            self._url = self._original_url  # where a redirection led to may have expired
+        try:
+            return self._fetch_once(start, stop)
+        except (OSError, http.client.HTTPException) as error:
+            raise HttpError(_text(error)) from error
+
+    def _fetch_once(self, start: int, stop: int) -> bytes:
+        if self._sends_whole_file:
+            return self._fetch_from_whole(start, stop)
+        response = self._request({"Range": f"bytes={start}-{stop - 1}"})
+        if response.status == 200 and self._version is None:
+            self._sends_whole_file = True
+            self._begin_whole(response)
+            return self._fetch_from_whole(start, stop)
+        num_bytes = self._check_part(response, start, stop)
+        data = self._read_body(response, num_bytes)
+        if response.length == 0:
+            response.read()  # lets the connection be used again
+        if not response.isclosed():
+            self.close()
+        return data
+
+    def _fetch_from_whole(self, start: int, stop: int) -> bytes:
+        """Pass over what lies before ``start``, beginning anew if that is behind."""
+        if self._whole is None or start < self._whole_position:
+            self.close()
+            self._begin_whole(self._request({}))
+        assert self._whole is not None
+        while self._whole_position < start:
+            self._read_whole(min(start - self._whole_position, _CHUNK_BYTES))
+        return self._read_whole(min(stop, self.size) - start)
+
+    def _begin_whole(self, response: http.client.HTTPResponse) -> None:
+        if response.status != 200:
+            raise self._refusal(response)
+        if response.length is None or _is_encoded(response):
+            raise NotAFileError("the server does not say how long the file is", response.status)
+        self._remember_version(response, response.length)
+        self._whole, self._whole_position = response, 0
+
+    def _read_whole(self, num_bytes: int) -> bytes:
+        assert self._whole is not None
+        data = self._read_body(self._whole, num_bytes)
+        self._whole_position += num_bytes
+        return data
+
+    # One request
+
+    def _request(self, headers: dict[str, str]) -> http.client.HTTPResponse:
+        for _ in range(_MAX_REDIRECTS + 1):
+            response = self._send(headers)
+            location = response.headers.get("Location")
+            if response.status not in _REDIRECTS or location is None:
+                return response
+            self.close()
+            target = urllib.parse.urljoin(self._url, location)
+            if not is_plain_http(target):
+                raise NotAFileError(f"it is redirected to {target[:200]!r}", response.status)
+            self._url = target
+        raise HttpError(f"there are more than {_MAX_REDIRECTS} redirections, the last one to {self._url[:200]!r}")
+
+    def _send(self, headers: dict[str, str]) -> http.client.HTTPResponse:
+        parts = urllib.parse.urlsplit(self._url)
+        scheme = parts.scheme.lower()
+        origin = (scheme, parts.hostname or "", parts.port or _PORTS[scheme])
+        if self._connection is None or origin != self._origin:
+            self.close()
+            self._connection, self._origin = _connect(*origin), origin
+        target = urllib.parse.quote(
+            urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, "")), _URL_CHARACTERS
+        )
+        self._connection.request(
+            "GET", target, headers={"User-Agent": "mediatensor", "Accept-Encoding": "identity", **headers}
+        )
+        return self._connection.getresponse()
+
+    def _check_part(self, response: http.client.HTTPResponse, start: int, stop: int) -> int:
+        """How many bytes the body has, once it is sure that they are those asked for."""
+        if response.status != 206:
+            raise self._refusal(response)
+        match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
+        if match is None or _is_encoded(response):
+            raise NotAFileError("the server does not say which part of the file it sends", response.status)
+        first, last, size = map(int, match.groups())
+        if (first, last + 1) != (start, min(stop, size)):
+            raise NotAFileError(
+                f"the server sent bytes {first} to {last} of {size} instead of {start} to {stop - 1}", response.status
+            )
+        self._remember_version(response, size)
+        return last + 1 - first
+
+    def _refusal(self, response: http.client.HTTPResponse) -> HttpError:
+        return HttpError(f"the server answered {response.status} {response.reason[:80]}".rstrip(), response.status)
+
+    def _remember_version(self, response: http.client.HTTPResponse, size: int) -> None:
+        version = _Version(size, response.headers.get("ETag") or response.headers.get("Last-Modified"))
+        if self._version not in (None, version):
+            raise HttpError(f"the file changed while it was read (it was {self._version}, now it is {version})")
+        self._version = version
+
+    def _read_body(self, response: http.client.HTTPResponse, num_bytes: int) -> bytes:
+        deadline = time.monotonic() + TIMEOUT_SECONDS + num_bytes / _MIN_BYTES_PER_SECOND
+        body = bytearray()
+        while len(body) < num_bytes:
+            chunk = response.read1(min(num_bytes - len(body), _CHUNK_BYTES))
+            if not chunk:
+                raise http.client.IncompleteRead(b"", num_bytes - len(body))
+            body += chunk
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"only {len(body)} of {num_bytes} bytes came in time")
+        return bytes(body)
+
+    def close(self) -> None:
+        """Hang up; the next `fetch` connects again."""
+        self._whole = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _is_encoded(response: http.client.HTTPResponse) -> bool:
+    return response.headers.get("Content-Encoding", "identity") != "identity"
+
+
+def _connect(scheme: str, host: str, port: int) -> http.client.HTTPConnection:
+    if scheme == "https":
+        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=_tls_context())
+    return http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+
+
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def has_ranges(file_system: Any) -> bool:
+    """Whether a file system fetches a part of a file by a request of its own.
+
+    The others open the file and seek for every part, which in a compressed archive means reading up to there. Those
+    that keep local copies fetch what their copy lacks when the file is opened.
+    """
+    from fsspec.implementations.cached import CachingFileSystem
+    from fsspec.spec import AbstractFileSystem
+
+    if isinstance(file_system, CachingFileSystem):
+        return False
+    # Asynchronous file systems put their synchronous methods on the instance.
+    return "cat_file" in vars(file_system) or type(file_system).cat_file is not AbstractFileSystem.cat_file
+
+
+class FsspecRanges:
+    """Fetches ranges of one file.
+
+    Args:
+        file_system: For which `has_ranges` holds.
+        path: As the file system wants it.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        IsADirectoryError: if it is a directory.
+    """
+
+    def __init__(self, file_system: Any, path: str) -> None:
+        self._file_system = file_system
+        self._path = path
+        facts = file_system.info(path)
+        if facts.get("type") == "directory":
+            raise IsADirectoryError("it is a directory; give the URL of a media file")
+        size = facts.get("size")
+        #: Bytes in the file; ``None`` if the file system does not know.
+        self.size: int | None = None if size is None else int(size)
+
+    def fetch(self, start: int, stop: int) -> bytes:
+        """Bytes ``start`` to ``stop`` of the file."""
+        return bytes(self._file_system.cat_file(self._path, start=start, end=stop))
+
+    def close(self) -> None:
+        """Nothing to do: connections belong to the file system, which fsspec keeps for the process."""

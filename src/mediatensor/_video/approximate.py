@@ -1,0 +1,144 @@
+"""Approximate access: frames by what the header says of the frame rate, without an index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .._common import access_arguments as arguments
+from .._common.stages import stage
+from .._metadata import video_stream_metadata
+from ..errors import DecodeError, DeviceError, StreamError
+from ..frames import FrameBatch
+from .seeking import ApproximateStream
+from .stream import OpenVideo
+
+__all__ = ["ApproximateFrames", "Timeline"]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Frame i is taken to be shown at ``begin_seconds + i / fps``.
+
+    Attributes:
+        begin_seconds: Start of the stream as its header states it.
+        fps: Average frames per second as the header states it.
+        num_frames: From the header, else duration times rate.
+        end_seconds: End of the stream as its header states it.
+    """
+
+    begin_seconds: float
+    fps: float
+    num_frames: int
+    end_seconds: float
+
+    def seconds(self, index: int) -> float:
+        """
+        >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).seconds(5)
+        1.2
+        """
+        return self.begin_seconds + index / self.fps
+
+    def indices(self, start_seconds: float, stop_seconds: float) -> range:
+        """The frames shown within [start, stop), one that started before included.
+
+        >>> Timeline(begin_seconds=1.0, fps=25.0, num_frames=100, end_seconds=5.0).indices(1.02, 1.11)
+        range(0, 3)
+        """
+        if start_seconds == stop_seconds:
+            return range(0)
+        first = math.floor((start_seconds - self.begin_seconds) * self.fps)
+        return range(first, math.ceil((stop_seconds - self.begin_seconds) * self.fps))
+
+
+class ApproximateFrames:
+    """Frames by index and by time, without an index.
+
+    Args:
+        video: The opened stream.
+
+    Raises:
+        StreamError: if its header states no frame rate, or nothing that the number of frames follows from.
+    """
+
+    def __init__(self, video: OpenVideo) -> None:
+        self._video = video
+        self._timeline = _timeline(video)
+
+    @property
+    def num_frames(self) -> int:
+        return self._timeline.num_frames
+
+    @property
+    def span_seconds(self) -> tuple[float, float]:
+        return self._timeline.begin_seconds, self._timeline.end_seconds
+
+    def has_frame(self, i: int) -> bool:
+        """Whether the header promises a frame of a non-negative index."""
+        return i < self.num_frames
+
+    def by_index(
+        self, select: Callable[[int], list[int]], highest: int | None = None, *, is_passing: bool = False
+    ) -> FrameBatch:
+        """The frames nearest to the times of the indices that ``select`` gives for a number of frames."""
+        return self._batch(select(self.num_frames))
+
+    def by_time(self, seconds: NDArray[np.float64]) -> FrameBatch:
+        """The frames shown at times."""
+        arguments.check_seconds(seconds, *self.span_seconds)
+        return self._batch_at(seconds.tolist(), nearest=False)
+
+    def by_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
+        """The frames shown within [start, stop)."""
+        arguments.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
+        return self._batch(self._timeline.indices(start_seconds, stop_seconds))
+
+    def _batch(self, indices: Sequence[int]) -> FrameBatch:
+        return self._batch_at([self._timeline.seconds(i) for i in indices], nearest=True)
+
+    def _batch_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
+        return self._video.decoding(lambda: self._decode_at(seconds, nearest=nearest))
+
+    def _decode_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
+        tick = self._video.time_base
+        times = torch.zeros(2, len(seconds), dtype=torch.float64, device="cpu")
+        with stage("decode"), self._video.pool.borrow() as handle:
+            assert isinstance(handle.stream, ApproximateStream)
+            if handle.chooses_threads and not handle.stream.reader.is_codec_open:
+                handle.stream.reader.use_threads(handle.num_threads())
+            writer = self._video.pixel_writer(len(seconds))
+            for row in sorted(range(len(seconds)), key=seconds.__getitem__):
+                frame = self._frame_at(handle.stream, seconds[row], nearest=nearest)
+                name = f"The frame at {seconds[row]:.6f} s"
+                writer.write(handle.converter, frame, [row], name)
+                times[0, row] = frame.pts * tick.numerator / tick.denominator
+                times[1, row] = frame.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
+        return self._video.batch(writer.pixels, times[0], times[1])
+
+    def _frame_at(self, stream: ApproximateStream, seconds: float, *, nearest: bool) -> Any:
+        try:
+            return stream.frame_at(seconds, nearest=nearest)
+        except DecodeError as error:
+            if self._video.spec.decodes_in_software:
+                raise
+            raise DeviceError(f"The device's decoder gives no frame: {error}") from error
+
+
+def _timeline(video: OpenVideo) -> Timeline:
+    header = video_stream_metadata(
+        video.facts, video.container_facts.duration_seconds, rotation=None, size=None, index=None
+    )
+    if header.average_fps is None:
+        raise StreamError(
+            f"Seek mode is approximate, but stream {video.facts.index} does not have an average fps in its metadata. "
+            "Use seek_mode='exact'."
+        )
+    if header.num_frames is None or header.end_stream_seconds is None:
+        raise StreamError("The number of frames is unknown: the header states no duration. Use seek_mode='exact'.")
+    return Timeline(header.begin_stream_seconds, header.average_fps, header.num_frames, header.end_stream_seconds)

@@ -1,0 +1,306 @@
+"""One video stream, opened: its handles, its header, the size of its frames, and what the user wants of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._common.devices import check_process
+from .._common.handle_pool import HandlePool
+from .._common.locks import ForkSafeLock
+from .._common.messages import warn_once
+from .._common.orientation import Orientation
+from .._common.stages import stage
+from .._index.scan import first_frame
+from .._pyav import VideoReader, orientation_of
+from .._sources.source import Source
+from ..backends import PictureConverter, PictureDecoder, get_backend
+from ..backends._guard import open_guarded
+from ..errors import DeviceError, MediaTensorError
+from ..frames import FrameBatch, ReplacedFrame
+from ..transforms._steps import PixelStep, output_size
+from .batch import ErrorPolicy, PixelWriter, SizeChangePolicy
+from .devices import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
+from .frame_stream import FrameStream
+from .handles import Handle
+from .seeking import ApproximateStream
+
+__all__ = ["HandleSpec", "OpenVideo", "Wishes"]
+
+T = TypeVar("T")
+
+# Containers that can say that pictures are to be turned.
+_FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
+
+_HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b67"}
+
+
+@dataclass(frozen=True)
+class HandleSpec:
+    """All that opening a handle needs; picklable."""
+
+    source: Source
+    stream_index: int | None
+    num_ffmpeg_threads: int | None
+    is_approximate: bool
+    device: torch.device
+    backend: str
+    is_float: bool = False
+    steps: tuple[PixelStep, ...] = ()
+
+    def open(self) -> Handle:
+        # One thread, until a call finds that there are more for it.
+        num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
+        reader = self._open_reader(num_threads)
+        chooses_threads = self.num_ffmpeg_threads is None and self.decodes_in_software
+        open_stream = self._open_stream if chooses_threads else None
+        if self.is_approximate:
+            return Handle(ApproximateStream(reader), self.converter, open_stream)
+        stream = FrameStream(reader, num_threads, decodes_in_software=self.decodes_in_software)
+        return Handle(stream, self.converter, open_stream)
+
+    def _open_stream(self) -> FrameStream:
+        return FrameStream(self._open_reader(1), 1)
+
+    def _open_reader(self, num_threads: int) -> VideoReader:
+        # Exact access takes refused packets as a reason to settle the index.
+        is_strict = not self.is_approximate
+        return VideoReader(
+            self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
+        )
+
+    def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
+        backend, parameters = get_backend(self.backend), stream_parameters(reader)
+        if self.decodes_in_software:
+            return backend.open(parameters, self.device)
+        return open_guarded(backend, parameters, self.device)
+
+    @property
+    def decodes_in_software(self) -> bool:
+        """Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared."""
+        return self.backend == "cpu"
+
+    def converter(self) -> PictureConverter:
+        return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How batches are to come out, see `VideoDecoder`."""
+
+    is_channels_first: bool
+    on_error: ErrorPolicy
+    on_size_change: SizeChangePolicy
+    is_strict_device: bool = False
+
+
+class OpenVideo:
+    """What exact and approximate access share. Pickles without its handles.
+
+    Args:
+        spec: How to open handles.
+        wishes: How batches are to come out.
+
+    Raises:
+        OpenError, ReadError, StreamError: if the source or the stream cannot be opened.
+        DeviceError: if the device must decode, and it is known already that it cannot.
+    """
+
+    def __init__(self, spec: HandleSpec, wishes: Wishes) -> None:
+        self.wishes = wishes
+        self._size: tuple[int, int] | None = None
+        self._orientation: Orientation | None = None
+        self._fallback_reason: str | None = None
+        self._has_decoded = False
+        self._use(spec)
+        with self.pool.borrow() as handle:
+            self.container_facts = handle.stream.reader.container_facts()
+            self.facts = handle.stream.reader.facts()
+            formats = set(handle.stream.reader.format_name.split(","))
+            self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
+            parameters = stream_parameters(handle.stream.reader)
+        self.spec = replace(spec, stream_index=self.facts.index)
+        reason = why_not(get_backend(spec.backend), parameters, spec.device, wishes.on_error)
+        if reason is not None:
+            self.decode_on_cpu(reason)
+
+    pool: HandlePool[Handle]
+    spec: HandleSpec
+
+    def _use(self, spec: HandleSpec) -> None:
+        self.spec = spec
+        self._lock = ForkSafeLock()
+        self.pool = HandlePool(spec.open, spec.source.check_unchanged)
+
+    def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool) -> None:
+        """Set what is done to the pixels from now on; what was decoded before is kept."""
+        spec = replace(self.spec, steps=steps, is_float=is_float)
+        if spec != self.spec:
+            self.spec = spec
+            self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
+
+    def renew_handles(self) -> None:
+        """Open handles anew from now on."""
+        self.pool.replace(self.spec.open)
+
+    # What decodes
+
+    @property
+    def cpu_fallback(self) -> CpuFallbackStatus:
+        is_known = self.spec.decodes_in_software or self._has_decoded
+        return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
+
+    def decoding(self, decode: Callable[[], T]) -> T:
+        """Do what decodes; if the device turns out not to be able to, do it again on the CPU."""
+        check_process(self.spec.device)
+        self._tell_of_hdr()
+        decodes_in_software = self.spec.decodes_in_software
+        try:
+            return decode()
+        except DeviceError as error:
+            if decodes_in_software:
+                raise
+            self.decode_on_cpu(str(error))
+            return decode()
+
+    def _tell_of_hdr(self) -> None:
+        transfer = self.facts.color_transfer_characteristic or ""
+        if transfer in _HDR_TRANSFERS:
+            warn_once(
+                f"This video is HDR ({_HDR_TRANSFERS[transfer]}), and its frames are not tone-mapped: as RGB for "
+                "screens they look gray. (metadata.color_transfer_characteristic tells such files; the ffmpeg program "
+                "converts them with its filters zscale and tonemap.)"
+            )
+
+    def decode_on_cpu(self, reason: str) -> None:
+        """From now on decode on the CPU; what is decoded goes to the device all the same.
+
+        Raises:
+            DeviceError: if the device must decode.
+        """
+        reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
+        with self._lock:
+            if self.spec.decodes_in_software:
+                return  # as before, or another thread has seen to it
+            if self.wishes.is_strict_device:
+                raise DeviceError(
+                    f"{self.name} cannot be decoded on {str(self.spec.device)!r}: {reason}. Without strict_device=True "
+                    "it is decoded on the CPU and converted on the device."
+                )
+            self._fallback_reason = reason
+            self.spec = replace(self.spec, backend="cpu")
+            self.pool.replace(self.spec.open)
+        warn_of_fallback(self.cpu_fallback)
+
+    @property
+    def source(self) -> Source:
+        return self.spec.source
+
+    @property
+    def name(self) -> str:
+        return self.source.describe()
+
+    @contextmanager
+    def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
+        """The reader of a handle for the time of a ``with`` block; ``is_moved``: it will not stand where it was."""
+        with self.pool.borrow() as handle:
+            if is_moved:
+                handle.stream.reset()
+            yield handle.stream.reader
+
+    @property
+    def time_base(self) -> Fraction:
+        return self.facts.time_base or Fraction(1, 1)
+
+    # The first frame: only decoding shows how the picture is turned
+
+    @property
+    def rotation(self) -> float | None:
+        """Counter-clockwise angle in degrees of the display matrix, if it says one."""
+        self.upright_size()
+        return None if self._orientation is None else self._orientation.rotation
+
+    def stated_orientation(self) -> Orientation | None:
+        """How the container says that pictures are turned, where those of the backend do not say it themselves.
+
+        What the container says goes with the stream's own codec: it has to decode a picture to tell.
+        """
+        if self.spec.decodes_in_software or not self._may_turn:
+            return None
+        self.upright_size()
+        return self._orientation
+
+    def upright_size(self) -> tuple[int, int]:
+        """(height, width) of the first frame as shown, before transforms; from the header if no frame decodes."""
+        with self._lock:
+            if self._size is None:
+                with stage("decode"):
+                    self._look_at_first_frame()
+        return self._size or (self.facts.height or 0, self.facts.width or 0)
+
+    def _look_at_first_frame(self) -> None:
+        """Note its size and orientation: of the first packet's if that gives one, which spares decoding the others."""
+        is_borrowed = False
+        try:
+            with self.pool.borrow() as handle:
+                is_borrowed = True
+                frame = self._first_frame_of(handle)
+        except MediaTensorError:  # which has closed the handle
+            if is_borrowed:
+                return
+            raise
+        if frame is not None:
+            self._orientation = orientation_of(frame)
+            self._size = self._orientation.size(frame.height, frame.width)
+
+    def _first_frame_of(self, handle: Handle) -> Any | None:
+        handle.stream.reset()
+        reader = handle.stream.reader
+        if not self.spec.decodes_in_software:
+            reader = VideoReader(self.spec.source, self.spec.stream_index, num_threads=1)
+        try:
+            return first_frame(reader)
+        finally:
+            if reader is not handle.stream.reader:
+                reader.close()
+
+    # Batches
+
+    def output_size(self) -> tuple[int, int]:
+        """(height, width) after transforms of a frame of the first frame's size."""
+        return output_size(self.spec.steps, *self.upright_size())
+
+    def pixel_writer(self, num_rows: int) -> PixelWriter:
+        size = self.output_size() if self.wishes.on_size_change == "scale" else None
+        return PixelWriter(num_rows, size, self.stated_orientation())
+
+    def batch(
+        self,
+        pixels: NDArray[Any] | Tensor | None,
+        pts_seconds: Tensor,
+        duration_seconds: Tensor,
+        replaced: tuple[ReplacedFrame, ...] = (),
+    ) -> FrameBatch:
+        """(N, H, W, 3) pixels as a batch in the user's layout; ``None`` stands for no frame at all."""
+        self._has_decoded |= pixels is not None
+        if pixels is None:
+            pixels = self.spec.converter().empty(0, *self.output_size())
+        data = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
+        if self.wishes.is_channels_first:
+            data = data.permute(0, 3, 1, 2)
+        return FrameBatch(data, pts_seconds, duration_seconds, replaced=replaced)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Handles and locks belong to a process.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "pool")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._use(self.spec)

@@ -1,0 +1,440 @@
+"""What is in a media file, as plain values: what its headers say, and what reading its streams finds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+from statistics import median
+
+from .._index.cache import cached_index, store_index
+from .._index.frame_index import FrameIndex
+from .._index.indexing import index_stream, settle_stream
+from .._index.scan import first_frame
+from .._metadata import video_stream_metadata
+from .._pyav import ContainerFacts, VideoReader, orientation_of, read_container_facts
+from .._pyav import StreamFacts as HeaderFacts
+from .._sources.source import make_source
+from .._video.frame_stream import FrameStream, IndexDoubtError, MissingFrameError
+from ..decoders import Chapter, SubtitleDecoder
+from ..decoders._container_metadata import container_metadata
+from ..errors import DecodeError, MediaTensorError, StreamError
+from ._drawing import display_size
+
+__all__ = [
+    "AudioFacts",
+    "FileFacts",
+    "StreamSummary",
+    "SubtitleFacts",
+    "Timing",
+    "VideoFacts",
+    "collect",
+    "describe_timing",
+    "gop_lengths",
+    "is_constant_frame_rate",
+    "video_facts",
+]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What the frames' times and key frames say; see `describe_timing`."""
+
+    is_constant_frame_rate: bool | None
+    min_frame_step_seconds: float | None
+    max_frame_step_seconds: float | None
+    num_key_frames: int
+    gop_length_min: int | None
+    gop_length_median: float | None
+    gop_length_max: int | None
+
+
+@dataclass(frozen=True)
+class VideoFacts:
+    """The chosen video stream, as ``--json`` prints it."""
+
+    stream_index: int
+    codec: str | None = None
+    profile: str | None = None
+    pixel_format: str | None = None
+    width: int | None = None
+    height: int | None = None
+    stored_width: int | None = None
+    stored_height: int | None = None
+    display_width: int | None = None
+    display_height: int | None = None
+    pixel_aspect_ratio: Fraction | None = None
+    rotation: float | None = None
+    color_primaries: str | None = None
+    color_transfer: str | None = None
+    color_space: str | None = None
+    color_range: str | None = None
+    scanned: bool = False
+    num_frames: int | None = None
+    average_fps: float | None = None
+    is_constant_frame_rate: bool | None = None
+    min_frame_step_seconds: float | None = None
+    max_frame_step_seconds: float | None = None
+    num_key_frames: int | None = None
+    gop_length_min: int | None = None
+    gop_length_median: float | None = None
+    gop_length_max: int | None = None
+    begin_seconds: float | None = None
+    end_seconds: float | None = None
+    duration_seconds: float | None = None
+    anomalies: tuple[str, ...] = ()
+
+
+def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
+    """Whether the frames follow each other at one rate, or ``None`` if they are too few to tell.
+
+    Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps come out as, say,
+    33, 33 and 34 ms. The frames are at a constant rate if each lies within one tick of its place on the straight
+    line from the first to the last. A clock that ticks about once a frame rounds nothing: there a step of two
+    ticks is a frame that is missing, so the steps must be equal.
+
+    Args:
+        pts_seconds: Ascending presentation times in seconds.
+        tick_seconds: The unit in which the container stores times, in seconds; 0 if it is exact.
+
+    Example:
+        >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
+        True
+        >>> is_constant_frame_rate([0.0, 0.033, 0.1, 0.133], tick_seconds=0.001)
+        False
+    """
+    intervals = len(pts_seconds) - 1
+    if intervals < 2:
+        return None
+    begin, step = pts_seconds[0], (pts_seconds[-1] - pts_seconds[0]) / intervals
+    if step <= 0:
+        return False
+    tolerance = tick_seconds if step >= 2 * tick_seconds else 0.0
+    tolerance += 1e-6 * max(step, 1e-6)  # the times are doubles
+    return all(abs(begin + i * step - pts) <= tolerance for i, pts in enumerate(pts_seconds))
+
+
+def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
+    """The number of frames from each key frame to the next, the last one to the end of the stream.
+
+    >>> gop_lengths([0, 48, 96], 100)
+    [48, 48, 4]
+    """
+    ends = [*key_frame_indices[1:], num_frames]
+    return [end - start for start, end in zip(key_frame_indices, ends, strict=True)] if key_frame_indices else []
+
+
+def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float) -> Timing:
+    """Frame rate and key frames of a stream whose frames have these times, in presentation order."""
+    steps = [after - before for before, after in pairwise(pts_seconds)]
+    lengths = gop_lengths(key_frame_indices, len(pts_seconds))
+    return Timing(
+        is_constant_frame_rate=is_constant_frame_rate(pts_seconds, tick_seconds),
+        min_frame_step_seconds=min(steps, default=None),
+        max_frame_step_seconds=max(steps, default=None),
+        num_key_frames=len(key_frame_indices),
+        gop_length_min=min(lengths, default=None),
+        gop_length_median=median(lengths) if lengths else None,
+        gop_length_max=max(lengths, default=None),
+    )
+
+
+def video_facts(file: str, header: HeaderFacts, *, scan: bool) -> VideoFacts:
+    """What the header says of a video stream and, with ``scan``, what its packets and first frame say.
+
+    Raises:
+        MediaTensorError: if the stream is to be scanned and cannot be decoded.
+    """
+    facts = VideoFacts(
+        stream_index=header.index,
+        codec=header.codec,
+        profile=header.profile,
+        pixel_format=header.pixel_format,
+        stored_width=header.width,
+        stored_height=header.height,
+        pixel_aspect_ratio=header.pixel_aspect_ratio,
+        color_primaries=header.color_primaries,
+        color_transfer=header.color_transfer_characteristic,
+        color_space=header.color_space,
+        color_range=header.color_range,
+        num_frames=header.num_frames,
+        average_fps=float(header.frame_rate) if header.frame_rate else None,
+        begin_seconds=header.start_seconds,
+        duration_seconds=header.duration_seconds,
+    )
+    if not scan:
+        return facts
+    with closing(_Stream(file, header.index)) as stream:
+        return _scanned(facts, stream)
+
+
+class _Stream:
+    """A video stream that is looked at once, without what makes tensors of it.
+
+    It is a `mediatensor._index.indexing.IndexableStream`, so that the index is that of a `VideoDecoder`.
+    """
+
+    def __init__(self, file: str, stream_index: int) -> None:
+        self.source = make_source(file)
+        self.reader = VideoReader(self.source, stream_index, num_threads=1, is_strict=True)
+        self.container_facts = self.reader.container_facts()
+        self.facts = self.reader.facts()
+        self.name = self.source.describe()
+        self.time_base = self.facts.time_base or Fraction(1, 1)
+
+    @contextmanager
+    def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
+        yield self.reader
+
+    def decode_on_cpu(self, reason: str) -> None:
+        """It does already."""
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+def _scanned(facts: VideoFacts, stream: _Stream) -> VideoFacts:
+    index = cached_index(stream, lambda: index_stream(stream))
+    index, failure = _first_contact(stream, index)
+    try:
+        frame = first_frame(stream.reader)
+    except MediaTensorError:
+        frame = None
+    rotation, size = None, (stream.facts.height or 1, stream.facts.width or 1)
+    if frame is not None:
+        orientation = orientation_of(frame)
+        rotation, size = orientation.rotation, orientation.size(frame.height, frame.width)
+    metadata = video_stream_metadata(
+        stream.facts,
+        stream.container_facts.duration_seconds,
+        rotation=rotation,
+        size=size,
+        index=index,
+    )
+    height, width = size
+    displayed = display_size(width, height, metadata.pixel_aspect_ratio, metadata.rotation)
+    pts_seconds = index.pts.astype(float) * index.time_base.numerator / index.time_base.denominator
+    is_key = index.is_key.nonzero()[0].tolist()
+    timing = describe_timing(pts_seconds.tolist(), is_key, float(index.time_base))
+    return replace(
+        facts,
+        width=width,
+        height=height,
+        display_width=displayed[0],
+        display_height=displayed[1],
+        rotation=metadata.rotation,
+        scanned=True,
+        num_frames=len(index),
+        average_fps=metadata.average_fps,
+        begin_seconds=metadata.begin_stream_seconds,
+        end_seconds=metadata.end_stream_seconds,
+        duration_seconds=metadata.duration_seconds,
+        anomalies=tuple(index.anomalies) + failure,
+        **vars(timing),
+    )
+
+
+def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
+    """Decode one frame, for packets alone do not show that a stream is encrypted or its codec's data lost.
+
+    Returns:
+        The index, settled if decoding shows that there are other frames; and what is the matter, if anything is.
+    """
+    frames = FrameStream(stream.reader, 1)
+    try:
+        for _ in frames.run(index, frames.plan(index, [int(index.ordinal[0])])):
+            pass
+    except IndexDoubtError as doubt:
+        index = settle_stream(stream, str(doubt))
+        store_index(stream, index)
+        return _first_contact(stream, index)
+    except MissingFrameError:
+        return index, ("the first frame does not decode: it does not come out of the codec",)
+    except DecodeError as error:
+        return index, (f"the first frame does not decode: {error}",)
+    return index, ()
+
+
+@dataclass(frozen=True)
+class StreamSummary:
+    """What the headers say of one stream."""
+
+    index: int
+    media_type: str
+    codec: str | None
+    duration_seconds: float | None = None
+    bit_rate: float | None = None
+    width: int | None = None
+    height: int | None = None
+    average_fps: float | None = None
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    channel_layout: str | None = None
+    language: str | None = None
+    disposition: tuple[str, ...] = ()
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AudioFacts:
+    """The chosen audio stream, as ``--json`` prints it."""
+
+    stream_index: int
+    codec: str | None = None
+    profile: str | None = None
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    channel_layout: str | None = None
+    sample_format: str | None = None
+    bit_rate: float | None = None
+    language: str | None = None
+    begin_seconds: float | None = None
+    duration_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class SubtitleFacts:
+    """The chosen stream of subtitles, as ``--json`` prints it."""
+
+    stream_index: int
+    codec: str | None = None
+    language: str | None = None
+    is_text: bool | None = None
+    scanned: bool = False
+    num_subtitles: int | None = None
+    begin_seconds: float | None = None
+    end_seconds: float | None = None
+    anomalies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFacts:
+    """A media file, as ``--json`` prints it."""
+
+    file: str
+    file_size_bytes: int | None
+    container: str | None
+    duration_seconds: float | None
+    bit_rate: float | None
+    tags: dict[str, str] = field(default_factory=dict)
+    chapters: tuple[Chapter, ...] = ()
+    streams: tuple[StreamSummary, ...]
+    video: VideoFacts | None = None
+    audio: AudioFacts | None = None
+    subtitles: SubtitleFacts | None = None
+    error: str | None = None
+
+
+def collect(file: str, stream_index: int | None, *, scan: bool) -> FileFacts:
+    """Read what is in ``file``.
+
+    Args:
+        file: Path or URL.
+        stream_index: The stream to describe instead of the best one of its kind.
+        scan: Read the packets of the video and of the subtitles, and decode a frame.
+
+    Raises:
+        MediaTensorError: if the file cannot be opened. A video stream that cannot be decoded is no reason to raise:
+            the result says so in ``error``, beside all that the headers say.
+    """
+    container = read_container_facts(make_source(file))
+    facts = FileFacts(
+        file=file,
+        file_size_bytes=os.path.getsize(file) if os.path.isfile(file) else None,
+        container=container.format_name,
+        duration_seconds=container.duration_seconds,
+        bit_rate=container.bit_rate,
+        tags=container.tags,
+        chapters=container_metadata(container).chapters,
+        streams=tuple(_stream_summary(stream) for stream in container.streams),
+    )
+    try:
+        chosen = _choose(container, stream_index)
+    except StreamError as failure:
+        return replace(facts, error=str(failure))
+    if "audio" in chosen:
+        facts = replace(facts, audio=_audio_facts(chosen["audio"], container.duration_seconds))
+    if "subtitle" in chosen:
+        facts = replace(facts, subtitles=_subtitle_facts(file, chosen["subtitle"], scan=scan))
+    if "video" in chosen:
+        try:
+            facts = replace(facts, video=video_facts(file, chosen["video"], scan=scan))
+        except MediaTensorError as failure:
+            facts = replace(facts, error=str(failure))
+    return facts
+
+
+def _choose(container: ContainerFacts, stream_index: int | None) -> dict[str, HeaderFacts]:
+    """The stream of each kind that is described: the best, or the one that was asked for."""
+    streams = {stream.index: stream for stream in container.streams}
+    best = (
+        ("video", container.best_video_stream_index),
+        ("audio", container.best_audio_stream_index),
+        ("subtitle", container.best_subtitle_stream_index),
+    )
+    chosen = {kind: streams[index] for kind, index in best if index is not None}
+    if stream_index is not None:
+        asked = streams.get(stream_index)
+        if asked is None or asked.media_type not in ("video", "audio", "subtitle"):
+            others = ", ".join(f"{stream.index} {stream.media_type}" for stream in container.streams)
+            raise StreamError(
+                f"Stream {stream_index} is not a stream of video, audio or subtitles of this file ({others})."
+            )
+        chosen[asked.media_type] = asked
+    return chosen
+
+
+def _stream_summary(header: HeaderFacts) -> StreamSummary:
+    return StreamSummary(
+        index=header.index,
+        media_type=header.media_type,
+        codec=header.codec,
+        duration_seconds=header.duration_seconds,
+        bit_rate=header.bit_rate,
+        width=header.width,
+        height=header.height,
+        average_fps=float(header.frame_rate) if header.frame_rate else None,
+        sample_rate=header.sample_rate,
+        num_channels=header.num_channels,
+        channel_layout=header.channel_layout,
+        language=header.language,
+        disposition=header.disposition,
+        tags=header.tags,
+    )
+
+
+def _audio_facts(header: HeaderFacts, container_duration_seconds: float | None) -> AudioFacts:
+    duration = header.duration_seconds
+    return AudioFacts(
+        stream_index=header.index,
+        codec=header.codec,
+        profile=header.profile,
+        sample_rate=header.sample_rate,
+        num_channels=header.num_channels,
+        channel_layout=header.channel_layout,
+        sample_format=header.sample_format,
+        bit_rate=header.bit_rate,
+        language=header.language,
+        begin_seconds=header.start_seconds,
+        duration_seconds=container_duration_seconds if duration is None else duration,
+    )
+
+
+def _subtitle_facts(file: str, header: HeaderFacts, *, scan: bool) -> SubtitleFacts:
+    facts = SubtitleFacts(header.index, header.codec, header.language, header.is_text)
+    if not scan or not header.is_text:
+        return facts
+    try:
+        subtitles = SubtitleDecoder(file, stream_index=header.index).get_all_subtitles()
+    except MediaTensorError as failure:
+        return replace(facts, anomalies=(str(failure),))
+    return replace(
+        facts,
+        scanned=True,
+        num_subtitles=len(subtitles),
+        begin_seconds=min((subtitle.start_seconds for subtitle in subtitles), default=None),
+        end_seconds=max((subtitle.end_seconds for subtitle in subtitles), default=None),
+    )

@@ -1,0 +1,255 @@
+"""`DataLoader`: torch's, with the order, the resuming and the reports of media datasets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, overload
+
+import torch.utils.data
+
+from ..._common.checks import finite_number, function, shown, whole_number
+from ..._common.devices import tensors_on_cpu
+from ...errors import InvalidArgumentError, TooManyFailuresError
+from .._rows.dataset import MediaDataset
+from .._rows.recipe import derived_seed
+from .._rows.samples import Batch, FailureReport
+from .._rows.transport import why_no_workers
+from .._sources.items import Item
+from .collate import stack
+from .order import RowBatches, Shuffle
+from .progress import StreamProgress, WithRows
+from .tar_samples import TarSamples
+
+__all__ = ["DataLoader"]
+
+B = TypeVar("B")
+
+
+class DataLoader(torch.utils.data.DataLoader[B]):
+    """torch's ``DataLoader`` for media datasets: it shuffles anew in each epoch, divides rows among ranks, and resumes.
+
+    Every iteration is another epoch, the first one epoch 0: ``for _ in range(loader.epoch, num_epochs)`` goes over
+    those that are left, also after resuming. `state_dict` counts the batches that were *given*: what workers have read
+    ahead is read again after resuming, and no row is lost or given twice.
+
+    Args:
+        dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
+        batch_size: Rows of a batch, of one rank. As long as its product with the number of ranks is the same, steps
+            have the same rows.
+        shuffle: Whether and how rows are shuffled; see `Shuffle`.
+        collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or a function of your own.
+        seed, drop_last, rank, num_ranks, bucket_by: As of `RowBatches`; where ranks must make equally many steps, as
+            with ``DistributedDataParallel``, set ``drop_last=True``. Of `TarSamples`, ``drop_last`` leaves out the last
+            rows of each worker, and the others are arguments of theirs.
+        options: What else torch's ``DataLoader`` takes: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
+            ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
+
+    Attributes:
+        batches: The `RowBatches` that says which rows make which batch; of a stream, what counts its rows.
+        failures: `FailureReport` of all batches given so far.
+
+    Raises:
+        InvalidArgumentError: if an argument of ours is not among the accepted ones.
+        TooManyFailuresError: by an iteration in which not one row could be read.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.datasets import DataLoader, VideoClips
+        >>> dataset = VideoClips("videos", num_frames_per_clip=8, on_error="skip")
+        >>> loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1)
+        >>> for batch in loader:
+        ...     frames = batch.frames.data  # train(frames, batch.label)
+        ...     torch.save(loader.state_dict(), "loader.pt")
+        >>> print(loader.failures)
+        0 rows could not be read (0 skipped, 0 replaced), of 0 files.
+    """
+
+    @overload
+    def __init__(
+        self,
+        dataset: MediaDataset | TarSamples,
+        batch_size: int = 1,
+        shuffle: bool | Shuffle = False,
+        *,
+        collate_fn: Callable[[list[Any]], B],
+        seed: int | None = None,
+        drop_last: bool = False,
+        rank: int | None = None,
+        num_ranks: int | None = None,
+        bucket_by: Callable[[Item], Any] | None = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: DataLoader[Batch],
+        dataset: MediaDataset | TarSamples,
+        batch_size: int = 1,
+        shuffle: bool | Shuffle = False,
+        *,
+        seed: int | None = None,
+        drop_last: bool = False,
+        rank: int | None = None,
+        num_ranks: int | None = None,
+        bucket_by: Callable[[Item], Any] | None = None,
+        **options: Any,
+    ) -> None: ...
+    def __init__(
+        self,
+        dataset: MediaDataset | TarSamples,
+        batch_size: int = 1,
+        shuffle: bool | Shuffle = False,
+        *,
+        collate_fn: Callable[[list[Any]], Any] = stack,
+        seed: int | None = None,
+        drop_last: bool = False,
+        rank: int | None = None,
+        num_ranks: int | None = None,
+        bucket_by: Callable[[Item], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        _check_options(collate_fn, options)
+        if taken := sorted({"batch_sampler", "sampler"} & options.keys()):
+            raise InvalidArgumentError(
+                f"{taken[0]} cannot be given: rows come in the order of RowBatches. torch's DataLoader takes it, and a "
+                "RowBatches of yours as batch_sampler."
+            )
+        order = {"shuffle": shuffle, "seed": seed, "rank": rank, "num_ranks": num_ranks, "bucket_by": bucket_by}
+        self.batches: RowBatches | StreamProgress
+        if isinstance(dataset, TarSamples):
+            _refuse(order)
+            self.batches = StreamProgress(dataset)
+            options |= {"batch_size": batch_size, "drop_last": drop_last, "collate_fn": WithRows(collate_fn)}
+        else:
+            self.batches = RowBatches(dataset, batch_size, drop_last=drop_last, **order)  # type: ignore[arg-type]
+            if not options.get("in_order", True):
+                raise InvalidArgumentError("in_order must be True: resuming counts batches, in their order.")
+            options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
+        self.failures = FailureReport()
+        self._num_given = 0
+        self._has_begun = False
+        # Without a generator of its own, torch's loader takes a number from the global one whenever an iteration
+        # begins: a training that resumes, and so begins once more, would go on with other random numbers.
+        own_seed = derived_seed(dataset.seed if seed is None else seed, "workers")
+        options.setdefault("generator", torch.Generator().manual_seed(own_seed))
+        try:
+            super().__init__(dataset, **options)  # type: ignore[arg-type]
+        except ValueError as error:  # options that do not go together
+            raise InvalidArgumentError(f"DataLoader: {error}") from None
+        self._do_without_workers_if_need_be()
+
+    def _do_without_workers_if_need_be(self) -> None:
+        reason = why_no_workers(self.multiprocessing_context) if self.num_workers > 0 else None
+        if reason is not None:
+            warnings.warn(
+                f"Worker processes cannot be started here, so this process reads the batches itself ({reason}). They "
+                "need semaphores, which on Linux means that files can be made in /dev/shm.",
+                stacklevel=3,
+            )
+            self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being iterated over, or the first one."""
+        return self.batches.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Have the next iteration begin an epoch.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, VideoClips
+            >>> loader = DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=2)
+            >>> loader.set_epoch(3)
+            >>> loader.epoch
+            3
+        """
+        self.batches.set_epoch(epoch)
+        self._num_given, self._has_begun = 0, False
+
+    def __iter__(self) -> Iterator[B]:  # type: ignore[override]
+        if self._has_begun:
+            self.set_epoch(self.epoch + 1)
+        self._has_begun = True
+        is_empty, num_failures_before = not self.batches.is_resumed, len(self.failures)
+        with tensors_on_cpu():  # where the generator of this loader is
+            batches = super().__iter__()
+        for batch in batches:
+            self._num_given += 1
+            if isinstance(self.batches, StreamProgress):
+                batch = self.batches.take(batch)
+            if isinstance(batch, Batch):
+                self.failures.add(batch.failures)
+                if not len(batch):  # every row was skipped
+                    continue
+            is_empty = False
+            yield batch
+        self.set_epoch(self.epoch + 1)
+        # Each worker sees its own failures only: too few, perhaps, to be too many.
+        if is_empty and len(self.failures) > num_failures_before:
+            last = self.failures.failures[-1]
+            raise TooManyFailuresError(
+                f"Not one row of the epoch could be read; the last failure is of {last.source!r}: {last.error}: "
+                f"{last.message}"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the next batch is, for `load_state_dict`; plain numbers and lists.
+
+        Raises:
+            InvalidArgumentError: if the dataset is a stream whose rows have no places that stay the same.
+        """
+        if isinstance(self.batches, StreamProgress):
+            return self.batches.state_dict()
+        return self.batches.state_dict(self._num_given)
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Have the next iteration go on where `state_dict` was called, whatever the workers, ranks and batch size.
+
+        Args:
+            state: The state, which is the same on all ranks. Of `TarSamples`, each rank has a state of its own: load
+                that of the same rank, or the list of all of them if the number of ranks is another now.
+
+        Raises:
+            InvalidArgumentError: if it is not such a state, or that of a dataset with other numbers of rows, of another
+                seed, shuffling or ``bucket_by``.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, VideoClips
+            >>> loader = DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1)
+            >>> batches = iter(loader)
+            >>> first = next(batches)
+            >>> other = DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1)
+            >>> other.load_state_dict(loader.state_dict())
+            >>> [batch.source for batch in other] == [batch.source for batch in batches]
+            True
+        """
+        if isinstance(self.batches, StreamProgress):
+            self.batches.load_state_dict(state)
+            # Workers that outlive an epoch do not know what to leave out of this one.
+            self._iterator = None
+        elif isinstance(state, Mapping):
+            self.batches.load_state_dict(state)
+        else:
+            raise InvalidArgumentError("The state must be that of one rank: it is the same on all of them.")
+        self._num_given, self._has_begun = 0, False
+
+
+def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str, Any]) -> None:
+    """Raise unless what goes to torch's DataLoader is of the types that it takes."""
+    if not callable(collate_fn):
+        raise InvalidArgumentError(f"collate_fn must be a function such as stack (got {shown(collate_fn)}).")
+    function("worker_init_fn", options.get("worker_init_fn"))
+    whole_number("num_workers", options.get("num_workers", 0), at_least=0)
+    if options.get("prefetch_factor") is not None:
+        whole_number("prefetch_factor", options["prefetch_factor"], at_least=1, or_none=True)
+    if finite_number("timeout", options.get("timeout", 0)) < 0:
+        raise InvalidArgumentError(f"timeout must be a number of seconds from 0 on (got {options['timeout']!r}).")
+
+
+def _refuse(order: Mapping[str, Any]) -> None:
+    given = [name for name, value in order.items() if value is not None and value is not False]
+    if given:
+        raise InvalidArgumentError(
+            f"{', '.join(given)} cannot be given for a stream, whose rows are read as they come: TarSamples has "
+            "shuffle_buffer, seed, rank and num_ranks."
+        )

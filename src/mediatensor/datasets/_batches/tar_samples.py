@@ -1,0 +1,232 @@
+"""`TarSamples`: samples of tar shards, and of other rows, that can only be read forward."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import IterableDataset, get_worker_info
+
+from ..._common.checks import function, optional_text, shown, whole_number
+from ..._common.stages import collect_stages, stage
+from ...errors import InvalidArgumentError
+from .._rows.reading import RowReader
+from .._rows.recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
+from .._rows.samples import Sample, Skipped, Timing
+from .._rows.transport import shared_numbers
+from .._sources.items import Item, MediaKind, check_kind
+from .._sources.streams import GivenRows, IterableRows, LeftOut, ShardRows, Share, row_number
+from .order import rank_and_number
+
+__all__ = ["TarSamples"]
+
+_T = TypeVar("_T")
+
+
+class TarSamples(IterableDataset[Sample | Skipped]):
+    """Samples of tar shards that are read from beginning to end: compressed ones, pipes, URLs.
+
+    The shards have WebDataset's layout: ``key.mp4``, ``key.cls``, ``key.json``, ``key.txt`` side by side make a sample;
+    label and other columns are found as by `TarItems`, which is the better choice for plain files on this machine.
+
+    Shards are divided among ranks, and those of a rank among its workers: have at least as many of them. Every sample
+    is given once an epoch, whatever the number of workers; what is drawn for it depends on the seed, the epoch, the
+    number of its shard and its position there. The order depends on the number of workers, too. With `DataLoader`, an
+    epoch goes on where it was interrupted, with any number of workers, and of ranks.
+
+    It reads shards itself, with headers checked by ``tarfile`` of the standard library, because resuming needs to know
+    where in which shard a sample is. A ``webdataset.WebDataset`` pipeline is welcome as a source of rows (below), but
+    its rows do not say that.
+
+    In place of shards, any iterable of rows will do: `Item` objects, rows as a ``webdataset`` pipeline gives them (not
+    decoded), rows of a Hugging Face streaming dataset (likewise). One that is an ``IterableDataset`` of torch divides
+    its rows among workers itself, as those two do, and must be told about ranks; then a `DataLoader` cannot resume. Of
+    any other, which must give the same rows in the same order every time, each worker takes every n-th row.
+
+    Args:
+        shards: Paths or URLs, with ``{000..009}`` and ``{a,b}``, in paths ``*`` and ``?``; or an iterable of rows.
+        recipe: How a sample is made of a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or one of your own. A
+            file has one sample in an epoch.
+        kind: What to look for in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
+        media: The suffix (of a Hugging Face row, the column) of the media, if there are several of the kind.
+        label: Gives the label of an `Item`; by default its own.
+        shuffle_buffer: ``None``: shards and samples come in order. A number: shards come in random order, and a sample
+            is drawn among so many that wait, in each worker, with the bytes of their files in memory.
+        seed: Decides, with the epoch, about the order and the random numbers of the samples.
+        on_error: ``"raise"``, or ``"skip"``: leave out what cannot be read. A shard that is damaged counts as one more
+            sample that cannot be read, behind those before the damage. A stream has no other rows to replace one by.
+        max_consecutive_failures: How many samples may be skipped one after the other, in one worker.
+        rank: Number of this process; by default what torch.distributed says when the dataset is made, or 0.
+        num_ranks: How many processes read the stream together; likewise, or 1.
+
+    Raises:
+        InvalidArgumentError: if there are no shards, or an argument is not among the accepted ones.
+        SourceNotFoundError: if a path does not exist.
+
+    Example:
+        >>> from functools import partial
+        >>> from mediatensor.datasets import DataLoader, TarSamples, VideoRecipe
+        >>> from mediatensor.samplers import clips_at_random_indices
+        >>> recipe = VideoRecipe(partial(clips_at_random_indices, num_frames_per_clip=8))
+        >>> samples = TarSamples(
+        ...     "https://example.org/train-{000..099}.tar", recipe, shuffle_buffer=200, on_error="skip"
+        ... )  # doctest: +SKIP
+        >>> for batch in DataLoader(samples, batch_size=8, num_workers=4):  # doctest: +SKIP
+        ...     train(batch.frames.data, batch.label)
+    """
+
+    def __init__(
+        self,
+        shards: str | os.PathLike[str] | Iterable[Any],
+        recipe: Recipe,
+        *,
+        kind: MediaKind = "video",
+        media: str | None = None,
+        label: Callable[[Item], Any] | None = None,
+        shuffle_buffer: int | None = None,
+        seed: int = 0,
+        on_error: Literal["raise", "skip"] = "raise",
+        max_consecutive_failures: int = 20,
+        rank: int | None = None,
+        num_ranks: int | None = None,
+    ) -> None:
+        if on_error not in ("raise", "skip"):
+            raise InvalidArgumentError(
+                f"on_error must be 'raise' or 'skip' (got {on_error!r}): a stream has no other rows to replace one by."
+            )
+        if shuffle_buffer is not None:
+            shuffle_buffer = whole_number("shuffle_buffer", shuffle_buffer, at_least=1, or_none=True)
+        check_kind(kind)
+        optional_text("media", media)
+        if not isinstance(recipe, Recipe):
+            raise InvalidArgumentError(f"recipe must be a Recipe (got {shown(recipe)}).")
+        self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
+        self.recipe = recipe
+        self.seed = whole_number("seed", seed)
+        self._rows = _rows_of(shards, kind, media)
+        self._label = function("label", label)
+        self._shuffle_buffer = shuffle_buffer
+        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
+        # Shared, so that workers which outlive an epoch hear of the next one: its number, and how often it was set.
+        self._now: Tensor = shared_numbers((2,), 0)
+        # Shared, so that the process that saves a state hears where shards ended.
+        self._num_rows: Tensor = shared_numbers((self._rows.num_shards,), -1)
+        # What to leave out, as long as the epoch is not set once more.
+        self._resumed: tuple[int, LeftOut] = (0, LeftOut())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next iteration."""
+        return int(self._now[0])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Have the next iteration be of an epoch, in running workers as well; `DataLoader` does without."""
+        self._now[0] = checked_epoch(epoch)
+        self._now[1] += 1
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether its rows have places that stay the same, so that `DataLoader` can save and load a state."""
+        return not self._rows.divides_itself
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What must be the same where an epoch goes on: the seed and the names of the shards."""
+        names = "\n".join(os.path.basename(name) for name in self._rows.names)
+        digest = hashlib.blake2b(names.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+        return {"seed": self.seed, "num_shards": self._rows.num_shards, "shards": digest}
+
+    def num_rows(self) -> dict[int, int]:
+        """The numbers of rows of shards whose end was seen, by number of the shard."""
+        return {shard: count for shard, count in enumerate(self._num_rows.tolist()) if count >= 0}
+
+    def resume(self, epoch: int, given: GivenRows, num_rows: Mapping[int, int]) -> None:
+        """Have the next iteration leave out rows; `DataLoader` calls this, and starts new workers.
+
+        Args:
+            epoch: Of the next iteration; the ones after it leave out nothing.
+            given: The rows.
+            num_rows: Of shards whose end was seen: those of which nothing is left are not opened.
+        """
+        self.set_epoch(epoch)
+        for shard, count in num_rows.items():
+            self._num_rows[shard] = count
+        # Decided here and not by the workers, one of which may know of a shard's end before another.
+        done = {
+            shard
+            for shard, count in self.num_rows().items()
+            if given.contains_all(row_number(shard, 0), row_number(shard, count))
+        }
+        self._resumed = (int(self._now[1]), LeftOut(given, frozenset(done)))
+
+    def __iter__(self) -> Iterator[Sample | Skipped]:
+        # Not a generator: the epoch is that of now, not of when the first sample is asked for.
+        worker = get_worker_info()
+        epoch, number = self._now.tolist()
+        left_out = self._resumed[1] if self._resumed[0] == number else LeftOut()
+        share = Share(self.rank, self.num_ranks, *((0, 1) if worker is None else (worker.id, worker.num_workers)))
+        return self._read(epoch, left_out, share)
+
+    def _read(self, epoch: int, left_out: LeftOut, share: Share) -> Iterator[Sample | Skipped]:
+        order = np.arange(self._rows.num_shards)
+        random = np.random.Generator(np.random.Philox(derived_seed(self.seed, epoch, "shards")))
+        if self._shuffle_buffer is not None:
+            order = random.permutation(order)
+        rows = self._rows.read(order.tolist(), left_out, self._num_rows, share)
+        if self._shuffle_buffer is not None:
+            own = derived_seed(self.seed, epoch, *share, "buffer")
+            rows = drawn_from_window(rows, self._shuffle_buffer, np.random.Generator(np.random.Philox(own)))
+        while True:
+            started = time.monotonic()
+            with collect_stages() as stage_seconds:
+                with stage("open"):
+                    numbered = next(rows, None)
+                if numbered is None:
+                    return
+                sample = self._reader.read(self._spec(*numbered, epoch))
+            worker = None if get_worker_info() is None else share.worker
+            yield dataclasses.replace(sample, timing=Timing(worker, started, time.monotonic(), dict(stage_seconds)))
+
+    def _spec(self, row: int, item: Item, epoch: int) -> RowSpec:
+        if self._label is not None:
+            item = dataclasses.replace(item, label=self._label(item))
+        return RowSpec(item, 0, self.recipe, self.seed, epoch, row)
+
+    def __repr__(self) -> str:
+        return f"TarSamples({self._rows!r})"
+
+
+def drawn_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
+    """All rows, each drawn among ``size`` that wait.
+
+    >>> import numpy as np
+    >>> sorted(drawn_from_window(iter(range(9)), 4, np.random.default_rng(0))) == list(range(9))
+    True
+    """
+    waiting: list[_T] = []
+    for row in rows:
+        waiting.append(row)
+        if len(waiting) == size:
+            yield _drawn(waiting, random)
+    while waiting:
+        yield _drawn(waiting, random)
+
+
+def _drawn(waiting: list[_T], random: np.random.Generator) -> _T:
+    chosen = int(random.integers(len(waiting)))
+    waiting[chosen], waiting[-1] = waiting[-1], waiting[chosen]
+    return waiting.pop()
+
+
+def _rows_of(shards: Any, kind: MediaKind, media: str | None) -> ShardRows | IterableRows:
+    if isinstance(shards, str | os.PathLike):
+        return ShardRows(shards, kind, media)
+    if isinstance(shards, list | tuple) and all(isinstance(one, str | os.PathLike) for one in shards):
+        return ShardRows(shards, kind, media)
+    return IterableRows(shards, kind, media)

@@ -1,0 +1,206 @@
+"""`ToDevice`: batches on the device on which they are used, each on its way while the one before it is used."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._common.checks import function, shown
+from ..._common.devices import checked_device
+from ..._common.stages import stage
+from ...errors import InvalidArgumentError
+from ...frames import FrameBatch
+from .._rows.samples import Batch
+from .._rows.transport import CopyAhead, CopyNow
+
+__all__ = ["ToDevice"]
+
+
+class ToDevice:
+    """A loader whose batches are on a device, and normalised there: uint8 travels, a quarter of float's bytes.
+
+    On a CUDA device the copy of a batch runs beside the computation on the one before it: from page-locked memory
+    (``DataLoader(pin_memory=True)`` makes it in a thread; otherwise it is made here), in a stream of its own. A batch
+    is handed over once the next one was fetched from the loader. On the CPU and other devices there is no such
+    reading ahead.
+
+    `state_dict` counts the batches that were handed over: the one that is already on the device, but was not, is read
+    again after resuming. What else the loader has (``failures``, ``dataset``, ``batch_size`` ...) can be asked for
+    here; ``failures`` may already know those of the next batch.
+
+    Args:
+        loader: A `DataLoader`, torch's, torchdata's, or anything else that can be iterated over. Batches may be `Batch`
+            or tensors, or what has a method ``to``, in dicts, lists and tuples.
+        device: Where to.
+        transform: What is done on the device as a batch is handed over: a function of the frames of a `Batch`, uint8
+            (B, T, C, H, W), and of its images (B, 3, H, W), of each of them where they are a list; of a batch of
+            another type as a whole. Random ones draw for one batch after the other, in order. A module with weights or
+            buffers must be on the device.
+
+    Attributes:
+        loader: The loader.
+        device: The device.
+
+    Raises:
+        InvalidArgumentError: if there is no such device.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
+        >>> from mediatensor.transforms import Normalize, ToFloat
+        >>> normalize = torch.nn.Sequential(ToFloat(), Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225)))
+        >>> loader = DataLoader(VideoClips("videos"), 8, shuffle=True, num_workers=2, pin_memory=True)  # doctest: +SKIP
+        >>> for batch in ToDevice(loader, "cuda", normalize):  # doctest: +SKIP
+        ...     loss = criterion(model(batch.frames.data), batch.label)
+    """
+
+    def __init__(
+        self,
+        loader: Iterable[Any],
+        device: str | torch.device,
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        if not hasattr(loader, "__iter__"):
+            raise InvalidArgumentError(f"loader must give batches, as a DataLoader does (got {shown(loader)}).")
+        self.loader = loader
+        self.device = checked_device(device)
+        self._transform = function("transform", transform)
+        # Of the batch that was handed over last; None: ask the loader.
+        self._position: _Position | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        self._position = None
+        copying = CopyAhead(self.device) if self.device.type == "cuda" else CopyNow(self.device)
+        for batch, position in _copied(iter(self.loader), copying, self._position_of_loader):
+            self._position = position
+            if self._transform is not None:
+                batch = _transformed(batch, self._transform)
+            yield batch
+            del batch  # its memory is free while the next one is fetched
+        self._position = None
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]
+
+    @property
+    def num_batches_ahead(self) -> int:
+        """How many batches beyond the one that is handed over have been fetched from the loader."""
+        return CopyAhead.num_ahead if self.device.type == "cuda" else CopyNow.num_ahead
+
+    def _position_of_loader(self) -> _Position:
+        loader: Any = self.loader
+        return _Position(loader.state_dict() if hasattr(loader, "state_dict") else None, getattr(loader, "epoch", None))
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the batch that was handed over last; ``None`` if the loader does not count them."""
+        return (self._position or self._position_of_loader()).epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Have the next iteration begin an epoch.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
+            >>> loader = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
+            >>> loader.set_epoch(2)
+        """
+        self._position = None
+        self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the loader behind the batch that was handed over last.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
+            >>> loader = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
+            >>> batch = next(iter(loader))
+            >>> loader.load_state_dict(loader.state_dict())
+        """
+        state = self._position_of_loader().state if self._position is None else self._position.state
+        if state is None:
+            raise InvalidArgumentError(f"The loader has no state_dict to resume from: {type(self.loader).__name__}.")
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Have the next iteration go on where `state_dict` was called.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
+            >>> loader = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
+            >>> batch = next(iter(loader))
+            >>> other = ToDevice(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=1), "cpu")
+            >>> other.load_state_dict(loader.state_dict())
+            >>> len(list(other))
+            2
+        """
+        self._position = None
+        self.loader.load_state_dict(state)  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "loader":  # asked for while a copy is made that has no loader yet
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Position:
+    """Where a loader was behind a batch."""
+
+    state: dict[str, Any] | None
+    epoch: int | None
+
+
+def _copied(
+    batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _Position]
+) -> Iterator[tuple[Any, _Position]]:
+    """The batches on the device, with the position behind each; what the loader raises comes after the batches before.
+
+    Args:
+        batches: Those of the loader.
+        copying: How they are copied, and how many ahead.
+        position: Where the loader is.
+    """
+    on_their_way: deque[tuple[Any, _Position]] = deque()
+    error: Exception | None = None
+    is_over = False
+    while True:
+        while not is_over and len(on_their_way) <= copying.num_ahead:
+            try:
+                on_their_way.append((copying.begin(next(batches)), position()))
+            except StopIteration:
+                is_over = True
+            except Exception as raised:
+                is_over, error = True, raised
+        if not on_their_way:
+            break
+        # Nothing here may keep the batch while it is used: it would take its memory until the next is fetched.
+        yield _arrived(copying, *on_their_way.popleft())
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
+
+
+def _arrived(copying: CopyAhead | CopyNow, begun: Any, position: _Position) -> tuple[Any, _Position]:
+    return copying.complete(begun), position
+
+
+def _transformed(batch: Any, transform: Callable[[Any], Any]) -> Any:
+    with stage("transform"):
+        if not isinstance(batch, Batch):
+            return transform(batch)
+        return dataclasses.replace(batch, frames=_each(batch.frames, transform), images=_each(batch.images, transform))
+
+
+def _each(data: Any, transform: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(data, list):
+        return [_each(one, transform) for one in data]
+    if isinstance(data, FrameBatch):
+        return dataclasses.replace(data, data=transform(data.data))
+    return None if data is None else transform(data)

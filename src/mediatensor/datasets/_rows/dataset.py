@@ -1,0 +1,219 @@
+"""`MediaDataset`: rows of files, read by a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, get_worker_info
+
+from ..._common.checks import shown, whole_number
+from ..._common.stages import collect_stages
+from ...errors import InvalidArgumentError, OutOfRangeError
+from .._sources.items import Item
+from .reading import OnError, RowReader
+from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
+from .samples import Sample, Skipped, Timing
+from .transport import shared_numbers
+
+__all__ = ["MediaDataset", "RowKey", "check_dataset_options"]
+
+
+class RowKey(NamedTuple):
+    """A row of an epoch, as `RowBatches` asks for it."""
+
+    row: int
+    epoch: int
+
+
+class MediaDataset(Dataset[Sample | Skipped]):
+    """Rows of files. What a row gives depends on the dataset's arguments, the epoch and its index, and on nothing else.
+
+    It is what `VideoClips`, `AudioClips`, `VideoAudioClips`, `DocumentPages` and `WordCrops` have in common; derive
+    from it, with a `Recipe` of your own, for another kind.
+
+    Args:
+        items: The files.
+        recipe: How samples are made of them.
+        rows_per_file: How many rows each file has in an epoch, or for each file its number.
+        seed: Decides, with the epoch and the index, about the random numbers of a row.
+        on_error: What to do with a row that cannot be read: ``"raise"``; ``"skip"``: leave it out; ``"replace"``: read
+            a row of another file, always the same, in its place.
+        max_consecutive_failures: With the latter two, how many files may fail one after the other, in one worker.
+        max_open_files: How many files a worker keeps open.
+
+    Raises:
+        InvalidArgumentError: if there are no files, or an argument is not among the accepted ones.
+
+    Example:
+        >>> from mediatensor.datasets import Item, MediaDataset, Recipe, Sample
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> class FirstFrames(Recipe):
+        ...     def open(self, item):
+        ...         return VideoDecoder(item.source)
+        ...     def read(self, opened, item, part):
+        ...         return Sample(image=opened[0])
+        >>> dataset = MediaDataset([Item("videos/a.mp4"), Item("videos/b.mp4")], FirstFrames())
+        >>> len(dataset), dataset[1].image.shape
+        (2, torch.Size([3, 120, 160]))
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        recipe: Recipe,
+        *,
+        rows_per_file: int | Sequence[int] = 1,
+        seed: int = 0,
+        on_error: OnError = "raise",
+        max_consecutive_failures: int = 20,
+        max_open_files: int = 8,
+    ) -> None:
+        if not isinstance(items, Sequence):
+            raise InvalidArgumentError(f"items must be a sequence of Item, which as_items makes (got {shown(items)}).")
+        if not len(items):
+            raise InvalidArgumentError("There are no files: the source of the dataset is empty.")
+        if not isinstance(recipe, Recipe):
+            raise InvalidArgumentError(f"recipe must be a Recipe (got {shown(recipe)}).")
+        self.items = items
+        self.recipe = recipe
+        self.seed = whole_number("seed", seed)
+        self._row_ends = _row_ends(rows_per_file, len(items))
+        # Shared, so that workers which outlive an epoch hear of the next one.
+        self._epoch: Tensor = shared_numbers((), 0)
+        num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
+        self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(num_open_files))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that plain indices refer to."""
+        return int(self._epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Have plain indices refer to an epoch, in running workers as well; `DataLoader` does without.
+
+        Example:
+            >>> from mediatensor.datasets import VideoClips
+            >>> dataset = VideoClips(["video.mp4"], num_frames_per_clip=4)
+            >>> dataset.set_epoch(1)
+            >>> dataset[0].epoch
+            1
+        """
+        self._epoch.fill_(checked_epoch(epoch))
+
+    def __len__(self) -> int:
+        return int(self._row_ends[-1])
+
+    @property
+    def file_of_row(self) -> NDArray[np.int64]:
+        """For each row the number of its file, int64 (rows,)."""
+        return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes by label, of a source that names them; reads the rows of a lazy source."""
+        names = {item.label: item.extra["class_name"] for item in self.items if "class_name" in item.extra}
+        return [names[label] for label in sorted(names)]
+
+    def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
+        """Everything that a row depends on.
+
+        Args:
+            row: From -len to len - 1.
+            epoch: By default `epoch`.
+
+        Raises:
+            OutOfRangeError: if there is no such row.
+
+        Example:
+            >>> from mediatensor.datasets import VideoClips
+            >>> dataset = VideoClips(["video.mp4"], num_frames_per_clip=4)
+            >>> dataset.spec(0).load().frames.data.equal(dataset[0].frames.data)
+            True
+        """
+        try:
+            index = operator.index(row)
+        except TypeError:
+            raise TypeError(
+                f"Unsupported key type: {type(row)}. A row is a whole number; ask for each by itself."
+            ) from None
+        if not -len(self) <= index < len(self):
+            raise OutOfRangeError(f"row {index} is out of range: the dataset has {len(self)} rows.")
+        index %= len(self)
+        file = int(np.searchsorted(self._row_ends, index, side="right"))
+        part = index - (int(self._row_ends[file - 1]) if file else 0)
+        return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
+
+    def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
+        """What to read in place of a row, for the ``attempt``-th time: a row of another file, each as likely."""
+        start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
+        others = len(self) - (stop - start)
+        drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
+        other = self.spec(drawn + (stop - start) if others and drawn >= start else drawn, spec.epoch)
+        return dataclasses.replace(other, row=spec.row, attempt=attempt)
+
+    def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
+        """One sample; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
+        return self.__getitems__([row])[0]
+
+    def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[Sample | Skipped]:
+        """Several samples: those of one file are read together, in the order in which they stand in it."""
+        started = time.monotonic()
+        with collect_stages() as stage_seconds:
+            samples = self._reader.read_all([self._spec_of(row) for row in rows], self._substitute)
+        if samples:
+            worker = get_worker_info()
+            timing = Timing(None if worker is None else worker.id, started, time.monotonic(), dict(stage_seconds))
+            samples[0] = dataclasses.replace(samples[0], timing=timing)
+        return samples
+
+    def _spec_of(self, row: SupportsIndex | RowKey) -> RowSpec:
+        return self.spec(row.row, row.epoch) if isinstance(row, RowKey) else self.spec(row)
+
+    def close(self) -> None:
+        """Close the files that this process keeps open; they open again when they are needed.
+
+        Example:
+            >>> from mediatensor.datasets import VideoClips
+            >>> dataset = VideoClips(["video.mp4"], num_frames_per_clip=4)
+            >>> sample = dataset[0]
+            >>> dataset.close()
+        """
+        self._reader.files.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.items)} files, {len(self)} rows)"
+
+
+def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
+    """Raise for what `MediaDataset` does not take, in the name of the class that was given it.
+
+    Raises:
+        TypeError: as Python does for an argument that is not known.
+    """
+    accepted = ("seed", "on_error", "max_consecutive_failures", "max_open_files")
+    for name in options:
+        if name not in accepted:
+            raise TypeError(
+                f"{type(dataset).__name__}() got an unexpected keyword argument {name!r}; beside its own it takes "
+                f"{', '.join(accepted)}."
+            )
+
+
+def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.int64]:
+    """For each file the number of rows up to its end."""
+    counts = np.asarray(rows_per_file)
+    if counts.ndim == 0:
+        counts = np.full(num_files, counts)
+    if len(counts) != num_files or counts.dtype.kind != "i" or counts.min() < 0 or counts.sum() < 1:
+        raise InvalidArgumentError(
+            f"rows_per_file must be a positive whole number, or one for each of the {num_files} files "
+            f"(got {rows_per_file!r})."
+        )
+    return np.cumsum(counts, dtype=np.int64)

@@ -1,0 +1,386 @@
+"""What datasets give: `Sample`, and `Batch` of samples; and what could not be given: `Failure`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..._common.devices import on_device, pinned
+from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from .transport import packed, unpacked
+
+__all__ = ["Batch", "Failure", "FailureReport", "Sample", "Skipped", "Timing"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row that could not be read, and what the error policy did about it.
+
+    Attributes:
+        source: Name of the file.
+        row: Index of the row in the dataset.
+        epoch: The epoch it was read in.
+        error: Name of the type of the exception.
+        message: What it said.
+        action: ``"skipped"`` or ``"replaced"``.
+        replaced_by: Name of the file that a sample was taken from instead.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.datasets import DataLoader, VideoClips
+        >>> size = Path("broken.mp4").write_bytes(b"no video")
+        >>> dataset = VideoClips(["broken.mp4", "video.mp4"], num_frames_per_clip=4, on_error="skip")
+        >>> batch = next(iter(DataLoader(dataset, batch_size=2)))
+        >>> batch.failures[0].source, batch.failures[0].row
+        ('broken.mp4', 0)
+    """
+
+    source: str
+    row: int
+    epoch: int
+    error: str
+    message: str
+    action: Literal["skipped", "replaced"]
+    replaced_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the time of some rows went.
+
+    Attributes:
+        worker: Number of the DataLoader worker that read them; ``None`` if none did.
+        started: When reading began, in seconds of the machine's monotonic clock.
+        finished: When they were ready.
+        stage_seconds: Seconds by stage; see `StallMeter`.
+    """
+
+    worker: int | None
+    started: float
+    finished: float
+    stage_seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Stands for a row that was left out, on its way to the collate function.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.datasets import Skipped, VideoClips
+        >>> size = Path("broken.mp4").write_bytes(b"no video")
+        >>> row = VideoClips(["broken.mp4"], num_frames_per_clip=4, on_error="skip")[0]
+        >>> isinstance(row, Skipped)
+        True
+    """
+
+    failures: tuple[Failure, ...]
+    timing: Timing | None = None
+
+
+@dataclass(repr=False)
+class Sample:
+    """One row of a dataset.
+
+    Attributes:
+        frames: Of a video: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension`` (clips, T, C, H, W).
+        audio: Of sound: float32 (channels, samples); with ``keep_clip_dimension`` (clips, channels, samples).
+        features: What a transform made of sound that is no sound, (channels, mels, frames) of `LogMelSpectrogram` for
+            instance; it takes the place of ``audio``.
+        image: Of a document or a word: uint8 (3, H, W).
+        label: Label of the file.
+        source: Name of the file it was read from.
+        row: Index in the dataset.
+        epoch: The epoch it was read for.
+        frame_indices: Which frames of the video these are, int64 of the shape of the times; ``None`` if not known.
+        effective_fps: Frames per second of the clip as it was sampled; NaN without frames.
+        num_valid_samples: How many samples of ``audio``, from its first on, are those of the stream and not filled up;
+            ``None`` if all, or if ``audio`` tells itself.
+        extra: The other columns of the manifest's row, and what a dataset adds.
+        failures: What failed before this sample took its place.
+        timing: Where the time went, on the first sample of those that were read together.
+
+    Example:
+        >>> from mediatensor.datasets import VideoClips
+        >>> sample = VideoClips(["video.mp4"], num_frames_per_clip=4)[0]
+        >>> sample.frames.data.shape, sample.source, sample.row
+        (torch.Size([4, 3, 360, 640]), 'video.mp4', 0)
+    """
+
+    frames: FrameBatch | None = None
+    audio: AudioSamples | AudioSamplesBatch | None = None
+    features: Tensor | None = None
+    image: Tensor | None = None
+    label: Any = None
+    source: str = ""
+    row: int = 0
+    epoch: int = 0
+    frame_indices: Tensor | None = None
+    effective_fps: float = float("nan")
+    num_valid_samples: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+    timing: Timing | None = None
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} of {self.source!r}, row {self.row}, epoch {self.epoch}:"]
+        for name in ("frames", "audio", "features", "image", "label", "frame_indices", "num_valid_samples"):
+            value = getattr(self, name)
+            if value is not None:
+                lines.append(f"  {name}: {_described(value)}")
+        lines += [f"  effective_fps: {self.effective_fps:g}"] if self.effective_fps == self.effective_fps else []
+        lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
+        lines += [f"  failures: {len(self.failures)}"] if self.failures else []
+        return "\n".join(lines)
+
+
+@dataclass(repr=False)
+class Batch:
+    """Samples side by side, as a collate function made them.
+
+    Each of ``frames``, ``audio``, ``features`` and ``images`` is ``None`` if the samples have none of it, and a list
+    where they were not brought to one shape.
+
+    Attributes:
+        frames: uint8 (B, T, C, H, W) with times (B, T).
+        audio: float32 (B, channels, samples); ``audio.num_valid_samples`` tells what is padding.
+        features: (B, ...), what a transform made of sound; see `Sample`.
+        images: uint8 (B, 3, H, W).
+        label: int64 or float64 (B,) if all labels are numbers, else a list.
+        source: Names of the files.
+        row: Indices in the dataset, int64 (B,).
+        epoch: The epoch the samples were read for.
+        frame_indices: int64 (B, T), or a list; ``None`` if not known.
+        effective_fps: Frames per second of each clip, float64 (B,); NaN without frames.
+        num_valid_frames: How many frames of each clip, from its first on, are its own; int64 (B,). ``None`` if all.
+        num_valid_features: Length of the last dimension of each sample's features before padding, int64 (B,). ``None``
+            if all.
+        valid_sizes: (height, width) of each clip or image before padding, int64 (B, 2). ``None`` if all.
+        extra: For each column a list with the values of the samples.
+        failures: The rows that were skipped or replaced on the way.
+        timings: Where the time went.
+
+    Example:
+        >>> from mediatensor.datasets import DataLoader, VideoClips
+        >>> batch = next(iter(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=2)))
+        >>> batch.frames.data.shape, len(batch)
+        (torch.Size([2, 4, 3, 120, 160]), 2)
+    """
+
+    frames: FrameBatch | list[FrameBatch] | None = None
+    audio: AudioSamplesBatch | list[AudioSamples] | list[AudioSamplesBatch] | None = None
+    features: Tensor | list[Tensor] | None = None
+    images: Tensor | list[Tensor] | None = None
+    label: Tensor | list[Any] = field(default_factory=list)
+    source: list[str] = field(default_factory=list)
+    row: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64, device="cpu"))
+    epoch: int = 0
+    frame_indices: Tensor | list[Tensor] | None = None
+    effective_fps: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64, device="cpu"))
+    num_valid_frames: Tensor | None = None
+    num_valid_features: Tensor | None = None
+    valid_sizes: Tensor | None = None
+    extra: dict[str, list[Any]] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+    timings: tuple[Timing, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def frame_mask(self) -> Tensor | None:
+        """Which frames are the clips' own, bool (B, T) where the frames are; ``None`` if they are not in one tensor."""
+        if not isinstance(self.frames, FrameBatch) or self.frames.data.ndim < 5:
+            return None
+        num_frames = self.frames.data.shape[-4]
+        return _is_before(self.num_valid_frames, num_frames, len(self), self.frames.data.device)
+
+    @property
+    def pixel_mask(self) -> Tensor | None:
+        """Which pixels of frames or images are their own, bool (B, H, W); ``None`` if they are not in one tensor."""
+        pixels = self.frames.data if isinstance(self.frames, FrameBatch) else self.images
+        if not isinstance(pixels, Tensor):
+            return None
+        valid_heights, valid_widths = (None, None) if self.valid_sizes is None else self.valid_sizes.unbind(1)
+        rows = _is_before(valid_heights, pixels.shape[-2], len(self), pixels.device)
+        return rows[:, :, None] & _is_before(valid_widths, pixels.shape[-1], len(self), pixels.device)[:, None, :]
+
+    @property
+    def sample_mask(self) -> Tensor | None:
+        """Which samples of sound are the stream's, bool (B, samples); ``None`` if the sound is not in one tensor."""
+        if not isinstance(self.audio, AudioSamplesBatch):
+            return None
+        data = self.audio.data
+        return _is_before(self.audio.num_valid_samples, data.shape[-1], len(self), data.device)
+
+    def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
+        """The batch with its data, labels and what masks are made of on a device; times, names and the rest stay.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, VideoClips
+            >>> batch = next(iter(DataLoader(VideoClips("videos", num_frames_per_clip=4), batch_size=2)))
+            >>> batch.to("cpu").frames.data.device
+            device(type='cpu')
+        """
+        return self._with_tensors(lambda tensors: tensors.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        """The batch in page-locked memory, as a ``DataLoader(pin_memory=True)`` asks for; what is on a device stays."""
+        return self._with_tensors(lambda one: pinned(one) if isinstance(one, Tensor) else one.pin_memory())
+
+    def _with_tensors(self, change: Callable[[Any], Any]) -> Batch:
+        def changed(value: Any) -> Any:
+            if isinstance(value, list):
+                return [changed(one) for one in value]
+            return change(value) if isinstance(value, Tensor | FrameBatch | AudioSamples | AudioSamplesBatch) else value
+
+        return replace(self, **{name: changed(getattr(self, name)) for name in _ON_DEVICE})
+
+    def __reduce__(self) -> tuple[Callable[..., Batch], tuple[type[Batch], dict[str, Any]]]:
+        return _batch_of, (type(self), {spec.name: packed(getattr(self, spec.name)) for spec in fields(self)})
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} of {len(self)}, epoch {self.epoch}:"]
+        for name in ("frames", "audio", "features", "images", "label", "source"):
+            value = getattr(self, name)
+            if value is not None:
+                lines.append(f"  {name}: {_described(value)}")
+        lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
+        lines += [f"  failures: {len(self.failures)}"] if self.failures else []
+        return "\n".join(lines)
+
+
+#: The fields that `Batch.to` moves.
+_ON_DEVICE = (
+    "frames",
+    "audio",
+    "features",
+    "images",
+    "label",
+    "num_valid_frames",
+    "num_valid_features",
+    "valid_sizes",
+)
+
+#: Of a list, `Batch` shows so many.
+_NUM_SHOWN = 4
+
+
+def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
+    """Which of the places 0 to size - 1 are before each number, bool (count, size); all if there are no numbers."""
+    if num_valid is None:
+        return torch.ones(count, size, dtype=torch.bool, device=device)
+    return torch.arange(size, device=device) < on_device(num_valid, device)[:, None]
+
+
+def _batch_of(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:
+    return batch_type(**{name: unpacked(value) for name, value in packed_fields.items()})
+
+
+def _described(value: Any) -> str:
+    """Dtype and shape of data, and the first few of a list.
+
+    >>> import torch
+    >>> _described(torch.zeros(2, 3)), _described(["a", "b", "c", "d", "e", "f"])
+    ('float32 (2, 3)', "['a', 'b', 'c', 'd', ... 2 more]")
+    """
+    if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
+        value = value.data
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    if isinstance(value, list):
+        shown = [_described(one) for one in value[:_NUM_SHOWN]]
+        shown += [f"... {len(value) - _NUM_SHOWN} more"] if len(value) > _NUM_SHOWN else []
+        return f"[{', '.join(shown)}]"
+    return repr(value)
+
+
+class FailureReport:
+    """Which files failed, why, and how often. Failures travel with the batches, so they arrive from every worker.
+
+    Attributes:
+        failures: All of them, in the order in which their batches came. A row that was to stand in for several others
+            is there for each; printing counts it once.
+
+    Example:
+        >>> from mediatensor.datasets import Failure, FailureReport
+        >>> report = FailureReport()
+        >>> report.add([Failure("cut.mp4", 3, 0, "DecodeError", "Frame 9 could not be decoded.", "skipped")])
+        >>> print(report)
+        1 row could not be read (1 skipped, 0 replaced), of 1 file:
+          cut.mp4: 1 row, DecodeError: Frame 9 could not be decoded.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[Failure] = []
+
+    def add(self, failures: Iterable[Failure]) -> None:
+        """Add those of a batch (``batch.failures``)."""
+        self.failures.extend(failures)
+
+    def __len__(self) -> int:
+        return len(self.failures)
+
+    def by_file(self) -> dict[str, list[Failure]]:
+        """The failures of each file, those with most of them first.
+
+        Example:
+            >>> from mediatensor.datasets import FailureReport
+            >>> FailureReport().by_file()
+            {}
+        """
+        return _by_file(self.failures)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers by action, and for each file how often it failed and why, for JSON.
+
+        Example:
+            >>> from mediatensor.datasets import FailureReport
+            >>> FailureReport().as_dict()
+            {'num_failures': 0, 'actions': {}, 'files': {}}
+        """
+        return {
+            "num_failures": len(self.failures),
+            "actions": dict(Counter(failure.action for failure in self.failures)),
+            "files": {
+                name: {"num_failures": len(failures), "reasons": _reasons(failures)}
+                for name, failures in self.by_file().items()
+            },
+        }
+
+    def __str__(self) -> str:
+        # A row that was to stand in for others fails for each of them.
+        rows = list({(failure.epoch, failure.row): failure for failure in self.failures}.values())
+        actions = Counter(failure.action for failure in rows)
+        files = _by_file(rows)
+        head = (
+            f"{_count(len(rows), 'row')} could not be read ({actions['skipped']} skipped, {actions['replaced']} "
+            f"replaced), of {_count(len(files), 'file')}"
+        )
+        lines = [
+            f"  {name}: {_count(len(failures), 'row')}, {'; '.join(_reasons(failures))}"
+            for name, failures in files.items()
+        ]
+        text = "\n".join([head + (":" if lines else "."), *lines])
+        # Names of files need not be text; what is none cannot be printed.
+        return text.encode(errors="backslashreplace").decode()
+
+
+def _by_file(failures: Iterable[Failure]) -> dict[str, list[Failure]]:
+    files: dict[str, list[Failure]] = {}
+    for failure in failures:
+        files.setdefault(failure.source, []).append(failure)
+    return dict(sorted(files.items(), key=lambda entry: -len(entry[1])))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _reasons(failures: list[Failure]) -> list[str]:
+    return list(dict.fromkeys(f"{failure.error}: {failure.message}" for failure in failures))

@@ -1,0 +1,242 @@
+"""Parts of files as decoders: what a row with ``start_seconds`` and ``end_seconds`` gives to its sampler.
+
+Samplers call public methods of a decoder only, so that a part of a video is a decoder with fewer frames to them. Times
+stay those of the file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..._common import access_arguments as arguments
+from ..._metadata import AudioStreamMetadata, VideoStreamMetadata
+from ..._video.approximate import ApproximateFrames
+from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from ...errors import OutOfRangeError
+from ...frames import AudioSamples, AudioVideoClip, Frame, FrameBatch
+from .._sources.items import Item
+
+__all__ = ["AudioSegment", "AudioVideoSegment", "VideoSegment", "segment_of"]
+
+_Span = tuple[float, float]
+
+_ROUNDING_SECONDS = 0.0005
+
+
+def segment_of(decoder: Any, item: Item) -> Any:
+    """The part of an open file that an item means: the decoder itself, if it means all of it.
+
+    Raises:
+        OutOfRangeError: if nothing of the file lies in the part.
+    """
+    if item.start_seconds is None and item.end_seconds is None:
+        return decoder
+    kind = {VideoDecoder: VideoSegment, AudioDecoder: AudioSegment, AudioVideoDecoder: AudioVideoSegment}[type(decoder)]
+    return kind(decoder, item)
+
+
+def _span(item: Item, begin: float, end: float | None) -> _Span:
+    """The part of a stream from ``begin`` to ``end`` that an item means."""
+    start = begin if item.start_seconds is None else max(begin, item.start_seconds)
+    stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)
+    if not start < stop:
+        raise OutOfRangeError(
+            f"The segment from {item.start_seconds} s to {item.end_seconds} s of {item.name!r} is empty: the stream "
+            f"lasts from {begin} s to {end} s."
+        )
+    return start, stop
+
+
+def _times_of_frames(decoder: VideoDecoder) -> NDArray[np.float64]:
+    """When each frame begins; in approximate mode frames are where the average rate has them."""
+    frames = decoder._frames
+    if isinstance(frames, ApproximateFrames):
+        whole = decoder.metadata
+        return whole.begin_stream_seconds + np.arange(len(decoder)) / (whole.average_fps or 1.0)
+    return frames.index._pts_seconds  # as it is kept: each row asks, and a film has many frames
+
+
+class VideoSegment:
+    """Part of a video: the frames that begin within [start, end), with indices from 0 on.
+
+    Bounds are often rounded to milliseconds. So a frame that begins half a millisecond before a bound is behind it, and
+    none of a neighbouring shot gets in. Where no frame begins, the part is the frame shown at its start.
+
+    Args:
+        decoder: The video.
+        item: Says which part.
+    """
+
+    def __init__(self, decoder: VideoDecoder, item: Item) -> None:
+        whole = decoder.metadata
+        self._decoder = decoder
+        self._start, self._stop = _span(item, whole.begin_stream_seconds, whole.end_stream_seconds)
+        times = _times_of_frames(decoder)
+        first, stop = np.searchsorted(times, [self._start - _ROUNDING_SECONDS, self._stop - _ROUNDING_SECONDS]).tolist()
+        if item.end_seconds is None:
+            stop = len(times)
+        if first >= stop:
+            first = max(0, int(np.searchsorted(times, self._start, side="right")) - 1)
+            stop = first + 1
+        else:
+            # No time of the part shows a frame beside it.
+            self._start = max(self._start, float(times[first]))
+            self._stop = min(self._stop, float(times[stop])) if stop < len(times) else self._stop
+        #: Index in the whole video of the first frame of the part.
+        self.first_frame: int = first
+        self._num_frames: int = stop - first
+
+    @property
+    def metadata(self) -> VideoStreamMetadata:
+        whole = self._decoder.metadata
+        return replace(
+            whole,
+            begin_stream_seconds_from_content=self._start,
+            end_stream_seconds_from_content=self._stop,
+            num_frames_from_content=self._num_frames,
+            duration_seconds=self._stop - self._start,
+            begin_stream_seconds=self._start,
+            end_stream_seconds=self._stop,
+            num_frames=self._num_frames,
+        )
+
+    def __len__(self) -> int:
+        return self._num_frames
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return self.get_frames_in_range(key.start, key.stop, key.step).data if isinstance(key, slice) else self._at(key)
+
+    def _at(self, index: SupportsIndex) -> Tensor:
+        return self.get_frame_at(index).data
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self._at(index) for index in range(len(self)))
+
+    def _in_file(self, indices: Any) -> list[int]:
+        numbers = arguments.indices_of(indices)
+        stream_index = self._decoder.stream_index
+        return [self.first_frame + arguments.valid_index(i, self._num_frames, stream_index) for i in numbers]
+
+    def get_frame_at(self, index: SupportsIndex) -> Frame:
+        return self._decoder.get_frame_at(self._in_file([index])[0])
+
+    def get_frames_at(self, indices: Any) -> FrameBatch:
+        return self._decoder.get_frames_at(self._in_file(indices))
+
+    def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
+        wanted = arguments.frame_range(*arguments.bounds_of(start, stop, step), self._num_frames)
+        return self._decoder.get_frames_at([self.first_frame + i for i in wanted])
+
+    def get_frame_played_at(self, seconds: float) -> Frame:
+        arguments.check_seconds(arguments.one_time(seconds), self._start, self._stop)
+        return self._decoder.get_frame_played_at(seconds)
+
+    def get_frames_played_at(self, seconds: Any) -> FrameBatch:
+        times = arguments.seconds_of(seconds)
+        arguments.check_seconds(times, self._start, self._stop)
+        return self._decoder.get_frames_played_at(times)
+
+    def get_frames_played_in_range(
+        self, start_seconds: float, stop_seconds: float, fps: float | None = None
+    ) -> FrameBatch:
+        arguments.check_seconds_range(start_seconds, stop_seconds, self._start, self._stop)
+        return self._decoder.get_frames_played_in_range(start_seconds, stop_seconds, fps)
+
+    def get_all_frames(self, fps: float | None = None) -> FrameBatch:
+        return self._decoder.get_frames_played_in_range(self._start, self._stop, fps)
+
+    def _frames_shown_at(self, pts_seconds: Tensor) -> Tensor | None:
+        return self._decoder._frames_shown_at(pts_seconds)
+
+
+class AudioSegment:
+    """Part of a stream of sound: the samples within [start, end).
+
+    Args:
+        decoder: The sound.
+        item: Says which part.
+    """
+
+    def __init__(self, decoder: AudioDecoder, item: Item) -> None:
+        whole = decoder.metadata
+        self._decoder = decoder
+        self._start, self._stop = _span(item, whole.begin_stream_seconds, whole.end_stream_seconds)
+        if whole.sample_rate:  # clips are counted in samples from the begin on, which therefore is that of a sample
+            offset = math.floor((self._start - whole.begin_stream_seconds) * whole.sample_rate + 0.5)
+            self._start = whole.begin_stream_seconds + offset / whole.sample_rate
+
+    @property
+    def metadata(self) -> AudioStreamMetadata:
+        stop = None if self._stop == math.inf else self._stop
+        return replace(
+            self._decoder.metadata,
+            duration_seconds=None if stop is None else stop - self._start,
+            begin_stream_seconds=self._start,
+            end_stream_seconds=stop,
+        )
+
+    def get_all_samples(self) -> AudioSamples:
+        return self.get_samples_played_in_range(self._start)
+
+    def get_samples_played_in_range(
+        self, start_seconds: float = 0.0, stop_seconds: float | None = None
+    ) -> AudioSamples:
+        return self.get_samples_played_in_ranges([(start_seconds, stop_seconds)])[0]
+
+    def get_samples_played_in_ranges(self, ranges: Sequence[tuple[float, float | None]]) -> list[AudioSamples]:
+        return self._decoder.get_samples_played_in_ranges([self._within(*pair) for pair in ranges])
+
+    def _within(self, start: float, stop: float | None) -> tuple[float, float | None]:
+        if start >= self._stop and start != stop:
+            raise OutOfRangeError(f"The time {start} s lies behind the end of the segment, {self._stop} s.")
+        last = self._stop if stop is None else min(stop, max(start, self._stop))
+        return max(start, self._start), None if last == math.inf else last
+
+
+class AudioVideoSegment:
+    """Part of a video with its sound.
+
+    Args:
+        decoder: Both.
+        item: Says which part.
+    """
+
+    def __init__(self, decoder: AudioVideoDecoder, item: Item) -> None:
+        self._decoder = decoder
+        self.video = VideoSegment(decoder.video, item)
+        self.audio = decoder.audio
+        self._start, self._stop = self.video.metadata.begin_stream_seconds, self.video._stop
+
+    def get_played_in_range(
+        self, start_seconds: float | None = None, stop_seconds: float | None = None, fps: float | None = None
+    ) -> AudioVideoClip:
+        return self.get_played_in_ranges([(start_seconds, stop_seconds)], fps)[0]
+
+    def get_played_in_ranges(
+        self, ranges: Sequence[tuple[float | None, float | None]], fps: float | None = None
+    ) -> list[AudioVideoClip]:
+        times = [
+            (self._start if start is None else start, self._stop if stop is None else stop) for start, stop in ranges
+        ]
+        for start, stop in times:
+            arguments.check_seconds_range(start, stop, self._start, self._stop)
+        return self._decoder.get_played_in_ranges(times, fps)
+
+    def _sound(self, times: Sequence[_Span]) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
+        """As of the decoder, with silence behind the end of the part."""
+        for (start, _), (samples, silent_spans) in zip(times, self._decoder._sound(times), strict=True):
+            length = samples.data.shape[1]
+            heard = max(0, math.floor((self._stop - start) * samples.sample_rate + 0.5))
+            if heard < length:
+                data = samples.data.clone()
+                data[:, heard:] = 0
+                samples = replace(samples, data=data)
+                silent_spans = (*((a, min(b, heard)) for a, b in silent_spans if a < heard), (heard, length))
+            yield samples, silent_spans

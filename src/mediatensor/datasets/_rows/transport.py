@@ -1,0 +1,298 @@
+"""How the tensors of a batch get from a worker to the training process: large ones in shared memory, small ones inline.
+
+torch moves every tensor that leaves a worker into shared memory of its own: one copy, one file descriptor and one round
+trip each. A batch has one large tensor and half a dozen of a few bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import mmap
+import multiprocessing
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import get_worker_info
+
+from ..._common.devices import pinned
+from ..._common.stages import stage
+from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
+
+__all__ = [
+    "MAX_INLINE_BYTES",
+    "CopyAhead",
+    "CopyNow",
+    "new_shared_storage",
+    "packed",
+    "share",
+    "shared_numbers",
+    "side_by_side",
+    "unpacked",
+    "why_no_workers",
+]
+
+_INT64_BYTES = 8
+
+
+def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
+    """A tensor, int64, that forked workers share with this process.
+
+    >>> shared_numbers((2,), -1).tolist()
+    [-1, -1]
+    """
+    numbers = torch.full(tuple(shape), value, dtype=torch.int64, device="cpu")
+    try:
+        return numbers.share_memory_()  # type: ignore[no-untyped-call, no-any-return]
+    except (RuntimeError, OSError):
+        # Memory of no file: only workers that are forked get it, and where it is needed there are hardly others.
+        memory = mmap.mmap(-1, max(1, numbers.numel()) * _INT64_BYTES)
+        return torch.frombuffer(memory, dtype=torch.int64)[: numbers.numel()].view(numbers.shape).copy_(numbers)
+
+
+def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
+    """Shared memory for what leaves a worker; ``None``, and a warning, if there is none to be had."""
+    try:
+        return torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call, no-any-return]
+    except (RuntimeError, OSError):
+        _warn_of_slowness()
+        return None
+
+
+def share(tensor: Tensor) -> bool:
+    """Move a tensor that is to leave a worker into shared memory, if there is room; whether it is there."""
+    if tensor.is_shared():  # type: ignore[no-untyped-call]
+        return True
+    try:
+        tensor.share_memory_()  # type: ignore[no-untyped-call]
+    except (RuntimeError, OSError):
+        _warn_of_slowness()
+        return False
+    return True
+
+
+def why_no_workers(context: Any) -> str | None:
+    """Why worker processes cannot be started; ``None`` if they can.
+
+    Args:
+        context: Of ``multiprocessing``; ``None`` is the usual one.
+    """
+    try:
+        # Of what a process needs to talk to another, this alone lies in a file.
+        (context or multiprocessing).Lock()
+    except (OSError, ImportError) as error:
+        return str(error)
+    return None
+
+
+def _warn_of_slowness() -> None:
+    # Python shows the same words of one line of code once in each process.
+    warnings.warn(
+        "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Give /dev/shm more "
+        "room: with Docker, --shm-size=2g or --ipc=host.",
+        stacklevel=1,
+    )
+
+
+#: Up to this size, copying bytes through a pipe costs less than setting shared memory up.
+MAX_INLINE_BYTES = 64 * 1024
+
+_INLINE_DTYPES = frozenset({torch.uint8, torch.int64, torch.float32, torch.float64, torch.bool})
+
+
+def side_by_side(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, fill: float = 0) -> Tensor:
+    """Tensors along a new first dimension, in one new tensor; in a worker it is in shared memory from the start.
+
+    Args:
+        tensors: At least one, of one dtype and number of dimensions. Their order in memory is kept: frames that are
+            views of (T, H, W, C) are copied as whole blocks.
+        shape: What each is filled up to; by default the shape of the first.
+        fill: What the places beyond a smaller tensor hold.
+
+    >>> import torch
+    >>> side_by_side([torch.ones(1), torch.ones(2)], (3,)).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
+    """
+    shape = tensors[0].shape if shape is None else torch.Size(shape)
+    together = _empty(len(tensors), shape, like=tensors[0])
+    for place, tensor in zip(together, tensors, strict=True):
+        if tensor.shape != shape:
+            place.fill_(fill)
+        place[tuple(slice(size) for size in tensor.shape)].copy_(tensor)
+    return together
+
+
+def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
+    """A tensor (count, *shape) whose dimensions lie in memory in the order of those of ``like``."""
+    order = _memory_order(like)
+    size = (count, *(shape[dimension] for dimension in order))
+    num_bytes = math.prod(size) * like.element_size()
+    is_to_leave = num_bytes > MAX_INLINE_BYTES and like.device.type == "cpu" and get_worker_info() is not None
+    storage = new_shared_storage(num_bytes) if is_to_leave else None
+    if storage is not None:
+        together = torch.empty(0, dtype=like.dtype).set_(storage).view(size)
+    else:
+        together = torch.empty(size, dtype=like.dtype, device=like.device)
+    return together.permute(0, *(1 + order.index(dimension) for dimension in range(like.ndim)))
+
+
+def _memory_order(tensor: Tensor) -> list[int]:
+    """The dimensions of a tensor, those of the longest steps first.
+
+    >>> import torch
+    >>> _memory_order(torch.zeros(4, 6, 3).permute(2, 0, 1))
+    [1, 2, 0]
+    """
+    return sorted(range(tensor.ndim), key=tensor.stride().__getitem__, reverse=True)
+
+
+class _Inline(NamedTuple):
+    """Stands for a tensor that is small, or for which there is no shared memory.
+
+    Attributes:
+        array: It, with its dimensions in the order in which they lie in memory.
+        order: That order.
+    """
+
+    array: NDArray[Any]
+    order: list[int]
+
+
+class _Parts(NamedTuple):
+    """Stands for frames or sound."""
+
+    of: type
+    fields: dict[str, Any]
+
+
+def packed(value: Any) -> Any:
+    """A value to pickle in place of one that holds tensors; `unpacked` gives it back."""
+    if isinstance(value, Tensor):
+        if _can_be_inline(value) and (_is_small(value) or (get_worker_info() is not None and not share(value))):
+            order = _memory_order(value)
+            return _Inline(value.permute(order).numpy(), order)
+        return value
+    if type(value) is list:
+        return [packed(one) for one in value]
+    if type(value) is dict:
+        return {key: packed(one) for key, one in value.items()}
+    if isinstance(value, FrameBatch | AudioSamples | AudioSamplesBatch):
+        return _Parts(type(value), {spec.name: packed(getattr(value, spec.name)) for spec in dataclasses.fields(value)})
+    return value
+
+
+def _is_small(tensor: Tensor) -> bool:
+    return tensor.numel() * tensor.element_size() <= MAX_INLINE_BYTES
+
+
+def _can_be_inline(tensor: Tensor) -> bool:
+    is_plain = type(tensor) is Tensor and tensor.device.type == "cpu" and not tensor.requires_grad
+    return is_plain and tensor.layout == torch.strided and tensor.dtype in _INLINE_DTYPES
+
+
+def unpacked(value: Any) -> Any:
+    """What was given to `packed`."""
+    if isinstance(value, _Inline):
+        order = value.order
+        return torch.from_numpy(value.array).permute([order.index(dimension) for dimension in range(len(order))])
+    if isinstance(value, _Parts):
+        return value.of(**{name: unpacked(one) for name, one in value.fields.items()})
+    if type(value) is list:
+        return [unpacked(one) for one in value]
+    if type(value) is dict:
+        return {key: unpacked(one) for key, one in value.items()}
+    return value
+
+
+class CopyNow:
+    """Copies a batch when it is asked for.
+
+    Args:
+        device: Where to.
+    """
+
+    num_ahead = 0
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def begin(self, batch: Any) -> Any:
+        """The batch on the device."""
+        with stage("copy"):
+            return _moved(batch, self._device, non_blocking=False)
+
+    def complete(self, begun: Any) -> Any:
+        """What `begin` gave."""
+        return begun
+
+
+class CopyAhead:
+    """Copies batches in a CUDA stream of its own, while others compute.
+
+    Whoever computes must wait for the copy: `complete` has the current stream do so, without halting the program. And
+    the memory of a batch belongs to the stream in which it was allocated, the copying one: `complete` notes that the
+    current stream uses it, or it might be given to another batch before the computation is done.
+
+    Args:
+        device: A CUDA device.
+        cuda: ``torch.cuda``, or what stands in for it.
+    """
+
+    num_ahead = 1
+
+    def __init__(self, device: torch.device, cuda: Any = torch.cuda) -> None:
+        self._device = device
+        self._cuda = cuda
+        self._stream = cuda.Stream(device)
+
+    def begin(self, batch: Any) -> tuple[Any, Any]:
+        """Have the copy of a batch begin; for `complete`."""
+        with stage("copy"), self._cuda.stream(self._stream):
+            moved = _moved(batch, self._device, non_blocking=True)
+            done = self._cuda.Event()
+            done.record(self._stream)
+        return moved, done
+
+    def complete(self, begun: tuple[Any, Any]) -> Any:
+        """The batch, for use in the current stream."""
+        moved, done = begun
+        current = self._cuda.current_stream(self._device)
+        current.wait_event(done)
+        for tensor in _tensors_in(moved):
+            if tensor.device.type == self._device.type:
+                tensor.record_stream(current)
+        return moved
+
+
+def _moved(value: Any, device: torch.device, *, non_blocking: bool) -> Any:
+    """A batch with everything in it that can be moved on a device."""
+    if hasattr(value, "to"):
+        if non_blocking and hasattr(value, "pin_memory"):
+            # Only from page-locked memory does a copy run beside the program; what is there already stays.
+            value = pinned(value) if isinstance(value, Tensor) else value.pin_memory()
+        return value.to(device, non_blocking=non_blocking)
+    if isinstance(value, dict):
+        return {key: _moved(one, device, non_blocking=non_blocking) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        moved = [_moved(one, device, non_blocking=non_blocking) for one in value]
+        return type(value)(*moved) if hasattr(value, "_fields") else type(value)(moved)
+    return value
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors of a batch."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _tensors_in(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _tensors_in(one)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for spec in dataclasses.fields(value):
+            yield from _tensors_in(getattr(value, spec.name))

@@ -1,0 +1,258 @@
+"""`Item`: one file of a dataset, and what is known of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import os
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, SupportsIndex, get_args, overload
+from weakref import WeakValueDictionary
+
+from ..._common.checks import finite_number, shown
+from ..._sources.source import Source
+from ...errors import InvalidArgumentError, OutOfRangeError
+
+__all__ = [
+    "FEATURE_TYPES",
+    "LABEL_COLUMNS",
+    "MEDIA_COLUMNS",
+    "MEDIA_EXTENSIONS",
+    "SEGMENT_COLUMNS",
+    "Item",
+    "LabelCoding",
+    "LabelledItems",
+    "LazyItems",
+    "MediaKind",
+    "check_kind",
+    "with_coded_labels",
+]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One file of a dataset, with its label.
+
+    Attributes:
+        source: A path or URL, the bytes of a file, or a part of a file (`TarItems` give these).
+        label: Whatever it is to be called; ``None`` if it has no label.
+        name: What it is called in batches and reports; by default its path.
+        extra: The other columns of its row in a manifest.
+        start_seconds: Clips of video and sound come from behind this time of the file; ``None`` is its begin.
+        end_seconds: And from before this one; ``None``, or a later time, is the end of the file.
+
+    Example:
+        >>> from mediatensor.datasets import Item
+        >>> Item("videos/jump/1.mp4", label=0).name
+        'videos/jump/1.mp4'
+        >>> Item(b"RIFF....", name="first").name
+        'first'
+        >>> Item("lecture.mp4", label=3, start_seconds=61.5, end_seconds=64.0).end_seconds
+        64.0
+    """
+
+    source: str | os.PathLike[str] | bytes | Source = field(repr=False)  # bytes fill pages; there is the name
+    label: Any = None
+    name: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    start_seconds: float | None = None
+    end_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("start_seconds", "end_seconds"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, finite_number(name, getattr(self, name)))
+        start, end = self.start_seconds, self.end_seconds
+        if start is not None and end is not None and not start < end:
+            raise InvalidArgumentError(f"end_seconds ({end}) must be above start_seconds ({start}).")
+        if not self.name:
+            object.__setattr__(self, "name", _name_of(self.source))
+
+
+def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
+    if isinstance(source, Source):
+        return source.describe()
+    return f"<{len(source)} bytes>" if isinstance(source, bytes) else os.fspath(source)
+
+
+class LazyItems(Sequence[Item]):
+    """Items that are made when somebody asks for them.
+
+    As long as somebody holds an item, asking again gives the same object: its bytes are in memory once, and a file that
+    is open is known by them.
+    """
+
+    def __init__(self) -> None:
+        self._held: WeakValueDictionary[int, Item] = WeakValueDictionary()
+
+    @abstractmethod
+    def _make(self, index: int) -> Item:
+        """The item of an index from 0 on."""
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Item: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = operator.index(index)
+        if not -len(self) <= number < len(self):
+            raise OutOfRangeError(f"item {number} is out of range: there are {len(self)} items.")
+        number %= len(self)
+        item = self._held.get(number)
+        if item is None:
+            item = self._held[number] = self._make(number)
+        return item
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is in memory here is of no use to another process.
+        return {name: value for name, value in vars(self).items() if name != "_held"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _held=WeakValueDictionary())
+
+
+class LabelledItems(LazyItems):
+    """The items of another sequence, with labels from a function."""
+
+    def __init__(self, items: Sequence[Item], label: Callable[[Item], Any]) -> None:
+        super().__init__()
+        self._items = items
+        self._label = label
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def _make(self, index: int) -> Item:
+        item = self._items[index]
+        return dataclasses.replace(item, label=self._label(item))
+
+
+# Eighteen digits fit into int64.
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,2})?")
+
+
+@dataclass(frozen=True)
+class LabelCoding:
+    """How labels that are text become numbers; other labels stay as they are.
+
+    Attributes:
+        number_of: For each text its number.
+        are_class_names: Whether the texts are names of classes, and not numbers in writing.
+
+    Example:
+        >>> LabelCoding.of(["run", "jump", None, "run"]).number_of
+        {'jump': 0, 'run': 1}
+        >>> LabelCoding.of(["10", "9"]).number_of
+        {'10': 10, '9': 9}
+    """
+
+    number_of: dict[str, float] = field(default_factory=dict)
+    are_class_names: bool = False
+
+    @classmethod
+    def of(cls, labels: Iterable[Any]) -> LabelCoding:
+        """The coding of all labels of a source; ``None`` stands for no label.
+
+        Raises:
+            InvalidArgumentError: if some labels are text, and others are not.
+        """
+        texts: set[str] = set()
+        other: Any = None
+        for label in labels:
+            if isinstance(label, str):
+                texts.add(label)
+            elif label is not None and other is None:
+                other = label
+        if texts and other is not None:
+            raise InvalidArgumentError(
+                f"Some labels are text ({min(texts)!r}), and some are of type {type(other).__name__} ({other!r}): let "
+                "them all be class names, or all be numbers."
+            )
+        if all(map(_WHOLE.fullmatch, texts)):
+            return cls({text: int(text) for text in sorted(texts)})
+        if all(map(_DECIMAL.fullmatch, texts)):
+            return cls({text: float(text) for text in sorted(texts)})
+        return cls({text: number for number, text in enumerate(sorted(texts))}, are_class_names=True)
+
+    def apply(self, item: Item) -> Item:
+        """The item with its label as a number, and the name of its class in ``extra["class_name"]``."""
+        label = item.label
+        if not isinstance(label, str):
+            return item
+        extra = {**item.extra, "class_name": label} if self.are_class_names else item.extra
+        return dataclasses.replace(item, label=self.number_of[label], extra=extra)
+
+
+def with_coded_labels(items: Sequence[Item]) -> list[Item]:
+    """Items of rows, whose labels that are text are coded together.
+
+    Raises:
+        InvalidArgumentError: if some labels are text, and others are not.
+    """
+    coding = LabelCoding.of(item.label for item in items)
+    return [coding.apply(item) for item in items]
+
+
+MediaKind = Literal["video", "audio", "image", "document"]
+
+# fmt: off
+_IMAGES = frozenset((
+    ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".tif", ".tiff",
+    ".webp",
+))
+#: By kind: the extensions, in lower case, of the files that are looked for in a folder.
+MEDIA_EXTENSIONS: Mapping[MediaKind, frozenset[str]] = MappingProxyType({
+    "video": frozenset((
+        ".3g2", ".3gp", ".asf", ".avi", ".dv", ".f4v", ".flv", ".ivf", ".m2ts", ".m2v", ".m4v", ".mkv", ".mov", ".mp4",
+        ".mpeg", ".mpg", ".mts", ".mxf", ".nut", ".ogv", ".ts", ".vob", ".webm", ".wmv", ".y4m",
+    )),
+    "audio": frozenset((
+        ".aac", ".ac3", ".aif", ".aifc", ".aiff", ".amr", ".ape", ".au", ".caf", ".eac3", ".flac", ".m4a", ".m4b",
+        ".mka", ".mp2", ".mp3", ".oga", ".ogg", ".opus", ".rf64", ".tta", ".w64", ".wav", ".weba", ".wma", ".wv",
+    )),
+    "image": _IMAGES,
+    "document": _IMAGES | {".pdf"},
+})
+# fmt: on
+
+#: By kind: the columns that a file is looked for in, first to last.
+MEDIA_COLUMNS: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
+    {
+        "video": ("path", "file_name", "video", "url"),
+        "audio": ("path", "file_name", "audio", "video", "url"),
+        "image": ("path", "file_name", "image", "url"),
+        "document": ("path", "file_name", "document", "pdf", "image", "url"),
+    }
+)
+
+#: The columns that a label is looked for in, first to last.
+LABEL_COLUMNS = ("label", "labels")
+
+#: What says from which part of a file of video or sound clips come: the field of an `Item`, and where it is looked for.
+SEGMENT_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"start_seconds": ("start_seconds", "start"), "end_seconds": ("end_seconds", "end")}
+)
+
+#: By kind: the types of Hugging Face features that hold it, first to last.
+FEATURE_TYPES: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
+    {"video": ("Video",), "audio": ("Audio", "Video"), "image": ("Image",), "document": ("Pdf", "Image")}
+)
+
+
+def check_kind(kind: object) -> None:
+    """Raise unless this is a kind of media.
+
+    >>> check_kind("video")
+    """
+    kinds = get_args(MediaKind)
+    if kind not in kinds:
+        raise InvalidArgumentError(f"kind must be one of {', '.join(kinds)} (got {shown(kind)}).")

@@ -1,0 +1,197 @@
+"""From what people have to `Item` objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from ..._common.checks import function, optional_text
+from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
+from .folders import items_of_folder
+from .items import Item, LabelledItems, MediaKind, check_kind, with_coded_labels
+from .manifests import MANIFEST_EXTENSIONS, items_of_text_manifest
+from .parquet import HuggingFaceItems, hugging_face_type, items_of_parquet
+from .rows import MAX_ITEMS, Columns, item_of_row, media_source
+from .tar_items import TarItems
+
+__all__ = ["MediaKind", "as_items"]
+
+
+def as_items(
+    source: Any,
+    *,
+    kind: MediaKind,
+    label: Callable[[Item], Any] | None = None,
+    media_column: str | None = None,
+    label_column: str | None = None,
+) -> Sequence[Item]:
+    """The files of a source, as the datasets of this package take them. No file is opened, or looked for.
+
+    A file that does not exist is an error of the row that reads it, for the dataset's ``on_error`` to deal with.
+
+    Args:
+        source: One of
+
+            * a folder: the files in it and in its sub-folders that have an extension of the kind
+              (`MEDIA_EXTENSIONS`), by path; sub-folders are classes, and what is hidden is left out;
+            * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``, with paths
+              relative to it;
+            * tar shards on this machine, ``train-{000..009}.tar`` for instance; see `TarItems`;
+            * a ``datasets.Dataset`` of Hugging Face: rows are read when they are needed, and not decoded by it;
+            * an iterable of paths, URLs, bytes, `Item` objects, pairs (one of these, label), and mappings like the rows
+              of a manifest, in which a file may also be bytes, or ``{"path": ..., "bytes": ...}`` with one of them
+              ``None``; bytes are what is read, and the path beside them is what they are called;
+            * a sequence of `Item` objects, which stays as it is: items are made when somebody asks for them.
+        kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
+        label: Gives the label of an `Item`, in place of its own.
+        media_column: The column with the file. By default the first that has something in it of ``path``,
+            ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``) and
+            ``url``; where columns have types, one that is made for media of the kind.
+        label_column: The column with the label; by default ``label`` or ``labels``.
+
+    Rows of video and sound may be parts of their files: ``start_seconds`` and ``end_seconds``, or ``start`` and
+    ``end``, are times (83.5, 1:23.5 or 0:01:23.5) between which all clips of the row lie. Several rows may be parts of
+    one file.
+
+    Returns:
+        The items, in the order of the source. Labels that are text are numbers in writing, or else the names of
+        classes, which are numbered by name: the name is in ``extra["class_name"]``. Other columns are in ``extra``, as
+        they are written; what a CSV file says stays text.
+
+        Classes are those of this source. If another one lacks some, say which is which:
+        ``label=lambda item: CLASSES.index(item.extra["class_name"])``.
+
+    Raises:
+        InvalidArgumentError: if the source has no files, is damaged (the message names the line) or beyond a limit, or
+            is nothing of the above: a single file or URL goes into a list.
+        SourceTypeError: if the source is of a type that holds no files.
+        SourceNotFoundError: if there is no such folder or manifest.
+        ReadError: if a folder or a manifest cannot be read.
+        MissingDependencyError: if pyarrow is needed for a manifest, and not installed.
+
+    Example:
+        >>> from mediatensor.datasets import as_items
+        >>> rows = [{"path": "a.mp4", "label": "run", "place": "Oslo"}, {"path": "b.mp4", "label": "jump"}]
+        >>> [(item.source, item.label, item.extra) for item in as_items(rows, kind="video")]
+        [('a.mp4', 1, {'place': 'Oslo', 'class_name': 'run'}), ('b.mp4', 0, {'class_name': 'jump'})]
+        >>> as_items([("a.mp4", 3), b"RIFF..."], kind="video")[0].label
+        3
+    """
+    check_kind(kind)
+    function("label", label)
+    optional_text("media_column", media_column)
+    optional_text("label_column", label_column)
+    items = _items(source, Columns(kind, media_column, label_column))
+    if not len(items):
+        raise InvalidArgumentError("There are no files: the source is empty.")
+    if label is None:
+        return items
+    if isinstance(items, list):
+        return [dataclasses.replace(item, label=label(item)) for item in items]
+    return LabelledItems(items, label)
+
+
+def _items(source: Any, columns: Columns) -> Sequence[Item]:
+    if isinstance(source, str | os.PathLike):
+        return _items_of_path(os.fspath(source), columns)
+    if hugging_face_type(source) is not None:
+        return _items_of_hugging_face(source, columns)
+    _refuse_what_is_no_collection(source)
+    # Lists may change, or have other things further on.
+    is_lazy = isinstance(source, Sequence) and not isinstance(source, list | tuple)
+    if is_lazy and len(source) and isinstance(source[0], Item):
+        return source  # type: ignore[no-any-return]
+    return _items_of_iterable(source, columns)
+
+
+def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
+    if not isinstance(path, str):
+        raise InvalidArgumentError(f"A path must be text (got {path!r}): use os.fsdecode.")
+    if os.path.isdir(path):
+        return items_of_folder(path, columns.kind)
+    stem, extension = os.path.splitext(path.lower())
+    if ".tar" in (extension, os.path.splitext(stem)[1]):
+        return TarItems(path, kind=columns.kind)
+    is_url = "://" in path
+    if extension not in MANIFEST_EXTENSIONS or is_url:
+        if not is_url and not os.path.exists(path):
+            raise SourceNotFoundError(f"There is no folder and no manifest {path!r}.")
+        raise InvalidArgumentError(
+            f"{path!r} is neither a folder nor a manifest on this machine ({', '.join(MANIFEST_EXTENSIONS)}). "
+            "A single media file or URL goes into a list: [source]."
+        )
+    if not os.path.exists(path):
+        raise SourceNotFoundError(f"There is no manifest {path!r}.")
+    return items_of_parquet(path, columns) if extension == ".parquet" else items_of_text_manifest(path, columns)
+
+
+def _items_of_hugging_face(source: Any, columns: Columns) -> Sequence[Item]:
+    name = hugging_face_type(source)
+    if name == "Dataset":
+        return HuggingFaceItems(source, columns)
+    if name in ("DatasetDict", "IterableDatasetDict"):
+        raise InvalidArgumentError(
+            f"The source is a {name}, of several splits: choose one of {', '.join(map(repr, source))}, as in "
+            f"source[{next(iter(source), 'train')!r}]."
+        )
+    if name == "IterableDataset":
+        raise InvalidArgumentError(
+            "The source is a Hugging Face IterableDataset, a stream, whose rows have no index: load it without "
+            "streaming=True (its rows then stay on the disk until they are needed), or keep some of them: "
+            "datasets.Dataset.from_list(list(stream.decode(False).take(1000)), features=stream.features)."
+        )
+    raise InvalidArgumentError(f"The source is a {name} of Hugging Face; give the datasets.Dataset itself.")
+
+
+def _refuse_what_is_no_collection(source: Any) -> None:
+    kind = type(source).__name__
+    if isinstance(source, Item | bytes | bytearray | memoryview | Mapping):
+        raise InvalidArgumentError(f"The source is a single {kind}: put it into a list, [source].")
+    if isinstance(source, set | frozenset):
+        raise InvalidArgumentError("The source is a set, which has another order in each run: give sorted(source).")
+    if not isinstance(source, Sequence) and (hasattr(source, "columns") or hasattr(source, "column_names")):
+        raise InvalidArgumentError(
+            f"The source is a table of type {kind}: give its rows as mappings, such as source.to_dict('records') of a "
+            "pandas.DataFrame or source.to_pylist() of a pyarrow.Table."
+        )
+    if not isinstance(source, Iterable):
+        raise SourceTypeError(
+            f"The source is of type {kind}; it must be a folder, a manifest, a Hugging Face dataset, or an iterable of "
+            "paths, URLs, bytes, mappings or items."
+        )
+
+
+def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
+    items: list[Item] = []
+    from_rows: list[int] = []
+    for number, element in enumerate(islice(source, MAX_ITEMS + 1)):
+        if number == MAX_ITEMS:
+            raise InvalidArgumentError(f"The source has more than {MAX_ITEMS} files, the limit.")
+        if not isinstance(element, Item):
+            from_rows.append(number)
+        items.append(_item_of_element(element, columns, f"source[{number}]"))
+    # An item that somebody made has the label that it was given.
+    for number, item in zip(from_rows, with_coded_labels([items[i] for i in from_rows]), strict=True):
+        items[number] = item
+    return items
+
+
+def _item_of_element(element: Any, columns: Columns, place: str) -> Item:
+    if isinstance(element, Item):
+        return element
+    if isinstance(element, Mapping):
+        return item_of_row(element, columns, place=place)
+    label = None
+    if isinstance(element, tuple | list) and len(element) == 2:
+        element, label = element
+        if isinstance(element, Item):
+            return dataclasses.replace(element, label=label)
+        if isinstance(element, Mapping):
+            return dataclasses.replace(item_of_row(element, columns, place=place), label=label)
+    source, name = media_source(element, place=place)
+    if source is None:
+        raise InvalidArgumentError(f"{place} is {element!r}: there is no file.")
+    return Item(source, label, name)

@@ -1,0 +1,256 @@
+"""Where the rows of a stream come from: tar shards, or any iterable of rows."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.utils.data import IterableDataset
+
+from ...errors import InvalidArgumentError, MediaTensorError, SourceTypeError
+from .items import Item, MediaKind
+from .rows import Columns, item_of_row
+from .tar_format import Member, TarReader, UnreadableSource
+from .tar_shards import COLUMN_SUFFIXES, MAX_COLUMN_BYTES, grouped, is_media, item_of_sample, opened_shard, shard_names
+
+__all__ = [
+    "MAX_MEMBER_BYTES",
+    "MAX_SHARD_ROWS",
+    "GivenRows",
+    "IterableRows",
+    "LeftOut",
+    "ShardRows",
+    "Share",
+    "row_number",
+]
+
+#: More samples than a shard may have.
+MAX_SHARD_ROWS = 1 << 32
+
+
+def row_number(shard: int, position: int) -> int:
+    """The number of a row among all of a stream: that of its shard, and its position there.
+
+    >>> row_number(0, 7), row_number(1, 0)
+    (7, 4294967296)
+    """
+    return shard * MAX_SHARD_ROWS + position
+
+
+class GivenRows:
+    """Rows of a stream, kept as intervals: few numbers however many rows there are.
+
+    Example:
+        >>> given = GivenRows()
+        >>> for row in (2, 0, 1, 9):
+        ...     given.add(row)
+        >>> given.intervals(), 1 in given, 3 in given
+        ([[0, 3], [9, 10]], True, False)
+    """
+
+    def __init__(self, intervals: Iterable[Iterable[int]] = ()) -> None:
+        # Ascending, with a gap between any two.
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        for start, stop in sorted((int(start), int(stop)) for start, stop in intervals):
+            if self._stops and start <= self._stops[-1]:
+                self._stops[-1] = max(stop, self._stops[-1])
+            else:
+                self._starts.append(start)
+                self._stops.append(stop)
+
+    def add(self, row: int) -> None:
+        """Add a row."""
+        after = bisect.bisect_right(self._starts, row)
+        if after and row < self._stops[after - 1]:
+            return
+        follows = after > 0 and self._stops[after - 1] == row
+        precedes = after < len(self._starts) and self._starts[after] == row + 1
+        if follows and precedes:
+            self._stops[after - 1] = self._stops.pop(after)
+            del self._starts[after]
+        elif follows:
+            self._stops[after - 1] += 1
+        elif precedes:
+            self._starts[after] = row
+        else:
+            self._starts.insert(after, row)
+            self._stops.insert(after, row + 1)
+
+    def __contains__(self, row: int) -> bool:
+        before = bisect.bisect_right(self._starts, row) - 1
+        return before >= 0 and row < self._stops[before]
+
+    def contains_all(self, start: int, stop: int) -> bool:
+        """Whether all rows from ``start`` to before ``stop`` are among them."""
+        before = bisect.bisect_right(self._starts, start) - 1
+        return start >= stop or (before >= 0 and stop <= self._stops[before])
+
+    def intervals(self) -> list[list[int]]:
+        """(start, stop) of each run of rows, ascending."""
+        return [list(pair) for pair in zip(self._starts, self._stops, strict=True)]
+
+
+#: Of a media file that is read from a stream, and so is in memory as a whole.
+MAX_MEMBER_BYTES = 1 << 31
+
+
+class Share(NamedTuple):
+    """Who reads: which rank of how many, and which of its workers."""
+
+    rank: int
+    num_ranks: int
+    worker: int
+    num_workers: int
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What is not read again: rows that were given, and shards of which nothing is left."""
+
+    rows: GivenRows = field(default_factory=GivenRows)
+    shards: frozenset[int] = frozenset()
+
+
+class ShardRows:
+    """The rows of tar shards.
+
+    Args:
+        shards: As of `shard_names`.
+        kind: Which member of a sample is the media.
+        media: Its suffix, if the kind is not enough.
+    """
+
+    divides_itself = False
+
+    def __init__(self, shards: Any, kind: MediaKind, media: str | None) -> None:
+        self.names = shard_names(shards)
+        self._kind, self._media = kind, media
+
+    @property
+    def num_shards(self) -> int:
+        return len(self.names)
+
+    def read(
+        self, order: Sequence[int], left_out: LeftOut, num_rows: Tensor, share: Share
+    ) -> Iterator[tuple[int, Item]]:
+        """(number of the row, its file) of the rows of one worker.
+
+        Args:
+            order: Numbers of all shards, in the order in which they are read.
+            left_out: What not to give.
+            num_rows: Number of rows by shard; written to where the end of a shard is seen.
+            share: Whose rows.
+        """
+        # Ranks divide all shards, so that a rank that goes on has the same ones; workers what is left of those.
+        own = [shard for shard in order[share.rank :: share.num_ranks] if shard not in left_out.shards]
+        for shard in own[share.worker :: share.num_workers]:
+            position = -1
+            for position, item in self._read_shard(shard, left_out.rows):
+                if item is not None:
+                    yield row_number(shard, position), item
+            num_rows[shard] = position + 1
+
+    def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
+        """(position, file) of each row of a shard; no file where the row was given before."""
+        name = self.names[shard]
+        num_read = 0
+        try:
+            with opened_shard(name) as file:
+                reader = TarReader(file, name)
+                for key, parts in grouped(reader, lambda *member: self._take(reader, shard, given, *member)):
+                    is_wanted = row_number(shard, num_read) not in given
+                    yield num_read, self._item(name, key, parts) if is_wanted else None
+                    num_read += 1
+        except (MediaTensorError, OSError) as error:
+            is_wanted = row_number(shard, num_read) not in given
+            reason = str(error) if isinstance(error, MediaTensorError) else f"Could not read shard {name} ({error})."
+            yield num_read, Item(UnreadableSource(reason), name=name) if is_wanted else None
+
+    def _item(self, name: str, key: str, parts: Mapping[str, Any]) -> Item:
+        return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
+
+    def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
+        """What to keep of a member: its bytes, if they are going to be used."""
+        if row_number(shard, position) in given:
+            return None
+        if suffix in COLUMN_SUFFIXES:
+            limit = MAX_COLUMN_BYTES
+        elif is_media(suffix, self._kind, self._media):
+            limit = MAX_MEMBER_BYTES
+        else:
+            return None
+        if member.size > limit:
+            return UnreadableSource(
+                f"{self.names[shard]}/{member.name} has {member.size} bytes; up to {limit} are read."
+            )
+        return reader.read(member.size)
+
+    def __repr__(self) -> str:
+        return f"{self.num_shards} shards"
+
+
+class IterableRows:
+    """The rows of an iterable, as those of one shard.
+
+    Args:
+        rows: `Item` objects, or mappings.
+        kind: Which column, or member of a sample, is the media.
+        media: Its name, if the kind is not enough.
+
+    Raises:
+        SourceTypeError: if it cannot be iterated over.
+        InvalidArgumentError: if it can be iterated over only once.
+    """
+
+    names: tuple[str, ...] = ("rows",)
+    num_shards = 1
+
+    def __init__(self, rows: Iterable[Any], kind: MediaKind, media: str | None) -> None:
+        if not hasattr(rows, "__iter__"):
+            raise SourceTypeError(f"shards must be paths, URLs or an iterable of rows (got {type(rows).__name__}).")
+        if isinstance(rows, Iterator) and not isinstance(rows, IterableDataset):
+            raise InvalidArgumentError(
+                f"A {type(rows).__name__} gives its rows only once, but every epoch and worker begins anew: pass an "
+                "object whose __iter__ does so."
+            )
+        self._rows = rows
+        self._kind: MediaKind = kind
+        self._media = media
+
+    @property
+    def divides_itself(self) -> bool:
+        """Whether it divides its rows among workers itself, as torch asks of an ``IterableDataset``."""
+        return isinstance(self._rows, IterableDataset)
+
+    def read(
+        self, order: Sequence[int], left_out: LeftOut, num_rows: Tensor, share: Share
+    ) -> Iterator[tuple[int, Item]]:
+        """(number of the row, its file) of the rows of one worker; arguments as of `ShardRows.read`."""
+        number, num_shares = share.rank + share.num_ranks * share.worker, share.num_ranks * share.num_workers
+        for position, row in enumerate(self._rows):
+            if self.divides_itself:
+                yield row_number(number, position), self._item(row, position)
+            elif position % num_shares == number and position not in left_out.rows:
+                yield position, self._item(row, position)
+
+    def _item(self, row: Any, position: int) -> Item:
+        if isinstance(row, Item):
+            return row
+        place = f"row {position}"
+        if not isinstance(row, Mapping):
+            raise SourceTypeError(f"{place} must be an Item or a mapping (got {type(row).__name__}).")
+        if "__key__" in row:
+            parts = {name: value for name, value in row.items() if not name.startswith("__")}
+            archive = str(row.get("__url__", ""))
+            return item_of_sample(archive, str(row["__key__"]), parts, kind=self._kind, media=self._media)
+        try:
+            return item_of_row(row, Columns(self._kind, self._media), place=place)
+        except MediaTensorError as error:
+            return Item(UnreadableSource(str(error)), name=place)
+
+    def __repr__(self) -> str:
+        return f"rows of {type(self._rows).__name__}"

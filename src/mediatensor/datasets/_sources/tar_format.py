@@ -1,0 +1,288 @@
+"""Tar archives, read forward: which members they have, and where these are.
+
+Headers are read with ``tarfile.TarInfo`` of the standard library, which checks them. Its ``TarFile`` is not used: it
+takes a damaged header for the end of an archive, so that what is behind it would be lost without a word, and reads
+headers of any length into memory.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Never
+
+from ..._sources.readers import Reader
+from ..._sources.source import Source
+from ...errors import OpenError, ReadError, SourceNotFoundError
+
+__all__ = ["Member", "TarMember", "TarReader", "UnreadableSource"]
+
+_BLOCK_BYTES = 512
+# Of the header that holds a long name: a name of 4096 bytes, times and rights take far less.
+_MAX_EXTENDED_HEADER_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
+# Types that are followed by no data, whatever size their headers say: links, devices, folders, pipes.
+_WITHOUT_DATA = (
+    tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE,
+)  # fmt: skip
+_PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
+_SPARSE = "GNU.sparse"
+# Undecodable bytes of a name stay visible, and names that differ stay different.
+_NAME_ENCODING = ("utf-8", "backslashreplace")
+
+
+class Member(NamedTuple):
+    """A plain file in an archive: its name, where its bytes begin, and how many there are."""
+
+    name: str
+    offset: int
+    size: int
+
+
+class TarReader:
+    """The plain files of an archive, in order. Names are names: nothing is ever written to disk.
+
+    Args:
+        file: The archive, from its beginning on.
+        name: Of the archive, in error messages.
+        can_seek: Whether to go to the next header by seeking, rather than by reading on.
+
+    Raises:
+        ReadError: while it is iterated over, where the archive is damaged or ends before its end marker.
+    """
+
+    def __init__(self, file: io.BufferedIOBase, name: str, *, can_seek: bool = False) -> None:
+        self._file = file
+        self._name = name
+        self._position = 0
+        self._num_bytes = _size(file) if can_seek else None
+
+    def __iter__(self) -> Iterator[Member]:
+        common: dict[str, str] = {}
+        own: dict[str, str] = {}
+        while (header := self._header()) is not None:
+            start = self._position
+            if header.type == tarfile.GNUTYPE_LONGNAME:
+                own["path"] = self._extended(header).split(b"\0", 1)[0].decode(*_NAME_ENCODING)
+            elif header.type == tarfile.XHDTYPE or header.type == tarfile.SOLARIS_XHDTYPE:
+                own |= self._records(header)
+            elif header.type == tarfile.XGLTYPE:
+                common |= self._records(header)
+            else:
+                facts, own = {**common, **own}, {}
+                size = 0 if header.type in _WITHOUT_DATA else self._checked_size(header, facts)
+                if header.type in _PLAIN_FILES:
+                    yield Member(facts.get("path", header.name).removeprefix("./"), start, size)
+                self._pass_to(start + _whole_blocks(size))
+                continue
+            self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
+
+    def read(self, size: int) -> bytes:
+        """The first ``size`` bytes of the member that the iteration stands at.
+
+        Raises:
+            ReadError: if the archive ends there.
+        """
+        parts = []
+        while size:
+            # In parts: what a header claims need not be there.
+            part = self._read_some(min(size, _CHUNK_BYTES))
+            if not part:
+                raise self._damage("it ends within a file")
+            parts.append(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _header(self) -> tarfile.TarInfo | None:
+        """The next header; ``None`` at the end marker."""
+        block = b""
+        while len(block) < _BLOCK_BYTES and (part := self._read_some(_BLOCK_BYTES - len(block))):
+            block += part
+        if len(block) < _BLOCK_BYTES:
+            raise self._damage("it ends without the end marker of tar archives: it was cut off, or never closed")
+        if not any(block):
+            return None
+        try:
+            return tarfile.TarInfo.frombuf(block, *_NAME_ENCODING)
+        except tarfile.HeaderError as error:
+            raise self._damage(f"there is no header of a file ({error})") from None
+
+    def _checked_size(self, header: tarfile.TarInfo, facts: dict[str, str]) -> int:
+        if header.type == tarfile.GNUTYPE_SPARSE or _SPARSE in facts:
+            raise self._damage(
+                f"{header.name!r} is stored as a sparse file, which is not supported; use tar without -S"
+            )
+        text = facts.get("size", str(header.size))
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            raise self._damage(f"{header.name!r} has a size of {text[:40]!r}")
+        return int(text)
+
+    def _records(self, header: tarfile.TarInfo) -> dict[str, str]:
+        try:
+            return _pax_records(self._extended(header))
+        except ValueError as error:
+            raise self._damage(str(error)) from None
+
+    def _extended(self, header: tarfile.TarInfo) -> bytes:
+        size = self._checked_size(header, {})
+        if size > _MAX_EXTENDED_HEADER_BYTES:
+            raise self._damage(f"a header of {size} bytes; up to {_MAX_EXTENDED_HEADER_BYTES} are read")
+        return self.read(size)
+
+    def _pass_to(self, position: int) -> None:
+        if self._num_bytes is not None:
+            if position > self._num_bytes:
+                raise self._damage("it ends within a file")
+            if position != self._position:
+                self._file.seek(position)
+            self._position = position
+            return
+        while self._position < position:
+            if not self._read_some(min(position - self._position, _CHUNK_BYTES)):
+                raise self._damage("it ends within a file")
+
+    def _read_some(self, size: int) -> bytes:
+        try:
+            part = self._file.read(size)
+        except (OSError, EOFError, zlib.error) as error:
+            raise self._damage(f"reading failed ({error or type(error).__name__})") from error
+        self._position += len(part)
+        return part
+
+    def _damage(self, reason: str) -> ReadError:
+        return ReadError(f"The tar archive {self._name} is damaged at byte {self._position}: {reason}.")
+
+
+def _whole_blocks(size: int) -> int:
+    return -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
+
+
+def _size(file: io.BufferedIOBase) -> int:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return size
+
+
+def _pax_records(data: bytes) -> dict[str, str]:
+    """What an extended header of the POSIX format says of path and size, and whether the file is sparse.
+
+    It has records of ``length keyword=value`` and a line feed.
+
+    >>> _pax_records(b"13 path=b.mp4\\n")
+    Traceback (most recent call last):
+    ...
+    ValueError: an extended header has a malformed record
+    >>> _pax_records(b"14 path=b.mp4\\n")
+    {'path': 'b.mp4'}
+    """
+    records: dict[str, str] = {}
+    position = 0
+    while position < len(data) and data[position]:
+        length = data[position : position + 20].split(b" ", 1)[0]
+        end = position + int(length) if length.isdigit() else position
+        keyword, separator, value = data[position + len(length) + 1 : max(position, end - 1)].partition(b"=")
+        if not separator or data[end - 1 : end] != b"\n":
+            raise ValueError("an extended header has a malformed record")
+        if keyword in (b"path", b"size"):
+            records[keyword.decode()] = value.decode(*_NAME_ENCODING)
+        elif keyword.startswith(b"GNU.sparse."):
+            records[_SPARSE] = ""
+        position = end
+    return records
+
+
+@dataclass(frozen=True)
+class TarMember(Source):
+    """A file in an uncompressed tar archive on this machine. Decoders read of it what they need, and no more.
+
+    Picklable and small; nothing is open until a decoder opens it, and every opening has a descriptor of its own.
+
+    Attributes:
+        archive: Path of the archive.
+        name: Of the member.
+        offset: Where its bytes begin.
+        size: How many there are.
+    """
+
+    archive: str
+    name: str
+    offset: int
+    size: int
+
+    def open(self) -> Reader:
+        """A reader of the member.
+
+        Raises:
+            SourceNotFoundError: if the archive is gone.
+            OpenError: if the member is empty, or the archive cannot be opened.
+            ReadError: if the archive is shorter than it was when it was indexed.
+        """
+        if self.size == 0:
+            raise OpenError(f"Could not open {self.describe()}: it is empty.")
+        try:
+            file = io.FileIO(self.archive)
+        except FileNotFoundError:
+            raise SourceNotFoundError(f"Could not open input file: {self.archive} does not exist.") from None
+        except OSError as error:
+            raise OpenError(f"Could not open input file: {self.archive} ({error}).") from None
+        if os.fstat(file.fileno()).st_size < self.offset + self.size:
+            file.close()
+            raise ReadError(f"{self.archive} is shorter than when it was indexed; make new TarItems of it.")
+        return _MemberReader(file, self)
+
+    def open_bytes(self) -> Reader:
+        """The same as `open`."""
+        return self.open()
+
+    def describe(self) -> str:
+        return f"{self.archive}/{self.name}"
+
+
+class _MemberReader(Reader):
+    """Reads a part of a file by position, so that the offset of a forked process does not matter."""
+
+    def __init__(self, file: io.FileIO, member: TarMember) -> None:
+        super().__init__()
+        self._file = file
+        self._member = member
+
+    def _size(self) -> int:
+        return self._member.size
+
+    def _read_at(self, position: int, size: int) -> bytes:
+        size = max(0, min(size, self._member.size - position))
+        try:
+            return os.pread(self._file.fileno(), size, self._member.offset + position)
+        except (OSError, ValueError) as error:
+            raise ReadError(
+                f"Reading {size} bytes at {position} of {self._member.describe()} failed: {error}."
+            ) from error
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class UnreadableSource(Source):
+    """Stands for what cannot be read, so that it fails where the error policy of a dataset sees it.
+
+    Attributes:
+        reason: The message of the error.
+    """
+
+    reason: str
+
+    def open(self) -> Never:
+        """Say why it cannot be read.
+
+        Raises:
+            ReadError: always.
+        """
+        raise ReadError(self.reason)
+
+    def describe(self) -> str:
+        return self.reason

@@ -1,0 +1,317 @@
+"""Tar shards: from what users write to their names, and from a name to a file that is read forward."""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import io
+import itertools
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ..._common.checks import shown
+from ..._sources.readers import Reader
+from ..._sources.source import PathSource, make_source
+from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
+from .items import MEDIA_EXTENSIONS, Item, MediaKind
+from .tar_format import Member, TarMember, UnreadableSource
+
+__all__ = [
+    "COLUMN_SUFFIXES",
+    "MAX_COLUMN_BYTES",
+    "MAX_SHARDS",
+    "grouped",
+    "is_compressed",
+    "is_media",
+    "is_url",
+    "item_of_sample",
+    "opened_shard",
+    "shard_names",
+]
+
+#: More names than a brace range is expanded to.
+MAX_SHARDS = 1_000_000
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
+_BUFFER_BYTES = 1 << 16
+_GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
+_UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
+
+
+def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The shards that a user means, in order.
+
+    Args:
+        shards: A path or URL, or several. Braces stand for several names, ``{000..009}`` or ``{train,val}``; in a path,
+            ``*``, ``?`` and ``[...]`` for those that there are, sorted.
+
+    Raises:
+        InvalidArgumentError: if there are none, more than `MAX_SHARDS`, or one of them twice.
+        SourceNotFoundError: if a path does not exist.
+        SourceTypeError: if it is neither a path nor an iterable of paths.
+
+    Example:
+        >>> shard_names("https://example.org/train-{08..10}.tar")[1]
+        'https://example.org/train-09.tar'
+    """
+    if not isinstance(shards, str | os.PathLike | Iterable):
+        raise SourceTypeError(f"shards must be a path or a URL, or several (got {shown(shards)}).")
+    given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
+    names: list[str] = []
+    for one in given:
+        if not isinstance(one, str | os.PathLike):
+            raise SourceTypeError(f"A shard must be a path or a URL (got {shown(one)}).")
+        names += _expanded(str(os.fspath(one)), MAX_SHARDS - len(names))
+    if not names:
+        raise InvalidArgumentError("There are no shards: the list of shards is empty.")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidArgumentError(f"The shard {name} is given twice; every sample would be read twice.")
+        seen.add(name)
+    return names
+
+
+def _expanded(pattern: str, limit: int) -> list[str]:
+    if os.path.exists(pattern):
+        return [pattern]
+    names: list[str] = []
+    for name in itertools.islice(_without_braces(pattern), limit + 1):
+        names += [name] if is_url(name) or os.path.exists(name) else _existing(name)
+        if len(names) > limit:
+            raise InvalidArgumentError(f"{pattern!r} stands for more than {MAX_SHARDS} shards.")
+    return names
+
+
+def _existing(pattern: str) -> list[str]:
+    names = sorted(glob.glob(pattern))
+    if not names:
+        raise SourceNotFoundError(f"Could not open shard: {pattern} does not exist.")
+    return names
+
+
+def _without_braces(pattern: str) -> Iterator[str]:
+    """The names that a pattern with braces stands for.
+
+    >>> list(_without_braces("{a,b}-{8..10}"))
+    ['a-8', 'a-9', 'a-10', 'b-8', 'b-9', 'b-10']
+    """
+    match = _BRACES.search(pattern)
+    if match is None:
+        yield pattern
+        return
+    head, tail = pattern[: match.start()], pattern[match.end() :]
+    numbers = _RANGE.fullmatch(match[1])
+    choices: Iterable[str] = match[1].split(",")
+    if numbers is not None:
+        first, last = int(numbers[1]), int(numbers[2])
+        # Zeros in front of either number say how long the names are, as in a shell.
+        is_padded = any(len(text) > 1 and text.startswith("0") for text in numbers.groups())
+        width = max(map(len, numbers.groups())) if is_padded else 0
+        step = 1 if first <= last else -1
+        choices = (f"{number:0{width}d}" for number in range(first, last + step, step))
+    elif "," not in match[1]:
+        raise InvalidArgumentError(
+            f"{pattern!r} has {match[0]!r}, which is no range of numbers ({{000..009}}) and no list ({{a,b}})."
+        )
+    for choice in choices:
+        for rest in _without_braces(tail):
+            yield f"{head}{choice}{rest}"
+
+
+def is_url(name: str) -> bool:
+    """Whether it is a URL, not a path."""
+    return _URL.match(name) is not None
+
+
+@contextmanager
+def opened_shard(name: str) -> Iterator[io.BufferedIOBase]:
+    """The bytes of an archive from its beginning on, decompressed if it is compressed with gzip or bzip2.
+
+    Args:
+        name: A path, also of a pipe; or a URL.
+
+    Raises:
+        OpenError: if it cannot be opened or decompressed.
+        SourceNotFoundError: if it does not exist.
+    """
+    with ExitStack() as closing:
+        source = make_source(name)
+        if isinstance(source, PathSource):
+            file = closing.enter_context(open(source.path, "rb"))
+        else:
+            reader = source.open()
+            if isinstance(reader, str):
+                raise OpenError(
+                    f"Could not open shard {name}: shards come from paths, http(s) and what fsspec reads. "
+                    "It may not be there as one file of a known size."
+                )
+            closing.callback(reader.close)
+            file = io.BufferedReader(_RawFile(reader), _BUFFER_BYTES)
+        beginning = file.peek(8)
+        unsupported = _unsupported(beginning)
+        if unsupported is not None:
+            raise OpenError(
+                f"Could not open shard {name}: it is compressed with {unsupported}; gzip or bzip2 can be read."
+            )
+        yield closing.enter_context(_decompressed(file, beginning))
+
+
+def _decompressed(file: io.BufferedReader, beginning: bytes) -> io.BufferedIOBase:
+    if beginning.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=file)
+    return bz2.BZ2File(file) if beginning.startswith(_BZIP2) else file
+
+
+def _unsupported(beginning: bytes) -> str | None:
+    """The compression of a file that begins like this, if it is one that cannot be read."""
+    return next((method for magic, method in _UNSUPPORTED.items() if beginning.startswith(magic)), None)
+
+
+def is_compressed(beginning: bytes) -> bool:
+    """Whether a file that begins like this is compressed."""
+    return beginning.startswith((_GZIP, _BZIP2)) or _unsupported(beginning) is not None
+
+
+class _RawFile(io.RawIOBase):
+    """A `Reader` as a file of Python."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        data = self._reader.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+#: Of a .cls, .json or .txt member.
+MAX_COLUMN_BYTES = 1 << 24
+
+#: Members that are read for the label and for ``extra``.
+COLUMN_SUFFIXES = ("cls", "json", "txt")
+_NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
+
+_Part = Any
+
+
+def grouped(
+    members: Iterable[Member], take: Callable[[int, str, Member], _Part]
+) -> Iterator[tuple[str, dict[str, _Part]]]:
+    """The samples of an archive: (key, its members by suffix).
+
+    Args:
+        members: In the order of the archive. Those whose names have no suffix, or begin with a dot, are passed over.
+        take: Gives what to keep of a member, from the number of its sample, its suffix and itself.
+
+    Example:
+        >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
+        >>> list(grouped(members, lambda position, suffix, member: position))
+        [('1', {'mp4': 0, 'cls': 0}), ('2', {'mp4': 1, 'cls': 1})]
+    """
+    position, key = 0, None
+    parts: dict[str, _Part] = {}
+    for member in members:
+        match = _NAME.fullmatch(member.name)
+        if match is None:
+            continue
+        suffix = match[2].lower()
+        if key is not None and (match[1] != key or suffix in parts):
+            yield key, parts
+            position, parts = position + 1, {}
+        key = match[1]
+        parts[suffix] = take(position, suffix, member)
+    if key is not None:
+        yield key, parts
+
+
+def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
+    """Whether a member with this suffix may be the media of a sample."""
+    return _rank_as_media(suffix, kind, media) is not None
+
+
+def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
+    """0 for the first choice, then 1; ``None`` if it is something else."""
+    if media is not None:
+        return 0 if suffix == media else None
+    extension = f".{suffix.rpartition('.')[2]}"
+    if extension in MEDIA_EXTENSIONS[kind]:
+        return 0
+    # Sound may be that of a video.
+    return 1 if kind == "audio" and extension in MEDIA_EXTENSIONS["video"] else None
+
+
+def item_of_sample(
+    archive: str, key: str, parts: Mapping[str, Any], *, kind: MediaKind, media: str | None = None
+) -> Item:
+    """The file of a sample, with the label and the columns that stand beside it.
+
+    What is wrong with the sample shows when the file is opened, where a dataset's error policy sees it.
+
+    Args:
+        archive: Name of the archive.
+        key: Of the sample.
+        parts: Its members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or of columns what they hold.
+        kind: Which member is the media.
+        media: The suffix of that member, if the kind is not enough.
+    """
+    name = f"{archive}/{key}" if archive else key
+    try:
+        columns = {suffix: _column(name, suffix, parts[suffix]) for suffix in COLUMN_SUFFIXES if suffix in parts}
+    except (MediaTensorError, OSError) as error:
+        return Item(UnreadableSource(str(error)), name=name)
+    about = columns.pop("json", {})
+    extra = dict(about) if isinstance(about, dict) else {"json": about}
+    label = extra.pop("label", None)
+    label = columns.pop("cls", label)
+    extra.update(columns)
+    choices = {suffix: rank for suffix in parts if (rank := _rank_as_media(suffix, kind, media)) is not None}
+    if choices:
+        chosen = min(choices, key=choices.__getitem__)
+        part = parts[chosen]
+        source = bytes(part) if isinstance(part, bytearray | memoryview) else part
+        return Item(source, label, f"{name}.{chosen}", extra)
+    reason = f"{name} has no {media or kind}: there is {', '.join(sorted(parts))}. Tell its suffix with media=."
+    return Item(UnreadableSource(reason), label, name, extra)
+
+
+def _column(name: str, suffix: str, part: Any) -> Any:
+    if isinstance(part, UnreadableSource):
+        part.open()
+    if isinstance(part, TarMember):
+        part = _bytes_of(part)
+    if not isinstance(part, bytes):
+        return part
+    try:
+        text = part.decode("utf-8-sig")
+        value = json.loads(text) if suffix == "json" else text
+    except (ValueError, RecursionError) as error:
+        raise ReadError(f"{name}.{suffix} is not {'JSON' if suffix == 'json' else 'text in UTF-8'}: {error}.") from None
+    return _class_number(text) if suffix == "cls" else value
+
+
+def _class_number(text: str) -> int | str:
+    digits = text.strip()
+    return int(digits) if re.fullmatch(r"[+-]?[0-9]{1,18}", digits) else digits
+
+
+def _bytes_of(member: TarMember) -> bytes:
+    if member.size > MAX_COLUMN_BYTES:
+        raise ReadError(f"{member.describe()} has {member.size} bytes; up to {MAX_COLUMN_BYTES} are read.")
+    if not member.size:
+        return b""
+    reader = member.open()
+    try:
+        return reader.read_at(0, member.size)
+    finally:
+        reader.close()

@@ -1,0 +1,231 @@
+"""Image files as documents: every picture of a file is a page, decoded when it is asked for."""
+
+from __future__ import annotations
+
+import io
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...._common.limits import check_pixels
+from ...._common.locks import ForkSafeLock
+from ...._common.threads import working
+from ...._images.decoding import read_bytes
+from ...._images.formats import NUM_SNIFFED_BYTES, look_like, sniff
+from ...._images.reading import open_image
+from ....errors import MissingDependencyError, OpenError
+from .pages import PageSource, failing_as_page, keep
+from .picture_pdf import Picture, jpeg_picture, png_picture
+from .raster import page_of_bands, resized, upright
+from .tiff import is_tiff, page_offsets, read_tiff_page, stored_tiff_page
+
+__all__ = ["ImageDocument", "ImageOptions"]
+
+
+# How many animations keep the place where they were read last.
+_MAX_CURSORS = 4
+
+# The chunk that makes a PNG an animation comes before its data; who has more than this before either is read whole.
+_PNG_HEAD_BYTES = 1 << 16
+
+
+class ImageOptions(NamedTuple):
+    """How pages are wanted.
+
+    Attributes:
+        output_size: (height, width) in pixels; ``None`` for that of the file.
+        rgb_output: Whether red comes first; else blue.
+        max_pixels: Most pixels of a picture; ``None`` for no limit.
+    """
+
+    output_size: tuple[int, int] | None
+    rgb_output: bool
+    max_pixels: int | None
+
+
+class ImageDocument(PageSource):
+    """One image file.
+
+    Of a path only the path is kept, of anything else the bytes.
+
+    Args:
+        source: Whatever `make_source` takes.
+        options: How pages are wanted.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
+        OpenError: if it is empty or no image of a known format.
+        MissingDependencyError: if a package for the format is missing.
+    """
+
+    def __init__(self, source: object, options: ImageOptions) -> None:
+        self._path, self._data, self.name = keep(source)
+        self._options = options
+        beginning = self._beginning(NUM_SNIFFED_BYTES)
+        self._is_tiff = is_tiff(beginning)
+        self._kind = "tiff" if self._is_tiff else sniff(beginning) or ""
+        if not self._kind:
+            hint = "; use DocumentFile.from_pdf" if b"%PDF" in beginning else ""
+            raise OpenError(
+                f"Could not open {self.name} as an image: it looks like {look_like(beginning)}{hint}. Supported are "
+                "JPEG, PNG, WebP, GIF, AVIF, HEIC, BMP and TIFF."
+            )
+        self._offsets: tuple[int, ...] = ()
+        self.num_pages = self._count_pages()
+        self._start()
+
+    def _start(self) -> None:
+        self._lock = ForkSafeLock()
+        self._cursor: _Cursor | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_cursor")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._start()
+
+    def read(self, number: int) -> NDArray[np.uint8]:
+        with failing_as_page(number, self.name), working():
+            page = self._page(number)
+            if self._options.output_size is not None:
+                page = resized(page, self._options.output_size)
+            return page if self._options.rgb_output else np.ascontiguousarray(page[..., ::-1])
+
+    def _page(self, number: int) -> NDArray[np.uint8]:
+        if self._is_tiff:
+            with self._file() as file:
+                return read_tiff_page(file, self._offsets[number], self._options.max_pixels)
+        if self.num_pages == 1:
+            return next(_frames(self._bytes(), self._kind, self._options.max_pixels))
+        with self._lock:
+            return self._frame_of_animation(number)
+
+    def stored(self, number: int) -> Picture | None:
+        """A page as it lies in the file, if a PDF can show that; none that was scaled, or is one of an animation."""
+        if self._options.output_size is not None:
+            return None
+        with failing_as_page(number, self.name):
+            if self._is_tiff:
+                with self._file() as file:
+                    return stored_tiff_page(file, self._offsets[number])
+            if self.num_pages > 1 or self._kind not in ("jpeg", "png"):
+                return None
+            data = self._bytes()
+            orientation = open_image(self._kind, data, self._check_pixels).orientation
+            return (jpeg_picture if self._kind == "jpeg" else png_picture)(data, orientation)
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether the file keeps every pixel."""
+        return self._kind in ("tiff", "png", "gif", "bmp")
+
+    def _frame_of_animation(self, number: int) -> NDArray[np.uint8]:
+        cursor = self._cursor
+        if cursor is None or cursor.number > number:
+            cursor = _Cursor(_frames(self._bytes(), self._kind, self._options.max_pixels))
+        # What fails on the way leaves no cursor, so that the next call begins anew.
+        self._cursor = None
+        frame = cursor.frame_at(number)
+        if number + 1 < self.num_pages:
+            self._cursor = cursor
+            _remember_cursor(self)
+        return frame
+
+    def forget_cursor(self) -> None:
+        """Give back what makes reading the next picture of an animation quick."""
+        self._cursor = None
+
+    def _count_pages(self) -> int:
+        if self._is_tiff:
+            try:
+                with self._file() as file:
+                    self._offsets = page_offsets(file)
+            except OpenError as error:
+                raise OpenError(f"Could not open {self.name} as a TIFF image: {error}.") from None
+            return len(self._offsets)
+        if not self._may_have_several_pictures():
+            return 1
+        try:
+            return open_image(self._kind, self._bytes(), self._check_pixels).num_frames
+        except (MissingDependencyError, MemoryError):
+            raise
+        except Exception:  # a damaged file is a document whose one page cannot be read
+            return 1
+
+    def _may_have_several_pictures(self) -> bool:
+        if self._kind != "png":
+            return self._kind not in ("jpeg", "bmp")
+        head = self._beginning(_PNG_HEAD_BYTES)
+        data_at = head.find(b"IDAT")
+        return data_at < 0 or b"acTL" in head[:data_at]
+
+    def _check_pixels(self, width: int, height: int) -> None:
+        check_pixels(width, height, self._options.max_pixels)
+
+    # Where the bytes come from
+
+    def _bytes(self) -> bytes:
+        return self._data if self._path is None else read_bytes(self._path)[0]
+
+    def _file(self) -> io.BufferedReader | io.BytesIO:
+        return io.BytesIO(self._data) if self._path is None else open(self._path, "rb")
+
+    def _beginning(self, size: int) -> bytes:
+        with self._file() as file:
+            return file.read(size)
+
+
+class _Cursor:
+    """Where an animation was read last.
+
+    Args:
+        frames: All its pictures.
+    """
+
+    def __init__(self, frames: Iterator[NDArray[np.uint8]]) -> None:
+        self._frames = frames
+        self.number = 0
+
+    def frame_at(self, number: int) -> NDArray[np.uint8]:
+        """Picture ``number``, which must not lie before `number`."""
+        while True:
+            frame = next(self._frames, None)
+            if frame is None:
+                raise OpenError(f"the file ends after {self.number} pictures")
+            self.number += 1
+            if self.number > number:
+                return frame
+
+
+# Weakly, so that they keep no document alive.
+_with_cursor: deque[weakref.ref[ImageDocument]] = deque()
+_cursors_lock = ForkSafeLock()
+
+
+def _remember_cursor(document: ImageDocument) -> None:
+    reference = weakref.ref(document)
+    with _cursors_lock:
+        if reference in _with_cursor:
+            _with_cursor.remove(reference)
+        _with_cursor.append(reference)
+        oldest = _with_cursor.popleft()() if len(_with_cursor) > _MAX_CURSORS else None
+    if oldest is not None:
+        oldest.forget_cursor()
+
+
+def _frames(data: bytes, kind: str, max_pixels: int | None) -> Iterator[NDArray[np.uint8]]:
+    """Every picture of a file, upright, (H, W, 3) uint8."""
+
+    def check(width: int, height: int) -> None:
+        check_pixels(width, height, max_pixels)
+
+    image = open_image(kind, data, check)
+    check(image.width, max(image.height, -(-image.max_pixels // image.width)))
+    layout = image.read_layout or image.layout
+    for bands in image.read():
+        yield upright(page_of_bands(bands, layout, image.width, image.height), image.orientation)

@@ -1,0 +1,172 @@
+"""PDF files as documents: pages rendered when they are asked for, and the words that the file has for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...._common.threads import working
+from ....errors import DecodeError
+from .pages import PageSource, failing_as_page, keep
+from .pdf_page import PdfOptions, Pixels, characters, rendered
+from .pdfium import OpenPdf, import_pdfium
+from .raster import blend_over_white
+
+if TYPE_CHECKING:
+    from ..elements import Word
+    from .pdf_process import IsolatedPdf
+
+__all__ = ["PageCharacters", "PdfDocument", "words_of"]
+
+# PDFium's sign for a hyphen at the end of a line, after which the word goes on.
+_BROKEN_HYPHEN = 0x02
+# Codes of characters for which the font does not tell a meaning.
+_UNKNOWN = (0x0, 0xFFFE, 0xFFFF)
+_REPLACEMENT = 0xFFFD
+
+
+class PageCharacters(NamedTuple):
+    """Characters in the order of the file.
+
+    Attributes:
+        codes: (N,) uint32, of Unicode or halves of surrogate pairs.
+        boxes: (N, 4) float64, xmin, ymin, xmax, ymax relative to the page; NaN where a character has none.
+    """
+
+    codes: NDArray[np.uint32]
+    boxes: NDArray[np.float64]
+
+
+def words_of(characters: PageCharacters) -> list[Word]:
+    """The words: runs of characters between spaces and ends of lines that lie on the page, at least in part."""
+    codes = characters.codes.copy()
+    codes[np.isin(codes, _UNKNOWN)] = _REPLACEMENT
+    is_hyphen = codes == _BROKEN_HYPHEN
+    codes[is_hyphen] = ord("-")
+    is_space = np.array([code < 0x20 or chr(code).isspace() for code in codes.tolist()], bool)
+    begins = np.ones(len(codes), bool)
+    begins[1:] = is_space[:-1] | is_hyphen[:-1]
+    begins &= ~is_space
+    starts = np.flatnonzero(begins)
+    ends = np.flatnonzero(is_space | np.append(begins[1:], True))
+    stops = ends[np.searchsorted(ends, starts)]
+    found = []
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        last = stop if is_space[stop] else stop + 1
+        word = _word(codes[start:last], characters.boxes[start:last])
+        if word is not None:
+            found.append(word)
+    return found
+
+
+def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
+    from ..elements import Character, Word
+
+    is_seen = np.isfinite(boxes).all(axis=1) & (boxes[:, :2] < 1).all(axis=1) & (boxes[:, 2:] > 0).all(axis=1)
+    if not is_seen.any():
+        return None
+    on_page = boxes[is_seen].clip(0, 1)
+    whole = [*on_page[:, :2].min(axis=0).tolist(), *on_page[:, 2:].max(axis=0).tolist()]
+    letters = [
+        Character(letter, 1.0, ((box[0], box[1]), (box[2], box[3])))
+        for letter, box in zip(_letters(codes[is_seen]), on_page.tolist(), strict=True)
+        if letter
+    ]
+    value = "".join(letter.value for letter in letters)
+    geometry = ((whole[0], whole[1]), (whole[2], whole[3]))
+    return Word(value, 1.0, geometry, 1.0, {"value": 0, "confidence": None}, characters=letters)
+
+
+def _letters(codes: NDArray[np.uint32]) -> list[str]:
+    """The text of each character; of the two halves of a surrogate pair the first one has all of it."""
+    letters = [chr(code) for code in codes.tolist()]
+    for number in range(len(letters) - 1):
+        if "\ud800" <= letters[number] <= "\udbff" and "\udc00" <= letters[number + 1] <= "\udfff":
+            pair = letters[number] + letters[number + 1]
+            letters[number], letters[number + 1] = pair.encode("utf-16", "surrogatepass").decode("utf-16"), ""
+    return ["\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in letters]
+
+
+class PdfDocument(PageSource):
+    """One PDF file.
+
+    Of a path only the path is kept, of anything else the bytes.
+
+    Args:
+        source: Whatever `make_source` takes.
+        password: To open it with.
+        options: How pages are rendered.
+        timeout_seconds: Most seconds that PDFium may work on a page, in a process of its own; ``None`` for this process
+            and no limit.
+
+    Attributes:
+        options: As given.
+        file: To open it in this process.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
+        OpenError: if it is no PDF file, is damaged, has no pages, or the password is missing or wrong.
+        MissingDependencyError: if pypdfium2 is not installed.
+    """
+
+    def __init__(
+        self, source: object, password: str | None, options: PdfOptions, timeout_seconds: float | None = None
+    ) -> None:
+        import_pdfium()
+        path, data, self.name = keep(source)
+        self.options = options
+        self.file = OpenPdf(data if path is None else path, self.name, password)
+        self._isolated: IsolatedPdf | None = None
+        if timeout_seconds is not None:
+            # Reading text without a limit need not wait for what starts processes.
+            from .pdf_process import IsolatedPdf
+
+            self._isolated = IsolatedPdf(data if path is None else path, self.name, password, options, timeout_seconds)
+            self.num_pages = self._isolated.num_pages()
+        else:
+            with self.file() as pdf:
+                self.num_pages = len(pdf)
+
+    def read(self, number: int) -> NDArray[np.uint8]:
+        with failing_as_page(number, self.name), working():
+            if self._isolated is not None:
+                return _page_of(self._isolated.rendered(number))
+            with self.file() as pdf:
+                return _page_of(rendered(pdf, number, self.options))
+
+    def text_layer(self, number: int) -> list[Word]:
+        with failing_as_page(number, self.name), working():
+            if self._isolated is not None:
+                found = self._isolated.characters(number)
+            else:
+                with self.file() as pdf:
+                    found = characters(pdf, number, self.options)
+            boxes = np.asarray(found.boxes, np.float64).reshape(-1, 4)
+            matrix = np.asarray(found.matrix, np.float64).reshape(3, 2)
+            placed = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]
+            placed = np.concatenate([placed.min(axis=1), placed.max(axis=1)], axis=1)
+            return words_of(PageCharacters(np.asarray(found.codes, np.uint32), placed))
+
+
+def _page_of(pixels: Pixels) -> NDArray[np.uint8]:
+    """(H, W, 3), contiguous, of what PDFium has drawn.
+
+    Raises:
+        DecodeError: if the numbers of the picture are not those of its data.
+    """
+    height, width, num_channels = pixels.height, pixels.width, pixels.num_channels
+    data = np.frombuffer(pixels.data, np.uint8)
+    if (
+        num_channels not in (1, 3, 4)
+        or pixels.row_bytes < width * num_channels
+        or data.size != height * pixels.row_bytes
+    ):
+        raise DecodeError(f"its picture has {data.size} bytes, which are not {width}x{height} pixels")
+    rows = data.reshape(height, pixels.row_bytes)[:, : width * num_channels].reshape(height, width, num_channels)
+    if num_channels == 1:
+        return np.repeat(rows, 3, axis=2)
+    if pixels.has_alpha:
+        return np.stack(blend_over_white([rows[..., channel] for channel in range(4)]), axis=-1)
+    return np.ascontiguousarray(rows[..., :3])

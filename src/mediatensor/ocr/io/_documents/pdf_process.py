@@ -1,0 +1,217 @@
+"""PDFium in a process of its own, which is ended when a page takes too long.
+
+PDFium does not stop before it is done: neither while it reads the content of a page, nor within a pattern that it
+draws. A thread would wait with it. One process serves all documents of this one, and starts when one is opened.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import mmap
+import os
+import pickle
+import sys
+import weakref
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...._common.locks import ForkSafeLock
+from ....errors import DecodeError, IsolatedWorkerError, OpenError
+from ....isolate._channel import common_memory
+from ....isolate._process import Process, TimeLimit
+from .pdf_page import MAX_PAGE_CHARACTERS, Characters, PdfOptions, Pixels
+from .pdf_process_main import FAILURE, READY, VALUE, Request
+
+__all__ = ["DEFAULT_TIMEOUT_SECONDS", "IsolatedPdf"]
+
+#: Most seconds that PDFium works on a page, where files are those of strangers as a rule: in datasets and the command.
+DEFAULT_TIMEOUT_SECONDS = 60
+
+# A page of A4 at 450 dpi.
+_MAX_SEEN_BYTES = 64 << 20
+
+# Each may hold a file, or all its bytes.
+_MAX_OPEN = 4
+
+# The packages are there without what they import for others: torch takes seconds.
+_PROGRAM = """\
+import sys, types
+descriptors = [int(text) for text in sys.argv[1:4]]
+folder = sys.argv[4]
+sys.path[:] = sys.argv[5:]
+del sys.argv[1:]
+for name in ("", "._common", "._images", ".isolate", ".ocr", ".ocr.io", ".ocr.io._documents"):
+    package = types.ModuleType("mediatensor" + name)
+    package.__path__ = [folder + name.replace(".", "/")]
+    sys.modules[package.__name__] = package
+from mediatensor.ocr.io._documents.pdf_process_main import main
+main(*descriptors)
+"""
+_FOLDER = str(Path(__file__).resolve().parents[3])
+
+_keys = itertools.count()
+_lock = ForkSafeLock()
+_process: _PdfProcess | None = None
+# Finalizers run at any time, also while a request is made: they only note what is not wanted any more.
+_forgotten: list[int] = []
+
+
+class _PdfProcess(Process):
+    """The process.
+
+    Attributes:
+        known: Keys of the documents that it has, those used last at the end.
+        page: What it draws pages on, uint8, if the system has memory for two; larger ones are sent.
+    """
+
+    def __init__(self) -> None:
+        self.known: OrderedDict[int, None] = OrderedDict()
+        self.page = np.empty(0, np.uint8)
+        descriptor = common_memory(_MAX_SEEN_BYTES)
+        if descriptor is None:
+            super().__init__(_PROGRAM, ["-1", _FOLDER, *sys.path])
+        else:
+            try:
+                super().__init__(_PROGRAM, [str(descriptor), _FOLDER, *sys.path], [descriptor])
+                self.page = np.frombuffer(mmap.mmap(descriptor, _MAX_SEEN_BYTES), np.uint8)
+            finally:
+                os.close(descriptor)
+        self.receive(TimeLimit.of_start(), READY)
+
+
+class IsolatedPdf:
+    """A PDF file that a process of its own opens whenever it is needed: picklable, and safe to use after a fork.
+
+    Args:
+        source: A path, or the bytes of the file.
+        name: Of it, in messages.
+        password: To open it with.
+        options: How pages are rendered.
+        timeout_seconds: Most seconds for opening it, and for each page.
+    """
+
+    def __init__(
+        self, source: str | bytes, name: str, password: str | None, options: PdfOptions, timeout_seconds: float
+    ) -> None:
+        self._opening = (source, name, password)
+        self._options = options
+        self._timeout_seconds = timeout_seconds
+        self._start()
+
+    def _start(self) -> None:
+        self._key = next(_keys)
+        weakref.finalize(self, _forgotten.append, self._key).atexit = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_key"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._start()
+
+    def num_pages(self) -> int:
+        """How many pages it has.
+
+        Raises:
+            OpenError: if PDFium cannot open it, or not in time.
+        """
+        try:
+            (count,), _ = self._ask("open", 0)
+        except (DecodeError, IsolatedWorkerError) as error:
+            raise OpenError(f"Could not open {self._opening[1]} as a PDF document: {error}.") from None
+        return int(count)
+
+    def rendered(self, number: int) -> Pixels:
+        """A page, as `_pdf_page.rendered` gives it.
+
+        Raises:
+            DecodeError: if it cannot be rendered, or not in time.
+        """
+        (width, height, num_channels, row_bytes, has_alpha, _), data = self._ask("render", number)
+        return Pixels(int(width), int(height), int(num_channels), int(row_bytes), bool(has_alpha), data)
+
+    def characters(self, number: int) -> Characters:
+        """The text layer of a page, as `_pdf_page.characters` gives it.
+
+        Raises:
+            DecodeError: if it cannot be read, or not in time.
+        """
+        (count,), data = self._ask("characters", number)
+        if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 36 * count + 48:
+            raise DecodeError("its process sent what it must not")
+        numbers = data[: 32 * count + 48].view(np.float64)
+        codes: Any = data[32 * count + 48 :].view(np.uint32)
+        boxes: Any = numbers[: 4 * count]
+        matrix: Any = numbers[4 * count :]
+        return Characters(codes, boxes, matrix)
+
+    def _ask(self, task: str, number: int) -> tuple[Any, Any]:
+        """What the process answers: facts, and the bytes beside them as uint8 (bytes,)."""
+        options = pickle.dumps(self._options)
+        with _lock:
+            process = _running()
+            try:
+                answer = self._answer(process, task, number, options)
+                facts = json.loads(answer.body)
+                if answer.kind == VALUE:
+                    if task == "render" and facts[-1]:
+                        # The next page is drawn in the same place.
+                        return facts, process.page[: int(facts[1]) * int(facts[3])].copy()
+                    return facts, answer.contents.numpy()
+            except IsolatedWorkerError as error:
+                process.close()
+                raise DecodeError(self._reason(error)) from error
+            except BaseException:
+                # Ctrl-C: nobody waits any longer for the answer, which would be taken for the next one.
+                process.close()
+                raise
+        kind, text = facts
+        raise {"OpenError": OpenError, "MemoryError": MemoryError}.get(kind, DecodeError)(str(text))
+
+    def _answer(self, process: _PdfProcess, task: str, number: int, options: bytes) -> Any:
+        forgotten, known = list(_forgotten), process.known
+        del _forgotten[: len(forgotten)]
+        opening = None if self._key in known else pickle.dumps(self._opening)
+        known[self._key] = None
+        known.move_to_end(self._key)
+        while len(known) > _MAX_OPEN:
+            forgotten.append(known.popitem(last=False)[0])
+        for key in forgotten:
+            known.pop(key, None)
+        limit = TimeLimit.of_call(self._timeout_seconds)
+        process.write(
+            pickle.dumps(Request(self._key, opening, tuple(forgotten), task, number, options, self._timeout_seconds)),
+            limit,
+        )
+        return process.receive(limit, VALUE, FAILURE)
+
+    def _reason(self, error: IsolatedWorkerError) -> str:
+        if error.reason == "timeout":
+            return (
+                f"PDFium did not finish within timeout_seconds = {self._timeout_seconds:g} and was ended; "
+                "if you trust the file, pass a larger one, or None for no limit"
+            )
+        return f"PDFium failed: {str(error).rstrip('.')}"
+
+
+def _running() -> _PdfProcess:
+    """The process, started if there is none."""
+    global _process
+    if _process is None or not _process.is_alive:
+        if _process is not None:
+            _process.close()
+        _process = _PdfProcess()
+    return _process
+
+
+def _after_fork_in_child() -> None:
+    global _process
+    _process = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

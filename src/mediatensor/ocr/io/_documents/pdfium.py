@@ -1,0 +1,200 @@
+"""PDFium, used by one thread at a time, with few documents open.
+
+PDFium is not thread-safe, not even for different documents: everything that calls it, closing included, holds one
+lock. A document is opened when a page of it is wanted and stays open until others were, or until nobody has it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import itertools
+import os
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, BinaryIO
+
+from ...._common.interrupts import interrupts_kept
+from ...._common.locks import ForkSafeLock
+from ...._images.formats import look_like, sniff
+from ....errors import MissingDependencyError, OpenError, SourceNotFoundError
+
+__all__ = ["OpenPdf", "import_pdfium", "pdfium_lock", "save_document"]
+
+# Each may hold a file and what PDFium has read of it.
+_MAX_OPEN = 4
+
+_PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+
+#: Held by whoever calls PDFium.
+pdfium_lock = ForkSafeLock()
+_documents: OrderedDict[int, Any] = OrderedDict()
+_keys = itertools.count()
+# Of the parent of a forked process: they share the positions of its files, and are not this one's to close.
+_inherited: list[Any] = []
+
+
+def import_pdfium() -> Any:
+    """The package pypdfium2.
+
+    Raises:
+        MissingDependencyError: if it is not installed.
+    """
+    try:
+        return importlib.import_module("pypdfium2")
+    except ImportError:
+        raise MissingDependencyError('Reading PDF needs pypdfium2: pip install "mediatensor[ocr]".') from None
+
+
+def save_document(document: Any, file: BinaryIO) -> None:
+    """Write a document of pypdfium2, and raise what the file raises; the caller holds the lock."""
+    kept = _KeepingErrors(file)
+    with interrupts_kept():
+        document.save(kept)
+    if kept.error is not None:
+        raise kept.error
+
+
+class _KeepingErrors:
+    """A file for PDFium, which is told of no error when writing fails, and takes a part of the file for all of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: Exception | None = None
+
+    def write(self, data: Any) -> None:
+        if self.error is None:
+            try:
+                self._file.write(data)
+            except Exception as error:
+                self.error = error
+
+
+class OpenPdf:
+    """A PDF file that can be opened again whenever it is needed: picklable, and safe to use after a fork.
+
+    Args:
+        source: A path, or the bytes of the file.
+        name: Of it, in messages.
+        password: To open it with.
+    """
+
+    def __init__(self, source: str | bytes, name: str, password: str | None) -> None:
+        self._source = source
+        self._name = name
+        self._password = password
+        self._start()
+
+    def _start(self) -> None:
+        self._key = next(_keys)
+        finalizer = weakref.finalize(self, _close, self._key)
+        finalizer.atexit = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_key"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._start()
+
+    @contextmanager
+    def __call__(self) -> Iterator[Any]:
+        """The document of pypdfium2, for the time of a ``with`` block in which nobody else uses PDFium.
+
+        Raises:
+            OpenError: if PDFium cannot open it.
+        """
+        with pdfium_lock:
+            document = _documents.get(self._key)
+            if document is None:
+                document = self._open()
+                _documents[self._key] = document
+                while len(_documents) > _MAX_OPEN:
+                    _documents.popitem(last=False)[1].close()
+            _documents.move_to_end(self._key)
+            yield document
+
+    def _open(self) -> Any:
+        _close_at_exit()
+        document = self.opened()
+        # Otherwise what was filled into a form would not be drawn.
+        document.init_forms()
+        return document
+
+    def opened(self) -> Any:
+        """Another document of pypdfium2, to be changed and closed by who asks, who holds the lock.
+
+        Raises:
+            SourceNotFoundError: if the file is gone.
+            OpenError: if PDFium cannot open it.
+        """
+        pdfium = import_pdfium()
+        with ExitStack() as if_refused:
+            source: Any = self._source
+            if isinstance(source, str):
+                # PDFium itself leaves some files open that it refuses.
+                try:
+                    source = if_refused.enter_context(open(source, "rb"))
+                except FileNotFoundError:
+                    raise SourceNotFoundError(f"No such file or directory: {source!r}.") from None
+            try:
+                document = pdfium.PdfDocument(source, password=self._password, autoclose=True)
+            except pdfium.PdfiumError as error:
+                raise OpenError(f"Could not open {self._name} as a PDF document: {self._reason(error)}.") from None
+            if_refused.pop_all()
+        return document
+
+    def _reason(self, error: Any) -> str:
+        if getattr(error, "err_code", None) == _PASSWORD_ERROR:
+            return "it is encrypted; pass password=" if self._password is None else "the password is not the right one"
+        if isinstance(self._source, str):
+            with open(self._source, "rb") as file:
+                beginning = file.read(1024)
+        else:
+            beginning = self._source[:1024]
+        if b"%PDF" in beginning:
+            return "it is damaged or has no pages"
+        hint = "; use DocumentFile.from_images" if sniff(beginning) or beginning[:2] in (b"II", b"MM") else ""
+        return f"it looks like {look_like(beginning)}{hint}"
+
+
+def _close(key: int) -> None:
+    with pdfium_lock:
+        document = _documents.pop(key, None)
+        if document is not None:
+            document.close()
+
+
+@functools.cache
+def _close_at_exit() -> None:
+    """See to it, once, that nothing is open any more when pypdfium2, imported by now, ends."""
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    with pdfium_lock:
+        for document in (*_documents.values(), *_inherited):
+            document.close()
+        _documents.clear()
+        _inherited.clear()
+
+
+def _before_fork() -> None:
+    # A child must not begin with a PDFium that another thread of the parent was in the middle of.
+    pdfium_lock.__enter__()
+
+
+def _after_fork_in_parent() -> None:
+    pdfium_lock.__exit__(None, None, None)
+
+
+def _after_fork_in_child() -> None:
+    _inherited.extend(_documents.values())
+    _documents.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,109 @@
+"""Pictures of any layout and depth as pages: (H, W, 3) uint8, RGB, upright, alpha over white."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ...._images.channels import Layout, Planes, convert
+from ...._images.reading import Bands
+from ....errors import DecodeError
+
+__all__ = ["blend_over_white", "page_of_bands", "page_of_pillow", "resized", "upright"]
+
+_WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
+
+
+def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
+    """The page that bands of planes make, from top to bottom.
+
+    Args:
+        bands: As the image decoders of this library give them.
+        layout: What the planes are.
+        width, height: Of the picture as it is stored.
+    """
+    page = np.empty((height, width, 3), np.uint8)
+    wanted = Layout.RGB_ALPHA if layout.has_alpha else Layout.RGB
+    for top, planes in bands:
+        converted = convert(planes, layout, wanted, np.uint8)
+        if wanted.has_alpha:
+            converted = blend_over_white(converted)
+        rows = page[top : top + len(planes[0])]
+        for channel, plane in enumerate(converted):
+            rows[..., channel] = plane
+    return page
+
+
+def blend_over_white(planes: Planes) -> Planes:
+    """Colours of RGBA planes (uint8) as they look on white paper: (colour alpha + 255 (255 - alpha)) / 255, rounded.
+
+    >>> import numpy as np
+    >>> planes = [np.full((1, 1), value, np.uint8) for value in (0, 255, 100, 51)]
+    >>> [int(plane[0, 0]) for plane in blend_over_white(planes)]
+    [204, 255, 224]
+    """
+    alpha = planes[3].astype(np.uint32)
+    white = 255 * (255 - alpha)
+    return [((colour * alpha + white + 127) // 255).astype(np.uint8) for colour in planes[:3]]
+
+
+def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArray[np.uint8]:
+    """The page that a loaded image of Pillow makes.
+
+    Args:
+        image: Of any mode but those of 32 bits a sample, whose range nobody knows.
+        is_white_zero: Whether samples of 16 bits count darkness.
+
+    Raises:
+        DecodeError: for samples of 32 bits.
+    """
+    if image.mode.startswith("I;16"):
+        return _page_of_16_bits(np.asarray(image), is_white_zero)
+    if image.mode in ("I", "F"):
+        raise DecodeError("its samples have 32 bits, and what is black or white among them is not known")
+    if image.mode in _WITH_ALPHA or "transparency" in image.info:
+        opaque = image.convert("LA") if image.mode == "La" else image
+        planes = _planes(opaque.convert("RGBA"))
+        return np.stack(blend_over_white(planes), axis=-1)
+    if image.mode == "CMYK":
+        return np.stack(convert(_planes(image), Layout.CMYK, Layout.RGB, np.uint8), axis=-1)
+    return np.array(image.convert("RGB"))
+
+
+def _page_of_16_bits(samples: NDArray[Any], is_white_zero: bool) -> NDArray[np.uint8]:
+    wide = samples.astype(np.uint16)
+    gray = convert([65535 - wide if is_white_zero else wide], Layout.GRAY, Layout.GRAY, np.uint8)[0]
+    return np.repeat(gray[..., None], 3, axis=2)
+
+
+def _planes(image: Image.Image) -> Planes:
+    pixels = np.asarray(image)
+    return [pixels[..., channel] for channel in range(pixels.shape[2])]
+
+
+def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
+    """A stored picture turned as EXIF says, contiguous.
+
+    >>> import numpy as np
+    >>> upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1), 6)[..., 0].tolist()
+    [[3, 0], [4, 1], [5, 2]]
+    """
+    if orientation >= 5:  # rows and columns change places
+        page = page.transpose(1, 0, 2)
+    if orientation in (3, 4, 7, 8):
+        page = page[::-1]
+    if orientation in (2, 3, 6, 7):
+        page = page[:, ::-1]
+    return np.ascontiguousarray(page)
+
+
+def resized(page: NDArray[np.uint8], size: Sequence[int]) -> NDArray[np.uint8]:
+    """The page at another size (height, width), linearly; what gets smaller is averaged, so that thin strokes stay."""
+    height, width = size
+    if page.shape[:2] == (height, width):
+        return page
+    return np.array(Image.fromarray(page).resize((width, height), Image.Resampling.BILINEAR))

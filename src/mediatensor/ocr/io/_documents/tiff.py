@@ -1,0 +1,160 @@
+"""Pages of a TIFF file: where they lie, and one of them at a time.
+
+Pillow decodes. It finds a page by going over those before it; here each page is shown to it as the first one instead.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import TiffImagePlugin
+
+from ...._common.limits import check_pixels
+from ....errors import OpenError
+from .picture_pdf import Picture, tiff_picture
+from .raster import page_of_pillow, upright
+
+__all__ = ["MAX_TIFF_PAGES", "is_tiff", "page_offsets", "read_tiff_page", "stored_tiff_page"]
+
+#: Most pages of one file.
+MAX_TIFF_PAGES = 1 << 20
+
+_MAGIC = {b"II*\0": "<", b"MM\0*": ">", b"II+\0": "<", b"MM\0+": ">"}
+_ORIENTATION, _PHOTOMETRIC, _WHITE_IS_ZERO = 274, 262, 0
+
+
+def is_tiff(beginning: bytes) -> bool:
+    """Whether a file begins as a TIFF, of whichever byte order and size of offsets.
+
+    >>> is_tiff(b"II*" + bytes(5)), is_tiff(b"II-" + bytes(5))
+    (True, False)
+    """
+    return beginning[:4] in _MAGIC
+
+
+def page_offsets(file: BinaryIO) -> tuple[int, ...]:
+    """Where the directory of each page lies.
+
+    Where the chain leads out of the file or in a circle it ends; an offset beyond the end counts as a page, so that
+    somebody notices that it is missing.
+
+    Raises:
+        OpenError: if there is no page, or more than `MAX_TIFF_PAGES`.
+    """
+    size = file.seek(0, os.SEEK_END)
+    begin = _read(file, 0, 16)
+    order, is_big = _MAGIC[begin[:4]], begin[2:4].strip(b"\0") == b"+"
+    number, link, entry = (f"{order}Q", f"{order}Q", 20) if is_big else (f"{order}H", f"{order}I", 12)
+    try:
+        (offset,) = struct.unpack_from(link, begin, 8 if is_big else 4)
+    except struct.error:
+        raise OpenError("it ends within its header") from None
+    offsets: dict[int, None] = {}
+    while offset and offset not in offsets:
+        offsets[offset] = None
+        if len(offsets) > MAX_TIFF_PAGES:
+            raise OpenError(f"it has more than {MAX_TIFF_PAGES} pages")
+        if offset >= size:
+            break
+        try:
+            (num_entries,) = struct.unpack(number, _read(file, offset, struct.calcsize(number)))
+            at = offset + struct.calcsize(number) + entry * num_entries
+            (offset,) = struct.unpack(link, _read(file, at, struct.calcsize(link)))
+        except struct.error:
+            break
+    if not offsets:
+        raise OpenError("it has no page")
+    return tuple(offsets)
+
+
+def _read(file: BinaryIO, at: int, size: int) -> bytes:
+    if at >= 1 << 63:
+        return b""
+    file.seek(at)
+    return file.read(size)
+
+
+def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArray[np.uint8]:
+    """One page, (H, W, 3) uint8.
+
+    Args:
+        file: The whole file, open; it stays open.
+        offset: Of the directory of the page.
+        max_pixels: Most pixels of it; ``None`` for no limit.
+
+    Raises:
+        Exception: whatever Pillow raises for a page that it cannot decode.
+    """
+    shown: Any = _with_first_page(file, offset)
+    shown.seek(0)
+    image: Any = TiffImagePlugin.TiffImageFile(shown)
+    check_pixels(image.width, image.height, max_pixels)
+    is_white_zero = image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
+    image.load()
+    page = page_of_pillow(image, is_white_zero=is_white_zero)
+    # Pillow turns the picture itself when it loads it, and forgets the tag then; older ones do neither.
+    orientation = image.tag_v2.get(_ORIENTATION, 1)
+    return upright(page, orientation if orientation in range(1, 9) else 1)
+
+
+def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
+    """One page as it is stored, if PDF can show that; arguments as of `read_tiff_page`."""
+    shown: Any = _with_first_page(file, offset)
+    shown.seek(0)
+    image: Any = TiffImagePlugin.TiffImageFile(shown)
+    tags = {tag: value if isinstance(value, tuple) else (value,) for tag, value in image.tag_v2.items()}
+    return tiff_picture(
+        file, {tag: value for tag, value in tags.items() if value and all(isinstance(item, int) for item in value)}
+    )
+
+
+def _with_first_page(file: BinaryIO, offset: int) -> _PatchedFile:
+    begin = bytearray(_read(file, 0, 16))
+    order = _MAGIC[bytes(begin[:4])]
+    if begin[2:4].strip(b"\0") == b"+":
+        struct.pack_into(f"{order}Q", begin, 8, offset)
+    else:
+        struct.pack_into(f"{order}I", begin, 4, offset)
+        del begin[8:]
+    return _PatchedFile(file, bytes(begin))
+
+
+class _PatchedFile(io.RawIOBase):
+    """A file whose first bytes are others.
+
+    Args:
+        file: The file; it stays open.
+        begin: What it begins with instead.
+    """
+
+    def __init__(self, file: BinaryIO, begin: bytes) -> None:
+        self._file = file
+        self._begin = begin
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        # libtiff reads from the descriptor by itself; it is told where the page lies.
+        return self._file.fileno()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def read(self, size: int = -1, /) -> bytes:
+        at = self._file.tell()
+        data = self._file.read(size)
+        return (
+            self._begin[at : at + len(data)] + data[max(0, len(self._begin) - at) :] if at < len(self._begin) else data
+        )

@@ -1,0 +1,325 @@
+"""What all document elements share: children, nested ``repr``, export to plain types, loading, default geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ....errors import InvalidArgumentError
+
+__all__ = [
+    "Element",
+    "Geometry",
+    "enclosing_geometry",
+    "mean_score",
+    "reading_geometry",
+    "stored",
+    "stored_list",
+    "to_json_safe",
+]
+
+# Two corners ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading direction; relative to the page.
+Geometry: TypeAlias = Sequence[Sequence[float]] | NDArray[Any]
+
+_NO_EXTENT = ((0.0, 0.0), (0.0, 0.0))
+
+
+def to_json_safe(value: Any) -> Any:
+    """Turn numpy and torch values, nested in any containers, into plain Python ones that ``json`` can write.
+
+    Args:
+        value: Anything. Arrays and tensors become nested tuples, their scalars plain numbers, keys of dictionaries
+            strings, sets lists; everything else stays as it is.
+
+    Returns:
+        The plain value.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io.exporters import to_json_safe
+        >>> to_json_safe({1: np.array([[0.5, 1.0]])})
+        {'1': ((0.5, 1.0),)}
+    """
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else tuple(to_json_safe(item) for item in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): to_json_safe(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(to_json_safe(item) for item in value)
+    if isinstance(value, list | set | frozenset):
+        return [to_json_safe(item) for item in value]
+    return value
+
+
+def _to_quad(geometry: Geometry) -> NDArray[np.float64]:
+    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
+    if len(points) == 4:
+        return points
+    (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
+    return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+
+
+def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
+    """The geometry that encloses others: a box of boxes; of four-point geometries the rectangle of least area.
+
+    The first side of that rectangle runs the way that the first sides of the members run on average, so that a line
+    of upside-down words is an upside-down line.
+
+    Args:
+        geometries: Geometries of the members; with none of them the result is a box without extent at the origin.
+
+    Returns:
+        Two corners, or four points in reading direction: nested tuples; an array of four points that are arrays.
+    """
+    if not geometries:
+        return _NO_EXTENT
+    if all(len(geometry) == 2 for geometry in geometries):
+        corners = np.asarray(geometries, dtype=np.float64).reshape(-1, 2)
+        (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+        return (left, top), (right, bottom)
+
+    from ...utils.geometry import resolve_enclosing_rbbox
+
+    quads = np.stack([_to_quad(geometry) for geometry in geometries])
+    rectangle = np.asarray(resolve_enclosing_rbbox(list(quads)), dtype=np.float64)
+    reading = (quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]).sum(axis=0)
+    sides = np.roll(rectangle, -1, axis=0) - rectangle
+    lengths = np.maximum(np.linalg.norm(sides, axis=1), np.finfo(np.float64).tiny)
+    rectangle = np.roll(rectangle, -int(np.argmax(sides @ reading / lengths)), axis=0)
+    if all(isinstance(geometry, np.ndarray) for geometry in geometries):
+        return rectangle
+    return tuple((float(x), float(y)) for x, y in rectangle)
+
+
+def reading_geometry(geometry: Any, turn: object) -> Any:
+    """The geometry of text with the direction in which it reads, which a straight box does not tell.
+
+    >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
+    ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
+
+    Args:
+        geometry: Two corners or four points.
+        turn: By how many degrees the text is turned clockwise.
+
+    Returns:
+        Four points in reading direction for a box whose text is turned by 90, 180 or 270 degrees; else the geometry.
+    """
+    if not isinstance(turn, int) or turn % 360 not in (90, 180, 270) or np.shape(geometry) != (2, 2):
+        return geometry
+    (left, top), (right, bottom) = geometry
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+    first = turn % 360 // 90
+    return (*corners[first:], *corners[:first])
+
+
+def mean_score(scores: Iterable[float]) -> float:
+    """The mean of scores; 0.0 where there are none."""
+    values = list(scores)
+    return float(np.mean(values)) if values else 0.0
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+class Element:
+    """A node of the document tree.
+
+    Subclasses name their children in ``_children_names`` and what ``export`` takes of the node in ``_exported_keys``.
+
+    Args:
+        **kwargs: Children by name.
+
+    Raises:
+        KeyError: if the class has no children of that name.
+
+    Example:
+        >>> from mediatensor.ocr.io import Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> word.render(), Word.from_dict(word.export()).confidence
+        ('Total', 0.9)
+    """
+
+    _children_names: ClassVar[list[str]] = []
+    _exported_keys: ClassVar[list[str]] = []
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name, children in kwargs.items():
+            if name not in self._children_names:
+                raise KeyError(f"{type(self).__name__} has no children named {name!r}; it has {self._children_names}.")
+            setattr(self, name, children)
+
+    def extra_repr(self) -> str:
+        """What ``repr`` says of the element besides its children."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = self.extra_repr().splitlines()
+        if len(lines) == 1 and not self._children_names:
+            return f"{type(self).__name__}({lines[0]})"
+        lines += [f"({name}): {_indented(_children_repr(getattr(self, name)))}" for name in self._children_names]
+        if not lines:
+            return f"{type(self).__name__}()"
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """Export the element and all below it into nested dictionaries of plain types.
+
+        Args:
+            characters: Whether words list their characters, where these are known, under ``"characters"``.
+
+        Returns:
+            A dictionary that ``json.dumps`` accepts and ``from_dict`` reads.
+        """
+        exported: dict[str, Any] = {key: to_json_safe(getattr(self, key)) for key in self._exported_keys}
+        for name in self._children_names:
+            children = getattr(self, name)
+            if isinstance(children, Mapping):
+                exported[name] = {
+                    str(key): [child.export(characters=characters) for child in group]
+                    for key, group in children.items()
+                }
+            else:
+                exported[name] = [child.export(characters=characters) for child in children]
+        return exported
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore an element from what `export` gave.
+
+        Args:
+            save_dict: The exported dictionary, from this library or from docTR.
+            **kwargs: What an element needs besides (the image of a page).
+        """
+        raise NotImplementedError
+
+    def render(self) -> str:
+        """The text of the element."""
+        raise NotImplementedError
+
+
+def _children_repr(children: Any) -> str:
+    if not isinstance(children, list) or not children:
+        return repr(children)
+    if len(children) == 1:
+        return f"[{children[0]!r}]"
+    return "[" + _indented("\n" + ",\n".join(map(repr, children)) + ",") + "\n]"
+
+
+# Of places relative to the page, or in pixels.
+_MAX_COORDINATE = 1e9
+
+
+def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
+    """The value that an export has under a key.
+
+    Raises:
+        InvalidArgumentError: if the export is no dictionary or lacks the key, or its value is of another kind.
+    """
+    if not isinstance(save_dict, Mapping):
+        raise InvalidArgumentError(
+            f"A stored {owner.__name__} is a dictionary such as export() gives; got {type(save_dict).__name__}."
+        )
+    if key not in save_dict:
+        raise InvalidArgumentError(
+            f"The stored {owner.__name__} has no {key!r}; it has {sorted(map(str, save_dict))}. "
+            f"Pass what {owner.__name__}.export() gave."
+        )
+    value = save_dict[key]
+    fits, words = _FORMS.get(key, _ANYTHING)
+    if not fits(value):
+        raise InvalidArgumentError(
+            f"The stored {owner.__name__} has {key!r} = {repr(value)[:80]}, which should be {words}. "
+            f"Pass what {owner.__name__}.export() gave."
+        )
+    return value
+
+
+def stored_list(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
+    """As `stored`, of a list that may be missing."""
+    return stored(save_dict, key, owner) if key in save_dict else ()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
+
+
+def _is_size(value: Any) -> bool:
+    return _is_list(value) and len(value) == 2 and all(_is_whole(side) and side >= 0 for side in value)
+
+
+def _is_geometry(value: Any) -> bool:
+    if not (_is_list(value) and len(value) in (2, 4)):
+        return False
+    if isinstance(value, np.ndarray):
+        return bool(value.shape[1:] == (2,) and np.issubdtype(value.dtype, np.number) and np.isfinite(value).all())
+    return all(_is_list(point) and len(point) == 2 and all(map(_is_coordinate, point)) for point in value)
+
+
+def _is_coordinate(value: Any) -> bool:
+    return _is_number(value) and -_MAX_COORDINATE <= value <= _MAX_COORDINATE
+
+
+def _is_guess(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _are_lists(value: object) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_list, value.values()))
+
+
+_Form = tuple[Callable[[Any], bool], str]
+_ANYTHING: _Form = (lambda value: True, "anything")
+_LIST: _Form = (_is_list, "a list")
+_NUMBER: _Form = (_is_number, "a number")
+_WHOLE: _Form = (_is_whole, "a whole number")
+_GUESS: _Form = (_is_guess, "a dictionary of value and confidence")
+
+# By key, which means the same in every element.
+_FORMS: dict[str, _Form] = {
+    "pages": _LIST,
+    "blocks": _LIST,
+    "lines": _LIST,
+    "words": _LIST,
+    "artefacts": _LIST,
+    "cells": _LIST,
+    "layout": _LIST,
+    "tables": _LIST,
+    "characters": _LIST,
+    "predictions": (_are_lists, "a dictionary of lists"),
+    "value": (lambda value: isinstance(value, str), "a text"),
+    "unread": _LIST,
+    "reason": (lambda value: isinstance(value, str), "a text"),
+    "type": (lambda value: isinstance(value, str), "a text"),
+    "confidence": _NUMBER,
+    "objectness_score": _NUMBER,
+    "geometry": (_is_geometry, "two corners or four points (x, y)"),
+    "page_idx": _WHOLE,
+    "row_start": _WHOLE,
+    "row_end": _WHOLE,
+    "col_start": _WHOLE,
+    "col_end": _WHOLE,
+    "num_rows": _WHOLE,
+    "num_cols": _WHOLE,
+    "dimensions": (_is_size, "(height, width)"),
+    "orientation": _GUESS,
+    "language": _GUESS,
+    "crop_orientation": _GUESS,
+}

@@ -1,0 +1,369 @@
+"""Elements without lines below them: words, characters, artefacts, regions of a layout, tables and their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from ....errors import InvalidArgumentError
+from .base import Element, Geometry, stored, stored_list
+
+__all__ = ["Artefact", "Character", "LayoutElement", "Prediction", "Table", "TableCell", "UnreadLine", "Word"]
+
+# A stored export may claim any number of rows and columns; no table that a page holds comes near this.
+_MAX_GRID_PLACES = 1_000_000
+
+
+class Character(Element):
+    """One character of a word.
+
+    Args:
+        value: The character.
+        confidence: How sure the recogniser was, in [0, 1].
+        geometry: Where it stands, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading
+            direction.
+
+    Example:
+        >>> from mediatensor.ocr.io import Character
+        >>> Character("a", 0.9, ((0.1, 0.1), (0.2, 0.2)))
+        Character(value='a', confidence=0.9)
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["value", "confidence", "geometry"]
+
+    def __init__(self, value: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__()
+        self.value = value
+        self.confidence = confidence
+        self.geometry = geometry
+
+    def render(self) -> str:
+        """The character."""
+        return self.value
+
+    def extra_repr(self) -> str:
+        """Value and confidence."""
+        return f"value='{self.value}', confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a character from what `export` gave."""
+        return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
+
+
+class Word(Element):
+    """One word.
+
+    Args:
+        value: Its text.
+        confidence: How sure the recogniser was, in [0, 1].
+        geometry: Where it stands, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading
+            direction.
+        objectness_score: How sure the detector was, in [0, 1].
+        crop_orientation: By how many degrees the crop was turned and how sure that is:
+            ``{"value": 0, "confidence": None}``.
+        characters: Its characters, where the recogniser tells them. Left out of `export` unless asked for.
+
+    Example:
+        >>> from mediatensor.ocr.io._elements.leaves import Word
+        >>> Word("hello", 0.99, ((0.1, 0.1), (0.3, 0.2)), 0.8, {"value": 0, "confidence": None})
+        Word(value='hello', confidence=0.99)
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["value", "confidence", "geometry", "objectness_score", "crop_orientation"]
+
+    def __init__(
+        self,
+        value: str,
+        confidence: float,
+        geometry: Geometry,
+        objectness_score: float,
+        crop_orientation: dict[str, Any],
+        *,
+        characters: Sequence[Character] = (),
+    ) -> None:
+        super().__init__()
+        self.value = value
+        self.confidence = confidence
+        self.geometry = geometry
+        self.objectness_score = objectness_score
+        self.crop_orientation = crop_orientation
+        self.characters = tuple(characters)
+
+    def render(self) -> str:
+        """The text of the word."""
+        return self.value
+
+    def extra_repr(self) -> str:
+        """Value and confidence."""
+        return f"value='{self.value}', confidence={float(self.confidence):.2}"
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """Export the word into a dictionary of plain types.
+
+        Args:
+            characters: Whether to list the characters, where these are known, under ``"characters"``.
+        """
+        exported = super().export()
+        if characters and self.characters:
+            exported["characters"] = [character.export() for character in self.characters]
+        return exported
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a word from what `export` gave, with its characters if they were exported."""
+        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        characters = [Character.from_dict(character) for character in stored_list(save_dict, "characters", cls)]
+        return cls(**values, characters=characters)
+
+
+class Prediction(Word):
+    """A word of a class of its own, as key information extraction gives it; arguments as for `Word`.
+
+    Example:
+        >>> from mediatensor.ocr.io import Prediction
+        >>> Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None}).render()
+        '12.50'
+    """
+
+    def extra_repr(self) -> str:
+        """Value, confidence and geometry."""
+        return f"{super().extra_repr()}, bounding_box={self.geometry}"
+
+
+class UnreadLine(Element):
+    """A line of text that was found on a page, and not read, or not in full.
+
+    Args:
+        geometry: Where it is, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading direction.
+        reason: ``"no text"``: nothing came out of it, as of scripts that the model does not know; ``"low confidence"``:
+            what came out is no part of the page, see ``min_confidence``; ``"gaps"``: what came out is part of the
+            page, and leaves ink over.
+        value: What came out of it.
+        confidence: Of that, in [0, 1].
+
+    Example:
+        >>> from mediatensor.ocr.io import UnreadLine
+        >>> UnreadLine(((0.1, 0.1), (0.3, 0.2)), "no text")
+        UnreadLine(reason='no text', value='', confidence=0.0)
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "reason", "value", "confidence"]
+
+    def __init__(self, geometry: Geometry, reason: str, value: str = "", confidence: float = 0.0) -> None:
+        super().__init__()
+        self.geometry = geometry
+        self.reason = reason
+        self.value = value
+        self.confidence = confidence
+
+    def render(self) -> str:
+        """What came out of the line."""
+        return self.value
+
+    def extra_repr(self) -> str:
+        """Reason, value and confidence."""
+        return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a line from what `export` gave."""
+        return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
+
+
+class _TypedRegion(Element):
+    """A place of the page with a type and no text of its own."""
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
+
+    def __init__(self, region_type: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__()
+        self.geometry = geometry
+        self.type = region_type
+        self.confidence = confidence
+
+    def render(self) -> str:
+        """The type as a tag: ``<[LOGO]>``."""
+        return f"<[{self.type.upper()}]>"
+
+    def extra_repr(self) -> str:
+        """Type and confidence."""
+        return f"type='{self.type}', confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore the element from what `export` gave."""
+        return cls(*(stored(save_dict, key, cls) for key in ("type", "confidence", "geometry")))
+
+
+class Artefact(_TypedRegion):
+    """Something on the page that is not text: a logo, a bar code, a photograph.
+
+    Args:
+        artefact_type: What it is.
+        confidence: How sure that is, in [0, 1].
+        geometry: Where it is, relative to the page.
+
+    Example:
+        >>> from mediatensor.ocr.io import Artefact
+        >>> Artefact("qr_code", 0.8, ((0.1, 0.1), (0.2, 0.2))).export()["type"]
+        'qr_code'
+    """
+
+    def __init__(self, artefact_type: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__(artefact_type, confidence, geometry)
+
+
+class LayoutElement(_TypedRegion):
+    """A region of a page's layout.
+
+    Args:
+        layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
+        confidence: How sure that is, in [0, 1].
+        geometry: Where it is, relative to the page.
+
+    Example:
+        >>> from mediatensor.ocr.io import LayoutElement
+        >>> LayoutElement("Title", 0.8, ((0.1, 0.1), (0.9, 0.2))).export()["type"]
+        'Title'
+    """
+
+    def __init__(self, layout_type: str, confidence: float, geometry: Geometry) -> None:
+        super().__init__(layout_type, confidence, geometry)
+
+
+class TableCell(Element):
+    """One cell of a table.
+
+    Args:
+        value: The text in it.
+        confidence: Mean confidence of its words, in [0, 1].
+        geometry: Where it is, relative to the page.
+        row_start: First row that it spans, from 0.
+        row_end: Last row that it spans.
+        col_start: First column that it spans, from 0.
+        col_end: Last column that it spans.
+
+    Example:
+        >>> from mediatensor.ocr.io import TableCell
+        >>> cell = TableCell("Total", 0.9, ((0.0, 0.0), (0.5, 0.1)), 0, 0, 0, 1)
+        >>> cell.col_span, cell.row_span, cell.render()
+        (2, 1, 'Total')
+    """
+
+    _exported_keys: ClassVar[list[str]] = [
+        "geometry",
+        "value",
+        "confidence",
+        "row_start",
+        "row_end",
+        "col_start",
+        "col_end",
+    ]
+
+    def __init__(
+        self,
+        value: str,
+        confidence: float,
+        geometry: Geometry,
+        row_start: int,
+        row_end: int,
+        col_start: int,
+        col_end: int,
+    ) -> None:
+        super().__init__()
+        self.value = value
+        self.confidence = confidence
+        self.geometry = geometry
+        self.row_start = row_start
+        self.row_end = row_end
+        self.col_start = col_start
+        self.col_end = col_end
+
+    @property
+    def row_span(self) -> int:
+        """How many rows the cell spans."""
+        return self.row_end - self.row_start + 1
+
+    @property
+    def col_span(self) -> int:
+        """How many columns the cell spans."""
+        return self.col_end - self.col_start + 1
+
+    def render(self) -> str:
+        """The text in the cell."""
+        return self.value
+
+    def extra_repr(self) -> str:
+        """Value, rows and columns."""
+        return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a cell from what `export` gave."""
+        return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
+
+
+class Table(Element):
+    """A table as a grid of cells; its words are no part of the blocks of the page.
+
+    Args:
+        cells: The cells, in any order.
+        num_rows: Number of rows.
+        num_cols: Number of columns.
+        geometry: Where the whole table is, relative to the page.
+        confidence: How sure its structure is, in [0, 1].
+
+    Example:
+        >>> from mediatensor.ocr.io import Table, TableCell
+        >>> box = ((0.0, 0.0), (1.0, 1.0))
+        >>> Table([TableCell("sum", 1.0, box, 0, 0, 0, 0)], 1, 2, box).to_grid()
+        [['sum', '']]
+    """
+
+    _exported_keys: ClassVar[list[str]] = ["geometry", "num_rows", "num_cols", "confidence"]
+    _children_names: ClassVar[list[str]] = ["cells"]
+    cells: list[TableCell]
+
+    def __init__(
+        self, cells: list[TableCell], num_rows: int, num_cols: int, geometry: Geometry, confidence: float = 1.0
+    ) -> None:
+        super().__init__(cells=cells)
+        self.num_rows = num_rows
+        self.num_cols = num_cols
+        self.geometry = geometry
+        self.confidence = confidence
+
+    def to_grid(self) -> list[list[str]]:
+        """The texts of the cells as rows of columns; ``pandas.DataFrame`` takes the result as it is.
+
+        Returns:
+            ``num_rows`` lists of ``num_cols`` texts. A cell that spans several places has its text in the first of
+            them, top left; the others are empty, as is a place that no cell covers.
+
+        Raises:
+            InvalidArgumentError: if the table claims more than a million places.
+        """
+        if self.num_rows * self.num_cols > _MAX_GRID_PLACES:
+            raise InvalidArgumentError(
+                f"A table of {self.num_rows} x {self.num_cols} places is more than the {_MAX_GRID_PLACES} accepted."
+            )
+        grid = [[""] * self.num_cols for _ in range(self.num_rows)]
+        for cell in self.cells:
+            if 0 <= cell.row_start < self.num_rows and 0 <= cell.col_start < self.num_cols:
+                grid[cell.row_start][cell.col_start] = cell.value
+        return grid
+
+    def render(self, row_break: str = "\n", col_break: str = "\t") -> str:
+        """The texts of the cells, with one break between columns and another between rows."""
+        return row_break.join(col_break.join(row) for row in self.to_grid())
+
+    def extra_repr(self) -> str:
+        """Size and confidence."""
+        return f"num_rows={self.num_rows}, num_cols={self.num_cols}, confidence={float(self.confidence):.2}"
+
+    @classmethod
+    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
+        """Restore a table from what `export` gave."""
+        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        return cls(cells=[TableCell.from_dict(cell) for cell in stored(save_dict, "cells", cls)], **values)

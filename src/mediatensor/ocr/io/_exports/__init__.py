@@ -1,0 +1,1 @@
+"""Documents out: a module for each format, over the two views that they share, `reading` and `regions`."""

@@ -1,0 +1,85 @@
+"""HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape as escape_html
+from typing import ClassVar
+
+from .._elements.leaves import Table, TableCell
+from .text import TextFormat, one_line
+
+__all__ = ["HTMLExporter"]
+
+
+class HTMLExporter(TextFormat):
+    """Export to a fragment of HTML: headings, paragraphs, lists and tables, no ``<html>`` around them.
+
+    Text is escaped unless ``escape=False``: then whatever stood on the page is markup, and must not reach a browser.
+
+    Example:
+        >>> from mediatensor.ocr.io import HTMLExporter
+        >>> HTMLExporter().escape_text("a < b & c")
+        'a &lt; b &amp; c'
+    """
+
+    headings: ClassVar[dict[str, str]] = {"title": "h1", "section_header": "h2"}
+    block_break: ClassVar[str] = "\n"
+    page_break: ClassVar[str] = "\n<hr>\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text with references in place of ``&``, ``<`` and ``>``."""
+        return escape_html(one_line(text), quote=False)
+
+    def render_heading(self, kind: str, text: str) -> str:
+        """``<h1>`` or ``<h2>``."""
+        return f"<{self.headings[kind]}>{text}</{self.headings[kind]}>"
+
+    def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
+        """``<ul>``."""
+        return "<ul>\n" + "\n".join(f"<li>{text}</li>" for text in texts) + "\n</ul>"
+
+    def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
+        """``<p>`` with a ``<br>`` between lines."""
+        return "<p>" + "<br>\n".join(lines) + "</p>"
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """``<h3>``."""
+        return f"<h3>{self.escape_text(class_name) if escape else class_name}</h3>"
+
+    def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
+        """A class of predictions: its header and the list of its escaped values."""
+        return f"{self.class_header(class_name, escape)}\n{self.render_list(values, escape)}"
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """``<table>``, the first row its header; cells that span several places say so."""
+        grid = table.to_grid()
+        if not grid or not grid[0]:
+            return ""
+        starts = {(cell.row_start, cell.col_start): cell for cell in table.cells}
+        covered = {place for cell in table.cells for place in _covered_places(cell, table)}
+        rows = [
+            "<tr>"
+            + "".join(
+                self._cell(value, "td" if row_index else "th", starts.get((row_index, column)), escape)
+                for column, value in enumerate(row)
+                if (row_index, column) not in covered
+            )
+            + "</tr>"
+            for row_index, row in enumerate(grid)
+        ]
+        return "\n".join(["<table>", *rows, "</table>"])
+
+    def _cell(self, value: str, tag: str, cell: TableCell | None, escape: bool) -> str:
+        spans = ""
+        if cell is not None:
+            spans += f' rowspan="{cell.row_span}"' if cell.row_span > 1 else ""
+            spans += f' colspan="{cell.col_span}"' if cell.col_span > 1 else ""
+        return f"<{tag}{spans}>{(self.escape_text(value) if escape else value).strip()}</{tag}>"
+
+
+def _covered_places(cell: TableCell, table: Table) -> list[tuple[int, int]]:
+    """The places that a cell spans besides its first."""
+    rows = range(max(cell.row_start, 0), min(cell.row_end + 1, table.num_rows))
+    columns = range(max(cell.col_start, 0), min(cell.col_end + 1, table.num_cols))
+    return [(row, column) for row in rows for column in columns if (row, column) != (cell.row_start, cell.col_start)]

@@ -1,0 +1,338 @@
+"""Words as they are laid over the image of a page in a PDF: pure arithmetic."""
+
+from __future__ import annotations
+
+import struct
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .regions import TextRow
+from .text import one_line
+
+__all__ = [
+    "ASCENT",
+    "GLYPH_WIDTH",
+    "MAX_CODES",
+    "MAX_UNITS",
+    "SPACE_CODE",
+    "FontCodes",
+    "PlacedText",
+    "font_file",
+    "placed_words",
+]
+
+_UNITS_PER_EM = 1000
+# Programs that extract text take the height of a glyph from the font; a descent of 0 they do not believe.
+_ASCENT, _DESCENT = 800, -200
+_SPACE_WIDTH = 50
+
+ASCENT = _ASCENT / _UNITS_PER_EM
+GLYPH_WIDTH = 1.0
+SPACE_CODE = 1
+# A code takes two bytes.
+MAX_CODES = 65_000
+# In UTF-16; an entry of the map may have 512 bytes.
+MAX_UNITS = 200
+_FIRST_FREE = 2
+_ENTRIES_PER_SECTION = 100
+
+
+def _table_checksum(table: bytes) -> int:
+    padded = table + bytes(-len(table) % 4)
+    words: tuple[int, ...] = struct.unpack(f">{len(padded) // 4}I", padded)
+    return sum(words) & 0xFFFFFFFF
+
+
+def _name_table(name: str) -> bytes:
+    """The name as that of the family and as the one for PostScript."""
+    text = name.encode("utf-16-be")
+    records = b"".join(struct.pack(">6H", 3, 1, 0x409, kind, len(text), 0) for kind in (1, 6))
+    return struct.pack(">HHH", 0, 2, 6 + len(records)) + records + text
+
+
+def _tables(name: str) -> dict[bytes, bytes]:
+    """The tables of a TrueType file with three glyphs: for what is missing, for text (the box), for spaces."""
+    widths = (_UNITS_PER_EM, _UNITS_PER_EM, _SPACE_WIDTH)
+    count = len(widths)
+    box = (0, _DESCENT, _UNITS_PER_EM, _ASCENT)
+    head = struct.pack(
+        ">IIIIHHqqhhhhHHhhh", 0x10000, 0x10000, 0, 0x5F0F3CF5, 0, _UNITS_PER_EM, 0, 0, *box, 0, 8, 2, 0, 0
+    )
+    # One segment, the one that every table of format 4 ends with; it maps nothing.
+    characters = struct.pack(">HHHHI12H", 0, 1, 3, 1, 12, 4, 24, 0, 2, 2, 0, 0, 0xFFFF, 0, 0xFFFF, 1, 0)
+    metrics = struct.pack(
+        ">HhHHH11h10s4I4sHHHhhhHH",
+        *(1, _UNITS_PER_EM, 400, 5, 0, *[0] * 11, bytes(10), *[0] * 4, b"    "),
+        *(64, 0, 0xFFFF, _ASCENT, _DESCENT, 0, _ASCENT, -_DESCENT),
+    )
+    left, bottom, right, top = box
+    # One contour of four points, their coordinates as words of 16 bits, each the way from the one before.
+    outline = struct.pack(
+        ">5hHH4B8h", 1, *box, 3, 0, *[1] * 4, left, 0, right, 0, bottom, top - bottom, 0, bottom - top
+    )
+    outline += bytes(-len(outline) % 4)
+    return {
+        b"OS/2": metrics,
+        b"cmap": characters,
+        b"glyf": outline,
+        b"head": head,
+        b"hhea": struct.pack(">I3hH11hH", 0x10000, _ASCENT, _DESCENT, 0, max(widths), *[0] * 3, 1, *[0] * 7, count),
+        b"hmtx": b"".join(struct.pack(">Hh", width, 0) for width in widths),
+        b"loca": struct.pack(">4H", 0, 0, len(outline) // 2, len(outline) // 2),
+        b"maxp": struct.pack(">I14H", 0x10000, count, 4, 1, 0, 0, 1, *[0] * 8),
+        b"name": _name_table(name),
+        b"post": struct.pack(">IIhh5I", 0x30000, 0, 0, 0, 1, *[0] * 4),
+    }
+
+
+def font_file(name: str) -> bytes:
+    """The font as a TrueType file (OpenType 1.9, chapter 'OpenType font file').
+
+    Args:
+        name: Its name. PDFium takes fonts of one name on one page for one font.
+    """
+    tables = _tables(name)
+    directory, data = b"", b""
+    start = 12 + 16 * len(tables)
+    for tag, table in sorted(tables.items()):
+        directory += struct.pack(">4sIII", tag, _table_checksum(table), start + len(data), len(table))
+        data += table + bytes(-len(table) % 4)
+    return struct.pack(">IHHHH", 0x10000, len(tables), 128, 3, 16 * len(tables) - 128) + directory + data
+
+
+class FontCodes:
+    """The codes of one font and what they stand for."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def encode(self, texts: Sequence[str]) -> list[int]:
+        """A code for each text, a space after the last of them.
+
+        Args:
+            texts: What each glyph stands for: at least one character, at most `MAX_UNITS` in UTF-16.
+        """
+        codes = [self._codes.setdefault(text, len(self._codes) + _FIRST_FREE) for text in texts]
+        return [*codes, SPACE_CODE]
+
+    def unicode_map(self) -> bytes:
+        """What the codes stand for, as a CMap."""
+        entries = [f"<{SPACE_CODE:04X}> <0020>"]
+        entries += [f"<{code:04X}> <{text.encode('utf-16-be').hex()}>" for text, code in self._codes.items()]
+        sections = [
+            entries[start : start + _ENTRIES_PER_SECTION] for start in range(0, len(entries), _ENTRIES_PER_SECTION)
+        ]
+        return "\n".join(
+            [
+                "/CIDInit /ProcSet findresource begin",
+                "12 dict begin",
+                "begincmap",
+                "/CIDSystemInfo << /Registry (Adobe) /Ordering (UCS) /Supplement 0 >> def",
+                "/CMapName /Adobe-Identity-UCS def",
+                "/CMapType 2 def",
+                "1 begincodespacerange",
+                "<0000> <FFFF>",
+                "endcodespacerange",
+                *("\n".join([f"{len(section)} beginbfchar", *section, "endbfchar"]) for section in sections),
+                "endcmap",
+                "CMapName currentdict /CMap defineresource pop",
+                "end",
+                "end",
+            ]
+        ).encode("ascii")
+
+    def glyph_map(self) -> bytes:
+        """The glyph of each code: none, that of spaces, and for all others the same."""
+        return struct.pack(f">{_FIRST_FREE + len(self._codes)}H", 0, 2, *[1] * len(self._codes))
+
+
+# Sides of a word, in points; a thinner one could not be selected, and one of 0 not be written at all.
+_MIN_SIDE = 0.1
+# Programs that extract text begin a new word where a glyph is off the line of the one before, along the nearest axis,
+# and take glyphs that nearly lie on each other for one printed twice. Words that drift by more points, or have less
+# width for a glyph than this share of their height, are one glyph.
+_MAX_DRIFT = 0.4
+_MIN_ADVANCE = 0.2
+# They believe no space that is written, only one that is seen: Poppler wants 0.15 of the height between words, and 0.4
+# on a line of single letters, which might be one word that is set wide. Boxes of words touch or overlap; words that are
+# closer than this share of the height give way, each by what it is wide, up to the other share of its width.
+_MIN_GAP = 0.2
+_MIN_LETTER_GAP = 0.45
+_MAX_YIELD = 0.45
+# They take words for neighbours, along the nearest axis, whose baselines begin within this share of the height. Skewed
+# lines climb into each other: there it may be words of two lines, unless they overlap by more. Lower text keeps such
+# lines apart.
+_MAX_OFFSET = 0.6
+_MAX_SKEWED_OFFSET = 1.5
+_MAX_SKEWED_OVERLAP = 1.0
+_SKEWED_HEIGHT = 0.6
+_ROWS_AT_ONCE = 512
+_LEFT_TO_RIGHT = frozenset({"L", "EN", "AN"})
+_RIGHT_TO_LEFT = frozenset({"R", "AL"})
+
+
+@dataclass(frozen=True)
+class PlacedText:
+    """Glyphs of equal width and where they are.
+
+    Attributes:
+        glyphs: What each glyph stands for, from left to right.
+        matrix: From the space of a font of size 1 to points of the page: a, b, c, d, e, f of the PDF operator ``Tm``.
+    """
+
+    glyphs: tuple[str, ...]
+    matrix: tuple[float, float, float, float, float, float]
+
+
+def placed_words(
+    rows: Iterable[TextRow], matrix: NDArray[np.float64], own_letters: NDArray[np.float64] | None = None
+) -> list[PlacedText]:
+    """Lay what stands on a page over it, each word over its place.
+
+    Args:
+        rows: Its lines, in the order in which they are read.
+        matrix: (3, 2): what (x, y, 1), in the pixels of the lines, y down, is multiplied with for points, y up.
+        own_letters: (N, 2): where the page has letters as text already, in points. Words that lie over at least half as
+            many as they have themselves are left out.
+
+    Returns:
+        One text a word; the words of a cell share its place by their lengths.
+    """
+    words: list[str] = []
+    quads: list[NDArray[np.float64]] = []
+    for token in (token for row in rows for token in row.tokens):
+        top_left, top_right, bottom_right, bottom_left = token.place.quad @ matrix[:2] + matrix[2]
+        text = _visual_order(one_line(token.text))
+        position = 0
+        for word in text.split(" "):
+            if word:
+                shares = np.array([position, position + len(word)]) / len(text)
+                top, bottom = (
+                    start + shares[:, None] * (end - start)
+                    for start, end in ((top_left, top_right), (bottom_left, bottom_right))
+                )
+                words.append(word)
+                quads.append(np.stack([top[0], top[1], bottom[1], bottom[0]]))
+            position += len(word) + 1
+    if own_letters is not None and len(own_letters):
+        is_there = _is_there(words, quads, own_letters)
+        words = [word for word, there in zip(words, is_there, strict=True) if not there]
+        quads = [quad for quad, there in zip(quads, is_there, strict=True) if not there]
+    if not words:
+        return []
+    placed = []
+    for word, quad in zip(words, _spaced(np.stack(quads), np.array([len(word) for word in words])), strict=True):
+        along, up = _sides(*_mean_sides(quad))
+        placed.append(_placed(word, quad.mean(axis=0) - along / 2 - up / 2, along, up))
+    return placed
+
+
+def _is_there(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
+    """For each word whether it lies over at least half as many letters as it has."""
+    letters = letters[letters[:, 1].argsort()]
+    found = []
+    for word, quad in zip(words, quads, strict=True):
+        along, up = _sides(*_mean_sides(quad))
+        first, last = np.searchsorted(letters[:, 1], [quad[:, 1].min(), quad[:, 1].max()])
+        axes = np.stack([along, up])
+        if not np.linalg.det(axes):
+            found.append(False)
+            continue
+        places = (letters[first:last] - quad.mean(axis=0)) @ np.linalg.inv(axes)
+        found.append(2 * int((np.abs(places) <= 0.5).all(axis=1).sum()) >= len(word))
+    return found
+
+
+def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of quads (..., 4, 2): along the text and up, the means of two sides each."""
+    top_left, top_right, bottom_right, bottom_left = np.moveaxis(quads, -2, 0)
+    return (top_right - top_left + bottom_right - bottom_left) / 2, (
+        top_left - bottom_left + top_right - bottom_right
+    ) / 2
+
+
+def _spaced(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The quads of words, (N, 4, 2), as programs that extract text take them for words: with space between them.
+
+    Args:
+        quads: TL, TR, BR, BL in points.
+        lengths: (N,): characters of each.
+    """
+    along, up = _mean_sides(quads)
+    is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
+    quads = quads.copy()
+    cut = (is_skewed * (1.0 - _SKEWED_HEIGHT) / 2)[:, None] * up
+    quads[:, [0, 1]] -= cut[:, None]
+    quads[:, [2, 3]] += cut[:, None]
+    up = up - 2 * cut
+    heights = np.linalg.norm(up, axis=1)
+    axes = np.zeros_like(along)
+    nearest = np.abs(along).argmax(axis=1)
+    axes[np.arange(len(along)), nearest] = np.sign(along[np.arange(len(along)), nearest])
+    widths = (along * axes).sum(axis=1)
+    reach = np.where(is_skewed, _MAX_SKEWED_OFFSET, _MAX_OFFSET)
+    baselines = quads[:, 3] + up * (1.0 - ASCENT)
+    centers = baselines + along / 2
+    at_start, at_end = np.zeros(len(quads)), np.zeros(len(quads))
+    for first in range(0, len(quads), _ROWS_AT_ONCE):
+        left = slice(first, first + _ROWS_AT_ONCE)
+        distances = ((centers[None] - centers[left, None]) * axes[left, None]).sum(axis=2)
+        to_others = baselines[None] - baselines[left, None]
+        offsets = np.abs(to_others[..., 0] * axes[left, None, 1] - to_others[..., 1] * axes[left, None, 0])
+        tallest = np.maximum(heights[left, None], heights[None])
+        both = widths[left, None] + widths[None]
+        gaps = distances - both / 2
+        is_beside = (distances > 0) & (axes[left] @ axes.T > 0)
+        is_beside &= (offsets < _MAX_OFFSET * tallest) | (
+            (offsets < reach[left, None] * tallest) & (gaps > -_MAX_SKEWED_OVERLAP * tallest)
+        )
+        are_letters = (lengths[left, None] == 1) & (lengths[None] == 1)
+        wanted = np.where(are_letters, _MIN_LETTER_GAP, _MIN_GAP) * tallest
+        missing = np.where(is_beside, wanted - gaps, 0.0).clip(0.0)
+        shares = missing / np.maximum(both, np.finfo(np.float64).tiny)
+        at_end[left] = shares.max(axis=1)
+        at_start = np.maximum(at_start, shares.max(axis=0))
+    quads[:, [0, 3]] += (np.minimum(at_start, _MAX_YIELD)[:, None] * along)[:, None]
+    quads[:, [1, 2]] -= (np.minimum(at_end, _MAX_YIELD)[:, None] * along)[:, None]
+    return quads
+
+
+def _sides(along: NDArray[np.float64], up: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The sides of a place, mended where they are too short to hold text."""
+    if np.hypot(*along) < _MIN_SIDE:
+        along = np.array([up[1], -up[0]]) if np.hypot(*up) >= _MIN_SIDE else np.array([1.0, 0.0])
+        along = along * (_MIN_SIDE / np.hypot(*along))
+    if np.hypot(*up) < _MIN_SIDE:
+        up = np.array([-along[1], along[0]]) * (_MIN_SIDE / np.hypot(*along))
+    return along, up
+
+
+def _placed(word: str, start: NDArray[np.float64], along: NDArray[np.float64], up: NDArray[np.float64]) -> PlacedText:
+    splits = np.abs(along).min() > _MAX_DRIFT or np.hypot(*along) < _MIN_ADVANCE * len(word) * np.hypot(*up)
+    whole = splits and len(word.encode("utf-16-be")) <= 2 * MAX_UNITS
+    glyphs = (word,) if whole else tuple(word)
+    advance = along / (len(glyphs) * GLYPH_WIDTH)
+    origin = start + up * (1.0 - ASCENT)
+    (a, b), (c, d), (e, f) = advance.tolist(), up.tolist(), origin.tolist()
+    return PlacedText(glyphs, (a, b, c, d, e, f))
+
+
+def _visual_order(text: str) -> str:
+    """The text as it is seen from left to right, which is how text in a PDF is read back.
+
+    Of text with letters that are written from right to left, all is reversed but numbers and words that run the
+    other way: the bidirectional algorithm (UAX #9) for the length of one word.
+    """
+    if not any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text):
+        return text
+    runs = groupby(text, key=lambda character: unicodedata.bidirectional(character) in _LEFT_TO_RIGHT)
+    pieces = ["".join(run) if keeps_order else "".join(run)[::-1] for keeps_order, run in runs]
+    return "".join(reversed(pieces))

@@ -1,0 +1,358 @@
+"""What stands on a page in the order in which it is read: blocks and tables, words of a line, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._elements.blocks import Block, Line
+from .._elements.leaves import LayoutElement, Prediction, Table, Word
+from .._elements.pages import PageBase
+
+if TYPE_CHECKING:
+    from .methods import KIEPageExportsMixin, PageExportsMixin
+
+__all__ = ["line_boxes", "line_direction", "ordered_line_words", "page_reading_order", "predictions_in_reading_order"]
+
+_VERTICAL = ("ttb-rtl", "ttb-ltr")
+_MIN_COVERAGE = 0.5
+# From so many lines on, so long in heights, their words tell how a page of straight boxes slopes.
+_MIN_SLOPES = 3
+_MIN_SLOPE_WIDTH = 5.0
+
+
+@dataclass
+class _Item:
+    """One item of the page as it is put together: members by index, and the label of its region."""
+
+    members: list[int]
+    label: str | None
+    region: int = -1
+
+
+def _resolved_direction(page: PageBase, texts: Sequence[str], direction: str) -> str:
+    from ...models.reading_order import ReadingOrderPredictor
+
+    language = page.language.get("value") if isinstance(page.language, dict) else None
+    return ReadingOrderPredictor(direction=direction).resolve_direction(texts, language=language)
+
+
+def _extents(geometries: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    boxes = np.empty((len(geometries), 4))
+    for row, geometry in zip(boxes, geometries, strict=True):
+        points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
+        row[:2], row[2:] = points.min(axis=0), points.max(axis=0)
+    return boxes
+
+
+def _covering_regions(geometries: Sequence[Any], regions: Sequence[Any]) -> list[int]:
+    """For each geometry the index of the region that covers most of it, -1 where none covers half."""
+    if len(regions) == 0:
+        return [-1] * len(geometries)
+    boxes, frames = _extents(geometries)[:, None], _extents(regions)[None]
+    sides = np.minimum(boxes[..., 2:], frames[..., 2:]) - np.maximum(boxes[..., :2], frames[..., :2])
+    areas = np.maximum((boxes[..., 2:] - boxes[..., :2]).prod(axis=-1), 1e-9)
+    coverage = np.maximum(sides, 0).prod(axis=-1) / areas
+    best = coverage.argmax(axis=1)
+    covered = coverage[np.arange(len(best)), best] >= _MIN_COVERAGE
+    return np.where(covered, best, -1).tolist()  # type: ignore[no-any-return]
+
+
+def _grouped(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
+    """Turn segments into items: lines of list items become one item a region, all other segments one item each."""
+    from ...models.reading_order import normalize_layout_label
+
+    items: list[_Item] = []
+    for segment in segments:
+        label = labels[segment[0]]
+        if normalize_layout_label(label) != "list_item":
+            items.append(_Item(list(segment), label))
+            continue
+        for member in segment:
+            region = regions[member]
+            if items and region != -1 and items[-1].region == region:
+                items[-1].members.append(member)
+            else:
+                items.append(_Item([member], label, region))
+    return items
+
+
+def page_reading_order(
+    page: PageExportsMixin, direction: str = "auto"
+) -> tuple[list[Block | Table], list[str | None], str]:
+    """Put what a page holds into the order in which it is read, lines grouped into paragraphs.
+
+    Args:
+        page: The page; it is not changed.
+        direction: 'auto' (from the script of the words), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+
+    Returns:
+        The blocks and tables in order; for each the type of its region in the layout (``None`` without one);
+        the direction that was found.
+
+    Raises:
+        InvalidArgumentError: if the direction is none of those.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, Word, page_reading_order
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> items, labels, direction = page_reading_order(page)
+        >>> [item.render() for item in items], direction
+        (['Total'], 'ltr')
+    """
+    from ...models.reading_order import assign_layout_labels, resolve_reading_segments
+
+    lines = [line for block in page.blocks for line in block.lines]
+    elements: list[Line | Table] = [*lines, *page.tables]
+    words = [word for line in lines for word in line.words]
+    is_auto = direction == "auto"
+    direction = _resolved_direction(page, [word.value for word in words], direction)
+    if page.in_reading_order and is_auto and not page.tables and not page.layout:
+        return list(page.blocks), [None] * len(page.blocks), direction
+    if not elements:
+        return [], [], direction
+
+    geometries, regions = _upright_geometries(page, elements, page.layout)
+    labels: list[str | None] = [None] * len(elements)
+    if page.layout:
+        labels = list(assign_layout_labels(geometries, regions, [region.type for region in page.layout]))
+    labels[len(lines) :] = ["Table"] * len(page.tables)
+    covering = _covering_regions(geometries, regions)
+    boxes = _extents(geometries)
+    rows = _rows(page, lines, boxes, list(zip(labels, covering, strict=True)), direction)
+    segments = resolve_reading_segments(geometries, direction=direction, labels=labels, rows=rows)
+    items = _grouped(segments, labels, covering)
+    return _built(items, elements, page.blocks), [item.label for item in items], direction
+
+
+def _upright_geometries(
+    page: PageBase, elements: Sequence[Line | Table], regions: Sequence[LayoutElement] = ()
+) -> tuple[list[Any], list[Any]]:
+    """The geometries of lines, and of regions with them, as they lie on the page turned upright.
+
+    Geometries of four points tell the turn themselves; of boxes the words tell by how many quarters they were turned.
+    """
+    words = [word for element in elements if isinstance(element, Line) for word in element.words]
+    geometries = [element.geometry for element in elements]
+    quarters = _quarter_turns(words)
+    if quarters and all(len(geometry) == 2 for geometry in geometries):
+        turned = [_turned_back(geometry, quarters) for geometry in geometries]
+        return turned, [_turned_back(region.geometry, quarters) for region in regions]
+
+    from ...models.reading_order import deskew_reading_geometries
+
+    return deskew_reading_geometries(
+        geometries,
+        [region.geometry for region in regions],
+        page_shape=page.dimensions,
+        angle_geoms=[word.geometry for word in words],
+    )
+
+
+def _quarter_turns(words: Sequence[Word]) -> int:
+    """By how many quarters, clockwise, most words are turned."""
+    turns = [word.crop_orientation.get("value") or 0 for word in words]
+    quarters, counts = np.unique(np.round(np.array(turns, dtype=np.float64) / 90).astype(int) % 4, return_counts=True)
+    return int(quarters[counts.argmax()]) if len(turns) else 0
+
+
+def _turned_back(geometry: Any, quarters: int) -> Any:
+    """A relative box on a page that is turned counter-clockwise by so many quarters."""
+    points = np.asarray(geometry, dtype=np.float64)
+    for _ in range(quarters):
+        points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
+    (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    return (left, top), (right, bottom)
+
+
+def _rows(
+    page: PageBase,
+    lines: Sequence[Line],
+    boxes: np.ndarray[Any, np.dtype[np.float64]],
+    kinds: Sequence[tuple[str | None, int]],
+    direction: str,
+) -> list[list[int]]:
+    """The elements as rows, each from left to right: lines that are read across, in one region, and all others."""
+    from ...models.reading_order._relations import row_numbers
+
+    rows = [[index] for index in range(len(boxes))]
+    if direction in _VERTICAL or len(lines) < 2:
+        return rows
+    upright = _levelled(page, lines, boxes[: len(lines)])
+    if direction == "rtl":
+        upright[:, [0, 2]] = -upright[:, [2, 0]]
+    numbers = row_numbers(upright)
+    order = np.lexsort((boxes[: len(lines), 0], numbers)).tolist()
+    found: list[list[int]] = []
+    for index in order:
+        if found and numbers[found[-1][0]] == numbers[index] and kinds[found[-1][0]] == kinds[index]:
+            found[-1].append(index)
+        else:
+            found.append([index])
+    if direction == "rtl":
+        found = [row[::-1] for row in found]
+    return sorted(found, key=min) + rows[len(lines) :]
+
+
+def line_boxes(page: PageBase, lines: Sequence[Line]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Where lines stand on the page turned upright: float64 (N, 4), x and y in units of its width."""
+    return _levelled(page, lines, _extents(_upright_geometries(page, lines)[0]))
+
+
+def _levelled(
+    page: PageBase, lines: Sequence[Line], boxes: np.ndarray[Any, np.dtype[np.float64]]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Upright relative boxes of lines in units of the page's width, with what is left of a slope taken out.
+
+    Straight boxes of a page that lies a little askew hold no angle; the words of its long lines do.
+    """
+    height, width = page.dimensions
+    quarters = _quarter_turns([word for line in lines for word in line.words])
+    if quarters % 2:
+        height, width = width, height
+    scaled: np.ndarray[Any, np.dtype[np.float64]] = boxes * ([1.0, height / width if height and width else 1.0] * 2)
+    if quarters:
+        return scaled
+    spans = [
+        (line.words[0], line.words[-1], box) for line, box in zip(lines, scaled, strict=True) if len(line.words) > 1
+    ]
+    slopes, weights = [], []
+    for first, last, box in spans:
+        if len(first.geometry) == 2 == len(last.geometry) and box[2] - box[0] > _MIN_SLOPE_WIDTH * (box[3] - box[1]):
+            (x, y), (other_x, other_y) = (np.mean(word.geometry, axis=0) * (width, height) for word in (first, last))
+            if other_x > x:
+                slopes.append((other_y - y) / (other_x - x))
+                weights.append(other_x - x)
+    if len(slopes) < _MIN_SLOPES:
+        return scaled
+    order = np.argsort(slopes)
+    middle = np.searchsorted(np.cumsum(np.array(weights)[order]), sum(weights) / 2)
+    slope = float(np.array(slopes)[order][middle])
+    scaled[:, [1, 3]] -= slope * (scaled[:, [0]] + scaled[:, [2]]) / 2
+    return scaled
+
+
+def _built(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
+    """Make blocks of the lines of each item; artefacts go where the first line of their block went."""
+    owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
+    waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
+    contents: list[Table | tuple[list[Line], list[Any]]] = []
+    for item in items:
+        members = [elements[index] for index in item.members]
+        if isinstance(members[0], Table):
+            contents.append(members[0])
+            continue
+        lines = [member for member in members if isinstance(member, Line)]
+        artefacts = [artefact for line in lines for artefact in waiting.pop(owners[id(line)], ())]
+        contents.append((lines, artefacts))
+    built: list[Block | Table] = [
+        content if isinstance(content, Table) else Block(lines=content[0], artefacts=content[1]) for content in contents
+    ]
+    left_over = [artefact for artefacts in waiting.values() for artefact in artefacts]
+    last = next((block for block in reversed(built) if isinstance(block, Block)), None)
+    if last is not None:
+        last.artefacts.extend(left_over)
+    return built
+
+
+def line_direction(line: Line, direction: str, auto: bool) -> str:
+    """The direction in which the words of a line follow each other.
+
+    Args:
+        line: The line.
+        direction: The direction of the page.
+        auto: Whether that was found from the text; a line may then go another way than the page, as a Latin
+            quotation on a Hebrew page does.
+    """
+    if direction in _VERTICAL or not auto or len(line.words) < 2:
+        return direction
+
+    from ...models.reading_order import detect_text_direction
+
+    return detect_text_direction([word.value for word in line.words])
+
+
+def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -> list[Word]:
+    """The words of a line in the order in which they are read.
+
+    Args:
+        line: The line, its words from left to right.
+        direction: The direction of the page.
+        auto: Whether that was found from the text; the line may then go another way than the page.
+
+    Returns:
+        The words.
+
+    Example:
+        >>> from mediatensor.ocr.io import Line, Word
+        >>> from mediatensor.ocr.io.exporters import ordered_line_words
+        >>> upright = {"value": 0, "confidence": None}
+        >>> boxes = {"left": ((0.1, 0.1), (0.2, 0.2)), "right": ((0.3, 0.1), (0.4, 0.2))}
+        >>> line = Line([Word(text, 0.9, box, 0.9, upright) for text, box in boxes.items()])
+        >>> [word.value for word in ordered_line_words(line, "rtl")]
+        ['right', 'left']
+    """
+    direction = line_direction(line, direction, auto)
+    if direction == "ltr" or not line.words:
+        return list(line.words)
+    centers = np.array([np.asarray(word.geometry, dtype=np.float64).mean(axis=0) for word in line.words])
+    # From right to left is against the top side of a word: on a page that is upside down, right is where x is small.
+    distances = centers[:, 1] if direction in _VERTICAL else -centers @ _top_side(line.words[0])
+    return [line.words[index] for index in np.argsort(distances, kind="stable")]
+
+
+def _top_side(word: Word) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """From the first to the second point of a word with four points; along x for a box."""
+    points = np.asarray(word.geometry, dtype=np.float64)
+    return points[1] - points[0] if len(points) == 4 else np.array([1.0, 0.0])
+
+
+def predictions_in_reading_order(
+    page: KIEPageExportsMixin, predictions: Sequence[Prediction], direction: str = "auto"
+) -> list[Prediction]:
+    """The predictions of one class in the order in which they are read.
+
+    Args:
+        page: The page that they are on; gives its size and its language.
+        predictions: The predictions.
+        direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+
+    Returns:
+        The predictions, in order.
+
+    Raises:
+        InvalidArgumentError: if the direction is none of those.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import KIEPage, Prediction
+        >>> from mediatensor.ocr.io.exporters import predictions_in_reading_order
+        >>> upright = {"value": 0, "confidence": None}
+        >>> boxes = {"second": ((0.1, 0.5), (0.9, 0.6)), "first": ((0.1, 0.1), (0.9, 0.2))}
+        >>> found = [Prediction(text, 0.9, box, 0.9, upright) for text, box in boxes.items()]
+        >>> page = KIEPage(np.zeros((80, 120, 3), np.uint8), {"words": found}, 0, (80, 120))
+        >>> [prediction.value for prediction in predictions_in_reading_order(page, page.predictions["words"])]
+        ['first', 'second']
+    """
+    from ...models.reading_order import ReadingOrderPredictor
+
+    if len(predictions) < 2:
+        return list(predictions)
+    language = page.language.get("value") if isinstance(page.language, dict) else None
+    geometries, shape = [prediction.geometry for prediction in predictions], page.dimensions
+    quarters = _quarter_turns(predictions)
+    if quarters and all(len(geometry) == 2 for geometry in geometries):
+        geometries = [_turned_back(geometry, quarters) for geometry in geometries]
+        shape = (shape[1], shape[0]) if quarters % 2 else shape
+    order = ReadingOrderPredictor(direction=direction)(
+        geometries,
+        texts=[prediction.value for prediction in predictions],
+        language=language,
+        page_shape=shape,
+    )
+    return [predictions[index] for index in order]

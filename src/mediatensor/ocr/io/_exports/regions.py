@@ -1,0 +1,235 @@
+"""What stands on a page as regions of lines of words with places in pixels: what all formats with places write."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._elements.base import Geometry, enclosing_geometry, reading_geometry
+from .._elements.blocks import Block, Line
+from .._elements.leaves import Character, Prediction, Table, TableCell, Word
+from .reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
+
+__all__ = ["Place", "Region", "TextRow", "Token", "document_pages", "language_tag", "page_regions"]
+
+# Glyphs of Latin, Greek and Cyrillic, and signs, that reach below the line they stand on.
+_DESCENDING = frozenset("gjpqyçşţķļņģŗþQJ,;()[]{}|/\\@_$§¶ßƒµβγζημξρςφχψрудцщфЏ„¿")
+
+# A tag of BCP 47, such as "en" or "zh-cn", as formats take it.
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+
+# Relative to the page; what a stored export may place beyond is drawn to here, where formats can still write it.
+_REACH = (-1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is on the page, in pixels.
+
+    Attributes:
+        quad: float64 (4, 2): TL, TR, BR, BL in reading direction.
+        straight: Whether it was given as a box.
+    """
+
+    quad: NDArray[np.float64]
+    straight: bool
+
+    @classmethod
+    def of(cls, geometry: Geometry, width: int, height: int) -> Place:
+        """The place of a relative geometry on a page of that size."""
+        points = np.nan_to_num(np.asarray(geometry, dtype=np.float64).reshape(-1, 2), nan=0.0)
+        return cls.at(np.clip(points, *_REACH) * (width, height))
+
+    @classmethod
+    def at(cls, points: NDArray[np.float64]) -> Place:
+        """The place of two or four points in pixels."""
+        if len(points) == 4:
+            return cls(points, False)
+        (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
+        return cls(np.array([[left, top], [right, top], [right, bottom], [left, bottom]]), True)
+
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """Left, top, right, bottom of the enclosing box, rounded."""
+        left, top = self.quad.min(axis=0)
+        right, bottom = self.quad.max(axis=0)
+        return round(left), round(top), round(right), round(bottom)
+
+    @property
+    def size(self) -> float:
+        """Height of the text: the mean length of the sides that run down."""
+        return float(np.linalg.norm(self.quad[[3, 2]] - self.quad[[0, 1]], axis=1).mean())
+
+    @property
+    def angle(self) -> float:
+        """By how many degrees the text is turned counter-clockwise, in (-180, 180]."""
+        along = self.quad[[1, 2]].sum(axis=0) - self.quad[[0, 3]].sum(axis=0)
+        angle = math.degrees(math.atan2(-along[1], along[0])) if along.any() else 0.0
+        return 0.0 if angle == 0.0 else 180.0 if angle == -180.0 else angle
+
+
+@dataclass(frozen=True)
+class Token:
+    """One word, or what is in one cell of a table."""
+
+    text: str
+    confidence: float
+    place: Place
+    characters: tuple[Character, ...] = ()
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """One line of text or one row of a table.
+
+    Attributes:
+        tokens: What stands in it, in the order in which it is read.
+        place: Where it is.
+        index: Index of the line in its region or of the row in its table, from 0.
+        right_to_left: Whether it is read from right to left.
+    """
+
+    tokens: tuple[Token, ...]
+    place: Place
+    index: int
+    right_to_left: bool = False
+
+    @property
+    def descent(self) -> float:
+        """How far below the baseline the line's box reaches, in pixels.
+
+        Words in which no glyph reaches below the baseline end on it. 0.0 where there is no such word to tell.
+        """
+        below = [
+            (self.place.quad[[3, 2]].mean(axis=0) - token.place.quad[[3, 2]].mean(axis=0)) @ self._down
+            for token in self.tokens
+            if token.text and not _DESCENDING.intersection(token.text)
+        ]
+        return float(np.clip(np.median(below), 0.0, self.place.size / 2)) if below else 0.0
+
+    @property
+    def baseline(self) -> NDArray[np.float64]:
+        """Where the baseline begins and ends, in pixels of the page: float64 (2, 2)."""
+        baseline: NDArray[np.float64] = self.place.quad[[3, 2]] - self._down * self.descent
+        return baseline
+
+    @property
+    def _down(self) -> NDArray[np.float64]:
+        down = self.place.quad[[3, 2]].sum(axis=0) - self.place.quad[[0, 1]].sum(axis=0)
+        length = np.linalg.norm(down)
+        return down / length if length else np.array([0.0, 1.0])
+
+
+@dataclass(frozen=True)
+class Region:
+    """One block, one table, or one prediction.
+
+    Attributes:
+        kind: 'block', 'table', or 'prediction'.
+        rows: Its lines, or the rows of the table.
+        place: Where it is.
+        class_name: Class of the prediction; empty for blocks and tables.
+    """
+
+    kind: str
+    rows: tuple[TextRow, ...]
+    place: Place
+    class_name: str = ""
+
+
+def document_pages(source: Any) -> Sequence[Any]:
+    """The pages of a document, or the page itself as the only one."""
+    return source.pages if hasattr(source, "pages") else [source]
+
+
+def language_tag(page: Any) -> str | None:
+    """The language of a page as a tag such as "en"; None where it is not known, as where no language was told."""
+    value = page.language.get("value") if isinstance(page.language, dict) else None
+    return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else None
+
+
+def page_regions(
+    page: Any, direction: str = "auto", reading_order: bool = True, size: tuple[int, int] | None = None
+) -> Iterator[Region]:
+    """What stands on a page, in pixels.
+
+    Args:
+        page: A `Page` or `KIEPage`.
+        direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+        reading_order: Whether the content is put into the order in which it is read; else as stored.
+        size: Height and width in pixels that places are for; by default those of the page.
+
+    Yields:
+        Blocks and tables, or predictions.
+    """
+    if hasattr(page, "predictions"):
+        yield from _prediction_regions(page, direction, reading_order, size or page.dimensions)
+        return
+    height, width = size or page.dimensions
+    auto = direction == "auto"
+    items: Sequence[Block | Table] = [*page.blocks, *page.tables]
+    if reading_order:
+        items, _, direction = page_reading_order(page, direction)
+    for item in items:
+        if isinstance(item, Table):
+            yield Region("table", _table_rows(item, width, height), Place.of(item.geometry, width, height))
+        else:
+            rows = tuple(
+                _text_row(line, index, direction, auto, (width, height)) for index, line in enumerate(item.lines)
+            )
+            geometry = reading_geometry(item.geometry, _turn_of([word for line in item.lines for word in line.words]))
+            yield Region("block", rows, Place.of(geometry, width, height))
+
+
+def _text_row(line: Line, index: int, direction: str, auto: bool, size: tuple[int, int]) -> TextRow:
+    words = ordered_line_words(line, direction, auto)
+    right_to_left = line_direction(line, direction, auto) == "rtl"
+    place = Place.of(reading_geometry(line.geometry, _turn_of(words)), *size)
+    return TextRow(tuple(_token(word, *size) for word in words), place, index, right_to_left)
+
+
+def _turn_of(words: Sequence[Word]) -> object:
+    """By how many degrees most of the text of words is turned."""
+    turns: Counter[Any] = Counter()
+    for word in words:
+        turns[word.crop_orientation.get("value")] += len(word.value)
+    return turns.most_common(1)[0][0] if turns else 0
+
+
+def _token(word: Word | TableCell, width: int, height: int) -> Token:
+    if not isinstance(word, Word):
+        return Token(word.value, float(word.confidence), Place.of(word.geometry, width, height))
+    geometry = reading_geometry(word.geometry, word.crop_orientation.get("value"))
+    return Token(word.value, float(word.confidence), Place.of(geometry, width, height), word.characters)
+
+
+def _table_rows(table: Table, width: int, height: int) -> tuple[TextRow, ...]:
+    rows: dict[int, list[Token]] = {}
+    for cell in sorted(table.cells, key=lambda cell: (cell.row_start, cell.col_start)):
+        rows.setdefault(cell.row_start, []).append(_token(cell, width, height))
+    return tuple(TextRow(tuple(tokens), _enclosing_place(tokens), row) for row, tokens in rows.items())
+
+
+def _enclosing_place(tokens: Sequence[Token]) -> Place:
+    straight = all(token.place.straight for token in tokens)
+    quads = [token.place.quad for token in tokens]
+    geometry = enclosing_geometry([quad[[0, 2]] for quad in quads] if straight else quads)
+    return Place.at(np.asarray(geometry))
+
+
+def _prediction_regions(page: Any, direction: str, reading_order: bool, size: tuple[int, int]) -> Iterator[Region]:
+    height, width = size
+    for class_name, predictions in page.predictions.items():
+        ordered: Sequence[Prediction] = predictions
+        if reading_order:
+            ordered = predictions_in_reading_order(page, predictions, direction)
+        for prediction in ordered:
+            token = _token(prediction, width, height)
+            yield Region("prediction", (TextRow((token,), token.place, 0),), token.place, class_name)

@@ -1,0 +1,544 @@
+"""Plain text, Markdown and AsciiDoc."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from .._elements.blocks import Block
+from .._elements.leaves import Table
+from .reading import line_boxes, line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
+
+if TYPE_CHECKING:
+    from .methods import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
+
+__all__ = [
+    "AsciiDocExporter",
+    "Cell",
+    "MarkdownExporter",
+    "TextExporter",
+    "TextFormat",
+    "grid_lines",
+    "level_rows",
+    "one_line",
+    "page_grid",
+    "percent",
+    "xml_name",
+]
+
+# Lines are level if they share so much of the lower one's height.
+_LEVEL_OVERLAP = 0.5
+# Cells are set apart by so many spaces at least, and by one where hardly anything is between them on the page.
+_MIN_SPACES = 2
+_CLOSE_GAP = 0.75
+# Edges this close, in widths of a letter, are one column.
+_COLUMN_WITHIN = 1.0
+# Numbers, and labels before them, are no wider than this; lines of text also end at one place where they are justified.
+_MAX_RIGHT_ALIGNED = 24
+# To make room for long cells, the grid may have this many times the letters that the page has on a line.
+_MAX_STRETCH = 1.5
+_USUAL = 0.9
+# No line has more characters, whatever a stored page claims of its places.
+_MAX_COLUMNS = 400
+# Empty lines in a row: what is further apart says no more.
+_MAX_EMPTY_LINES = 3
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text and its box, in any unit that both axes share; from the side where reading begins."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> int:
+        """In columns of a terminal: characters of East Asian scripts take two, marks on others none."""
+        return sum(
+            0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+            for character in self.text
+        )
+
+
+def level_rows(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Gather cells into rows: each goes on with the row of the one before it if it stands beside that one.
+
+    Args:
+        cells: In reading order.
+
+    Returns:
+        All cells, in the same order.
+    """
+    rows: list[list[Cell]] = []
+    for cell in cells:
+        last = rows[-1][-1] if rows else None
+        if last is not None and _is_level(last, cell) and cell.left >= (last.left + last.right) / 2:
+            rows[-1].append(cell)
+        else:
+            rows.append([cell])
+    return rows
+
+
+def _is_level(one: Cell, other: Cell) -> bool:
+    common = min(one.bottom, other.bottom) - max(one.top, other.top)
+    return common > _LEVEL_OVERLAP * min(one.bottom - one.top, other.bottom - other.top)
+
+
+def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """One line of text for each row, its cells under those of the other rows that they are under on the page.
+
+    Args:
+        rows: Cells from the side where reading begins.
+    """
+    cells = [cell for row in rows for cell in row if cell.text]
+    if not cells:
+        return ["" for _ in rows]
+    letter = float(np.median(np.repeat(*_letter_widths(cells)))) or 1.0
+    origin = min(cell.left for cell in cells)
+    scale = _scale(rows, letter, max(cell.right for cell in cells) - origin)
+    starts = _edges(np.array([cell.left - origin for cell in cells]), letter)
+    ends = _edges(np.array([cell.right - origin for cell in cells]), letter)
+    columns = {}
+    for cell, (start, starting), (end, ending) in zip(cells, starts, ends, strict=True):
+        # Numbers end under each other, and text begins: whichever edge more cells have in common.
+        ends_in_column = ending > starting and cell.width <= _MAX_RIGHT_ALIGNED
+        columns[id(cell)] = round(end * scale) - cell.width if ends_in_column else round(start * scale)
+    return [_line([cell for cell in row if cell.text], columns, letter) for row in rows]
+
+
+def _letter_widths(cells: Sequence[Cell]) -> tuple[list[float], list[int]]:
+    widths = [max(cell.width, 1) for cell in cells]
+    return [(cell.right - cell.left) / width for cell, width in zip(cells, widths, strict=True)], widths
+
+
+def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> float:
+    """Characters to a unit of length: as many as the page has, or as many more as long cells need."""
+    needed = [
+        (first.width + _MIN_SPACES) / (second.left - first.left)
+        for row in rows
+        for first, second in pairwise(row)
+        if second.left - first.left > letter
+    ]
+    # What few cells would need is not worth it: they push others aside.
+    usual = float(np.quantile(needed, _USUAL, method="higher")) if needed else 0.0
+    scale = min(max(1 / letter, usual), _MAX_STRETCH / letter)
+    return min(scale, _MAX_COLUMNS / extent) if extent > 0 else scale
+
+
+def _edges(places: np.ndarray[tuple[int], np.dtype[np.float64]], letter: float) -> list[tuple[float, int]]:
+    """For each place the mean of those that are one column with it, and how many they are."""
+    order = np.argsort(places, kind="stable")
+    groups = np.concatenate(([0], np.cumsum(np.diff(places[order]) > _COLUMN_WITHIN * letter)))
+    sizes = np.bincount(groups)
+    means = np.bincount(groups, places[order]) / sizes
+    found = np.empty(len(places), dtype=np.int64)
+    found[order] = groups
+    return [(float(means[group]), int(sizes[group])) for group in found.tolist()]
+
+
+def _line(row: Sequence[Cell], columns: dict[int, int], letter: float) -> str:
+    line, length = "", 0
+    for index, cell in enumerate(row):
+        spaces = columns[id(cell)] - length
+        if index:
+            is_close = cell.left - row[index - 1].right < _CLOSE_GAP * letter
+            spaces = max(spaces, 1 if is_close else _MIN_SPACES)
+        line += " " * max(spaces, 0) + cell.text
+        length += max(spaces, 0) + cell.width
+    return line
+
+
+def page_grid(cells: Sequence[Cell]) -> str:
+    """All cells of a page where they stand on it.
+
+    Args:
+        cells: In any order.
+    """
+    cells = [cell for cell in cells if cell.text]
+    rows: list[list[Cell]] = []
+    for cell in sorted(cells, key=lambda cell: (cell.top + cell.bottom, cell.left)):
+        # A row is as high as the first cell in it, so that a stack of cells that overlap a little is no row.
+        if rows and _is_level(rows[-1][0], cell) and not any(_collide(cell, other) for other in rows[-1]):
+            rows[-1].append(cell)
+        else:
+            rows.append([cell])
+    rows = [sorted(row, key=lambda cell: cell.left) for row in rows]
+    if not rows:
+        return ""
+    lines = grid_lines(rows)
+    middles = np.array([np.mean([cell.top + cell.bottom for cell in row]) / 2 for row in rows])
+    heights = [cell.bottom - cell.top for cell in cells]
+    steps = np.diff(middles)
+    # The pitch of the page: lines that follow each other closely tell it, what is set apart does not.
+    close = steps[(steps > 0) & (steps < 2.5 * np.median(heights))]
+    pitch = float(np.median(close)) if len(close) else 1.5 * float(np.median(heights))
+    text = lines[0]
+    for step, line in zip(steps.tolist(), lines[1:], strict=True):
+        empty = min(max(round(step / pitch) - 1, 0), _MAX_EMPTY_LINES) if pitch > 0 else 0
+        text += "\n" * (1 + empty) + line
+    return text
+
+
+def _collide(one: Cell, other: Cell) -> bool:
+    return min(one.right, other.right) - max(one.left, other.left) > 0.5 * min(
+        one.right - one.left, other.right - other.left
+    )
+
+
+# Controls, surrogates and non-characters: XML 1.0 forbids most of them even as references, HTML the rest.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_SPACES = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
+
+
+def one_line(text: str) -> str:
+    """The text without what would break a line or a file: breaks and tabs become a space, controls go.
+
+    Example:
+        >>> one_line("a\\tb\\x00c")
+        'a bc'
+    """
+    return _UNPRINTABLE.sub("", _SPACES.sub(" ", text))
+
+
+def xml_name(text: str) -> str:
+    """The text as it may stand in an identifier: all but letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
+    return re.sub(r"[^\w.-]", "_", text)
+
+
+def percent(confidence: float) -> float:
+    """A confidence in [0, 1] as a percentage in [0, 100]; 0.0 for one that is not a number."""
+    return min(max(100.0 * float(confidence), 0.0), 100.0) if confidence == confidence else 0.0
+
+
+_FURNITURE = ("header", "footer", "footnote")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+_ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):))")
+
+
+@dataclass
+class _Part:
+    """One block of the page: its kind ('text', 'table', or a type of layout region) and what it holds."""
+
+    kind: str
+    lines: list[str] = field(default_factory=list)
+    table: Table | None = None
+    has_rows: bool = False
+
+
+def _page_parts(page: PageExportsMixin, direction: str, include_furniture: bool) -> Iterator[_Part]:
+    """What stands on the page in the order in which it is read, without blocks that have no text."""
+    from ...models.reading_order import normalize_layout_label
+
+    for item, label, cells in _page_items(page, direction, include_furniture):
+        rows = level_rows(cells)
+        has_rows = len(rows) < len(cells)
+        if isinstance(item, Table):
+            yield _Part("table", table=item)
+        elif rows:
+            lines = grid_lines(rows) if has_rows else [cell.text for cell in cells]
+            yield _Part(normalize_layout_label(label), lines, has_rows=has_rows)
+
+
+def _page_items(
+    page: PageExportsMixin, direction: str, include_furniture: bool
+) -> Iterator[tuple[Block | Table, str | None, list[Cell]]]:
+    """Blocks and tables in the order in which they are read, each with its label and, of blocks, its lines of text.
+
+    Lines are where they stand on the upright page, in units of its width; from right to left, from its right side.
+    """
+    from ...models.reading_order import layout_label_role
+
+    auto = direction == "auto"
+    items, labels, direction = page_reading_order(page, direction)
+    lines = [line for item in items if isinstance(item, Block) for line in item.lines]
+    boxes = line_boxes(page, lines)
+    if direction == "rtl":
+        boxes[:, [0, 2]] = -boxes[:, [2, 0]]
+    places = iter(boxes.tolist())
+    for item, label in zip(items, labels, strict=True):
+        cells = []
+        for line in item.lines if isinstance(item, Block) else ():
+            words = ordered_line_words(line, line_direction(line, direction, auto))
+            cells.append(Cell(" ".join(word.render() for word in words), *next(places)))
+        if include_furniture or layout_label_role(label) not in _FURNITURE:
+            yield item, label, [cell for cell in cells if cell.text.strip()]
+
+
+def _table_cells(page: PageExportsMixin, table: Table, direction: str) -> list[Cell]:
+    """What stands in a table, as cells of the page."""
+    height, width = page.dimensions
+    cells = []
+    for cell in table.cells:
+        points = np.asarray(cell.geometry, dtype=np.float64) * (1.0, height / width if height and width else 1.0)
+        (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+        cells.append(
+            Cell(one_line(cell.value), *((-right, top, -left) if direction == "rtl" else (left, top, right)), bottom)
+        )
+    return cells
+
+
+class TextFormat:
+    """A format of text: how its headings, lists, tables and breaks look."""
+
+    headings: ClassVar[dict[str, str]] = {}
+    bullet: ClassVar[str] = ""
+    block_break: ClassVar[str] = "\n\n"
+    page_break: ClassVar[str] = "\n\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text, with what means something in the format made to stand for itself."""
+        return text
+
+    def finalize_line(self, line: str) -> str:
+        """The escaped line, with what means something at the start of a line made to stand for itself."""
+        return line
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The header of a class of predictions."""
+        raise NotImplementedError
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table in the format; empty if it has no places."""
+        raise NotImplementedError
+
+    def render_heading(self, kind: str, text: str) -> str:
+        """A heading of a kind that `headings` has."""
+        return self.headings[kind] + text
+
+    def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
+        """A list of escaped texts."""
+        return "\n".join(self.bullet + (self.finalize_line(text) if escape else text) for text in texts)
+
+    def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
+        """A paragraph of escaped lines."""
+        return "\n".join(self.finalize_line(line) if escape else line for line in lines)
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """Escaped rows of cells, spaces between the cells, as lines that stay apart."""
+        return self.render_paragraph([row.strip() for row in rows], escape)
+
+    def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
+        """Render parts of one kind that follow each other."""
+        if kind == "table":
+            return [self.render_table(part.table, escape) for part in parts if part.table is not None]
+        texts = [[self.escape_text(line) if escape else line for line in part.lines] for part in parts]
+        if kind in self.headings:
+            return [self.render_heading(kind, " ".join(lines)) for lines in texts]
+        if kind == "list_item":
+            return [self.render_list([" ".join(lines) for lines in texts], escape)]
+        return [
+            self.render_rows(lines, escape) if part.has_rows else self.render_paragraph(lines, escape)
+            for part, lines in zip(parts, texts, strict=True)
+        ]
+
+    def export_page(
+        self,
+        page: PageExportsMixin,
+        direction: str = "auto",
+        escape: bool = True,
+        include_furniture: bool = True,
+        block_break: str | None = None,
+    ) -> str:
+        """Export a page, in the order in which it is read.
+
+        Args:
+            page: The `Page`.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            escape: Whether what means something in the format is made to stand for itself.
+            include_furniture: Whether page headers, page footers and footnotes are part of it.
+            block_break: What stands between two blocks; by default what the format has there.
+
+        Returns:
+            The text.
+        """
+        parts = groupby(_page_parts(page, direction, include_furniture), key=lambda part: part.kind)
+        rendered = [text for kind, group in parts for text in self._render_parts(kind, list(group), escape)]
+        return (self.block_break if block_break is None else block_break).join(filter(None, rendered))
+
+    def export_kie_page(self, page: KIEPageExportsMixin, direction: str = "auto", escape: bool = True) -> str:
+        """Export a page of predictions, one list a class; arguments as for `export_page`."""
+        sections = []
+        for class_name, predictions in page.predictions.items():
+            if predictions:
+                ordered = predictions_in_reading_order(page, predictions, direction)
+                values = [self.escape_text(item.value) if escape else item.value for item in ordered]
+                sections.append(self.render_class(class_name, values, escape))
+        return self.block_break.join(sections)
+
+    def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
+        """A class of predictions: its header and the list of its escaped values."""
+        return f"{self.class_header(class_name, escape)}\n\n{self.render_list(values, escape)}"
+
+    def export_document(self, document: DocumentExportsMixin, page_break: str | None = None, **kwargs: Any) -> str:
+        """Export a document.
+
+        Args:
+            document: A `Document` or `KIEDocument`.
+            page_break: What stands between two pages; by default what the format has there.
+            **kwargs: Arguments of `export_page` or `export_kie_page`.
+        """
+        return (self.page_break if page_break is None else page_break).join(
+            self.export_kie_page(page, **kwargs) if hasattr(page, "predictions") else self.export_page(page, **kwargs)
+            for page in document.pages
+        )
+
+
+class TextExporter(TextFormat):
+    """Export to plain text.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, Page, TextExporter, Word
+        >>> word = Word("hello", 0.9, ((0.1, 0.1), (0.5, 0.2)), 0.8, {"value": 0, "confidence": None})
+        >>> TextExporter().export_page(Page(np.zeros((20, 30, 3), np.uint8), [Block([Line([word])])], 0, (20, 30)))
+        'hello'
+    """
+
+    page_break: ClassVar[str] = "\n\n\n\n"
+
+    def export_page(
+        self,
+        page: PageExportsMixin,
+        direction: str = "auto",
+        escape: bool = True,
+        include_furniture: bool = True,
+        block_break: str | None = None,
+        *,
+        layout: bool = False,
+    ) -> str:
+        """Export a page: block by block, or, with ``layout``, line by line as it looks.
+
+        Args:
+            page: The `Page`.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            escape: Nothing means anything in plain text; taken as by the other formats.
+            include_furniture: Whether page headers, page footers and footnotes are part of it.
+            block_break: What stands between two blocks; by default an empty line.
+            layout: Whether to set everything where it stands on the page, by spaces and empty lines, in place of one
+                block after the other.
+
+        Returns:
+            The text.
+        """
+        if not layout:
+            return super().export_page(page, direction, escape, include_furniture, block_break)
+        cells = []
+        for item, _, own in _page_items(page, direction, include_furniture):
+            cells += _table_cells(page, item, direction) if isinstance(item, Table) else own
+        return page_grid(cells)
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table with a tab between columns, one row a line."""
+        return table.render()
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """The rows as they are, so that the columns are those of the page."""
+        return "\n".join(rows)
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The name and a colon."""
+        return f"{class_name}:"
+
+
+class MarkdownExporter(TextFormat):
+    """Export to Markdown (CommonMark, tables of GitHub).
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Block, Line, MarkdownExporter, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> MarkdownExporter().export_page(page)
+        'Total'
+    """
+
+    headings: ClassVar[dict[str, str]] = {"title": "# ", "section_header": "## "}
+    bullet: ClassVar[str] = "- "
+    page_break: ClassVar[str] = "\n\n---\n\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text with a backslash before each character that means something in Markdown."""
+        text = re.sub(r"[\\`*_\[\]|#<>]", r"\\\g<0>", one_line(text))
+        return _ENTITY.sub(r"\\&", text).replace("~~", r"\~\~")
+
+    def finalize_line(self, line: str) -> str:
+        """The line with a backslash before what would start a list, a quotation or a heading."""
+        line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
+        return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """The rows with a hard break, two spaces, behind each but the last."""
+        return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table as GitHub has it, the first row its header."""
+        rows = [[self._cell(value, escape) for value in row] for row in table.to_grid()]
+        if not rows or not rows[0]:
+            return ""
+        return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]])
+
+    def _cell(self, value: str, escape: bool) -> str:
+        return (self.escape_text(value) if escape else one_line(value).replace("|", r"\|")).strip()
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The name in bold."""
+        return f"**{self.escape_text(class_name) if escape else class_name}**"
+
+
+class AsciiDocExporter(TextFormat):
+    """Export to AsciiDoc.
+
+    What means something in AsciiDoc becomes a character reference: a backslash is shown, not taken as an escape, where
+    the character after it would not have meant anything.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import AsciiDocExporter, Block, Line, Page, Word
+        >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+        >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+        >>> AsciiDocExporter().export_page(page)
+        'Total'
+    """
+
+    headings: ClassVar[dict[str, str]] = {"title": "== ", "section_header": "=== "}
+    bullet: ClassVar[str] = "* "
+    page_break: ClassVar[str] = "\n\n<<<\n\n"
+
+    def escape_text(self, text: str) -> str:
+        """The text with a character reference in place of each character that means something in AsciiDoc."""
+        text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
+        return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
+
+    def finalize_line(self, line: str) -> str:
+        """The line with an empty attribute before what would start a list, a block or a comment."""
+        return _ASCIIDOC_MARKER.sub("{empty}", line)
+
+    def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
+        """The rows with a hard break, a plus sign, behind each but the last."""
+        return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
+
+    def render_table(self, table: Table, escape: bool = True) -> str:
+        """The table, the first row its header."""
+        rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in table.to_grid()]
+        if not rows or not rows[0]:
+            return ""
+        return "\n".join(["|===", rows[0], "", *rows[1:], "|==="])
+
+    def _cell(self, value: str, escape: bool) -> str:
+        # In a table, a bar is the one thing that a backslash always escapes.
+        return (
+            self.escape_text(value).replace("&#124;", r"\|") if escape else one_line(value).replace("|", r"\|")
+        ).strip()
+
+    def class_header(self, class_name: str, escape: bool = True) -> str:
+        """The name in bold."""
+        return f"*{self.escape_text(class_name) if escape else class_name}*"

@@ -1,0 +1,273 @@
+"""What a weights file in ONNX holds, read with numpy alone: tensors, the order of the layers, metadata.
+
+An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed: the
+networks are native modules, and take their parameters from here in the order in which the graph uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ....errors import WeightsError
+
+__all__ = ["OnnxGraph", "OnnxNode", "fill_layers", "read_onnx"]
+
+MAX_FILE_BYTES = 2**31 - 1
+"""What protocol buffers allow a message to have; no file that we know comes near."""
+
+_DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
+
+Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+FieldValue: TypeAlias = "int | memoryview"
+
+
+class OnnxNode(NamedTuple):
+    """One operation of the graph: its type, the names of its inputs, the name of its first output."""
+
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True)
+class OnnxGraph:
+    """Tensors by name, nodes in the order of execution (``Identity`` resolved), and the file's metadata."""
+
+    tensors: dict[str, Array]
+    nodes: tuple[OnnxNode, ...]
+    metadata: dict[str, str]
+
+
+def read_onnx(path: Path) -> OnnxGraph:
+    """Read an ONNX file.
+
+    Args:
+        path: The file; its tensors must be inside it.
+
+    Returns:
+        Its graph. The arrays are views of the file's bytes.
+
+    Raises:
+        WeightsError: The file is no ONNX file, or is damaged.
+    """
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise WeightsError(f"{path} is larger than an ONNX file can be ({MAX_FILE_BYTES} bytes).")
+    try:
+        return _parse_model(memoryview(path.read_bytes()))
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise WeightsError(f"{path} is not a readable ONNX file ({error}): install or copy it again.") from error
+
+
+def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
+    """Copy a graph's parameters into layers, which are given in the order in which the graph uses them.
+
+    Args:
+        layers: Convolutions, batch and layer norms, and linear layers.
+        graph: The graph of the same network, as exported.
+
+    Raises:
+        WeightsError: The graph has other layers than these.
+    """
+    try:
+        found = list(_layers_of(graph))
+    except LookupError as error:
+        raise WeightsError(f"The weights are those of another network: {error} is missing.") from error
+    if len(found) != len(layers):
+        raise WeightsError(f"The weights are those of another network: {len(found)} layers, {len(layers)} expected.")
+    for position, (layer, arrays) in enumerate(zip(layers, found, strict=True)):
+        names = [name for name in _PARAMETERS if getattr(layer, name, None) is not None]
+        shapes = [tuple(getattr(layer, name).shape) for name in names]
+        if shapes != [array.shape for array in arrays]:
+            raise WeightsError(
+                f"The weights are those of another network: layer {position} is {layer} with {shapes}, "
+                f"the file has {[array.shape for array in arrays]}."
+            )
+        for name, array in zip(names, arrays, strict=True):
+            target: Tensor = getattr(layer, name)
+            with torch.no_grad():
+                target.copy_(torch.from_numpy(_without_denormals(array)))
+
+
+def _without_denormals(array: Array) -> npt.NDArray[np.float32]:
+    """A copy in which what is too small for a normal float is 0.
+
+    Training drives unused weights towards 0, and arithmetic with denormal numbers is slow: the quarter of a million of
+    them in PP-OCRv6's detector more than double its time, and no output tells them from 0.
+    """
+    values = np.array(array, dtype=np.float32)
+    values[np.abs(values) < np.finfo(np.float32).tiny] = 0
+    return values
+
+
+_PARAMETERS = ("weight", "bias", "running_mean", "running_var")
+
+
+def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
+    """The arrays of each layer with parameters, in the order of :data:`_PARAMETERS`, in the order of execution.
+
+    Exporters write the bias of a convolution or of a linear layer as an addition behind it, and a layer norm as its
+    arithmetic, of which the multiplication by a vector and the addition of another are the parameters.
+    """
+    tensors = graph.tensors
+    addends = {node.inputs[0]: node.inputs[1] for node in reversed(graph.nodes) if node.op == "Add"}
+    reshaped = {node.output: node.inputs[0] for node in graph.nodes if node.op == "Reshape"}
+
+    def bias_behind(output: str) -> list[Array]:
+        name = addends.get(output, "")
+        name = reshaped.get(name, name)
+        return [tensors[name].reshape(-1)] if name in tensors and tensors[name].ndim > 0 else []
+
+    for node in graph.nodes:
+        parameter = tensors.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        if parameter is None:
+            continue
+        if node.op in ("Conv", "ConvTranspose"):
+            yield [parameter, *(bias_behind(node.output) or [tensors[name] for name in node.inputs[2:3]])]
+        elif node.op == "BatchNormalization":
+            yield [tensors[name] for name in node.inputs[1:]]
+        elif node.op == "MatMul":
+            yield [parameter.T, *bias_behind(node.output)]
+        elif node.op == "Mul" and parameter.ndim == 1 and parameter.size > 1:
+            yield [parameter, *bias_behind(node.output)]
+
+
+def _parse_model(data: memoryview) -> OnnxGraph:
+    tensors: dict[str, Array] = {}
+    nodes: list[OnnxNode] = []
+    metadata: dict[str, str] = {}
+    for number, value in _fields(data):
+        if number == 14:
+            entry = {key: bytes(_message(text)).decode() for key, text in _fields(_message(value))}
+            metadata[entry.get(1, "")] = entry.get(2, "")
+        elif number == 7:
+            for part, content in _fields(_message(value)):
+                if part == 5:
+                    name, array = _parse_tensor(_message(content))
+                    tensors[name] = array
+                elif part == 1:
+                    node, constant = _parse_node(_message(content))
+                    if constant is not None:
+                        tensors[node.output] = constant
+                    else:
+                        nodes.append(node)
+    if not nodes:
+        raise ValueError("it has no graph")
+    return OnnxGraph(tensors, _without_identities(nodes), metadata)
+
+
+def _without_identities(nodes: Sequence[OnnxNode]) -> tuple[OnnxNode, ...]:
+    source: dict[str, str] = {}
+    for node in nodes:
+        if node.op == "Identity":
+            source[node.output] = source.get(node.inputs[0], node.inputs[0])
+    return tuple(
+        OnnxNode(node.op, tuple(source.get(name, name) for name in node.inputs), node.output)
+        for node in nodes
+        if node.op != "Identity"
+    )
+
+
+def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
+    """A node, and its value where it is a constant."""
+    inputs, outputs, op = [], [], ""
+    constant: Array | None = None
+    for number, value in _fields(data):
+        if number == 1:
+            inputs.append(bytes(_message(value)).decode())
+        elif number == 2:
+            outputs.append(bytes(_message(value)).decode())
+        elif number == 4:
+            op = bytes(_message(value)).decode()
+        elif number == 5:
+            for part, content in _fields(_message(value)):
+                if part == 5:
+                    constant = _parse_tensor(_message(content))[1]
+    return OnnxNode(op, tuple(inputs), outputs[0]), constant if op == "Constant" else None
+
+
+def _parse_tensor(data: memoryview) -> tuple[str, Array]:
+    shape: list[int] = []
+    dtype, name = 1, ""
+    raw: memoryview | None = None
+    integers: list[int] = []
+    floats: list[memoryview] = []
+    for number, value in _fields(data):
+        if number == 1:
+            shape += _integers(value)
+        elif number == 2:
+            dtype = _integers(value)[0]
+        elif number == 4:
+            floats.append(_message(value))
+        elif number in (5, 7):
+            integers += _integers(value)
+        elif number == 8:
+            name = bytes(_message(value)).decode()
+        elif number == 9:
+            raw = _message(value)
+    if raw is not None:
+        array = np.frombuffer(raw, _DTYPES[dtype])
+    elif floats:
+        array = np.frombuffer(b"".join(floats), "<f4")
+    else:
+        array = np.array(integers, _DTYPES[dtype])
+    return name, array.reshape(shape)
+
+
+def _message(value: FieldValue) -> memoryview:
+    if isinstance(value, int):
+        raise TypeError("a number where a message belongs")
+    return value
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, FieldValue]]:
+    """Number and value of each field of a protocol-buffer message."""
+    position, size = 0, len(data)
+    while position < size:
+        key, position = _varint(data, position)
+        wire_type = key & 7
+        if wire_type == 0:
+            number, position = _varint(data, position)
+            yield key >> 3, number
+            continue
+        if wire_type == 2:
+            length, position = _varint(data, position)
+        elif wire_type in (1, 5):
+            length = 8 if wire_type == 1 else 4
+        else:
+            raise ValueError(f"wire type {wire_type}")
+        if position + length > size:
+            raise ValueError("it ends too early")
+        yield key >> 3, data[position : position + length]
+        position += length
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, position
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
+
+
+def _integers(value: FieldValue) -> list[int]:
+    """One integer, or a packed list of them, signed."""
+    if isinstance(value, int):
+        return [value - (1 << 64) if value >> 63 else value]
+    numbers, position = [], 0
+    while position < len(value):
+        number, position = _varint(value, position)
+        numbers.append(number - (1 << 64) if number >> 63 else number)
+    return numbers

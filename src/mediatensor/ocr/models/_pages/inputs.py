@@ -1,0 +1,164 @@
+"""Whatever a predictor is given, as page tensors."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import PIL.Image
+import torch
+from torch import Tensor
+
+from ....errors import InvalidArgumentError
+from ....frames import Frame, FrameBatch
+from ...io.reader import Pages, open_document
+from .._networks.devices import download
+
+__all__ = ["Image", "as_image", "as_images", "as_tensor", "check_values", "page_sources", "single_images"]
+
+Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame | PIL.Image.Image"
+"""A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a decoded frame, or a picture of Pillow."""
+
+_FILES = (str, os.PathLike, bytes, bytearray)
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def page_sources(pages: Any) -> Sequence[Any]:
+    """Whatever a predictor is given, as pages that can be asked for one by one.
+
+    Args:
+        pages: What :func:`single_images` takes; a document; a path, a URL or the bytes of a PDF file or an image, or a
+            picture of Pillow; or a list of all these, whose documents may have several pages each.
+
+    Raises:
+        InvalidArgumentError: It is nothing that holds pages.
+        MediaTensorError: A file cannot be opened.
+    """
+    if isinstance(pages, Pages):
+        return pages
+    if isinstance(pages, _FILES):
+        return open_document(pages)
+    if isinstance(pages, PIL.Image.Image):
+        return [pages]
+    images = list(single_images(pages))
+    if not any(isinstance(image, (*_FILES, Pages)) for image in images):
+        return images
+    documents: list[Any] = [open_document(image) if isinstance(image, _FILES) else image for image in images]
+    if all(isinstance(document, Pages) for document in documents):
+        joined: Sequence[Any] = reduce(operator.add, documents)
+        return joined
+    return [page for document in documents for page in (document if isinstance(document, Pages) else [document])]
+
+
+def single_images(images: Any) -> Iterator[Image]:
+    """The images of a list, a batch or a :class:`FrameBatch`, one after the other; documents read them as they come.
+
+    Args:
+        images: Images, or one array or tensor with a further dimension in front, or a batch of frames.
+
+    Yields:
+        One image.
+
+    Raises:
+        InvalidArgumentError: ``images`` is a single image, or nothing that holds images.
+    """
+    if isinstance(images, FrameBatch):
+        images = images.data
+    if isinstance(images, Frame) or (isinstance(images, Tensor | np.ndarray) and images.ndim == 3):
+        raise InvalidArgumentError("one image was given where several belong: put it into a list, as in [page].")
+    if isinstance(images, Tensor | np.ndarray) and images.ndim != 4:
+        raise InvalidArgumentError(
+            f"incorrect input shape: {tuple(images.shape)}; a batch of images is (N, H, W, 3) or (N, 3, H, W)."
+        )
+    if isinstance(images, (str, bytes)) or not hasattr(images, "__iter__"):
+        raise InvalidArgumentError(
+            f"images of type {type(images).__name__}: give a list of arrays or tensors, a FrameBatch, or what "
+            "DocumentFile.from_pdf and DocumentFile.from_images return."
+        )
+    yield from images
+
+
+def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
+    """All of them as tensors, see :func:`single_images` and :func:`as_image`."""
+    tensors = [as_tensor(image) for image in single_images(images)]
+    check_values(tensors)
+    return tensors
+
+
+def as_image(image: Image) -> Tensor:
+    """One image as a tensor (3, H, W) on the device where it is, without a copy where possible.
+
+    Args:
+        image: uint8, or floating with values in [0, 1]: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a frame.
+            Arrays of shape (3, H, W) are taken too, if the last dimension is not 3.
+
+    Returns:
+        (3, H, W), uint8 or floating.
+
+    Raises:
+        InvalidArgumentError: Another shape, another type, no pixels, or floats out of range.
+    """
+    tensor = as_tensor(image)
+    check_values([tensor])
+    return tensor
+
+
+def as_tensor(image: Image) -> Tensor:
+    """The same, without a look at the values: for :func:`check_values`, which looks at those of many at once."""
+    if isinstance(image, Frame):
+        image = image.data
+    if isinstance(image, PIL.Image.Image):
+        image = np.asarray(image.convert("RGB"))
+    if isinstance(image, np.ndarray):
+        if image.dtype not in (np.uint8, np.float16, np.float32):
+            raise _wrong_type(image.dtype)
+        # An array that cannot be written to, such as one from Pillow, would make torch warn.
+        tensor = torch.from_numpy(image if image.flags.writeable and _forward(image) else image.copy())
+        channels_last = tensor.ndim == 3 and tensor.shape[2] == 3
+    elif isinstance(image, Tensor):
+        tensor = image.detach()
+        channels_last = tensor.ndim == 3 and tensor.shape[0] != 3
+    else:
+        raise InvalidArgumentError(f"an image of type {type(image).__name__}: give an array (H, W, 3) or a tensor.")
+    if tensor.dtype != torch.uint8 and tensor.dtype not in _FLOATS:
+        raise _wrong_type(tensor.dtype)
+    if tensor.ndim != 3 or tensor.shape[2 if channels_last else 0] != 3:
+        raise InvalidArgumentError(
+            f"incorrect input shape: {tuple(tensor.shape)}; an image is (H, W, 3), or (3, H, W) as a tensor."
+        )
+    if 0 in tensor.shape:
+        raise InvalidArgumentError(f"incorrect input shape: {tuple(tensor.shape)} has no pixels.")
+    return tensor.permute(2, 0, 1) if channels_last else tensor
+
+
+def check_values(images: Sequence[Tensor]) -> None:
+    """Look whether floats are about in [0, 1]; on a device the host waits for it, once for all images.
+
+    Raises:
+        InvalidArgumentError: They are not.
+    """
+    floating = [image for image in images if image.is_floating_point()]
+    for device in {image.device for image in floating}:
+        own = [image for image in floating if image.device == device]
+        extremes = [torch.stack([image.amin(), image.amax()]).float() for image in own]
+        for image, (least, greatest) in zip(own, download(torch.stack(extremes))[0].tolist(), strict=True):
+            if not -0.5 <= least <= greatest <= 1.5:
+                raise InvalidArgumentError(
+                    f"an image of {image.dtype} with values from {least} to {greatest}: floats are in [0, 1]; give "
+                    "uint8 for [0, 255]."
+                )
+
+
+def _forward(image: npt.NDArray[Any]) -> bool:
+    """Whether torch can view the array: it knows no negative strides."""
+    return all(stride >= 0 for stride in image.strides)
+
+
+def _wrong_type(dtype: Any) -> InvalidArgumentError:
+    return InvalidArgumentError(f"an image of {dtype}: give uint8 in [0, 255], or float16 or float32 in [0, 1].")

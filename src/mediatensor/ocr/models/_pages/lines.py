@@ -1,0 +1,237 @@
+"""From words to lines and from lines to blocks, on arrays alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....errors import MissingDependencyError
+from ..reading_order._geometry import reading_angle, rotation_matrix
+
+__all__ = ["block_numbers", "frame_order", "line_numbers", "upright_boxes"]
+
+# Below this angle a page counts as straight, as in docTR.
+_MIN_DEGREES = 1.0
+# The side of the page where its size is not known, as in docTR; only the ratio matters.
+_UNKNOWN_SHAPE = (1024, 1024)
+# Words that the detector found as one line are parted only by a gap this wide, in heights of the line: more than
+# justified text has between words, less than forms have between a field and the next.
+_LINE_GAP_HEIGHTS = 2.0
+# From this many gaps on, their median tells what an ordinary gap of the page is.
+_ENOUGH_GAPS = 5
+# Lines of a block: the share of the narrower one that lies under the other, and how much their heights may differ.
+_MIN_BLOCK_OVERLAP = 0.2
+_MAX_HEIGHT_RATIO = 1.75
+# Lines are compared with those below them in slices of about this many pairs, which bounds the memory.
+_PAIRS_AT_ONCE = 1 << 20
+
+
+def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
+    """Straight boxes of words on the page as its reader holds it.
+
+    Quads are turned by the angle at which most of them read, also on a page that lies on its side or on its head. A
+    quad that is not turned itself, as detectors give for short words of a turned page, is only moved.
+
+    Args:
+        boxes: Relative; straight ``(N, >= 4)``, or ``(N, 4, 2)`` with corners in reading direction. N at least 1.
+        shape: Height and width of the page in pixels.
+
+    Returns:
+        float64 ``(N, 4)``, relative to the page so turned, and that page's height divided by its width (1.0 where the
+        size is not known).
+    """
+    height, width = _UNKNOWN_SHAPE if shape is None else shape
+    if boxes.ndim == 2:
+        return boxes[:, :4].astype(np.float64), height / width
+    size = np.array([width, height], dtype=np.float64)
+    quads = (boxes - 0.5) * size
+    angle = reading_angle(quads)
+    quarter = 90.0 * round(angle / 90)
+    turned = quads @ rotation_matrix(quarter).T
+    if abs(angle - quarter) >= _MIN_DEGREES:
+        turned = _deskewed(turned, angle - quarter)
+    if quarter % 180:
+        size = size[::-1]
+    turned = turned / size + 0.5
+    return np.concatenate((turned.min(axis=1), turned.max(axis=1)), axis=1), float(size[1] / size[0])
+
+
+def _deskewed(quads: np.ndarray, angle: float) -> np.ndarray:
+    """Turn quads by a small angle, but those that are not turned themselves only along with their middle."""
+    turned = quads @ rotation_matrix(angle).T
+    tops = quads[:, 1] - quads[:, 0]
+    level = np.abs(np.degrees(np.arctan2(-tops[:, 1], tops[:, 0]))) < abs(angle) / 2
+    moves = turned.mean(axis=1, keepdims=True) - quads.mean(axis=1, keepdims=True)
+    deskewed: np.ndarray = np.where(level[:, None, None], quads + moves, turned)
+    return deskewed
+
+
+def frame_order(boxes: np.ndarray) -> np.ndarray:
+    """Order words from top to bottom and, within half a median height per page width, from left to right.
+
+    Args:
+        boxes: float64 ``(N, 4)``, upright, N at least 1.
+
+    Returns:
+        int64 ``(N,)``, their indices.
+    """
+    return np.argsort(boxes[:, 0] + 2 * boxes[:, 3] / _median_height(boxes), kind="stable")
+
+
+def line_numbers(
+    boxes: np.ndarray, aspect: float, paragraph_break: float, line_ids: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gather words into lines: rows of one height, cut where a gap is wider than words of this page have.
+
+    Args:
+        boxes: float64 ``(N, 4)``, upright, N at least 1.
+        aspect: Height of the page divided by its width.
+        paragraph_break: The gap, relative to the width of the page, that parts two lines of a row on any page.
+        line_ids: int ``(N,)``, which detected line each word comes from; negative where that is not known. Words of
+            one detected line stay together unless the gap between them is two heights of the line or more.
+
+    Returns:
+        The indices of the words, line after line, from the top, words from left to right; and for each of them the
+        number of its line, which never falls.
+    """
+    order = frame_order(boxes)
+    units = _units(len(boxes), line_ids)
+    rows = _rows(boxes, order, units)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    words = np.lexsort((rank, boxes[:, 0], rows))
+    same_row = np.diff(rows[words]) == 0
+    # Gaps are measured from the rightmost end so far, as a long word may hold a short one.
+    shift = rows[words] * (boxes[:, 2].max() - boxes[:, 0].min() + 1)
+    reached = np.maximum.accumulate(boxes[words, 2] + shift) - shift
+    gaps = boxes[words[1:], 0] - reached[:-1]
+    limits = np.full(len(gaps), _break_distance(gaps[same_row], _median_height(boxes) * aspect, paragraph_break))
+    if line_ids is not None:
+        together = units[words[1:]] == units[words[:-1]]
+        heights = np.bincount(units, boxes[:, 3] - boxes[:, 1]) / np.bincount(units).clip(1)
+        limits = np.where(together, np.maximum(limits, _LINE_GAP_HEIGHTS * aspect * heights[units[words[1:]]]), limits)
+    starts = ~same_row | (gaps >= limits)
+    return words, np.concatenate(([0], np.cumsum(starts)))
+
+
+def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.ndarray:
+    """Gather lines into blocks.
+
+    A line belongs to the block of the line above it if it lies under it, close enough, has about its height, and
+    either begins, ends or centers where that one does, or there is no other that it could belong to.
+
+    Args:
+        boxes: float64 ``(L, 4)``, upright, L at least 1.
+        aspect: Height of the page divided by its width.
+        line_break: The widest gap between two lines of a block, in heights of these lines.
+
+    Returns:
+        int64 ``(L,)``, numbers of blocks, counted in the order in which their first lines come.
+
+    Raises:
+        MissingDependencyError: if SciPy is not installed.
+    """
+    try:
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+    except ImportError:
+        raise MissingDependencyError('Blocks of lines need SciPy: pip install "mediatensor[ocr]".') from None
+
+    upper, lower = _stacked_pairs(boxes, line_break)
+    alone = (np.bincount(upper, minlength=len(boxes))[upper] == 1) & (
+        np.bincount(lower, minlength=len(boxes))[lower] == 1
+    )
+    edges = np.stack([boxes[:, 0], boxes[:, 2], (boxes[:, 0] + boxes[:, 2]) / 2], axis=1)
+    tolerance = aspect * (boxes[:, 3] - boxes[:, 1])[upper]
+    aligned = (np.abs(edges[upper] - edges[lower]) < tolerance[:, None]).any(axis=1)
+    kept = alone | aligned
+    links = coo_array((np.ones(int(kept.sum())), (upper[kept], lower[kept])), shape=(len(boxes), len(boxes)))
+    labels = connected_components(links, directed=False)[1]
+    _, first = np.unique(labels, return_index=True)
+    numbers: np.ndarray = np.argsort(np.argsort(first))[labels]
+    return numbers
+
+
+def _median_height(boxes: np.ndarray) -> float:
+    height = float(np.median(boxes[:, 3] - boxes[:, 1]))
+    return height if np.isfinite(height) and height > 0 else 1.0
+
+
+def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
+    """int64 ``(N,)``: words with one number go into a row together."""
+    if line_ids is None:
+        return np.arange(number)
+    ids = line_ids.astype(np.int64)
+    single = np.cumsum(ids < 0) + ids.max(initial=0)
+    return np.unique(np.where(ids < 0, single, ids), return_inverse=True)[1]
+
+
+def _rows(boxes: np.ndarray, order: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """int64 ``(N,)``: rows of words, from the top; a word joins the row if it is less than half a height off its mean.
+
+    The mean moves with each word that joins, so this is one pass over the words, in order, not a formula.
+    """
+    sizes = np.bincount(units)
+    middles = np.bincount(units, (boxes[:, 1] + boxes[:, 3]) / 2) / sizes
+    ranks = np.empty(len(order))
+    ranks[order] = np.arange(len(order))
+    first = np.full(len(sizes), np.inf)
+    np.minimum.at(first, units, ranks)
+    if len(sizes) < len(units):
+        # A whole line comes where its middle does, not where its highest word happens to be.
+        bottoms = np.bincount(units, boxes[:, 3]) / sizes
+        left = np.full(len(sizes), np.inf)
+        np.minimum.at(left, units, boxes[:, 0])
+        sequence = np.lexsort((first, left + 2 * bottoms / _median_height(boxes)))
+    else:
+        sequence = np.argsort(first, kind="stable")
+    reach = float(np.median(boxes[:, 3] - boxes[:, 1])) / 2
+    row, total, count = -1, 0.0, 0
+    numbers = np.empty(len(sizes), dtype=np.int64)
+    for unit, middle, size in zip(sequence.tolist(), middles[sequence].tolist(), sizes[sequence].tolist(), strict=True):
+        if count == 0 or abs(middle - total / count) >= reach:
+            row, total, count = row + 1, 0.0, 0
+        total += middle * size
+        count += size
+        numbers[unit] = row
+    rows: np.ndarray = numbers[units]
+    return rows
+
+
+def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> float:
+    """The gap that parts two lines of a row: docTR's rule, which follows the spacing of the page.
+
+    Args:
+        gaps: All gaps between neighbors in a row.
+        height: The median height of words, relative to the width of the page.
+        paragraph_break: What it never exceeds.
+    """
+    open_gaps = gaps[gaps > 0]
+    if len(open_gaps) >= _ENOUGH_GAPS and 2 * len(open_gaps) >= len(gaps):
+        return min(paragraph_break, max(3 * float(np.median(open_gaps)), height))
+    return min(paragraph_break, height) if len(gaps) >= _ENOUGH_GAPS else paragraph_break
+
+
+def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of upper and lower lines that lie close under each other and are of about one height."""
+    tops = np.argsort(boxes[:, 1], kind="stable")
+    heights = boxes[:, 3] - boxes[:, 1]
+    sorted_tops = boxes[tops, 1]
+    begins = np.searchsorted(sorted_tops, (boxes[:, 1] + boxes[:, 3]) / 2, side="right")
+    deepest = boxes[:, 3] + line_break * heights * (1 + _MAX_HEIGHT_RATIO) / 2
+    counts = (np.searchsorted(sorted_tops, deepest, side="right") - begins).clip(0)
+    found = [np.empty((2, 0), dtype=np.int64)]
+    cuts = np.searchsorted(np.cumsum(counts), np.arange(_PAIRS_AT_ONCE, counts.sum(), _PAIRS_AT_ONCE), side="right")
+    for part in np.split(np.arange(len(boxes)), cuts):
+        sizes = counts[part]
+        upper = np.repeat(part, sizes)
+        within = np.arange(len(upper)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        lower = tops[begins[upper] + within]
+        common = np.minimum(boxes[upper, 2], boxes[lower, 2]) - np.maximum(boxes[upper, 0], boxes[lower, 0])
+        narrower = np.minimum((boxes[:, 2] - boxes[:, 0])[upper], (boxes[:, 2] - boxes[:, 0])[lower])
+        smaller, taller = np.minimum(heights[upper], heights[lower]), np.maximum(heights[upper], heights[lower])
+        kept = common > _MIN_BLOCK_OVERLAP * narrower
+        kept &= boxes[lower, 1] - boxes[upper, 3] <= line_break * (smaller + taller) / 2
+        kept &= taller <= _MAX_HEIGHT_RATIO * smaller
+        found.append(np.stack([upper[kept], lower[kept]]))
+    pairs = np.concatenate(found, axis=1)
+    return pairs[0], pairs[1]

@@ -1,0 +1,294 @@
+"""Setting a page upright, and finding the way back: matrices on relative coordinates, pixels on any device.
+
+Angles are clockwise, as docTR reports them: a page turned by 90 degrees is turned back counter-clockwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn.functional import grid_sample
+
+from ....errors import InvalidArgumentError, MissingDependencyError
+from ...utils._page_images import Matrix, rotation, translation
+from ...utils.geometry import boxes_to_polygons, compute_expanded_shape, min_area_rect
+
+__all__ = [
+    "Straightening",
+    "elongated_shapes",
+    "map_boxes",
+    "median_angle",
+    "plan_straightening",
+    "quad_angles",
+    "straighten",
+]
+
+# The output is sampled in tiles of this side, so that a page is never held as floats in one piece.
+_TILE = 1024
+# A page this large is refused rather than tried: 20,000 by 20,000 pixels, turned by 45 degrees, still fit.
+_MAX_PIXELS = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Straightening:
+    """How a page is set upright.
+
+    Attributes:
+        angle: By how many degrees it is turned, clockwise.
+        page_shape: Its height and width in pixels.
+        shape: Height and width of the upright page.
+        forward: float64 ``(3, 3)``, from relative points (x, y, 1) of the page to those of the upright page.
+        back: float64 ``(3, 3)``, the other way.
+    """
+
+    angle: float
+    page_shape: tuple[int, int]
+    shape: tuple[int, int]
+    forward: Matrix
+    back: Matrix
+
+
+def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool = True) -> Straightening:
+    """Plan how to set a page upright.
+
+    >>> plan = plan_straightening((100, 200), 90)
+    >>> plan.shape
+    (200, 100)
+    >>> (plan.forward @ [1.0, 0.0, 1.0]).tolist()  # top right of a page turned clockwise: top left of the upright one
+    [0.0, 0.0, 1.0]
+
+    Args:
+        page_shape: Height and width of the page in pixels.
+        angle: By how many degrees the page is turned, clockwise.
+        expand: Whether the upright page is as large as it takes to lose nothing; otherwise it has the page's size and
+            corners may be lost. Turns by multiples of 90 degrees lose nothing and swap the sides in any case.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InvalidArgumentError: if a side is not positive, the angle is not finite, or the upright page would be too
+            large.
+    """
+    height, width = page_shape
+    if height < 1 or width < 1 or not np.isfinite(angle):
+        raise InvalidArgumentError(f"a page of shape {page_shape} cannot be turned by {angle} degrees")
+    if expand or angle % 90 == 0:
+        # Without the noise of sines, which would round up to one more pixel.
+        rows, columns = (int(np.ceil(side - 1e-6)) for side in compute_expanded_shape((height, width), angle))
+    else:
+        rows, columns = height, width
+    if rows * columns > _MAX_PIXELS:
+        raise InvalidArgumentError(f"the upright page would have {columns} x {rows} pixels, more than {_MAX_PIXELS}")
+    forward = (
+        np.diag([1 / columns, 1 / rows, 1.0])
+        @ translation(columns / 2, rows / 2)
+        @ rotation(angle)
+        @ translation(-width / 2, -height / 2)
+        @ np.diag([width, height, 1.0])
+    )
+    back = (
+        np.diag([1 / width, 1 / height, 1.0])
+        @ translation(width / 2, height / 2)
+        @ rotation(-angle)
+        @ translation(-columns / 2, -rows / 2)
+        @ np.diag([columns, rows, 1.0])
+    )
+    return Straightening(float(angle), (height, width), (rows, columns), forward, back)
+
+
+def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
+    """Map boxes from a page to its upright form, or back.
+
+    Args:
+        boxes: Relative; straight ``(N, 4)`` or quads ``(N, P, 2)``.
+        matrix: ``forward`` or ``back`` of a plan.
+
+    Returns:
+        Relative, within [0, 1], of the same shape and kind: of straight boxes, the straight ones around what they
+        become; of quads, the corners in the same order, so that reading direction is kept.
+    """
+    if boxes.ndim == 2:
+        mapped = map_boxes(boxes_to_polygons(boxes), matrix)
+        return np.concatenate((mapped.min(axis=1), mapped.max(axis=1)), axis=1)
+    points: np.ndarray = boxes @ matrix[:2, :2].T + matrix[:2, 2]
+    return points.clip(0, 1)
+
+
+def straighten(page: torch.Tensor, plan: Straightening, fill: int = 0) -> torch.Tensor:
+    """Set a page upright.
+
+    Turns by multiples of 90 degrees move pixels; others interpolate bilinearly.
+
+    Args:
+        page: ``(C, H, W)``, uint8 or floating, on any device; H and W those of the plan.
+        plan: From `plan_straightening`.
+        fill: The value where the page was not.
+
+    Returns:
+        ``(C, *plan.shape)``, of the page's type, on its device.
+
+    Raises:
+        InvalidArgumentError: if the page has another shape or type.
+    """
+    if page.ndim != 3 or tuple(page.shape[1:]) != plan.page_shape:
+        raise InvalidArgumentError(f"page has shape {tuple(page.shape)}, the plan is for (C, {plan.page_shape})")
+    if page.dtype != torch.uint8 and not page.is_floating_point():
+        raise InvalidArgumentError(f"page is of {page.dtype}, should be torch.uint8 or floating")
+    if plan.angle % 90 == 0:
+        return torch.rot90(page, int(plan.angle // 90) % 4, (1, 2)).contiguous()
+    upright = page.new_full((len(page), *plan.shape), fill)
+    rows, columns = plan.shape
+    height, width = plan.page_shape
+    pixels_back = np.diag([width, height, 1.0]) @ plan.back @ np.diag([1 / columns, 1 / rows, 1.0])
+    for vertical, horizontal in _tiles(rows, columns):
+        tile_back = pixels_back @ translation(horizontal.start, vertical.start)
+        _sample(upright[:, vertical, horizontal], page, tile_back, fill)
+    return upright
+
+
+def _tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
+    for top in range(0, rows, _TILE):
+        for left in range(0, columns, _TILE):
+            yield slice(top, min(top + _TILE, rows)), slice(left, min(left + _TILE, columns))
+
+
+def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -> None:
+    """Write one tile from the part of the page that it shows; ``matrix`` leads from its pixels to the page's."""
+    rows, columns = tile.shape[1:]
+    ends = matrix[:2, :2] @ np.array([[0, columns, 0, columns], [0, 0, rows, rows]]) + matrix[:2, 2:]
+    left, top = (max(int(np.floor(low)) - 1, 0) for low in ends.min(axis=1))
+    right = min(int(np.ceil(ends[0].max())) + 1, page.shape[2])
+    bottom = min(int(np.ceil(ends[1].max())) + 1, page.shape[1])
+    if left >= right or top >= bottom:
+        return
+    precision = torch.float64 if page.dtype == torch.float64 else torch.float32
+    part = page[:, top:bottom, left:right].to(precision) - fill
+    x = torch.arange(columns, device=page.device, dtype=precision) + 0.5
+    y = (torch.arange(rows, device=page.device, dtype=precision) + 0.5)[:, None]
+    # Relative to the part, not to the page: far from the origin, float32 has few bits left for fractions of pixels.
+    (xx, xy, across), (yx, yy, down) = (translation(-left, -top) @ matrix)[:2].tolist()
+    source_x = xx * x + xy * y + across
+    source_y = yx * x + yy * y + down
+    grid = torch.stack([2 * source_x / (right - left) - 1, 2 * source_y / (bottom - top) - 1], dim=-1)
+    sampled = grid_sample(part[None], grid[None], padding_mode="zeros", align_corners=False)[0] + fill
+    tile.copy_(sampled if page.is_floating_point() else sampled.round_().clamp_(0, 255))
+
+
+# Shapes that look longest by their moments are measured exactly: this many for each one asked for.
+_MEASURED_PER_SHAPE = 2
+# Two opposite views of one direction, such as 89 and -89 degrees, are near each other on a circle of a quarter turn.
+_QUARTER = 90.0
+_EVEN = 1e-9
+
+
+def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Measure the most elongated connected shapes of a map.
+
+    Args:
+        inked: Bool ``(H, W)``.
+        number: How many shapes to measure.
+        lower_area: Shapes up to this area, in pixels, are left out.
+
+    Returns:
+        For each shape, most elongated first: the angle of its long side in (-90, 90], degrees, clockwise as seen; its
+        length; its breadth, in pixels. A shape without breadth is no line and left out.
+
+    Raises:
+        MissingDependencyError: if SciPy is not installed.
+    """
+    try:
+        from scipy import ndimage
+    except ImportError:
+        raise MissingDependencyError('Measuring a page\'s skew needs SciPy: pip install "mediatensor[ocr]".') from None
+
+    none = np.empty(0)
+    labels, count = ndimage.label(inked, structure=np.ones((3, 3), dtype=bool))
+    if count == 0:
+        return none, none, none
+    # The area within a contour through the middles of its pixels, as contours are commonly measured (Pick's theorem).
+    rim = inked & ~ndimage.binary_erosion(inked)
+    inked_count = np.bincount(labels[inked], minlength=count + 1)
+    areas = inked_count - np.bincount(labels[rim], minlength=count + 1) / 2 - 1
+    rows, columns = np.nonzero(rim & (areas > lower_area)[labels])
+    own = labels[rows, columns]
+    order = np.argsort(own, kind="stable")
+    points, own = np.stack([columns, rows], axis=1)[order], own[order]
+    if len(own) == 0:
+        return none, none, none
+    shapes = np.split(points, np.flatnonzero(np.diff(own)) + 1)
+    likely = np.argsort(-_elongations(points, own), kind="stable")[: number * _MEASURED_PER_SHAPE]
+    rectangles = [min_area_rect(shapes[index]) for index in likely]
+    measured = np.array(
+        [(np.degrees(np.arctan2(one.axis[1], one.axis[0])), one.width, one.height) for one in rectangles]
+    ).reshape(-1, 3)
+    measured = measured[measured[:, 2] > 0]
+    longest = np.argsort(-measured[:, 1] / measured[:, 2], kind="stable")[:number]
+    angles, lengths, breadths = measured[longest].T
+    return np.where(angles <= -90, angles + 180, angles), lengths, breadths
+
+
+def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """How elongated each shape is, by the second moments of its rim; shapes in the order of their numbers."""
+    _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
+    x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
+    x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))
+    xx, yy, xy = (np.bincount(index, values) / sizes for values in (x * x, y * y, x * y))
+    spread = np.hypot((xx - yy) / 2, xy)
+    middle = (xx + yy) / 2
+    # A rim of a single row of pixels has no breadth; the sixth of a pixel squared keeps the ratio finite.
+    ratios: np.ndarray = (middle + spread) / (middle - spread + 1 / 12)
+    return ratios
+
+
+def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The angles of the long sides of quads, and their lengths.
+
+    Args:
+        quads: ``(N, 4, 2)`` in pixels, corners around each quad in either sense, starting anywhere.
+
+    Returns:
+        Degrees, clockwise as seen, and pixels; both float64 ``(N,)``.
+
+    Raises:
+        InvalidArgumentError: if the shape is another one or a coordinate is not finite.
+    """
+    if quads.ndim != 3 or quads.shape[1:] != (4, 2) or not np.isfinite(quads).all():
+        raise InvalidArgumentError(f"quads must be finite and (N, 4, 2), got shape {quads.shape}")
+    quads = quads.astype(np.float64)
+    first = (quads[:, 1] + quads[:, 2] - quads[:, 0] - quads[:, 3]) / 2
+    second = (quads[:, 3] + quads[:, 2] - quads[:, 0] - quads[:, 1]) / 2
+    first_longer = np.hypot(*first.T) >= np.hypot(*second.T)
+    sides = np.where(first_longer[:, None], first, second)
+    return np.degrees(np.arctan2(sides[:, 1], sides[:, 0])), np.hypot(sides[:, 0], sides[:, 1])
+
+
+def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted median of directions that a quarter turn does not change.
+
+    Angles are measured from their mean direction on the circle of a quarter turn, so that 44 and -44 degrees are 2
+    apart.
+
+    Args:
+        angles: Degrees.
+        weights: Their weights.
+
+    Returns:
+        Degrees in [-45, 45); 0.0 if the weights are all 0.
+    """
+    kept = weights > 0
+    angles, weights = angles[kept], weights[kept]
+    if len(angles) == 0:
+        return 0.0
+    turns = np.radians(angles * 360 / _QUARTER)
+    mean = np.degrees(np.arctan2((weights * np.sin(turns)).sum(), (weights * np.cos(turns)).sum())) * _QUARTER / 360
+    offsets = (angles - mean + _QUARTER / 2) % _QUARTER - _QUARTER / 2
+    order = np.argsort(offsets, kind="stable")
+    reached = np.cumsum(weights[order])
+    # The two middle ones, which are one unless the weights part evenly, but for noise in the weights.
+    first, last = np.searchsorted(reached, reached[-1] * np.array([0.5 - _EVEN, 0.5 + _EVEN]))
+    lower, upper = offsets[order[first]], offsets[order[last]]
+    return float((mean + (lower + upper) / 2 + _QUARTER / 2) % _QUARTER - _QUARTER / 2)

@@ -1,0 +1,337 @@
+"""From the characters of a line, and the ink in its picture, to words and characters with tight boxes.
+
+A line recogniser says which character it saw at which step of the line, to about half a character. The ink says where
+things begin and end, but not what they are. Together: spaces among the characters say where one word ends, the widest
+gap between the ink of two words is where to cut, and the ink on each side gives the box. Detectors mark lines about
+half as high again as their ink, which is why boxes are taken from ink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+__all__ = [
+    "LineCharacters",
+    "LineWord",
+    "boxes_between_gaps",
+    "ink_map",
+    "ink_of_line",
+    "inks_of_lines",
+    "leaves_ink_over",
+    "split_line",
+]
+
+FloatArray = npt.NDArray[np.float64]
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom as fractions of the line's picture."""
+
+INK_CONTRAST = 0.4
+"""Of the strongest contrast of a line with its background: from there on a pixel is ink."""
+STRONG_PERCENTILE = 98
+"""The percentile of contrasts that counts as the strongest."""
+LEAST_CONTRAST = 0.05
+"""Of white: what is weaker is noise of the paper."""
+BAND_DENSITY = 0.08
+"""Of the fullest row: rows with more ink belong to the line's band, others are specks or a neighbour's descenders."""
+BAND_GAP = 3 / 48
+"""Of the height: so far apart parts belong together, as the dot and the stem of an i."""
+REACH = 0.85
+"""Of the width of a character: so far from the middle of the first and the last character the line may go on."""
+MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.18, 0.12
+"""What people leave between ink and box when they draw one: of the picture's height, and of the ink's."""
+
+
+@dataclass(frozen=True)
+class LineCharacters:
+    """The characters of one line, spaces included.
+
+    Attributes:
+        values: What each is.
+        starts: Where each begins, as a fraction of the width of the line's picture.
+        stops: Where each ends.
+        confidences: The probability of each, in [0, 1].
+    """
+
+    values: Sequence[str]
+    starts: FloatArray
+    stops: FloatArray
+    confidences: FloatArray
+
+
+@dataclass(frozen=True)
+class LineWord:
+    """One word of a line: its text, its box, and the box and confidence of each character."""
+
+    value: str
+    box: Box
+    boxes: tuple[Box, ...]
+    confidences: tuple[float, ...]
+
+
+LETTER_INK = 0.2
+"""Of the height of a line: a column with less ink is no letter's."""
+FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
+"""In pitches: ink farther than the first from the middle of any character is over, and a line may have so much of it as
+the second. The widest letters, and what Latin lines of forms and receipts leave over, are within."""
+LINE_SHARE = 0.5
+"""Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
+WORD_GAP = 0.3
+"""Of the height of a line's ink: columns without ink that are wider part words, where nobody has read the line."""
+
+
+def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
+    """Which pixels are ink, dark on light or light on dark.
+
+    Args:
+        gray: (H, W), in [0, 1].
+
+    Returns:
+        bool (H, W).
+    """
+    contrast = np.abs(gray - np.median(gray))
+    strongest = float(np.percentile(contrast, STRONG_PERCENTILE))
+    inked: npt.NDArray[np.bool_] = contrast > max(INK_CONTRAST * strongest, LEAST_CONTRAST)
+    return inked
+
+
+def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_after: str = "") -> list[LineWord]:
+    """Cut a line into words where the recogniser saw spaces.
+
+    Args:
+        characters: Of the line.
+        ink: Of its picture, see :func:`ink_map`, (H, W).
+        split_after: Characters that end a word too.
+
+    Returns:
+        The words, in the order of the line. None if there is nothing but spaces.
+    """
+    groups = _between_spaces(characters.values, split_after)
+    if not groups:
+        return []
+    height, width = ink.shape
+    middles = (characters.starts + characters.stops) / 2 * width
+    pitch = _pitch(middles, groups, height)
+    first, last = middles[groups[0][0]], middles[groups[-1][-1]]
+    limits = max(0.0, first - REACH * pitch), min(float(width), last + REACH * pitch)
+    band = _band(ink[:, max(0, int(first - pitch)) : int(last + pitch) + 1])
+    inside: npt.NDArray[np.bool_] = np.asarray(ink[band[0] : band[1]].any(axis=0))
+    gaps = [_gap(inside, ink, middles[a[-1]], middles[b[0]]) for a, b in pairwise(groups)]
+    begins = [limits[0], *(gap[1] for gap in gaps)]
+    ends = [*(gap[0] for gap in gaps), limits[1]]
+    return [
+        _word(characters, middles, group, (begin, end), inside, ink, band, pitch)
+        for group, begin, end in zip(groups, begins, ends, strict=True)
+    ]
+
+
+def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
+    """Boxes of words by their ink alone, for lines that are cut before they are read.
+
+    Args:
+        ink: Of the line, see :func:`ink_map`, (H, W).
+
+    Returns:
+        Boxes, in the order of the line; the whole line where there is no ink.
+    """
+    height, width = ink.shape
+    top, bottom = _band(ink)
+    runs = _runs(np.asarray(ink[top:bottom].any(axis=0)))
+    if not len(runs):
+        return [(0.0, 0.0, 1.0, 1.0)]
+    far = runs[1:, 0] - runs[:-1, 1] > WORD_GAP * (bottom - top)
+    lefts = runs[np.concatenate([[True], far]), 0] - MARGIN_LEFT_RIGHT * height
+    rights = runs[np.concatenate([far, [True]]), 1] + MARGIN_LEFT_RIGHT * height
+    band_height = bottom - top
+    upper = max(0.0, top - MARGIN_TOP * band_height) / height
+    lower = min(float(height), bottom + MARGIN_BOTTOM * band_height) / height
+    return [
+        (max(0.0, float(left)) / width, upper, min(float(width), float(right)) / width, lower)
+        for left, right in zip(lefts, rights, strict=True)
+    ]
+
+
+def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
+    """Whether a line has ink so far from all characters that it cannot be theirs.
+
+    A recogniser passes over letters that it does not know; what it makes of the rest of their line may look sure.
+
+    Args:
+        characters: Of the line.
+        ink: Of its picture, see :func:`ink_map`, (H, W).
+    """
+    groups = _between_spaces(characters.values, "")
+    kept = [index for group in groups for index in group]
+    if not kept:
+        return False
+    height, width = ink.shape
+    middles = (characters.starts + characters.stops) / 2 * width
+    # One character may be as wide as the line is high.
+    pitch = max(_pitch(middles, groups, height), 1.0) if len(kept) > 1 else float(height)
+    top, bottom = _band(ink)
+    # A rule under the line, or through it, is ink in few rows.
+    columns = np.flatnonzero(ink[top:bottom].mean(axis=0) >= LETTER_INK) + 0.5
+    own = middles[kept]
+    after = np.searchsorted(own, columns)
+    before, behind = own[np.maximum(after - 1, 0)], own[np.minimum(after, len(own) - 1)]
+    distances = np.minimum(np.abs(columns - before), np.abs(columns - behind))
+    return int((distances > FARTHEST * pitch).sum()) > MOST_LEFT_OVER * pitch
+
+
+def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
+    groups: list[list[int]] = [[]]
+    for index, value in enumerate(values):
+        if value.isspace():
+            groups.append([])
+        else:
+            groups[-1].append(index)
+            if value in split_after:
+                groups.append([])
+    return [group for group in groups if group]
+
+
+def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
+    """The usual distance from character to character, in pixels."""
+    distances = np.concatenate([np.diff(middles[group]) for group in groups])
+    return float(np.median(distances)) if len(distances) else 0.4 * height
+
+
+def _band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """First row of the part with most ink, and the row behind it; all rows where there is no ink."""
+    rows = ink.mean(axis=1) if ink.size else np.zeros(len(ink))
+    full = rows > BAND_DENSITY * rows.max(initial=0.0)
+    if not full.any():
+        return 0, len(ink)
+    runs = _runs(full)
+    far = runs[1:, 0] - runs[:-1, 1] > BAND_GAP * len(ink)
+    starts = runs[np.concatenate([[True], far]), 0]
+    stops = runs[np.concatenate([far, [True]]), 1]
+    sums = np.concatenate([[0.0], np.cumsum(rows)])
+    fullest = int(np.argmax(sums[stops] - sums[starts]))
+    return int(starts[fullest]), int(stops[fullest])
+
+
+def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
+    """The widest run of columns without ink between two places; the emptiest column where there is none."""
+    start, stop = int(left), int(right) + 1
+    empty = ~inside[start:stop]
+    if empty.any():
+        runs = _runs(empty)
+        widest = runs[np.argmax(runs[:, 1] - runs[:, 0])]
+        return float(start + widest[0]), float(start + widest[1])
+    emptiest = float(start + int(np.argmin(ink[:, start:stop].sum(axis=0)))) if stop > start else left
+    return emptiest, emptiest
+
+
+def _word(
+    characters: LineCharacters,
+    middles: FloatArray,
+    group: list[int],
+    limits: tuple[float, float],
+    inside: npt.NDArray[np.bool_],
+    ink: npt.NDArray[np.bool_],
+    band: tuple[int, int],
+    pitch: float,
+) -> LineWord:
+    height, width = ink.shape
+    start = int(max(0.0, min(limits[0], middles[group[0]])))
+    stop = int(np.ceil(min(float(width), max(limits[1], middles[group[-1]] + 1))))
+    columns = np.flatnonzero(inside[start:stop])
+    if len(columns):
+        left, right = float(start + columns[0]), float(start + columns[-1] + 1)
+    else:
+        left, right = middles[group[0]] - pitch / 2, middles[group[-1]] + pitch / 2
+    margin = MARGIN_LEFT_RIGHT * height
+    left, right = max(0.0, left - margin), min(float(width), right + margin)
+    own = _band(ink[:, int(left) : int(right) + 1])
+    first_row = (1 - LINE_SHARE) * own[0] + LINE_SHARE * min(band[0], own[0])
+    end_row = (1 - LINE_SHARE) * own[1] + LINE_SHARE * max(band[1], own[1])
+    top = max(0.0, first_row - MARGIN_TOP * (end_row - first_row)) / height
+    bottom = min(float(height), end_row + MARGIN_BOTTOM * (end_row - first_row)) / height
+    cuts = [left, *((middles[a] + middles[b]) / 2 for a, b in pairwise(group)), right]
+    cuts = np.clip(np.maximum.accumulate(cuts), left, right) / width
+    return LineWord(
+        "".join(characters.values[index] for index in group),
+        (float(left / width), top, float(right / width), bottom),
+        tuple((float(a), top, float(b), bottom) for a, b in pairwise(cuts)),
+        tuple(float(characters.confidences[index]) for index in group),
+    )
+
+
+def _runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """First and behind-the-last index of each run of true, (N, 2)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return edges.reshape(-1, 2)
+
+
+BITS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+def inks_of_lines(pictures: Tensor) -> Tensor:
+    """Which pixels of lines are ink, see :func:`~mediatensor.ocr.models._pages.words.ink_map`, for :func:`ink_of_line`.
+
+    Args:
+        pictures: RGB in [0, 1], (N, 3, H, W), NaN right of a line's picture; W a multiple of 8.
+
+    Returns:
+        On the CPU bool (N, H, W); on another device uint8 (N, H, W / 8), a bit for each pixel.
+    """
+    grays = pictures.mean(1)
+    if grays.device.type != "cpu":
+        return _packed(_inked(grays))
+    inks = torch.zeros(grays.shape, dtype=torch.bool)
+    for gray, ink in zip(grays.numpy(), inks.numpy(), strict=True):
+        width = int((~np.isnan(gray[0])).sum())
+        ink[:, :width] = ink_map(gray[:, :width])
+    return inks
+
+
+def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt.NDArray[np.bool_]:
+    """That of one line.
+
+    Args:
+        inks: Of :func:`inks_of_lines`, as an array.
+        position: Which line.
+        width: Columns of its picture.
+
+    Returns:
+        bool (H, width).
+    """
+    own = inks[position]
+    bits = own if own.dtype == np.bool_ else np.unpackbits(own.astype(np.uint8), axis=1, bitorder="little")
+    line: npt.NDArray[np.bool_] = bits[:, :width].astype(bool)
+    return line
+
+
+def _inked(grays: Tensor) -> Tensor:
+    """What ``ink_map`` computes, for lines of all widths at once: order statistics are taken from sorted values."""
+    rows, columns = grays.shape[1:]
+    flat = grays.flatten(1)
+    # As floats, which all devices have and which are exact so far.
+    number = flat.isnan().logical_not_().sum(1, keepdim=True).float()
+    levels = flat.sort(1).values
+    middle = (_at(levels, ((number - 1) / 2).floor()) + _at(levels, (number / 2).floor())) / 2
+    contrasts = (flat - middle).abs()
+    ordered = contrasts.sort(1).values
+    place = (number - 1) * (STRONG_PERCENTILE / 100)
+    below, above = _at(ordered, place.floor()), _at(ordered, place.ceil())
+    loud = below + (above - below) * (place - place.floor())
+    return (contrasts > (loud * INK_CONTRAST).clamp(min=LEAST_CONTRAST)).view(-1, rows, columns)
+
+
+def _at(ordered: Tensor, places: Tensor) -> Tensor:
+    return ordered.gather(1, places.long())
+
+
+def _packed(inks: Tensor) -> Tensor:
+    """Bool (N, H, W) as uint8 (N, H, W / 8), the first pixel in the lowest bit."""
+    packed = torch.zeros((*inks.shape[:2], inks.shape[2] // 8), dtype=torch.uint8, device=inks.device)
+    for place, bit in enumerate(BITS):
+        packed += inks[..., place::8].to(torch.uint8) * bit
+    return packed

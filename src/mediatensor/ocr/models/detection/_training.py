@@ -1,0 +1,251 @@
+"""Losses of segmentation detectors. All stay finite, and differentiable, where nothing can be learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from mediatensor.errors import InvalidArgumentError
+
+__all__ = [
+    "TargetMaps",
+    "dice_loss",
+    "draw_targets",
+    "focal_loss",
+    "hard_negative_mask",
+    "masked_l1_loss",
+    "signed_distance",
+]
+
+_EPSILON = 1e-6
+
+
+def focal_loss(
+    logits: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, gamma: float = 2.0, alpha: float = 0.5
+) -> torch.Tensor:
+    """Cross-entropy that counts pixels the less the surer they are (Lin et al., "Focal Loss for Dense Object
+    Detection", 2017), mean over the masked pixels.
+
+    Args:
+        logits: Scores before the sigmoid, (N, C, H, W).
+        target: 0 or 1, of the same shape and type.
+        mask: Which pixels count, bool.
+        gamma: How strongly sure pixels are played down, at least 0.
+        alpha: Weight of text, in [0, 1]; background has the rest.
+
+    Returns:
+        A number; 0 where no pixel counts.
+    """
+    entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    # The entropy is minus the logarithm of the probability of what is true.
+    unsure = (1 - torch.exp(-entropy)) ** gamma
+    weight = alpha * target + (1 - alpha) * (1 - target)
+    return (weight * unsure * entropy * mask).sum() / mask.sum().clamp(min=1)
+
+
+def dice_loss(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """One minus the overlap of prediction and target, mean over the classes that have something to learn
+    (Milletari et al., "V-Net", 2016).
+
+    Args:
+        probabilities: (N, C, H, W) in [0, 1].
+        target: 0 or 1, of the same shape.
+        mask: Which pixels count, bool.
+
+    Returns:
+        A number in [0, 1]; 0 where no pixel counts.
+    """
+    overlap = (mask * probabilities * target).sum((0, 2, 3))
+    total = (mask * (probabilities + target)).sum((0, 2, 3))
+    counts = mask.any(3).any(2).any(0)
+    return ((1 - 2 * overlap / (total + _EPSILON)) * counts).sum() / counts.sum().clamp(min=1)
+
+
+def masked_l1_loss(values: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Mean absolute difference over the masked pixels; 0 where there is none."""
+    return ((values - target).abs() * mask).sum() / mask.sum().clamp(min=1)
+
+
+def hard_negative_mask(
+    probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, ratio: int = 3
+) -> torch.Tensor:
+    """Choose what counts when background is abundant: all text, and the background most taken for text
+    (Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", 2016).
+
+    Args:
+        probabilities: (N, C, H, W) in [0, 1].
+        target: Where text is, bool, of the same shape.
+        mask: Which pixels may count, bool.
+        ratio: Background pixels for every pixel of text that counts.
+
+    Returns:
+        Bool (N, C, H, W), part of ``mask``; all of it for a class of an image without text.
+    """
+    chosen = mask.clone()
+    for image, label in torch.nonzero((target & mask).flatten(2).any(2)).tolist():
+        text, scores = target[image, label], probabilities[image, label].detach()
+        background = scores[~text]
+        count = min(ratio * int((text & mask[image, label]).sum()), background.numel())
+        if count:
+            hardest = background.topk(count).values[-1]
+            chosen[image, label] &= text | (scores >= hardest)
+    return chosen
+
+
+# Smaller boxes, in pixels of the map, teach nothing: the network cannot see them.
+_MIN_BOX_SIZE = 3
+# A pixel belongs to what reaches up to half of it.
+_HALF_PIXEL = 0.5
+
+
+@dataclass(frozen=True)
+class TargetMaps:
+    """Maps (N, classes, H, W).
+
+    Args:
+        text: Pixels inside boxes, bool.
+        kernel: Pixels inside shrunken boxes, bool.
+        known: Pixels that count in a loss, bool: not those of boxes too small to learn, nor of classes not annotated.
+        border: 1 on the outlines of boxes, falling to 0 at the distance by which boxes are shrunken, float32.
+        border_known: Pixels inside boxes grown by that distance, bool.
+    """
+
+    text: NDArray[np.bool_]
+    kernel: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    border: NDArray[np.float32]
+    border_known: NDArray[np.bool_]
+
+
+def draw_targets(
+    target: Sequence[dict[str, NDArray[np.floating[Any]]]],
+    class_names: Sequence[str],
+    size: tuple[int, int],
+    shrink_ratio: float,
+) -> TargetMaps:
+    """Draw the boxes of a batch.
+
+    Args:
+        target: Per image the relative boxes of each class, (K, 4) or (K, 4, 2), in [0, 1].
+        class_names: Names of the classes, in the order of the maps.
+        size: Height and width of the maps.
+        shrink_ratio: Boxes are shrunken by ``(1 - shrink_ratio ** 2) * area / perimeter`` (Vatti clipping, as in
+            Liao et al., "Real-time Scene Text Detection with Differentiable Binarization", 2019).
+
+    Returns:
+        The maps.
+
+    Raises:
+        InvalidArgumentError: If a class is unknown, or boxes have another shape or lie outside [0, 1].
+    """
+    shape = (len(target), len(class_names), *size)
+    maps = TargetMaps(
+        text=np.zeros(shape, dtype=bool),
+        kernel=np.zeros(shape, dtype=bool),
+        known=np.ones(shape, dtype=bool),
+        border=np.zeros(shape, dtype=np.float32),
+        border_known=np.zeros(shape, dtype=bool),
+    )
+    for image, boxes_by_class in enumerate(target):
+        for name, boxes in boxes_by_class.items():
+            if name not in class_names:
+                raise InvalidArgumentError(f"target has the class {name!r}; the model knows {', '.join(class_names)}.")
+            _check_boxes(name, boxes)
+            where = (image, list(class_names).index(name))
+            layers = TargetMaps(*(getattr(maps, field)[where] for field in TargetMaps.__dataclass_fields__))
+            if len(boxes) == 0:
+                layers.known[:] = False
+            for corners, extent in zip(*_absolute(boxes, size), strict=True):
+                _draw(layers, corners, extent, shrink_ratio)
+    return maps
+
+
+def signed_distance(
+    corners: NDArray[np.floating[Any]], columns: NDArray[np.floating[Any]], rows: NDArray[np.floating[Any]]
+) -> NDArray[np.float64]:
+    """Distance of points to the outline of a polygon, positive inside.
+
+    Args:
+        corners: Corners (x, y) in order, (K, 2); the polygon may be concave or cross itself (even-odd rule).
+        columns: Distinct x of the points, (W,).
+        rows: Distinct y of the points, (H,).
+
+    Returns:
+        float64 (H, W).
+
+    >>> import numpy as np
+    >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0]])
+    >>> signed_distance(square, np.array([2.0, 7.0]), np.array([2.0])).tolist()
+    [[2.0, -3.0]]
+    """
+    x, y = columns[None, :], rows[:, None]
+    squared = np.full((len(rows), len(columns)), np.inf)
+    inside = np.zeros(squared.shape, dtype=bool)
+    for (ax, ay), (bx, by) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        dx, dy = bx - ax, by - ay
+        length = dx * dx + dy * dy
+        # Where along the side the nearest point lies, from 0 to 1.
+        along = np.clip(((x - ax) * dx + (y - ay) * dy) / length, 0, 1) if length else 0.0
+        np.minimum(squared, (x - ax - along * dx) ** 2 + (y - ay - along * dy) ** 2, out=squared)
+        if dy:
+            inside ^= ((ay > y) != (by > y)) & (x < ax + (y - ay) * dx / dy)
+    distance: NDArray[np.float64] = np.where(inside, 1.0, -1.0) * np.sqrt(squared)
+    return distance
+
+
+def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
+    if boxes.shape[1:] not in ((4,), (4, 2)):
+        raise InvalidArgumentError(f"Boxes of {name!r} have shape {boxes.shape}; (K, 4) or (K, 4, 2) is needed.")
+    # Written so that NaN is refused too.
+    if not ((boxes >= 0) & (boxes <= 1)).all():
+        raise InvalidArgumentError(f"Boxes of {name!r} are expected to take values between 0 and 1.")
+
+
+def _absolute(
+    boxes: NDArray[np.floating[Any]], size: tuple[int, int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Corners (K, 4, 2) in pixels, and the extent (K,) that must not be too small."""
+    height, width = size
+    if boxes.ndim == 3:
+        corners = boxes.astype(np.float64) * (width, height)
+        extent: NDArray[np.float64] = np.linalg.norm(corners[:, 2] - corners[:, 0], axis=1)
+        return corners, extent
+    whole = (boxes.astype(np.float64) * (width, height, width, height)).round()
+    corners = whole[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
+    return corners, np.minimum(whole[:, 2] - whole[:, 0], whole[:, 3] - whole[:, 1])
+
+
+def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrink_ratio: float) -> None:
+    """Add a box to the layers (H, W) of its image and class."""
+    following = np.roll(corners, -1, axis=0)
+    area = abs(np.sum(corners[:, 0] * following[:, 1] - corners[:, 1] * following[:, 0])) / 2
+    perimeter = np.linalg.norm(following - corners, axis=1).sum()
+    margin = area * (1 - shrink_ratio**2) / perimeter if perimeter else 0.0
+    window, columns, rows = _window(corners, margin, layers.text.shape)
+    distance = signed_distance(corners, columns, rows)
+    kernel = distance >= margin - _HALF_PIXEL
+    if extent < _MIN_BOX_SIZE or margin == 0 or not kernel.any():
+        box, _, _ = _window(corners.round(), -_HALF_PIXEL, layers.text.shape)
+        layers.known[box] = False
+        return
+    layers.kernel[window] |= kernel
+    layers.text[window] |= distance >= -_HALF_PIXEL
+    layers.border_known[window] |= distance >= -margin - _HALF_PIXEL
+    border = (1 - np.abs(distance) / margin).clip(0, 1)
+    np.maximum(layers.border[window], border, out=layers.border[window])
+
+
+def _window(
+    corners: NDArray[np.float64], margin: float, shape: tuple[int, ...]
+) -> tuple[tuple[slice, slice], NDArray[np.float64], NDArray[np.float64]]:
+    """Slices of a map around a box and a margin, and the columns and rows they hold."""
+    left, top = np.maximum(np.floor(corners.min(axis=0) - margin - _HALF_PIXEL), 0).astype(int)
+    right, bottom = np.minimum(np.ceil(corners.max(axis=0) + margin + _HALF_PIXEL), (shape[1] - 1, shape[0] - 1))
+    columns, rows = np.arange(left, right + 1), np.arange(top, bottom + 1)
+    return (slice(top, top + len(rows)), slice(left, left + len(columns))), columns, rows

@@ -1,0 +1,182 @@
+"""Boxes on their way from a page as it came to its upright form, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ....errors import InvalidArgumentError
+from ...io.elements import Document, KIEPage, Page, Word
+from .._pages.orientation import signed_turn
+from .._pages.straightening import Straightening, map_boxes
+from ..classification._turned_lines import turned
+from ..detection.predictor import Located
+from ._word_reading import PageWords, box_quads
+
+__all__ = [
+    "IgnoredRegion",
+    "checked_boxes",
+    "checked_regions",
+    "located_upright",
+    "restore_original",
+    "revised_boxes",
+    "without_regions",
+]
+
+
+def located_upright(located: Located, plan: Straightening) -> Located:
+    """What was found on a page, where it is on its upright form.
+
+    Args:
+        located: Boxes with scores.
+        plan: How the upright form is made.
+
+    Returns:
+        The same boxes; the corners of rotated ones are clockwise as they then lie.
+    """
+    boxes = {}
+    for name, found in located.boxes.items():
+        places = found[:, :4]
+        if found.ndim == 3:
+            quarter_turns = np.full(len(found), round(plan.angle / 90) * 90 % 360)
+            places = turned(places.astype(np.float64), quarter_turns)
+        boxes[name] = np.concatenate([map_boxes(places, plan.forward), found[:, 4:]], axis=1)
+    return Located(boxes, None)
+
+
+def restore_original(document: Document, read: Sequence[PageWords]) -> None:
+    """Map back the pages of a document that were straightened and are to be as they came; changes them in place."""
+    for page, words in zip(document.pages, read, strict=True):
+        if words.straightened is not None:
+            _restore(page, words.straightened)
+
+
+def _restore(page: Page | KIEPage, plan: Straightening) -> None:
+    """Map the boxes of a page and of everything on it.
+
+    The page was built from upright words, so that lines and reading order are right whatever its turn.
+
+    Args:
+        page: The page, whose boxes are relative to the upright image; changed in place.
+        plan: How that image was made.
+    """
+    page.dimensions = plan.page_shape
+    quarter_turns = round(plan.angle / 90) * 90 % 360
+    for element in _elements(page):
+        element.geometry = _mapped(element.geometry, plan.back)
+        if isinstance(element, Word):
+            own = (element.crop_orientation["value"] + quarter_turns) % 360
+            element.crop_orientation = {**element.crop_orientation, "value": signed_turn(own)}
+
+
+def _elements(page: Page | KIEPage) -> Iterator[Any]:
+    if isinstance(page, KIEPage):
+        words: list[Word] = [word for found in page.predictions.values() for word in found]
+    else:
+        yield from page.blocks
+        lines = [line for block in page.blocks for line in block.lines]
+        yield from lines
+        words = [word for line in lines for word in line.words]
+    yield from page.unread
+    for word in words:
+        yield word
+        yield from word.characters
+
+
+def _mapped(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
+    corners = np.array(geometry, dtype=np.float64)
+    if len(corners) == 2:
+        left, top, right, bottom = map_boxes(corners.reshape(1, 4), matrix)[0].tolist()
+        return (left, top), (right, bottom)
+    return tuple(tuple(point) for point in map_boxes(corners[None], matrix)[0].tolist())
+
+
+def checked_boxes(changed: Any, offered: Any) -> Any:
+    """What a hook returned, if it can be boxes of these pages."""
+    problem = InvalidArgumentError(
+        f"a hook returned {_described(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
+        "of shape (N, 4) or (N, 4, 2) as it got them."
+    )
+    if not isinstance(changed, Sequence) or isinstance(changed, str) or len(changed) != len(offered):
+        raise problem
+    for page, before in zip(changed, offered, strict=True):
+        if isinstance(before, dict) != isinstance(page, dict) or (isinstance(page, dict) and set(page) != set(before)):
+            raise problem
+        pairs = [(page[name], before[name]) for name in before] if isinstance(before, dict) else [(page, before)]
+        for boxes, old in pairs:
+            fits = isinstance(boxes, np.ndarray) and np.issubdtype(boxes.dtype, np.number)
+            if not fits or boxes.shape[1:] != old.shape[1:] or not np.isfinite(boxes).all():
+                raise problem
+    return changed
+
+
+def _described(changed: Any) -> str:
+    if isinstance(changed, (list, tuple)):
+        kinds = [str(getattr(item, "shape", type(item).__name__)) for item in changed[:3]]
+        return f"{len(changed)} items ({', '.join(kinds)})"
+    return type(changed).__name__
+
+
+def revised_boxes(
+    changed: npt.NDArray[np.floating],
+    offered: npt.NDArray[np.floating],
+    boxes: npt.NDArray[np.floating],
+    scores: npt.NDArray[np.floating],
+) -> npt.NDArray[np.floating]:
+    """What a hook made of boxes, with scores: a box that it left as it was stays the rotated one that it stands for."""
+    known = {offered[index].tobytes(): index for index in range(len(offered))}
+    rotated = boxes.ndim == 3
+    rows = []
+    for place in changed.astype(offered.dtype):
+        index = known.get(place.tobytes())
+        if index is not None:
+            rows.append(boxes[index])
+        elif rotated:
+            quad = place if place.ndim == 2 else box_quads(place[None])[0]
+            rows.append(np.concatenate([quad, [[0.0, 1.0]]]))
+        else:
+            rows.append(np.concatenate([place, [1.0]]))
+    return np.array(rows).reshape(-1, 5, 2) if rotated else np.array(rows).reshape(-1, 5)
+
+
+IgnoredRegion = Sequence[float]
+"""xmin, ymin, xmax, ymax, relative to the page."""
+
+
+def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
+    """The regions as an array (N, 4).
+
+    Raises:
+        InvalidArgumentError: They are no boxes, not relative, or reversed.
+    """
+    try:
+        boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(
+            f"ignore_regions={regions!r}: give boxes (xmin, ymin, xmax, ymax) relative to the page. Names of layout "
+            "classes need a layout model, which is not available."
+        ) from None
+    if not ((boxes >= 0) & (boxes <= 1)).all():
+        raise InvalidArgumentError(f"ignore_regions={regions!r}: coordinates are relative, in [0, 1].")
+    # One without area, as a detection that was cut at the border may be, hides nothing.
+    if not (boxes[:, :2] <= boxes[:, 2:]).all():
+        raise InvalidArgumentError(
+            f"ignore_regions={regions!r}: boxes are (xmin, ymin, xmax, ymax), xmin <= xmax, ymin <= ymax."
+        )
+    return boxes
+
+
+def without_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
+    """The page (3, H, W), white in the regions: a copy, if there are any."""
+    if not len(regions):
+        return image
+    image = image.clone()
+    height, width = image.shape[1:]
+    for left, top, right, bottom in (regions * (width, height, width, height)).round().astype(int):
+        image[:, top:bottom, left:right] = 255 if image.dtype == torch.uint8 else 1
+    return image

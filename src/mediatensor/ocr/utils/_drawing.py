@@ -1,0 +1,280 @@
+"""What everything that draws needs: a page as an array, geometries in pixels, colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from ...errors import InvalidArgumentError, SourceNotFoundError
+from ..io._elements.base import reading_geometry
+from .fonts import Font, get_font
+
+__all__ = ["Color", "Lettering", "Placed", "as_picture", "confidence_color", "pixel_quad", "place"]
+
+Color = tuple[int, int, int]
+
+# From doubtful to sure; also told apart by people who cannot tell red from green.
+_CONFIDENCES = (0.0, 0.5, 0.8, 1.0)
+_COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
+
+
+def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
+    """The pixels of a page, for drawing.
+
+    Args:
+        image: Array (H, W), (H, W, 1) or (H, W, 3), or tensor (3, H, W) or (H, W, 3) on any device; uint8, or floats
+            in [0, 1].
+
+    Returns:
+        Array (H, W, 3) uint8, possibly the input itself.
+
+    Raises:
+        InvalidArgumentError: if the shape or the dtype is another.
+    """
+    if isinstance(image, torch.Tensor):
+        pixels = image.detach().cpu()
+        pixels = pixels.permute(1, 2, 0) if pixels.ndim == 3 and pixels.shape[0] in (1, 3) else pixels
+        image = (pixels.float() if pixels.dtype == torch.bfloat16 else pixels).numpy()
+    if image.ndim == 2:
+        image = image[..., None]
+    if image.ndim != 3 or image.shape[2] not in (1, 3) or 0 in image.shape:
+        raise InvalidArgumentError(
+            f"a page must be an array (H, W, 3) or a tensor (3, H, W), not empty, got shape {tuple(image.shape)}"
+        )
+    if np.issubdtype(image.dtype, np.floating):
+        image = np.rint(np.nan_to_num(image).clip(0, 1) * 255).astype(np.uint8)
+    if image.dtype != np.uint8:
+        raise InvalidArgumentError(f"a page must be uint8, or floats in [0, 1], got {image.dtype}")
+    return np.broadcast_to(image, (*image.shape[:2], 3))
+
+
+def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
+    """The corners of a geometry in pixels.
+
+    Args:
+        geometry: Relative, ``((xmin, ymin), (xmax, ymax))`` or four points in reading order; tuples, lists or array.
+        size: Height and width of the page.
+
+    Returns:
+        Array (4, 2): top left, top right, bottom right, bottom left. Far outside of the page, it is cut off.
+
+    Raises:
+        InvalidArgumentError: if it is no such geometry.
+    """
+    try:
+        points = np.array(geometry, dtype=np.float64)
+    except (TypeError, ValueError):
+        points = np.empty(0)
+    if points.shape not in ((2, 2), (4, 2)) or not np.isfinite(points).all():
+        raise InvalidArgumentError(
+            f"invalid geometry format {geometry!r}: a geometry is two or four points of finite numbers"
+        )
+    if len(points) == 2:
+        (left, top), (right, bottom) = points
+        points = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+    height, width = size
+    pixels: NDArray[np.float64] = points.clip(-0.5, 1.5) * np.array([width, height])
+    return pixels
+
+
+def confidence_color(confidence: Any) -> Color:
+    """Blue for 1, through orange, to red for 0.5 and less; grey for what is no number."""
+    if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
+        return (128, 128, 128)
+    red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))
+    return red, green, blue
+
+
+# Tried in turn for text that Pillow's own font has no letters for.
+_FONTS_WITH_MORE_LETTERS = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "Arial Unicode.ttf",
+    "arial.ttf",
+)
+# Nothing more could be seen in a box on a page.
+_MAX_CHARACTERS = 1000
+# Fonts are measured at this size, and scale.
+_TRIAL_SIZE = 64
+# How far the middle of a line of text lies above its baseline, in ems: half way between "x" and "Hg".
+_MIDDLE = 0.26
+# Height over width of a box from which text in it must run downward.
+_TALL = 2.0
+# Boxes tilted less than this over their length, in pixels, are written upright.
+_UPRIGHT = 1.0
+
+
+class Placed(NamedTuple):
+    """A text and where it belongs.
+
+    Attributes:
+        text: One line.
+        quad: Corners in pixels, (4, 2), in reading order.
+        color: RGB.
+    """
+
+    text: str
+    quad: NDArray[np.float64]
+    color: Color
+
+    @property
+    def width(self) -> float:
+        """Pixels along the text."""
+        return float(np.hypot(*(self.quad[1] - self.quad[0])))
+
+    @property
+    def height(self) -> float:
+        """Pixels across the text."""
+        return float(np.hypot(*(self.quad[3] - self.quad[0])))
+
+
+class Lettering:
+    """Writes on a picture.
+
+    Args:
+        canvas: What to write on.
+        font_family: As for `get_font`. With ``None``, letters that Pillow's font lacks come from an installed font.
+        min_font_size: Least size of text; what does not fit then is still narrowed to its box, but may be too high.
+        max_font_size: Largest size of text.
+
+    Raises:
+        InvalidArgumentError: if the sizes are not 1 <= min_font_size <= max_font_size.
+        SourceNotFoundError: if there is no such font.
+    """
+
+    def __init__(self, canvas: Image.Image, font_family: str | None, min_font_size: int, max_font_size: int) -> None:
+        if not 1 <= min_font_size <= max_font_size:
+            raise InvalidArgumentError(
+                "font sizes must satisfy 1 <= min_font_size <= max_font_size, "
+                f"got min_font_size={min_font_size}, max_font_size={max_font_size}"
+            )
+        get_font(font_family, min_font_size)
+        self._canvas = canvas
+        self._family = font_family
+        self._min_size = min_font_size
+        self._max_size = max_font_size
+
+    def write_line(self, words: Sequence[Placed]) -> None:
+        """Write words that belong to one line: in one size, except where a box is too low for it."""
+        words = [word for word in words if word.text and word.width >= 1 and word.height >= 1]
+        if not words:
+            return
+        fits = [self._fitting_sizes(word) for word in words]
+        common = float(np.median([min(fit) for fit in fits]))
+        sizes = [int(np.clip(min(common, fit[0]), self._min_size, self._max_size)) for fit in fits]
+        fonts = [get_font(self._family_for(word.text), size) for word, size in zip(words, sizes, strict=True)]
+        baselines = [_baseline(word, font, size) for word, font, size in zip(words, fonts, sizes, strict=True)]
+        if all(word.quad[0, 1] == word.quad[1, 1] for word in words):
+            # Boxes jump up and down a little, the words of an upright line do not.
+            level = float(np.median([word.quad[0, 1] + base for word, base in zip(words, baselines, strict=True)]))
+            baselines = [level - word.quad[0, 1] for word in words]
+        for word, font, baseline in zip(words, fonts, baselines, strict=True):
+            self._write(word, font, baseline)
+
+    def _family_for(self, text: str) -> str | None:
+        return self._family if self._family is not None else _family_with_letters(text)
+
+    def _fitting_sizes(self, word: Placed) -> tuple[float, float]:
+        """The sizes at which the ink is as high and as wide as the box."""
+        left, top, right, bottom = _ink(get_font(self._family_for(word.text), _TRIAL_SIZE), word.text)
+        return _TRIAL_SIZE * word.height / max(bottom - top, 1), _TRIAL_SIZE * word.width / max(right - left, 1)
+
+    def _write(self, word: Placed, font: Font, baseline: float) -> None:
+        left, top, right, bottom = _ink(font, word.text)
+        height, width = max(round(word.height), 1), max(round(word.width), 1)
+        # Whatever was asked for, the ink stays within the box.
+        baseline = round(min(max(baseline, -top), height - bottom))
+        ink = Image.new("L", (max(right - left, 1), height))
+        ImageDraw.Draw(ink).text((-left, baseline), word.text, font=font, fill=255, anchor="ls")
+        if ink.width > width:
+            ink = ink.resize((width, height), Image.Resampling.BILINEAR)
+        self._stamp(ink, word, width, height)
+
+    def _stamp(self, ink: Image.Image, word: Placed, width: int, height: int) -> None:
+        """Bring upright ink to where the box is."""
+        along, down = (word.quad[1] - word.quad[0]) / width, (word.quad[3] - word.quad[0]) / height
+        start = word.quad[0]
+        if along[0] > 0 and abs(along[1]) * width < _UPRIGHT and down[1] > 0:
+            self._canvas.paste(word.color, (round(start[0]), round(start[1])), ink)
+            return
+        low = np.floor(word.quad.min(axis=0)).astype(int)
+        high = np.ceil(word.quad.max(axis=0)).astype(int)
+        # Pillow asks for the way back: from points of the canvas to points of the ink.
+        try:
+            back = np.linalg.inv(np.array([[along[0], down[0], start[0]], [along[1], down[1], start[1]], [0, 0, 1]]))
+        except np.linalg.LinAlgError:
+            return
+        back[:2, 2] += back[:2, :2] @ low
+        turned = ink.transform(
+            (int(high[0] - low[0]), int(high[1] - low[1])),
+            Image.Transform.AFFINE,
+            tuple(back[:2].reshape(-1).tolist()),
+            Image.Resampling.BILINEAR,
+        )
+        self._canvas.paste(word.color, (int(low[0]), int(low[1])), turned)
+
+
+def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Placed:
+    """The text of an exported word, prediction or cell, as one line, and where it belongs.
+
+    Args:
+        word: It has a value and a geometry.
+        size: Height and width of the page in pixels.
+        color: RGB.
+
+    Raises:
+        InvalidArgumentError: if the geometry is unusable.
+    """
+    value: Any = word.get("value")
+    geometry: Any = reading_geometry(word.get("geometry"), (word.get("crop_orientation") or {}).get("value"))
+    text = "" if value is None else " ".join(str(value)[:_MAX_CHARACTERS].split())
+    placed = Placed(text, pixel_quad(geometry, size), color)
+    # Where nobody knows, a long word in a tall box runs downward.
+    if len(geometry) == 2 and len(text) > 2 and placed.height > _TALL * placed.width:
+        return placed._replace(quad=np.roll(placed.quad, -1, axis=0))
+    return placed
+
+
+def _baseline(word: Placed, font: Font, size: int) -> float:
+    """How far below the upper edge of its box the baseline of a word is: of loose boxes the middle counts."""
+    _, top, _, bottom = _ink(font, word.text)
+    return min(max(word.height / 2 + _MIDDLE * size, -top), word.height - bottom)
+
+
+def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of the ink, from the start of the baseline."""
+    left, top, right, bottom = font.getbbox(text, anchor="ls")
+    return int(np.floor(left)), int(np.floor(top)), int(np.ceil(right)), int(np.ceil(bottom))
+
+
+def _family_with_letters(text: str) -> str | None:
+    """The first font that has all letters of a text; Pillow's own if none has."""
+    letters = "".join(sorted(set(text)))
+    if letters.isascii():
+        return None
+    for family in (None, *_FONTS_WITH_MORE_LETTERS):
+        if all(_has_letter(family, letter) for letter in letters):
+            return family
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _has_letter(family: str | None, letter: str) -> bool:
+    try:
+        font = get_font(family, _TRIAL_SIZE)
+    except SourceNotFoundError:
+        return False
+    # A font draws the same sign for everything that it lacks; it lacks U+FFFF, which is no character.
+    return letter.isspace() or _drawn(font, letter) != _drawn(font, "\uffff")
+
+
+def _drawn(font: Font, letter: str) -> tuple[tuple[int, ...], bytes]:
+    mask = font.getmask(letter)
+    return mask.size, bytes(mask)

@@ -1,0 +1,448 @@
+"""How much boxes overlap: intersection over union, for all pairs or only for those that touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InvalidArgumentError, MissingDependencyError
+
+__all__ = [
+    "Matches",
+    "ObjectDetectionMetric",
+    "Overlaps",
+    "box_iou",
+    "check_threshold",
+    "match_boxes",
+    "overlaps",
+    "polygon_iou",
+]
+
+# Comparisons of one box with another made at a time: their intermediate results fit in the cache.
+_CHUNK = 1 << 20
+# Pairs of polygons clipped at a time: a pair takes about a kilobyte.
+_POLYGON_CHUNK = 1 << 14
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class Overlaps(NamedTuple):
+    """The pairs of boxes that overlap.
+
+    Attributes:
+        first: Index of the box in the first set, (P,).
+        second: Index of the box in the second set, (P,).
+        iou: Their intersection over union, (P,), in (0, 1].
+    """
+
+    first: Indices
+    second: Indices
+    iou: Floats
+
+
+def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
+    """Intersection over union of all pairs of straight boxes.
+
+    Args:
+        boxes_1: (N, 4) as (xmin, ymin, xmax, ymax).
+        boxes_2: (M, 4).
+
+    Returns:
+        (N, M) float32, float64 if the boxes are; 0 where both boxes have no area.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape.
+
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import box_iou
+    >>> box_iou(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 1.0], [5.0, 5.0, 6.0, 6.0]])).tolist()
+    [[0.5, 0.0]]
+    """
+    matrix = np.zeros((len(boxes_1), len(boxes_2)), dtype=np.result_type(boxes_1.dtype, boxes_2.dtype, np.float32))
+    return _fill(matrix, overlaps(boxes_1, boxes_2))
+
+
+def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.float32]:
+    """Intersection over union of all pairs of polygons, exact for any that do not cross themselves.
+
+    Args:
+        polys_1: (N, 4, 2), or any other number of corners, in either direction of turn.
+        polys_2: (M, 4, 2), likewise.
+
+    Returns:
+        (N, M) float32; 0 where both polygons have no area.
+
+    Raises:
+        InvalidArgumentError: if the polygons have another shape.
+
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import polygon_iou
+    >>> square = np.array([[[0, 0], [2, 0], [2, 2], [0, 2]]])
+    >>> polygon_iou(square, square[:, ::-1] + [1, 0]).round(3).tolist()
+    [[0.3330000042915344]]
+    """
+    matrix: NDArray[np.float32] = np.zeros((len(polys_1), len(polys_2)), dtype=np.float32)
+    return _fill(matrix, overlaps(polys_1, polys_2, use_polygons=True))
+
+
+def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
+    matrix[pairs.first, pairs.second] = pairs.iou
+    return matrix
+
+
+def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
+    """The pairs of boxes that share some area.
+
+    Args:
+        boxes_1: Straight boxes (N, 4), or with `use_polygons` polygons (N, K, 2).
+        boxes_2: Boxes of the same kind.
+        use_polygons: Which kind.
+
+    Returns:
+        The pairs, in the order of the first set.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape.
+    """
+    for boxes in (boxes_1, boxes_2):
+        right = (
+            boxes.ndim == 3 and boxes.shape[1] > 2 and boxes.shape[2] == 2
+            if use_polygons
+            else (boxes.ndim == 2 and boxes.shape[1] == 4)
+        )
+        if len(boxes) and not right:
+            raise InvalidArgumentError(
+                f"boxes must be {'polygons (N, 4, 2)' if use_polygons else '(N, 4)'}, got shape {boxes.shape}"
+            )
+    nothing = np.zeros(0, dtype=np.intp)
+    if len(boxes_1) == 0 or len(boxes_2) == 0:
+        return Overlaps(nothing, nothing, np.zeros(0))
+    ones, others = boxes_1.astype(np.float64), boxes_2.astype(np.float64)
+    extents = (ones, others) if not use_polygons else (_extents(ones), _extents(others))
+    first, second = _touching(*extents)
+    if use_polygons:
+        shared = np.concatenate([np.zeros(0), *_shared_areas(ones, others, first, second)])
+        areas = np.abs(_signed_areas(ones))[first] + np.abs(_signed_areas(others))[second]
+    else:
+        low = np.maximum(ones[first, :2], others[second, :2])
+        high = np.minimum(ones[first, 2:], others[second, 2:])
+        shared = (high - low).prod(axis=1)
+        areas = (ones[:, 2:] - ones[:, :2]).prod(axis=1)[first] + (others[:, 2:] - others[:, :2]).prod(axis=1)[second]
+    union = areas - shared
+    iou = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0).clip(0, 1)
+    kept = iou > 0
+    return Overlaps(first[kept], second[kept], iou[kept])
+
+
+def _extents(polygons: Floats) -> Floats:
+    return np.concatenate([polygons.min(axis=1), polygons.max(axis=1)], axis=1)
+
+
+def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
+    """Pairs of straight boxes that share some area, in chunks of rows: no matrix of all pairs is kept."""
+    step = max(_CHUNK // len(others), 1)
+    left, top, right, bottom = others.T
+    firsts, seconds = [], []
+    for start in range(0, len(ones), step):
+        rows = ones[start : start + step, :, None]
+        meet = (rows[:, 0] < right) & (rows[:, 2] > left) & (rows[:, 1] < bottom) & (rows[:, 3] > top)
+        first, second = np.nonzero(meet)
+        firsts.append(first + start)
+        seconds.append(second)
+    return np.concatenate(firsts), np.concatenate(seconds)
+
+
+def _signed_areas(polygons: Floats) -> Floats:
+    """Areas by the shoelace formula, of either sign, from corners (..., K, 2)."""
+    corners = polygons - polygons[..., :1, :]
+    x, y = corners[..., 0], corners[..., 1]
+    area: Floats = (x * np.roll(y, -1, axis=-1) - y * np.roll(x, -1, axis=-1)).sum(axis=-1) / 2
+    return area
+
+
+def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices) -> Iterator[Floats]:
+    """Areas of intersection of pairs of polygons, chunk by chunk.
+
+    The second polygon is a sum of signed triangles (a fan), so that it need not be convex; the first is clipped by
+    each of them.
+    """
+    for start in range(0, len(first), _POLYGON_CHUNK):
+        subject = ones[first[start : start + _POLYGON_CHUNK]]
+        window = others[second[start : start + _POLYGON_CHUNK]]
+        # Near the origin, so that nothing is lost where the coordinates are large.
+        origin = subject[:, :1].copy()
+        subject, window = subject - origin, window - origin
+        total = np.zeros(len(subject))
+        for corner in range(1, window.shape[1] - 1):
+            triangles = window[:, [0, corner, corner + 1]]
+            signs = np.sign(_signed_areas(triangles))
+            triangles = np.where(signs[:, None, None] < 0, triangles[:, ::-1], triangles)
+            path = subject
+            for edge in range(3):
+                path = _clip(path, triangles[:, edge], triangles[:, (edge + 1) % 3])
+            total += signs * _signed_areas(path)
+        yield np.abs(total)
+
+
+def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
+    """Clip closed paths (P, V, 2) to the left of the line from `start` to `end`, both (P, 2).
+
+    Sutherland and Hodgman ("Reentrant polygon clipping", 1974), but for one thing: a corner outside is not left out,
+    it moves to the nearest point of the line. What a path does on the line adds no area, and so every path has the
+    same number of corners, (P, 2 V, 2).
+    """
+    direction = (end - start)[:, None]
+    normal = np.stack([-direction[..., 1], direction[..., 0]], axis=-1)
+    length = (direction**2).sum(axis=-1)
+    distance = ((path - start[:, None]) * normal).sum(axis=-1)
+    # A triangle without area counts for nothing, whatever comes out here.
+    scaled = distance / np.where(length > 0, length, 1.0)
+    inside = np.where(distance[..., None] >= 0, path, path - scaled[..., None] * normal)
+    after, distance_after = np.roll(path, -1, axis=1), np.roll(distance, -1, axis=1)
+    crosses = distance * distance_after < 0
+    share = distance / np.where(crosses, distance - distance_after, 1.0)
+    crossing = np.where(crosses[..., None], path + share[..., None] * (after - path), inside)
+    return np.stack([inside, crossing], axis=2).reshape(len(path), -1, 2)
+
+
+class Matches(NamedTuple):
+    """Pairs of a true and a predicted box.
+
+    Attributes:
+        truth: Index of the true box, (P,), in increasing order.
+        prediction: Index of the predicted box, (P,).
+        total_iou: Sum over all predictions of the IoU with the true box that each overlaps most.
+    """
+
+    truth: Indices
+    prediction: Indices
+    total_iou: float
+
+
+def check_threshold(iou_thresh: float) -> float:
+    """An IoU that makes a match, in (0, 1].
+
+    Raises:
+        InvalidArgumentError: if it is outside.
+    """
+    if not 0 < iou_thresh <= 1:
+        raise InvalidArgumentError(f"iou_thresh must be in (0, 1], got {iou_thresh}")
+    return iou_thresh
+
+
+def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_polygons: bool) -> Matches:
+    """Pair true and predicted boxes one to one so that the sum of their IoU is the largest.
+
+    Boxes that no chain of overlaps connects cannot compete, so each connected group is a problem of its own, small
+    even on a page of thousands of words.
+
+    Args:
+        gts: True boxes (N, 4), or polygons (N, 4, 2).
+        preds: Predicted boxes (M, 4), or polygons (M, 4, 2).
+        iou_thresh: Pairs of less IoU are dropped, after pairing.
+        use_polygons: Which kind of boxes.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape.
+        MissingDependencyError: if SciPy is not installed.
+    """
+    pairs = overlaps(gts, preds, use_polygons)
+    best = np.zeros(len(preds))
+    np.maximum.at(best, pairs.second, pairs.iou)
+    chosen = _assign(pairs, len(gts), len(preds))
+    chosen = chosen[pairs.iou[chosen] >= iou_thresh]
+    return Matches(pairs.first[chosen], pairs.second[chosen], float(best.sum()))
+
+
+def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
+    """Indices of the pairs that are chosen, in increasing order."""
+    alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
+        np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1
+    )
+    chosen = [np.flatnonzero(alone)]
+    contested = np.flatnonzero(~alone)
+    if contested.size:
+        chosen += [group[_best_of(pairs, group)] for group in _groups(pairs, contested, count, other_count)]
+    return np.sort(np.concatenate(chosen))
+
+
+def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -> list[Indices]:
+    """The contested pairs, split where no box is shared."""
+    try:
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+    except ImportError:
+        raise MissingDependencyError('Matching boxes needs SciPy: pip install "mediatensor[ocr]".') from None
+    nodes = count + other_count
+    links = (pairs.first[contested], pairs.second[contested] + count)
+    graph = coo_array((np.ones(contested.size, dtype=np.int8), links), shape=(nodes, nodes))
+    _, labels = connected_components(graph, directed=False)
+    group = labels[pairs.first[contested]]
+    order = np.argsort(group, kind="stable")
+    borders = np.flatnonzero(np.diff(group[order])) + 1
+    return np.split(contested[order], borders)
+
+
+def _best_of(pairs: Overlaps, group: Indices) -> Indices:
+    """Positions in the group of the pairs that make the largest sum."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, row_of = np.unique(pairs.first[group], return_inverse=True)
+    columns, column_of = np.unique(pairs.second[group], return_inverse=True)
+    position = np.full((rows.size, columns.size), -1, dtype=np.intp)
+    position[row_of, column_of] = np.arange(group.size)
+    gain = np.zeros(position.shape)
+    gain[row_of, column_of] = pairs.iou[group]
+    taken: Indices = position[linear_sum_assignment(gain, maximize=True)]
+    return taken[taken >= 0]
+
+
+_RECALLS = np.linspace(0, 1, 101)
+"""Where the curve of precision over recall is read."""
+
+
+class ObjectDetectionMetric:
+    """Mean average precision of boxes that have a class and a score, over thresholds of IoU.
+
+    For each class, the predictions of all pages are taken from the best score to the least. One is right if the true
+    box of its class that it overlaps most reaches the threshold, and no better one had that box. The average precision
+    is the mean, over 101 recalls from 0 to 1, of the best precision at that recall or a greater one.
+
+    Args:
+        iou_thresholds: The thresholds; by default 0.5, 0.55, ... 0.95.
+        num_classes: Classes are the numbers below this; by default those that occur. Classes without true boxes do not
+            count.
+        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+
+    >>> import numpy as np
+    >>> from mediatensor.ocr.utils import ObjectDetectionMetric
+    >>> metric = ObjectDetectionMetric()
+    >>> boxes = np.array([[0, 0, 80, 80], [120, 120, 200, 200]])
+    >>> metric.update(np.array([[0, 0, 100, 100]]), boxes, np.array([0]), np.array([0, 1]), np.array([0.9, 0.3]))
+    >>> summary = metric.summary()
+    >>> round(summary["mAP@[.5:.95]"], 2), summary["AP@[.5]"], summary["AP@[.75]"]
+    (0.3, 1.0, 0.0)
+    """
+
+    def __init__(
+        self,
+        iou_thresholds: Iterable[float] | None = None,
+        num_classes: int | None = None,
+        use_polygons: bool = False,
+    ) -> None:
+        self.iou_thresholds = np.round(np.arange(10) * 0.05 + 0.5, 2) if iou_thresholds is None else iou_thresholds
+        self.num_classes = num_classes
+        self.use_polygons = use_polygons
+        self.reset()
+
+    def update(
+        self,
+        gt_boxes: NDArray[Any],
+        pred_boxes: NDArray[Any],
+        gt_labels: NDArray[Any],
+        pred_labels: NDArray[Any],
+        pred_scores: NDArray[Any],
+    ) -> None:
+        """Count one page.
+
+        Args:
+            gt_boxes: True boxes, (N, 4) or (N, 4, 2).
+            pred_boxes: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+            gt_labels: The N true classes.
+            pred_labels: The M predicted classes.
+            pred_scores: The M scores; the more, the surer.
+
+        Raises:
+            InvalidArgumentError: if the numbers differ, or the boxes have another shape.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.utils import ObjectDetectionMetric
+            >>> metric, box, label = ObjectDetectionMetric(), np.array([[0, 0, 10, 10]]), np.array([0])
+            >>> metric.update(box, box, label, label, np.array([0.5]))
+            >>> metric.summary()["mAP@[.5:.95]"]
+            1.0
+        """
+        counts = [len(values) for values in (gt_boxes, gt_labels, pred_boxes, pred_labels, pred_scores)]
+        if counts[0] != counts[1] or counts[2] != counts[3] or counts[2] != counts[4]:
+            raise InvalidArgumentError(
+                "every box needs one label, and every predicted one a score, got {} true boxes, {} labels, "
+                "{} predicted boxes, {} labels, {} scores".format(*counts)
+            )
+        iou = (polygon_iou if self.use_polygons else box_iou)(np.asarray(gt_boxes), np.asarray(pred_boxes))
+        self._pages.append((iou, np.asarray(gt_labels), np.asarray(pred_labels), np.asarray(pred_scores, dtype=float)))
+
+    def summary(self) -> dict[str, Any]:
+        """The scores so far.
+
+        Returns:
+            ``"mAP@[.5:.95]"``, the mean over all thresholds; ``"AP@[.5]"`` and ``"AP@[.75]"``, 0.0 if that threshold
+            was not asked for; ``"AP_per_IoU"``, each threshold with its average precision, the mean over the classes.
+
+        Raises:
+            InvalidArgumentError: if no page was counted.
+        """
+        if not self._pages:
+            raise InvalidArgumentError("ObjectDetectionMetric has no pages to summarise: call update() first")
+        classes: Sequence[Any]
+        if self.num_classes is None:
+            classes = np.unique(np.concatenate([labels for page in self._pages for labels in page[1:3]])).tolist()
+        else:
+            classes = range(self.num_classes)
+        by_class = [found for label in classes if (found := self._matches(label)) is not None]
+        per_iou = {}
+        for threshold in map(float, self.iou_thresholds):
+            precisions = [_average_precision(iou >= threshold, truth, count) for iou, truth, count in by_class]
+            per_iou[threshold] = float(np.mean(precisions)) if precisions else 0.0
+        return {
+            "mAP@[.5:.95]": float(np.mean(list(per_iou.values()))),
+            "AP@[.5]": per_iou.get(0.5, 0.0),
+            "AP@[.75]": per_iou.get(0.75, 0.0),
+            "AP_per_IoU": per_iou,
+        }
+
+    def reset(self) -> None:
+        """Forget all pages.
+
+        Example:
+            >>> from mediatensor.ocr.utils import ObjectDetectionMetric
+            >>> ObjectDetectionMetric().reset()
+        """
+        self._pages: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
+
+    def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
+        """Of a class, from the best score on: the greatest IoU of each prediction, and the number of the true box that
+        it is with; and how many true boxes there are. None if there are none."""
+        ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
+        for iou, gt_labels, pred_labels, pred_scores in self._pages:
+            own = iou[gt_labels == label][:, pred_labels == label]
+            truth = own.argmax(axis=0) if len(own) else np.zeros(own.shape[1], np.intp)
+            ious.append(own.max(axis=0, initial=0))
+            truths.append(truth + count)
+            scores.append(pred_scores[pred_labels == label])
+            count += len(own)
+        if count == 0:
+            return None
+        order = np.argsort(-np.concatenate(scores), kind="stable")
+        return np.concatenate(ious)[order], np.concatenate(truths)[order], count
+
+
+def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: int) -> float:
+    """The mean over recalls of the best precision at that recall or a greater one.
+
+    Args:
+        near: Whether each prediction is near enough to a true box, the best score first.
+        truth: Which.
+        count: How many true boxes there are.
+    """
+    right = np.zeros(len(near))
+    candidates = np.flatnonzero(near)
+    right[candidates[np.unique(truth[candidates], return_index=True)[1]]] = 1
+    found = right.cumsum()
+    precision = found / np.arange(1, len(found) + 1)
+    envelope = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0.0)
+    return float(envelope[np.searchsorted(found / count, _RECALLS)].mean())
