@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import torch
 
+from mediatensor._sources import AtomicFile, write_file, writing
 from mediatensor._sources import atomic_files as _atomic_files
-from mediatensor._sources.atomic_files import AtomicFile, write_file, writing
 from mediatensor.cli import _extract as _extract_sound
 from mediatensor.cli import _extract as _extract_subtitles
 from mediatensor.cli._extract import SoundJob, SoundOptions, SubtitlesJob

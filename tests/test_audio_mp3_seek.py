@@ -18,9 +18,9 @@ import media_audio
 from audio_oracles import linear_decode_samples
 from media_audio_surgery import id3_size, mp3_frames, with_id3_picture, without_first_mp3_frame
 from media_audio_writing import SoundSpec
+from mediatensor._audio import UnsteadyTimesError
 from mediatensor._audio.reader import Mp3SeekingReader
-from mediatensor._audio.stream import UnsteadyTimesError
-from mediatensor._sources.source import make_source
+from mediatensor._sources import make_source
 from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import DecodeError
 from range_server import serve

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._audio.batch import input_range
+from mediatensor._audio import input_range
 from mediatensor._audio.positions import NUM_FRAMES_TO_FIT, fit_positions
 
 RATES = [8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mediatensor._bitstreams.content import PacketContent, content_parser, is_sound, nal_units_are_sound
+from mediatensor._bitstreams import PacketContent, content_parser, is_sound, nal_units_are_sound
 
 
 def hides_frame(codec: str | None, packet: bytes) -> bool:

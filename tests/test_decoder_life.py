@@ -24,7 +24,7 @@ import media_audio
 from media_surgery import with_data
 from media_writing import ClipSpec, Packets, write_clip, x264
 from mediatensor._pyav import VideoReader
-from mediatensor._sources.source import make_source
+from mediatensor._sources import make_source
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import ClosedError
 

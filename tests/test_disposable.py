@@ -10,7 +10,7 @@ import av
 import pytest
 
 import media
-from mediatensor._bitstreams.disposable import Disposable, disposable_parser
+from mediatensor._bitstreams import Disposable, disposable_parser
 
 _CODEC_NAMES = {"libdav1d": "av1"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from media_surgery import BitWriter
-from mediatensor._bitstreams.disposable import Disposable, disposable_parser
+from mediatensor._bitstreams import Disposable, disposable_parser
 
 
 def is_disposable(codec: str, extradata: bytes, packet: bytes) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from media_surgery import BitWriter, h264_field_pictures
-from mediatensor._bitstreams.disposable import Disposable, disposable_parser
+from mediatensor._bitstreams import Disposable, disposable_parser
 
 
 def is_disposable(codec: str, extradata: bytes, packet: bytes) -> bool:

@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from mediatensor._bitstreams.content import slices_are_sound
+from mediatensor._bitstreams import slices_are_sound
 
 # What the encoder writes: options, and whether slices have checksums then.
 STREAMS = {

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._containers.packet_table import NO_PTS, PacketTable
+from mediatensor._containers import NO_PTS, PacketTable
+from mediatensor._index import from_table as index_from_table
 from mediatensor._index.building import FrameRecord, from_frames, from_packets
-from mediatensor._index.building import from_table as index_from_table
 from mediatensor._index.frame_index import FrameIndex
 
 TICK = Fraction(1, 100)

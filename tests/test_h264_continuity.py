@@ -13,7 +13,7 @@ import pytest
 
 import media
 from media_surgery import BitWriter
-from mediatensor._bitstreams.h264_continuity import FrameNumberCheck
+from mediatensor._bitstreams import FrameNumberCheck
 
 # Clips from which packets were dropped, or in which bytes were: all others are sound.
 _SOUND = [name for name, spec in media.CLIPS.items() if name not in media.DAMAGED_CLIPS and spec.expect != "no video"]

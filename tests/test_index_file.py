@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import media
-from mediatensor._containers.packet_table import PacketTable
+from mediatensor._containers import PacketTable
 from mediatensor._index.building import from_packets
 from mediatensor._index.index_file import pack_numbers, unpack_numbers
 from mediatensor.decoders import FrameIndex, VideoDecoder

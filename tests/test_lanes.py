@@ -23,7 +23,7 @@ from exactness import Truth, assert_all_same, find_truth
 from mediatensor._common import threads as _lanes
 from mediatensor._common.threads import Crew, choose_crew, run_in_lanes
 from mediatensor._pyav import packets
-from mediatensor._sources.source import Source
+from mediatensor._sources import Source
 from mediatensor._video import batch as _call
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import OpenError, ReadError, SizeChangeError

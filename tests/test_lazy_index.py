@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import media
 from exactness import assert_same, find_truth
 from media_writing import ClipSpec, write_clip, x264
-from mediatensor._containers.packet_table import NO_PTS, PacketTable
+from mediatensor._containers import NO_PTS, PacketTable
 from mediatensor._index.building import from_packets
 from mediatensor._index.scan import certain_frames, packet_counts
 from mediatensor._pyav import VideoReader

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._bitstreams.disposable import Disposable
-from mediatensor._containers.packet_table import PacketTable
+from mediatensor._bitstreams import Disposable
+from mediatensor._containers import PacketTable
 from mediatensor._index.building import from_packets
 from mediatensor._index.frame_index import FrameIndex
 from mediatensor._video.plan import Segment, make_plan

@@ -18,10 +18,9 @@ import pytest
 import torch
 from benchmarks.remote import remux
 
+from mediatensor._sources import Reader, make_source
 from mediatensor._sources import http as _http
 from mediatensor._sources.http import has_ranges
-from mediatensor._sources.readers import Reader
-from mediatensor._sources.source import make_source
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import OpenError, ReadError, SourceNotFoundError
 from range_server import RangeServer, serve

@@ -11,14 +11,21 @@ import numpy as np
 import pytest
 
 import media
-from mediatensor._containers.boxes import Fields, MalformedBoxError, children, top_level_boxes
-from mediatensor._containers.packet_table import PacketTable
-from mediatensor._containers.sample_tables import DemuxedSamples, find_track, packets_of_samples, read_samples
+from mediatensor._containers import (
+    DemuxedSamples,
+    MalformedBoxError,
+    PacketTable,
+    find_track,
+    packets_of_samples,
+    read_samples,
+    top_level_boxes,
+)
+from mediatensor._containers.boxes import Fields, children
 from mediatensor._index import header_table as _header_table
 from mediatensor._index.header_table import header_table
 from mediatensor._index.scan import scan_packets
 from mediatensor._pyav import VideoReader
-from mediatensor._sources.source import make_source
+from mediatensor._sources import make_source
 from mediatensor.errors import MediaTensorError
 
 CLIPS = [

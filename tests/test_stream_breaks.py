@@ -12,7 +12,7 @@ import media
 from exactness import assert_same, find_truth
 from media_surgery import with_data
 from media_writing import ClipSpec, Packets
-from mediatensor._bitstreams.breaks import break_detector, refreshes_gradually
+from mediatensor._bitstreams import break_detector, refreshes_gradually
 from mediatensor.decoders import VideoDecoder
 
 # Nothing is odd about these, so that opening them must not cost a decode: headers that come again and again, entries

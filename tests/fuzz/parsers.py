@@ -15,28 +15,40 @@ from contextlib import suppress
 from pathlib import Path
 
 from mediatensor._audio.positions import opus_pre_roll_length
-from mediatensor._bitstreams.breaks import break_detector, refreshes_gradually
-from mediatensor._bitstreams.content import content_parser, is_sound, nal_units_are_sound, slices_are_sound
-from mediatensor._bitstreams.disposable import disposable_parser
-from mediatensor._bitstreams.h264_continuity import FrameNumberCheck
-from mediatensor._containers.boxes import MalformedBoxError, read_box, top_level_boxes
-from mediatensor._containers.fragments import packets_of_fragments
-from mediatensor._containers.joined_files import (
+from mediatensor._bitstreams import (
+    FrameNumberCheck,
+    break_detector,
+    content_parser,
+    disposable_parser,
+    is_sound,
+    nal_units_are_sound,
+    refreshes_gradually,
+    slices_are_sound,
+)
+from mediatensor._containers import (
     FrameWalk,
+    MalformedBoxError,
     begins_file,
+    constant_frames,
+    entries_in_order,
+    find_frame,
+    find_track,
     flac_seconds,
+    has_stated_size,
     id3_end,
     ogg_links,
+    packets_of_fragments,
+    parse_wav_header,
+    read_box,
+    read_samples,
     time_restarts,
+    top_level_boxes,
     wavpack_seconds,
 )
-from mediatensor._containers.mp3 import constant_frames, find_frame, has_stated_size
-from mediatensor._containers.sample_tables import entries_in_order, find_track, read_samples
-from mediatensor._containers.wav import parse_wav_header
 from mediatensor._images.formats import DamagedImageError, jpeg_facts, webp_canvas
 from mediatensor._images.gif import parse_gif
 from mediatensor._images.png import parse_png
-from mediatensor._index.building import parse_frame_mappings
+from mediatensor._index import parse_frame_mappings
 from mediatensor._index.index_file import load_index
 from mediatensor.datasets._sources.tar_format import TarReader
 from mediatensor.decoders._subtitle_decoder import words_of_packet

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mediatensor._pyav import FrameConverter, UndecodablePacketError, VideoReader, linear_decode
-from mediatensor._sources.source import make_source
+from mediatensor._sources import make_source
 from mediatensor.errors import DecodeError, OpenError, ReadError, StreamError
 
 __all__ = [

@@ -17,8 +17,8 @@ import torch
 import media
 import pdf_files
 import wav_files
+from mediatensor._images import Layout
 from mediatensor._images import decoding as _image_decoding
-from mediatensor._images.channels import Layout
 from mediatensor._images.reading import OpenedImage
 from mediatensor._pyav import linear_decode
 from mediatensor._pyav.facts import stream_facts

@@ -9,7 +9,7 @@ from functools import partial
 from .._common.handle_pool import reclaim_threads
 from .._common.threads import ThreadLease, lease_threads
 from .._pyav import AudioReader, has_frame_threads
-from .._sources.source import Source
+from .._sources import Source
 from .reader import SoundReader
 from .stream import AudioStream
 

@@ -13,11 +13,20 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any, TypeVar
 
-from .._containers.joined_files import FrameWalk, flac_seconds, ogg_links, time_restarts, wavpack_seconds
-from .._containers.mp3 import ConstantFrames, ReadAt, constant_frames, find_frame, has_stated_size
+from .._containers import (
+    ConstantFrames,
+    FrameWalk,
+    constant_frames,
+    find_frame,
+    flac_seconds,
+    has_stated_size,
+    ogg_links,
+    time_restarts,
+    wavpack_seconds,
+)
+from .._containers.mp3 import ReadAt
 from .._pyav import AudioReader, UndecodablePacketError, set_trimming
-from .._sources.readers import RangeReader
-from .._sources.source import Source, SpanSource
+from .._sources import RangeReader, Source, SpanSource
 from ..errors import MediaTensorError, StreamError
 from .stream import CountingNeededError, UnsteadyTimesError
 

@@ -10,7 +10,7 @@ from itertools import accumulate, chain
 from typing import Any
 
 from .._common.stages import stage
-from .._containers.joined_files import begins_file, id3_end
+from .._containers import begins_file, id3_end
 from .._pyav import AudioReader, SampleForm, UndecodablePacketError
 from ..errors import DecodeError, StreamError
 from .positions import (

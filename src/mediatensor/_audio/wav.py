@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._common.threads import ThreadLease
-from .._containers.wav import SampleEncoding
-from .._sources.readers import DescriptorReader, Reader
-from .._sources.source import MemorySource, PathSource, Source, UrlSource, make_source
+from .._containers import SampleEncoding
+from .._sources import DescriptorReader, MemorySource, PathSource, Reader, Source, UrlSource, make_source
 from ..errors import OpenError, ReadError
 
 __all__ = ["WavBytes", "WavFile", "convert_samples", "num_lead_bytes", "wav_source"]

@@ -3,3 +3,59 @@
 MP4 and its relatives, MP3, WAV, and files that were joined end to end. Everything here is pure: it parses bytes that
 somebody else has read, and never trusts a number in them.
 """
+
+from __future__ import annotations
+
+from .boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
+from .fragments import packets_of_fragments
+from .joined_files import FrameWalk, begins_file, flac_seconds, id3_end, ogg_links, time_restarts, wavpack_seconds
+from .mp3 import ConstantFrames, constant_frames, find_frame, has_stated_size
+from .packet_table import NO_PTS, Int8Array, Int64Array, PacketTable
+from .sample_tables import (
+    DemuxedSamples,
+    Samples,
+    Track,
+    entries_in_order,
+    find_track,
+    packets_of_samples,
+    read_samples,
+    telling_entries,
+)
+from .wav import SampleEncoding, WavHeader, layout_name, parse_wav_header
+
+__all__ = [
+    "NO_PTS",
+    "Box",
+    "ConstantFrames",
+    "DemuxedSamples",
+    "FrameWalk",
+    "Int8Array",
+    "Int64Array",
+    "MalformedBoxError",
+    "PacketTable",
+    "ReadAt",
+    "SampleEncoding",
+    "Samples",
+    "Track",
+    "WavHeader",
+    "begins_file",
+    "constant_frames",
+    "entries_in_order",
+    "find_all",
+    "find_frame",
+    "find_track",
+    "flac_seconds",
+    "has_stated_size",
+    "id3_end",
+    "layout_name",
+    "ogg_links",
+    "packets_of_fragments",
+    "packets_of_samples",
+    "parse_wav_header",
+    "read_box",
+    "read_samples",
+    "telling_entries",
+    "time_restarts",
+    "top_level_boxes",
+    "wavpack_seconds",
+]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bitstreams.disposable import Disposable
+from .._bitstreams import Disposable
 from .boxes import Fields, MalformedBoxError, children, find, find_all
 from .packet_table import PacketTable
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._common import buffers
-from .._sources.source import MemorySource, PathSource, Source, UrlSource, make_source
+from .._sources import MemorySource, PathSource, Source, UrlSource, make_source
 from ..errors import DecodeError, MediaTensorError, OpenError
 from .channels import ImageReadMode, Layout, convert, wanted_layout
 from .formats import DamagedImageError, look_like, sniff

@@ -3,3 +3,29 @@
 `frame_index` is the data type. `scan` reads packets, `header_table` reads the tables of a header, `building` makes an
 index of either, `index_file` and `cache` keep it. Nothing here decodes for a user: that is the video room's.
 """
+
+from __future__ import annotations
+
+from .building import from_table, parse_frame_mappings
+from .cache import cached_index, get_index_cache, store_index
+from .frame_index import FrameIndex
+from .header_table import has_header_table
+from .identity import check_index_belongs, identify
+from .indexing import index_first_frames, index_stream, settle_stream
+from .scan import first_frame
+
+__all__ = [
+    "FrameIndex",
+    "cached_index",
+    "check_index_belongs",
+    "first_frame",
+    "from_table",
+    "get_index_cache",
+    "has_header_table",
+    "identify",
+    "index_first_frames",
+    "index_stream",
+    "parse_frame_mappings",
+    "settle_stream",
+    "store_index",
+]

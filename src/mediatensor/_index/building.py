@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bitstreams.disposable import Disposable
-from .._containers.packet_table import NO_PTS, Int8Array, Int64Array, PacketTable
+from .._bitstreams import Disposable
+from .._containers import NO_PTS, Int8Array, Int64Array, PacketTable
 from ..errors import InvalidArgumentError
 from .frame_index import FrameIndex
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._common import access_arguments as arguments
-from .._containers.packet_table import NO_PTS, Int8Array, Int64Array
+from .._containers import NO_PTS, Int8Array, Int64Array
 
 if TYPE_CHECKING:
     from torch import Tensor

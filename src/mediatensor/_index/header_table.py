@@ -8,22 +8,27 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bitstreams.breaks import break_detector
-from .._containers.boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
-from .._containers.fragments import packets_of_fragments
-from .._containers.packet_table import PacketTable
-from .._containers.sample_tables import (
+from .._bitstreams import break_detector
+from .._containers import (
+    Box,
     DemuxedSamples,
+    MalformedBoxError,
+    PacketTable,
+    ReadAt,
     Samples,
     Track,
     entries_in_order,
+    find_all,
     find_track,
+    packets_of_fragments,
     packets_of_samples,
+    read_box,
     read_samples,
     telling_entries,
+    top_level_boxes,
 )
 from .._pyav import DISCARD_ENTRY, KEY_ENTRY, VideoReader
-from .._sources.source import Source
+from .._sources import Source
 from ..errors import MediaTensorError, ReadError
 from .scan import PacketScan
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from .._pyav import ContainerFacts, StreamFacts
-from .._sources.readers import Reader
+from .._sources import Reader
 from ..errors import FrameIndexError, MediaTensorError
 
 if TYPE_CHECKING:

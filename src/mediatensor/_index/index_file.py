@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._common.checks import path_text
-from .._containers.packet_table import NO_PTS
-from .._sources.atomic_files import write_file
+from .._containers import NO_PTS
+from .._sources import write_file
 from ..errors import FrameIndexError, WriteError
 from .frame_index import FrameIndex
 from .identity import SourceIdentity

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Protocol
 
-from .._containers.packet_table import PacketTable
+from .._containers import PacketTable
 from .._pyav import ContainerFacts, StreamFacts, VideoReader
-from .._sources.source import Source
+from .._sources import Source
 from ..errors import StreamError
 from .building import from_frames, from_packets
 from .frame_index import FrameIndex

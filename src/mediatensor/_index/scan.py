@@ -11,14 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from .._bitstreams.breaks import break_detector, refreshes_gradually
-from .._bitstreams.content import PacketContent, content_parser, is_sound, nal_length_size, nal_units_are_sound
-from .._bitstreams.disposable import disposable_parser
-from .._bitstreams.h264_continuity import FrameNumberCheck
-from .._bitstreams.h264_fields import FieldDetector
-from .._containers.packet_table import NO_PTS, PacketTable
+from .._bitstreams import (
+    FieldDetector,
+    FrameNumberCheck,
+    PacketContent,
+    break_detector,
+    content_parser,
+    disposable_parser,
+    is_sound,
+    nal_length_size,
+    nal_units_are_sound,
+    refreshes_gradually,
+)
+from .._containers import NO_PTS, PacketTable
 from .._pyav import PacketFacts, UndecodablePacketError, VideoReader, fingerprint, is_key_frame, packet_facts
-from .._sources.readers import SourceFaultError
+from .._sources import SourceFaultError
 from ..errors import ReadError
 from .building import FrameRecord, from_packets
 from .frame_index import FrameIndex

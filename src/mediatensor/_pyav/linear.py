@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._sources.source import make_source
+from .._sources import make_source
 from ..errors import ReadError
 from .packets import UndecodablePacketError
 from .pixels import FrameConverter

@@ -11,8 +11,7 @@ import av
 
 from .._common.checks import whole_number
 from .._common.interrupts import interrupts_kept
-from .._sources.readers import MemoryReader, Reader
-from .._sources.source import Source
+from .._sources import MemoryReader, Reader, Source
 from ..errors import OpenError, ReadError, SourceNotFoundError, StreamError
 from .facts import ContainerFacts, container_facts
 

@@ -12,8 +12,7 @@ import av.packet
 from av.stream import Discard
 
 from .._common.interrupts import raise_kept_interrupt
-from .._sources.readers import Reader, SourceFaultError
-from .._sources.source import Source
+from .._sources import Reader, Source, SourceFaultError
 from ..errors import ReadError
 from .facts import ContainerFacts, StreamFacts, container_facts, stream_facts
 from .opening import choose_stream, close_container, error_text, open_container, raise_interruption

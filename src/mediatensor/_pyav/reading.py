@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from av.video.frame import PictureType
 
-from .._sources.source import Source
+from .._sources import Source
 from ..errors import ReadError
 from .facts import NO_TIMESTAMPS_FLAG, StreamFacts
 from .packets import PacketReader, set_side_data

@@ -10,7 +10,7 @@ import numpy as np
 from av.video.codeccontext import VideoCodecContext
 from numpy.typing import NDArray
 
-from .._sources.source import MemorySource, Source
+from .._sources import MemorySource, Source
 from .opening import close_container, error_text, open_container
 from .packets import let_rest
 

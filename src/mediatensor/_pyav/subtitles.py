@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import av
 
 from .._common.checks import whole_number
-from .._sources.source import Source
+from .._sources import Source
 from ..errors import DecodeError, StreamError
 from .facts import ContainerFacts, StreamFacts, fraction
 from .opening import error_text, read_container_facts

@@ -4,3 +4,29 @@
 `frame_cache` keeps what was decoded lately. `stream` is one video stream, opened; `exact` and `approximate` are the
 two ways into it.
 """
+
+from __future__ import annotations
+
+from .approximate import ApproximateFrames
+from .batch import ErrorPolicy, SizeChangePolicy
+from .devices import CpuFallbackStatus, choose_backend, resolve_device, set_cuda_backend
+from .exact import ExactFrames
+from .frame_stream import FrameStream, IndexDoubtError, MissingFrameError
+from .stream import HandleSpec, OpenVideo, Wishes
+
+__all__ = [
+    "ApproximateFrames",
+    "CpuFallbackStatus",
+    "ErrorPolicy",
+    "ExactFrames",
+    "FrameStream",
+    "HandleSpec",
+    "IndexDoubtError",
+    "MissingFrameError",
+    "OpenVideo",
+    "SizeChangePolicy",
+    "Wishes",
+    "choose_backend",
+    "resolve_device",
+    "set_cuda_backend",
+]

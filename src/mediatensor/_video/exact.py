@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 from .._common import access_arguments as arguments
 from .._common.locks import ForkSafeLock
 from .._common.stages import stage
-from .._index.building import from_table
-from .._index.cache import cached_index, get_index_cache, store_index
+from .._index import (
+    cached_index,
+    from_table,
+    get_index_cache,
+    index_first_frames,
+    index_stream,
+    settle_stream,
+    store_index,
+)
 from .._index.frame_index import FrameIndex
-from .._index.indexing import index_first_frames, index_stream, settle_stream
 from ..errors import OutOfRangeError
 from ..frames import FrameBatch
 from .batch import assemble

@@ -14,14 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from .._bitstreams.breaks import BreakDetector, break_detector
-from .._bitstreams.content import PacketContent, content_parser, slices_are_sound
-from .._bitstreams.disposable import Disposable, disposable_parser
-from .._bitstreams.h264_continuity import FrameNumberCheck
+from .._bitstreams import (
+    BreakDetector,
+    Disposable,
+    FrameNumberCheck,
+    PacketContent,
+    break_detector,
+    content_parser,
+    disposable_parser,
+    slices_are_sound,
+)
 from .._common.stages import stage
-from .._containers.packet_table import NO_PTS
+from .._containers import NO_PTS
+from .._index import has_header_table
 from .._index.frame_index import FrameIndex
-from .._index.header_table import has_header_table
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from ..errors import DeviceError
 from .plan import Segment, byte_range, make_plan

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._bitstreams.disposable import Disposable
+from .._bitstreams import Disposable
 from .._index.frame_index import FrameIndex
 
 __all__ = ["Segment", "byte_range", "entry_ordinal", "make_plan", "num_pictures", "runs_by_entry"]

@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from .._common.stages import stage
-from .._containers.packet_table import NO_PTS
+from .._containers import NO_PTS
 from .._index.frame_index import FrameIndex
 from .._pyav import UndecodablePacketError, VideoReader
-from .._sources.readers import SourceFaultError
+from .._sources import SourceFaultError
 from ..errors import DecodeError, ReadError
 
 __all__ = ["ApproximateStream", "EntryPackets"]

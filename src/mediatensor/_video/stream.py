@@ -18,9 +18,9 @@ from .._common.locks import ForkSafeLock
 from .._common.messages import warn_once
 from .._common.orientation import Orientation
 from .._common.stages import stage
-from .._index.scan import first_frame
+from .._index import first_frame
 from .._pyav import VideoReader, orientation_of
-from .._sources.source import Source
+from .._sources import Source
 from ..backends import PictureConverter, PictureDecoder, get_backend
 from ..backends._guard import open_guarded
 from ..errors import DeviceError, MediaTensorError

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from .._pyav.encoding import write_test_pattern
-from .._sources.atomic_files import writing
+from .._sources import writing
 from ..decoders import VideoDecoder
 from ..errors import MissingDependencyError, WeightsNotFoundError
 from ..samplers import clips_at_random_indices, clips_at_regular_timestamps

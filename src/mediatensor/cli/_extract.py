@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .._sources.atomic_files import write_file, writing
+from .._sources import write_file, writing
 from ..decoders import AudioDecoder, Subtitle, SubtitleDecoder
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ..frames import AudioSamples

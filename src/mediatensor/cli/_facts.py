@@ -10,15 +10,13 @@ from fractions import Fraction
 from itertools import pairwise
 from statistics import median
 
-from .._index.cache import cached_index, store_index
+from .._index import cached_index, first_frame, index_stream, settle_stream, store_index
 from .._index.frame_index import FrameIndex
-from .._index.indexing import index_stream, settle_stream
-from .._index.scan import first_frame
 from .._metadata import video_stream_metadata
 from .._pyav import ContainerFacts, VideoReader, orientation_of, read_container_facts
 from .._pyav import StreamFacts as HeaderFacts
-from .._sources.source import make_source
-from .._video.frame_stream import FrameStream, IndexDoubtError, MissingFrameError
+from .._sources import make_source
+from .._video import FrameStream, IndexDoubtError, MissingFrameError
 from ..decoders import Chapter, SubtitleDecoder
 from ..decoders._container_metadata import container_metadata
 from ..errors import DecodeError, MediaTensorError, StreamError

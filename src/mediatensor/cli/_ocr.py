@@ -17,7 +17,7 @@ from PIL import Image
 
 from .. import __version__
 from .._common.devices import checked_device
-from .._sources.atomic_files import writing
+from .._sources import writing
 from ..errors import InvalidArgumentError, MediaTensorError, PageError
 from . import _text
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, file_error, progress, reading, shown_name

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from .._sources.atomic_files import write_file
+from .._sources import write_file
 from ..errors import ReadError
 from . import _text
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from .._sources.atomic_files import writing
+from .._sources import writing
 from ..decoders import VideoDecoder
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from . import _text

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._common.checks import function, options_dict, real_number, whole_number
 from .._common.messages import progress
 from .._common.stages import stage
-from .._images.decoding import MAX_PIXELS
+from .._images import MAX_PIXELS
 from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, OpenError
 from ._rows.dataset import MediaDataset, check_dataset_options
 from ._rows.recipe import Recipe

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .._common.checks import function, path_text
 from .._common.stages import stage
-from .._images.decoding import MAX_PIXELS
+from .._images import MAX_PIXELS
 from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
 from ._document_pages import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
 from ._rows.dataset import MediaDataset, check_dataset_options

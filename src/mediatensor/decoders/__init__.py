@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .._common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .._images.channels import ImageReadMode
+    from .._images import ImageReadMode
     from .._index.frame_index import FrameIndex
     from .._metadata import (
         AudioStreamHeaderMetadata,
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         VideoStreamHeaderMetadata,
         VideoStreamMetadata,
     )
-    from .._video.devices import CpuFallbackStatus, set_cuda_backend
+    from .._video import CpuFallbackStatus, set_cuda_backend
     from ..backends._cuda import get_nvdec_cache_capacity, set_nvdec_cache_capacity
     from ._audio_decoder import AudioDecoder
     from ._audio_video_decoder import AudioVideoDecoder

@@ -13,11 +13,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._audio.batch import OutputForm, input_range, joined, section_begin
-from .._audio.handles import AudioHandle, AudioHandleSpec
-from .._audio.positions import is_exact_after_pre_roll
-from .._audio.ranges import check_ranges, checked_range, no_samples_error, sample_range
-from .._audio.stream import AudioStream, CountingNeededError, UnsteadyTimesError
+from .._audio import (
+    AudioHandle,
+    AudioHandleSpec,
+    AudioStream,
+    CountingNeededError,
+    OutputForm,
+    UnsteadyTimesError,
+    check_ranges,
+    checked_range,
+    input_range,
+    is_exact_after_pre_roll,
+    joined,
+    no_samples_error,
+    sample_range,
+    section_begin,
+)
 from .._common.access_arguments import check_num_threads
 from .._common.checks import real_number, shown, whole_number
 from .._common.handle_pool import HandlePool
@@ -25,7 +36,7 @@ from .._common.locks import Closing
 from .._common.stages import stage
 from .._metadata import AudioStreamMetadata, audio_stream_metadata
 from .._pyav import MAX_CHANNELS, MAX_SAMPLE_RATE
-from .._sources.source import make_source
+from .._sources import make_source
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
 

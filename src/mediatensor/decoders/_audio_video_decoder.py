@@ -13,14 +13,14 @@ from typing import Any, Literal, Protocol, TypedDict, Unpack
 import torch
 from torch import Tensor
 
-from .._audio.ranges import sample_offset
+from .._audio import sample_offset
 from .._common.checks import items_of, real_number, shown
 from .._common.limits import check_samples
 from .._common.locks import Closing
 from .._index.frame_index import FrameIndex
 from .._metadata import AudioStreamMetadata
-from .._sources.source import make_source
-from .._video.batch import ErrorPolicy, SizeChangePolicy
+from .._sources import make_source
+from .._video import ErrorPolicy, SizeChangePolicy
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..frames import AudioSamples, AudioVideoClip
 from ._audio_decoder import AudioDecoder

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from .._metadata import Printed, StreamMetadata, stream_header_metadata
 from .._pyav import ContainerFacts, read_container_facts
-from .._sources.source import make_source
+from .._sources import make_source
 
 __all__ = ["Chapter", "ContainerMetadata", "container_metadata", "get_container_metadata"]
 

@@ -15,8 +15,7 @@ from .._common.checks import whole_number
 from .._common.devices import checked_device, on_device, pinned_for
 from .._common.stages import stage
 from .._common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_lanes, working
-from .._images.channels import ImageReadMode, check_mode, check_output_dtype
-from .._images.decoding import MAX_PIXELS, decode, read_bytes
+from .._images import MAX_PIXELS, ImageReadMode, check_mode, check_output_dtype, decode, read_bytes
 from ..errors import InvalidArgumentError
 
 __all__ = [

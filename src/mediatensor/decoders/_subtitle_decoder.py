@@ -14,7 +14,7 @@ from .._common.checks import finite_number, optional_text
 from .._common.locks import Closing, ForkSafeLock
 from .._metadata import SubtitleStreamHeaderMetadata, stream_header_metadata
 from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
-from .._sources.source import make_source
+from .._sources import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 
 __all__ = ["Subtitle", "SubtitleDecoder", "Words", "is_ascii_superset", "words_of_packet"]

@@ -15,16 +15,22 @@ from torch import Tensor
 from .._common import access_arguments as arguments
 from .._common.checks import real_number, shown
 from .._common.locks import Closing
-from .._index.building import parse_frame_mappings
+from .._index import check_index_belongs, identify, parse_frame_mappings
 from .._index.frame_index import FrameIndex
-from .._index.identity import check_index_belongs, identify
 from .._metadata import VideoStreamMetadata, video_stream_metadata
-from .._sources.source import make_source
-from .._video.approximate import ApproximateFrames
-from .._video.batch import ErrorPolicy, SizeChangePolicy
-from .._video.devices import CpuFallbackStatus, choose_backend, resolve_device
-from .._video.exact import ExactFrames
-from .._video.stream import HandleSpec, OpenVideo, Wishes
+from .._sources import make_source
+from .._video import (
+    ApproximateFrames,
+    CpuFallbackStatus,
+    ErrorPolicy,
+    ExactFrames,
+    HandleSpec,
+    OpenVideo,
+    SizeChangePolicy,
+    Wishes,
+    choose_backend,
+    resolve_device,
+)
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
 from ..transforms._decoder_transforms import resolve_transforms

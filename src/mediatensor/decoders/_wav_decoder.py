@@ -8,13 +8,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._audio.ranges import check_ranges, checked_range, no_samples_error, sample_range
-from .._audio.wav import WavFile, convert_samples, num_lead_bytes, wav_source
+from .._audio import (
+    WavFile,
+    check_ranges,
+    checked_range,
+    convert_samples,
+    no_samples_error,
+    num_lead_bytes,
+    sample_range,
+    wav_source,
+)
 from .._common import buffers
 from .._common.handle_pool import HandlePool
 from .._common.locks import Closing
 from .._common.stages import stage
-from .._containers.wav import WavHeader, layout_name, parse_wav_header
+from .._containers import WavHeader, layout_name, parse_wav_header
 from .._metadata import AudioStreamMetadata
 from ..errors import StreamError
 from ..frames import AudioSamples

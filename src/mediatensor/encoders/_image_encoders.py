@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from .._sources.atomic_files import write_error
+from .._sources import write_error
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
 from ._arguments import check_has_values
 from ._target import FileLikeTarget, Sink, Target, make_target

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from .._sources.atomic_files import AtomicFile, write_error
+from .._sources import AtomicFile, write_error
 from .._sources.source import _FFMPEG_SCHEMES, _SCHEME
 from ..errors import InvalidArgumentError, SourceTypeError, WriteError
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..._common import access_arguments as arguments
 from ..._metadata import AudioStreamMetadata, VideoStreamMetadata
-from ..._video.approximate import ApproximateFrames
+from ..._video import ApproximateFrames
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ...errors import OutOfRangeError
 from ...frames import AudioSamples, AudioVideoClip, Frame, FrameBatch

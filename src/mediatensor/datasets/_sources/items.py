@@ -14,7 +14,7 @@ from typing import Any, Literal, SupportsIndex, get_args, overload
 from weakref import WeakValueDictionary
 
 from ..._common.checks import finite_number, shown
-from ..._sources.source import Source
+from ..._sources import Source
 from ...errors import InvalidArgumentError, OutOfRangeError
 
 __all__ = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._common.messages import seconds_from_text
-from ..._sources.source import Source
+from ..._sources import Source
 from ...errors import InvalidArgumentError
 from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind
 from .tar_format import UnreadableSource

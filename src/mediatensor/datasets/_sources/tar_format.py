@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Never
 
-from ..._sources.readers import Reader
-from ..._sources.source import Source
+from ..._sources import Reader, Source
 from ...errors import OpenError, ReadError, SourceNotFoundError
 
 __all__ = ["Member", "TarMember", "TarReader", "UnreadableSource"]

@@ -15,8 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..._common.checks import shown
-from ..._sources.readers import Reader
-from ..._sources.source import PathSource, make_source
+from ..._sources import PathSource, Reader, make_source
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from .items import MEDIA_EXTENSIONS, Item, MediaKind
 from .tar_format import Member, TarMember, UnreadableSource

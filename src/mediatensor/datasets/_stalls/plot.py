@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._common.checks import path_text
-from ..._sources.atomic_files import writing
+from ..._sources import writing
 from ...errors import MissingDependencyError
 from .facts import OTHER, OTHER_THREAD, EpochRecord, StallFacts
 

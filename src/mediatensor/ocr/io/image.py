@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ..._images.decoding import MAX_PIXELS
+from ..._images import MAX_PIXELS
 from ...errors import InvalidArgumentError, SourceTypeError
 from ._documents.images import ImageDocument, ImageOptions
 from ._documents.pages import check_max_pixels, check_output_size

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..._common.checks import real_number
-from ..._images.decoding import MAX_PIXELS
+from ..._images import MAX_PIXELS
 from ...errors import InvalidArgumentError
 from ._documents.pages import PageNumbers, check_max_pixels
 from ._documents.pdf import PdfDocument

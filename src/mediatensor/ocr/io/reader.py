@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._images.decoding import MAX_PIXELS
-from ..._images.formats import look_like, sniff
+from ..._images import MAX_PIXELS, look_like, sniff
 from ...errors import InvalidArgumentError, OpenError, SourceTypeError
 from ._documents.fetch import fetch
 from ._documents.images import ImageDocument, ImageOptions

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from ..._sources.atomic_files import writing
+from ..._sources import writing
 from ...errors import InvalidArgumentError, MissingDependencyError
 from ._networks.devices import plain
 from ._networks.weights import checksum_in_name, compare_checksum, given_file, load_state_dict_file

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from ...._common.limits import check_pixels
 from ...._common.locks import ForkSafeLock
 from ...._common.threads import working
-from ...._images.decoding import read_bytes
-from ...._images.formats import NUM_SNIFFED_BYTES, look_like, sniff
-from ...._images.reading import open_image
+from ...._images import NUM_SNIFFED_BYTES, look_like, open_image, read_bytes, sniff
 from ....errors import MissingDependencyError, OpenError
 from .pages import PageSource, failing_as_page, keep
 from .picture_pdf import Picture, jpeg_picture, png_picture

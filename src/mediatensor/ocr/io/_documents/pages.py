@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...._images.decoding import read_bytes
-from ...._sources.source import MemorySource, PathSource, make_source
+from ...._images import read_bytes
+from ...._sources import MemorySource, PathSource, make_source
 from ....errors import InvalidArgumentError, MissingDependencyError, OpenError, OutOfRangeError, PageError
 
 if TYPE_CHECKING:

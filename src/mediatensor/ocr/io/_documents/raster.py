@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...._images.channels import Layout, Planes, convert
-from ...._images.reading import Bands
+from ...._images import Bands, Layout, Planes, convert
 from ....errors import DecodeError
 
 __all__ = ["blend_over_white", "page_of_bands", "page_of_pillow", "resized", "upright"]

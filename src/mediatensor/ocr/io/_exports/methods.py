@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 from xml.etree.ElementTree import ElementTree
 
 from ...._common.checks import shown
-from ...._sources.atomic_files import write_file
+from ...._sources import write_file
 from ....errors import InvalidArgumentError
 from .._elements.base import Element
 from .._elements.blocks import Block
