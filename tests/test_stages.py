@@ -1,7 +1,8 @@
-"""`stage` and `collect_stages`: whose second is whose, and what it costs when nobody asks."""
+"""`stages` and `collect_stages`: whose second is whose, and what it costs when nobody asks."""
 
 from __future__ import annotations
 
+import cProfile
 import os
 import threading
 import time
@@ -12,7 +13,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from mediatensor import set_frame_cache_bytes
-from mediatensor._common.stages import STAGES, collect_stages, stage, traced
+from mediatensor._common import stages
+from mediatensor._common.stages import STAGES, collect_stages, trace_range
 from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
 from mediatensor.encoders import AudioEncoder, PngEncoder
 
@@ -40,12 +42,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_an_inner_stage_interrupts_the_outer_one(clock: Clock) -> None:
     with collect_stages() as seconds:
         clock.advance(100)  # at no stage
-        with stage("decode"):
+        with stages.DECODE:
             clock.advance(1)
-            with stage("convert"):
+            with stages.CONVERT:
                 clock.advance(2)
             clock.advance(4)
-            with stage("decode"):
+            with stages.DECODE:
                 clock.advance(8)
             clock.advance(16)
         clock.advance(100)
@@ -58,21 +60,21 @@ def test_a_stage_ends_with_an_exception(clock: Clock) -> None:
         raise ValueError("broken")
 
     with collect_stages() as seconds:
-        with pytest.raises(ValueError, match="broken"), stage("open"), stage("index"):
+        with pytest.raises(ValueError, match="broken"), stages.OPEN, stages.INDEX:
             fail()
         clock.advance(10)
     assert seconds == {"open": 0, "index": 1}
 
 
 def test_who_collects_further_out_gets_the_same_seconds_once(clock: Clock) -> None:
-    with collect_stages() as outer, stage("transform"):
+    with collect_stages() as outer, stages.TRANSFORM:
         clock.advance(1)
         with collect_stages() as inner:
             clock.advance(2)  # still at the outer stage
-            with stage("decode"):
+            with stages.DECODE:
                 clock.advance(4)
         clock.advance(8)
-        with stage("decode"):
+        with stages.DECODE:
             clock.advance(16)
     assert inner == {"transform": 2, "decode": 4}
     assert outer == {"transform": 11, "decode": 20}
@@ -83,23 +85,25 @@ def test_collecting_that_fails_leaves_nothing_behind(clock: Clock) -> None:
         clock.advance(1)
         raise ValueError("broken")
 
-    with pytest.raises(ValueError, match="broken"), collect_stages() as seconds, stage("open"):
+    with pytest.raises(ValueError, match="broken"), collect_stages() as seconds, stages.OPEN:
         fail()
     assert seconds == {"open": 1}
-    assert stage("open") is stage("decode")  # the one that does nothing: nobody collects
+    with stages.OPEN:  # nobody collects any more
+        clock.advance(1)
+    assert seconds == {"open": 1}
 
 
 def test_other_threads_have_stages_of_their_own(clock: Clock) -> None:
     found: dict[str, float] = {}
 
     def work() -> None:
-        with stage("convert"):  # nobody collects in this thread
+        with stages.CONVERT:  # nobody collects in this thread
             clock.advance(1)
-        with collect_stages() as seconds, stage("copy"):
+        with collect_stages() as seconds, stages.COPY:
             clock.advance(2)
         found.update(seconds)
 
-    with collect_stages() as here, stage("decode"):
+    with collect_stages() as here, stages.DECODE:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -109,18 +113,27 @@ def test_other_threads_have_stages_of_their_own(clock: Clock) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_does_not_go_on_with_the_stages_of_its_parent() -> None:
-    with collect_stages(), stage("copy"):
+    with collect_stages(), stages.COPY:
         child = os.fork()
         if child == 0:
-            with collect_stages() as seconds, stage("decode"):
+            with collect_stages() as seconds, stages.DECODE:
                 pass
             os._exit(0 if set(seconds) == {"decode"} else 1)
         _, status = os.waitpid(child, 0)
     assert status == 0
 
 
-def test_nothing_is_made_when_nobody_collects() -> None:
-    assert stage("open") is stage("decode") is traced("wait")
+def test_a_stage_reads_no_clock_and_calls_nothing_when_nobody_collects() -> None:
+    with stages.DECODE:  # finds the profiler of torch, once
+        pass
+    profiler = cProfile.Profile()
+    profiler.enable()
+    with stages.DECODE:
+        pass
+    profiler.disable()
+    called = {row.code.co_name for row in profiler.getstats() if not isinstance(row.code, str)}
+    assert called == {"__enter__", "__exit__"}
+    assert sum(row.callcount for row in profiler.getstats()) <= 3  # these two, and the profiler's own end
 
 
 def test_reading_a_video_is_accounted_for(clip: Path) -> None:
@@ -168,14 +181,28 @@ def test_stages_are_ranges_in_a_trace(clip: Path) -> None:
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         with VideoDecoder(clip) as decoder:
             decoder.get_frames_at([3, 20])
-        with pytest.raises(ValueError, match="broken"), stage("copy"):
+        with pytest.raises(ValueError, match="broken"), stages.COPY:
             raise ValueError("broken")
-        with traced("wait"):
+        with trace_range("wait"):
             pass
     names = {event.key for event in profiler.key_averages()}
     expected = {f"mediatensor::{name}" for name in ("open", "index", "seek", "decode", "convert", "copy", "wait")}
     assert {name for name in names if name.startswith("mediatensor::")} == expected
-    assert stage("open") is stage("decode")  # the profiler has gone
+
+
+def test_a_profiler_may_start_and_stop_within_a_stage() -> None:
+    profiler = profile(activities=[ProfilerActivity.CPU])
+    with stages.OPEN:
+        profiler.start()
+        with stages.INDEX:
+            pass
+        stages.DECODE.__enter__()
+        profiler.stop()
+        with stages.COPY:
+            pass
+        stages.DECODE.__exit__()
+    names = {event.key for event in profiler.key_averages()}
+    assert {name for name in names if name.startswith("mediatensor::")} == {"mediatensor::index", "mediatensor::decode"}
 
 
 def test_stages_have_the_names_that_are_listed() -> None:

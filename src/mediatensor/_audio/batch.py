@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._common import stages
 from .._common.buffers import empty
-from .._common.stages import stage
 from .._pyav import Resampler, SampleForm, SampleQueue
 from .stream import Piece
 
@@ -232,12 +232,12 @@ class _ConvertedRun(_Run):
         return np.empty((self.form.num_channels, length), np.float32)
 
     def _take(self, samples: NDArray[np.float32]) -> None:
-        with stage("convert"):
+        with stages.CONVERT:
             self._resampler.push(samples)
 
     def finish(self, first: int, last: int | None) -> NDArray[np.float32]:
         self._empty_queue()
-        with stage("convert"):
+        with stages.CONVERT:
             samples = self._resampler.finish()
         rate = self.form.sample_rate
         begin = self._section_begin + (self.position - self._lead) * self._output_rate // rate

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import accumulate, chain
 from typing import Any
 
-from .._common.stages import stage
+from .._common import stages
 from .._containers import begins_file, id3_end
 from .._pyav import AudioReader, SampleForm, UndecodablePacketError
 from ..errors import DecodeError, StreamError
@@ -370,7 +370,7 @@ class AudioStream:
             return trail.again(), trail.begin
         lead_in = pre_roll_length(self.codec, self.form.sample_rate)
         while start > lead_in and self._seeks_exactly:
-            with stage("seek"):
+            with stages.SEEK:
                 landed = self._seek(self.rule.pts_before(start - lead_in))
             if landed is None:
                 break

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import ClosedError, MediaTensorError
+from . import stages
 from .interrupts import interrupts_kept
 from .locks import ForkSafeLock
-from .stages import stage
 from .threads import ThreadLease, working
 
 __all__ = ["HandlePool", "PooledHandle", "reclaim_threads"]
@@ -107,7 +107,7 @@ class HandlePool(Generic[H]):
                 if self._check is not None:
                     self._check()
                 return self._idle.pop(), generation
-        with stage("open"):
+        with stages.OPEN:
             try:
                 return open_handle(), generation
             except (MediaTensorError, OSError) as error:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from .._common import access_arguments as arguments
-from .._common.stages import stage
+from .._common import stages
 from .._metadata import video_stream_metadata
 from ..errors import DecodeError, DeviceError, StreamError
 from ..frames import FrameBatch
@@ -108,7 +108,7 @@ class ApproximateFrames:
     def _decode_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
         tick = self._video.time_base
         times = torch.zeros(2, len(seconds), dtype=torch.float64, device="cpu")
-        with stage("decode"), self._video.pool.borrow() as handle:
+        with stages.DECODE, self._video.pool.borrow() as handle:
             assert isinstance(handle.stream, ApproximateStream)
             if handle.chooses_threads and not handle.stream.reader.is_codec_open:
                 handle.stream.reader.use_threads(handle.num_threads())

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._common import stages
 from .._common.orientation import Orientation
-from .._common.stages import stage
 from .._common.threads import choose_crew, run_in_lanes
 from .._index.frame_index import FrameIndex
 from ..backends import PictureConverter
@@ -61,7 +61,7 @@ class PixelWriter:
                 "Pass on_size_change='scale' or transforms=[Resize(...)], or decode such frames one by one."
             )
         first, *others = rows
-        with stage("convert"):
+        with stages.CONVERT:
             converter.write(picture, orientation, pixels[first])
             for row in others:
                 pixels[row] = pixels[first]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._common import access_arguments as arguments
+from .._common import stages
 from .._common.locks import ForkSafeLock
-from .._common.stages import stage
 from .._index import (
     cached_index,
     from_table,
@@ -83,12 +83,12 @@ class ExactFrames:
         # Replacements may come from further on, and a cache wants the whole.
         if self._video.wishes.on_error != "raise" or get_index_cache() is not None:
             return None, False
-        with stage("index"):
+        with stages.INDEX:
             return index_first_frames(self._video, num_frames)
 
     def _made_index(self) -> FrameIndex:
         if self._index is None:
-            with stage("index"):
+            with stages.INDEX:
                 self._index = cached_index(self._video, lambda: index_stream(self._video))
         return self._index
 
@@ -112,7 +112,7 @@ class ExactFrames:
 
     def _settled(self, index: FrameIndex, reason: str) -> FrameIndex:
         if self._settling is None or self._settling[0] is not index:
-            with stage("index"):
+            with stages.INDEX:
                 self._settling = index, settle_stream(self._video, reason)
                 store_index(self._video, self._settling[1])
         return self._settling[1]
@@ -172,7 +172,7 @@ class ExactFrames:
         return self._with_index(decode)
 
     def _batch(self, index: FrameIndex, frames: NDArray[np.int64], *, is_passing: bool = False) -> FrameBatch:
-        with stage("decode"), self._video.pool.borrow() as handle:
+        with stages.DECODE, self._video.pool.borrow() as handle:
             assert isinstance(handle.stream, FrameStream)
             writer = self._video.pixel_writer(len(frames))
             assembled = assemble(handle, index, frames, writer, self._video.wishes.on_error, is_passing=is_passing)

@@ -24,7 +24,7 @@ from .._bitstreams import (
     disposable_parser,
     slices_are_sound,
 )
-from .._common.stages import stage
+from .._common import stages
 from .._containers import NO_PTS
 from .._index import has_header_table
 from .._index.frame_index import FrameIndex
@@ -382,7 +382,7 @@ class FrameStream:
         self._at_end = False
         self._left_out, self._has_left_out, self._is_drained_early = set(), False, False
         self._announce(index, entry)
-        with stage("seek"):
+        with stages.SEEK:
             self._packets.go_to(index, entry)
         is_promised = not (index.settled or index.is_authoritative)
         self._continuity = FrameNumberCheck(self.reader.extradata) if self._is_h264 and is_promised else None

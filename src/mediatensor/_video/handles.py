@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from .._common import stages
 from .._common.handle_pool import reclaim_threads
-from .._common.stages import stage
 from .._common.threads import ThreadLease, lease_threads
 from ..backends import PictureConverter
 from ..errors import MediaTensorError
@@ -69,7 +69,7 @@ class Handle:
         assert isinstance(self.stream, FrameStream)
         assert self._open_stream is not None
         self.stream.use_threads(1)
-        with stage("open"), suppress(MediaTensorError):  # too many open files, say: then fewer
+        with stages.OPEN, suppress(MediaTensorError):  # too many open files, say: then fewer
             while len(self._more_lanes) < count - 1:
                 self._more_lanes.append(Lane(self._open_stream(), self._make_converter()))
         return [Lane(self.stream, self.converter), *self._more_lanes[: count - 1]]

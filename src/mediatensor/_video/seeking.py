@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from .._common.stages import stage
+from .._common import stages
 from .._containers import NO_PTS
 from .._index.frame_index import FrameIndex
 from .._pyav import UndecodablePacketError, VideoReader
@@ -143,7 +143,7 @@ class ApproximateStream:
 
     def _go_to(self, ticks: float) -> None:
         for back_off in _BACK_OFF_SECONDS:
-            with stage("seek"):
+            with stages.SEEK:
                 timestamp = round(ticks - back_off * self._ticks_per_second)
                 is_there = not self.reader.has_no_timestamps and self.reader.seek(timestamp)
             if not is_there:
@@ -152,7 +152,7 @@ class ApproximateStream:
             if self._current is not None and self._current.pts <= ticks:
                 return
         if not self.reader.is_fresh:
-            with stage("seek"):
+            with stages.SEEK:
                 self.reader.reopen()
         self._restart()
 

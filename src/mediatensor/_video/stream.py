@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._common import stages
 from .._common.devices import check_process
 from .._common.handle_pool import HandlePool
 from .._common.locks import ForkSafeLock
 from .._common.messages import warn_once
 from .._common.orientation import Orientation
-from .._common.stages import stage
 from .._index import first_frame
 from .._pyav import VideoReader, orientation_of
 from .._sources import Source
@@ -241,7 +241,7 @@ class OpenVideo:
         """(height, width) of the first frame as shown, before transforms; from the header if no frame decodes."""
         with self._lock:
             if self._size is None:
-                with stage("decode"):
+                with stages.DECODE:
                     self._look_at_first_frame()
         return self._size or (self.facts.height or 0, self.facts.width or 0)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from .._common import stages
 from .._common.checks import function, options_dict
-from .._common.stages import stage
 from ..decoders import AudioDecoder
 from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
@@ -112,7 +112,7 @@ class AudioRecipe(Recipe):
         return AudioDecoder(item.source, **self.decoder_options)
 
     def read(self, opened: AudioDecoder, item: Item, part: int) -> Sample:
-        with stage("decode"):
+        with stages.DECODE:
             clips = self.sampler(segment_of(opened, item))
         if isinstance(clips, AudioSamples):
             return Sample(**sound_fields(self.transform, clips))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
+from .._common import stages
 from .._common.checks import function, options_dict, real_number, whole_number
 from .._common.messages import progress
-from .._common.stages import stage
 from .._images import MAX_PIXELS
 from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, OpenError
 from ._rows.dataset import MediaDataset, check_dataset_options
@@ -106,7 +106,7 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
     """
     if transform is None:
         return image
-    with stage("transform"):
+    with stages.TRANSFORM:
         result = transform(image)
     if not isinstance(result, Tensor) or result.ndim != 3:
         got = f"of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
@@ -200,7 +200,7 @@ class PageRecipe(Recipe):
 
     def read(self, opened: Document, item: Item, part: int) -> Sample:
         number = self._page_index(opened, part)
-        with stage("decode"):
+        with stages.DECODE:
             image = opened.pages.tensor(number)
         return Sample(image=apply_image_transform(self.transform, image), extra={"page_index": number})
 

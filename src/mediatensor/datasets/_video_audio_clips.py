@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
+from .._common import stages
 from .._common.access_arguments import frame_rate_times
 from .._common.checks import function, options_dict
-from .._common.stages import stage
 from ..decoders import AudioVideoDecoder, VideoDecoder
 from ..decoders._audio_decoder import checked_form
 from ..decoders._audio_video_decoder import sample_grid
@@ -243,7 +243,7 @@ class VideoAudioRecipe(Recipe):
         return indexed_first(AudioVideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))
 
     def read(self, opened: AudioVideoDecoder, item: Item, part: int) -> Sample:
-        with stage("decode"):
+        with stages.DECODE:
             opened.video._transform_with(self.decoder_options.get("transforms"))
             clips = _checked(self.sampler(segment_of(opened, item)))
         silent_spans: Any

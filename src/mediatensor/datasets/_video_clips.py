@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._common import stages
 from .._common.checks import function, options_dict
-from .._common.stages import stage
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
@@ -106,7 +106,7 @@ def apply_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) 
     """What a user's transform makes of frames; a tensor that it gives takes the place of the data."""
     if transform is None:
         return frames
-    with stage("transform"):
+    with stages.TRANSFORM:
         result = transform(frames)
     if isinstance(result, Tensor):
         try:
@@ -151,7 +151,7 @@ def sound_fields(
     """
     result: Any = sound
     if transform is not None:
-        with stage("transform"):
+        with stages.TRANSFORM:
             result = transform(sound)
     if isinstance(result, Tensor):
         if result.shape != sound.data.shape:
@@ -355,7 +355,7 @@ class VideoRecipe(Recipe):
         return indexed_first(VideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))
 
     def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
-        with stage("decode"):
+        with stages.DECODE:
             opened._transform_with(self.decoder_options.get("transforms"))
             clips = without_clip_dimension(self.sampler(segment_of(opened, item)), keep=self.keep_clip_dimension)
         return Sample(

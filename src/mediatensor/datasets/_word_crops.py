@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._common import stages
 from .._common.checks import function, path_text
-from .._common.stages import stage
 from .._images import MAX_PIXELS
 from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
 from ._document_pages import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
@@ -302,7 +302,7 @@ class _Pages(Document):
         """(H, W, 3) uint8, not to be written to."""
         if self._kept is not None and self._kept[0] == number:
             return self._kept[1]
-        with stage("decode"):
+        with stages.DECODE:
             page = self.pages[number]
         self._kept = (number, page) if page.nbytes <= _MAX_KEPT_BYTES else None
         return page

@@ -29,11 +29,11 @@ from .._audio import (
     sample_range,
     section_begin,
 )
+from .._common import stages
 from .._common.access_arguments import check_num_threads
 from .._common.checks import real_number, shown, whole_number
 from .._common.handle_pool import HandlePool
 from .._common.locks import Closing
-from .._common.stages import stage
 from .._metadata import AudioStreamMetadata, audio_stream_metadata
 from .._pyav import MAX_CHANNELS, MAX_SAMPLE_RATE
 from .._sources import make_source
@@ -112,7 +112,7 @@ class AudioDecoder(Closing):
         self._sample_rate, self._num_channels = checked_form(sample_rate, num_channels)
         check_num_threads(num_ffmpeg_threads)
         self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
-        with stage("open"), self._pool.borrow() as handle:
+        with stages.OPEN, self._pool.borrow() as handle:
             self.metadata: AudioStreamMetadata = _described(handle.stream)
         self.stream_index: int = self.metadata.stream_index
         self._spec = replace(self._spec, stream_index=self.stream_index)
@@ -140,7 +140,7 @@ class AudioDecoder(Closing):
             >>> data.shape, sample_rate
             (torch.Size([1, 480000]), 48000)
         """
-        with stage("decode"), self._pool.borrow() as handle:
+        with stages.DECODE, self._pool.borrow() as handle:
             return self._samples(handle, None, None)
 
     def get_samples_played_in_range(
@@ -168,7 +168,7 @@ class AudioDecoder(Closing):
             0.5
         """
         checked = checked_range(start_seconds, stop_seconds)
-        with stage("decode"), self._pool.borrow() as handle:
+        with stages.DECODE, self._pool.borrow() as handle:
             return self._samples(handle, *checked)
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
@@ -195,7 +195,7 @@ class AudioDecoder(Closing):
         """
         checked = check_ranges(ranges)
         results: dict[int, AudioSamples] = {}
-        with stage("decode"), self._pool.borrow() as handle:
+        with stages.DECODE, self._pool.borrow() as handle:
             max_distance = _MAX_SECONDS_DECODED_THROUGH if is_exact_after_pre_roll(handle.stream.codec) else -1.0
             for group in _groups(checked, max_distance):
                 if len(group) == 1:
@@ -337,7 +337,7 @@ class AudioDecoder(Closing):
             begin = decoder.metadata.begin_stream_seconds
             for number in count():
                 start = begin + number * step
-                with stage("decode"), decoder._pool.borrow() as handle:
+                with stages.DECODE, decoder._pool.borrow() as handle:
                     try:
                         chunk = decoder._samples(handle, start, start + seconds)
                     except OutOfRangeError:  # the one before ended with the stream

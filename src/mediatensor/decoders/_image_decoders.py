@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, TypeAlias, overload
 import torch
 from torch import Tensor
 
+from .._common import stages
 from .._common.checks import whole_number
 from .._common.devices import checked_device, on_device, pinned_for
-from .._common.stages import stage
 from .._common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_lanes, working
 from .._images import MAX_PIXELS, ImageReadMode, check_mode, check_output_dtype, decode, read_bytes
 from ..errors import InvalidArgumentError
@@ -415,9 +415,9 @@ def _decode(
     )
 
     def decode_one(one: object) -> Tensor:
-        with stage("open"):
+        with stages.OPEN:
             data, name = read_bytes(one)
-        with stage("decode"):
+        with stages.DECODE:
             return pinned_for(target, decode_bytes(data, name))
 
     if isinstance(source, (list, tuple)):
@@ -438,7 +438,7 @@ def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
             error.add_note(f"This was source {number} of the list.")
             raise
 
-    with stage("decode"), working():
+    with stages.DECODE, working():
         lease = lease_threads()
         try:
             run_in_lanes(range(max(1, min(lease.num_threads, len(sources)))), range(len(sources)), work)

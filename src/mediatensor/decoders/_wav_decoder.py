@@ -18,10 +18,9 @@ from .._audio import (
     sample_range,
     wav_source,
 )
-from .._common import buffers
+from .._common import buffers, stages
 from .._common.handle_pool import HandlePool
 from .._common.locks import Closing
-from .._common.stages import stage
 from .._containers import WavHeader, layout_name, parse_wav_header
 from .._metadata import AudioStreamMetadata
 from ..errors import StreamError
@@ -151,7 +150,7 @@ class WavDecoder(Closing):
         header = self._header
         samples: NDArray[np.float32] = buffers.empty((header.num_channels, last - first), np.float32)
         start = header.data_offset - num_lead_bytes(header.encoding)
-        with stage("decode"), self._pool.borrow() as handle:
+        with stages.DECODE, self._pool.borrow() as handle:
             handle.reader.will_need(start + first * header.frame_bytes, header.data_offset + last * header.frame_bytes)
             for block in _blocks(last - first, header.frame_bytes):
                 position = start + (first + block.start) * header.frame_bytes

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._common import stages
 from .._common.checks import function, options_dict, real_number
 from .._common.devices import checked_device
 from .._common.locks import ForkSafeLock
-from .._common.stages import stage
 from ..datasets import Item, Recipe, Sample
 from ..datasets._document_pages import DEFAULT_DPI, Document, DocumentOptions
 from ..decoders import VideoDecoder
@@ -191,7 +191,7 @@ class TextRecipe(Recipe):
             if image.pixels is None:
                 found.add_error(image, image.error)
                 continue
-            with stage("transform"):
+            with stages.TRANSFORM:
                 # One at a time: what is read of a page does not depend on the pages beside it.
                 page = self.predictor.load()([image.pixels]).pages[0]
             found.add_page(image, page)

@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
+from ..._common import stages
 from ..._common.checks import items_of, shown, whole_number
 from ..._common.devices import tensors_on_cpu
-from ..._common.stages import collect_stages, stage
+from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
 from .._rows.samples import Batch, Sample, Skipped, Timing
@@ -372,7 +373,7 @@ def _batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Samp
     for sample in samples:
         if not isinstance(sample, Sample | Skipped):
             raise InvalidArgumentError(f"samples must be those that a MediaDataset gives (got {shown(sample)}).")
-    with collect_stages() as stage_seconds, stage("collate"), tensors_on_cpu():
+    with collect_stages() as stage_seconds, stages.COLLATE, tensors_on_cpu():
         good = [sample for sample in samples if isinstance(sample, Sample)]
         _check_alike(good)
         failures = tuple(failure for sample in samples for failure in sample.failures)

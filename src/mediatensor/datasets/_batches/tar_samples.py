@@ -13,8 +13,9 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
+from ..._common import stages
 from ..._common.checks import function, optional_text, shown, whole_number
-from ..._common.stages import collect_stages, stage
+from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError
 from .._rows.reading import RowReader
 from .._rows.recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
@@ -185,7 +186,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         while True:
             started = time.monotonic()
             with collect_stages() as stage_seconds:
-                with stage("open"):
+                with stages.OPEN:
                     numbered = next(rows, None)
                 if numbered is None:
                     return

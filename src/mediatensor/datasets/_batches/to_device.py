@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._common import stages
 from ..._common.checks import function, shown
 from ..._common.devices import checked_device
-from ..._common.stages import stage
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
 from .._rows.samples import Batch
@@ -192,7 +192,7 @@ def _arrived(copying: CopyAhead | CopyNow, begun: Any, position: _Position) -> t
 
 
 def _transformed(batch: Any, transform: Callable[[Any], Any]) -> Any:
-    with stage("transform"):
+    with stages.TRANSFORM:
         if not isinstance(batch, Batch):
             return transform(batch)
         return dataclasses.replace(batch, frames=_each(batch.frames, transform), images=_each(batch.images, transform))

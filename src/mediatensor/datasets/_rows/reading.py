@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
+from ..._common import stages
 from ..._common.checks import whole_number
 from ..._common.devices import has_lost_cuda
-from ..._common.stages import stage
 from ...errors import DeviceError, InvalidArgumentError, MediaTensorError, TooManyFailuresError
 from .recipe import OpenFiles, RowSpec, file_key
 from .samples import Failure, Sample, Skipped
@@ -93,7 +93,7 @@ class RowReader:
     def _in_order_of_position(self, members: list[int], specs: Sequence[RowSpec]) -> list[int]:
         if len(members) < 2:
             return members
-        with stage("seek"):
+        with stages.SEEK:
             positions = {i: self._position(specs[i]) for i in members}
         return sorted(members, key=positions.__getitem__)
 

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 
+from ..._common import stages
 from ..._common.checks import whole_number
 from ..._common.devices import tensors_on_cpu
 from ..._common.locks import Closing, ForkSafeLock
-from ..._common.stages import stage
 from ...decoders import AudioVideoDecoder, VideoDecoder
 from .._sources.items import Item
 from .samples import Sample
@@ -135,7 +135,7 @@ class OpenFiles(Closing):
         with self._lock:
             _, opened = self._idle.pop(file_key(item), (None, None))
         if opened is None:
-            with stage("open"):
+            with stages.OPEN:
                 opened = recipe.open(item)
         else:
             _forget_damage(opened)
@@ -237,7 +237,7 @@ class RowSpec:
             tensors_on_cpu(),
             files.borrow(self.item, self.recipe) as opened,
             seeded(self.random_seed),
-            stage("transform"),
+            stages.TRANSFORM,
         ):
             sample = self.recipe.read(opened, self.item, self.part)
         if not isinstance(sample, Sample):

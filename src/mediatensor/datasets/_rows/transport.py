@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
+from ..._common import stages
 from ..._common.devices import pinned
-from ..._common.stages import stage
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 
 __all__ = [
@@ -222,7 +222,7 @@ class CopyNow:
 
     def begin(self, batch: Any) -> Any:
         """The batch on the device."""
-        with stage("copy"):
+        with stages.COPY:
             return _moved(batch, self._device, non_blocking=False)
 
     def complete(self, begun: Any) -> Any:
@@ -251,7 +251,7 @@ class CopyAhead:
 
     def begin(self, batch: Any) -> tuple[Any, Any]:
         """Have the copy of a batch begin; for `complete`."""
-        with stage("copy"), self._cuda.stream(self._stream):
+        with stages.COPY, self._cuda.stream(self._stream):
             moved = _moved(batch, self._device, non_blocking=True)
             done = self._cuda.Event()
             done.record(self._stream)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import torch
 
 from ..._common.devices import checked_device
-from ..._common.stages import collect_stages, traced
+from ..._common.stages import collect_stages, trace_range
 from ..._common.threads import _available_cores
 from ...errors import InvalidArgumentError
 from .facts import EpochRecord, StallFacts, advice, facts_of, timings_of
@@ -168,7 +168,7 @@ class Watched(Generic[B]):
             while True:
                 self._synchronize()
                 asked = time.monotonic()
-                with collect_stages() as seconds, traced("wait"):
+                with collect_stages() as seconds, trace_range("wait"):
                     try:
                         if batches is None:
                             batches = iter(self._loader)  # starts the workers
