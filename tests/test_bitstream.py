@@ -108,7 +108,7 @@ def test_of_av1_frames_that_are_shown_count() -> None:
     assert content_of(memoryview(delimiter + hidden + shown)) is _PICTURE
     assert content_of(memoryview(delimiter + again)) is _PICTURE
     assert content_of(memoryview(delimiter + hidden)) is content_of(memoryview(delimiter)) is _NO_PICTURE
-    assert content_of(memoryview(delimiter + shown + delimiter + shown)) is PacketContent.DOUBTFUL
+    assert content_of(memoryview(delimiter + shown + delimiter + shown)) is PacketContent.UNCERTAIN
 
 
 @pytest.mark.parametrize("length_size", [1, 2, 4])

@@ -36,7 +36,7 @@ CLIPS = ["h264_b_pyramid", "h264_open_gop", "hevc_open_gop", "hevc_10bit", "vp8"
 TURNED_CLIPS = ["rotated_90", "rotated_180", "rotated_90_mkv", "flipped_horizontally", "transposed"]
 
 # Here packets do not show which frames there are; a software decoder has to tell.
-SETTLED_CLIPS = [
+DECODED_CLIPS = [
     "raw_h264",
     "edit_list_two_parts",
     "ts_concatenated",
@@ -424,7 +424,7 @@ def test_what_nvdec_does_not_take(name: str, reason: str, folder: Path) -> None:
     assert not backend.contexts
 
 
-@pytest.mark.parametrize("name", SETTLED_CLIPS)
+@pytest.mark.parametrize("name", DECODED_CLIPS)
 def test_streams_whose_frames_must_be_compared(name: str, folder: Path) -> None:
     path = media.make(name, folder)
     plain = VideoDecoder(path)

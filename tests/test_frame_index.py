@@ -1,4 +1,4 @@
-"""The frame index on plain arrays: order, durations, times, entries, and when packets are not to be trusted."""
+"""The frame index on plain arrays: order, durations, times, key frames, and when packets are not to be trusted."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def index_of(table: PacketTable) -> FrameIndex:
     return from_packets(table, TICK, Fraction(10))[0]
 
 
-def doubts_of(table: PacketTable) -> tuple[str, ...]:
+def reasons_of(table: PacketTable) -> tuple[str, ...]:
     return from_packets(table, TICK, Fraction(10))[1]
 
 
@@ -71,7 +71,7 @@ def test_frames_are_kept_packets_in_order_of_time() -> None:
 def test_trimmed_and_hidden_packets_are_no_frames() -> None:
     index = index_of(packets([-10, 0, 10, 15, 20], discard=[0], hidden=[3]))
     assert index.pts.tolist() == [0, 10, 20]
-    assert index.entry_packet.tolist() == [0], "decoding still starts at the trimmed key frame"
+    assert index.key_frame_packet.tolist() == [0], "decoding still starts at the trimmed key frame"
     assert len(index.anomalies) == 2
 
 
@@ -92,12 +92,12 @@ def test_unknown_durations_last_until_the_next_frame() -> None:
         (packets([20, 0, 10, 30]), "before the first key frame in time"),
         (packets([0, 10, 50, 40, 20, 30], keys=[0, 3]), "after a key frame in time"),
         (decoded_at([0, 10, 20, 30]), "the time of decoding"),
-        (replace(packets([0, 10, 20]), doubts=("a size that changes",)), "a size that changes"),
+        (replace(packets([0, 10, 20]), reasons_to_decode=("a size that changes",)), "a size that changes"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_packets_that_may_differ_from_frames_are_doubted(table: PacketTable, reason: str) -> None:
-    assert any(reason in doubt for doubt in doubts_of(table))
+def test_packets_that_may_differ_from_frames_are_a_reason_to_decode(table: PacketTable, reason: str) -> None:
+    assert any(reason in found for found in reasons_of(table))
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_packets_that_may_differ_from_frames_are_doubted(table: PacketTable, rea
         decoded_at([0, 30, 10, 20]),  # these go back, so they are of presentation
     ],
 )
-def test_sound_packets_are_not_doubted(table: PacketTable) -> None:
-    assert doubts_of(table) == ()
+def test_sound_packets_are_no_reason_to_decode(table: PacketTable) -> None:
+    assert reasons_of(table) == ()
 
 
 def played_at_slowly(index: FrameIndex, t: float) -> int:
@@ -136,7 +136,7 @@ def test_in_a_gap_the_frame_before_it_is_played() -> None:
     assert index.played_at(np.array([0.0, 0.0999, 0.1, 0.3, 0.49999, 0.5])).tolist() == [0, 0, 1, 1, 1, 2]
 
 
-def entry_slowly(table: PacketTable, index: FrameIndex, frame: int) -> int:
+def key_frame_slowly(table: PacketTable, index: FrameIndex, frame: int) -> int:
     """The last key packet that neither follows the frame's packet in the file nor comes after it in time."""
     number = int(index.packet[frame])
     keys = [k for k in range(len(table)) if table.is_key[k] or k == 0]
@@ -152,20 +152,20 @@ def test_entries_equal_a_search_over_all_packets(order: list[int], keys: set[int
     table = packets([10 * i for i in order], keys=sorted(keys | {0}))
     index = index_of(table)
     for frame in range(len(index)):
-        assert index.entry_packet[index.entry_for(frame)] == entry_slowly(table, index, frame)
+        assert index.key_frame_packet[index.key_frame_for(frame)] == key_frame_slowly(table, index, frame)
 
 
 def records(*frames: tuple[int | None, int]) -> list[FrameRecord]:
     return [FrameRecord(pts, None, 10, n + 1, crc, False, n == 0) for n, (pts, crc) in enumerate(frames)]
 
 
-def test_a_settled_index_sorts_frames_and_remembers_their_order() -> None:
+def test_an_index_made_by_decoding_sorts_frames_and_remembers_their_order() -> None:
     table = packets([0, 10, 20, 30])
     index = from_frames(records((0, 7), (20, 8), (10, 9)), table, TICK, Fraction(10))
     assert index.settled
     assert index.pts.tolist() == [0, 10, 20]
-    assert index.ordinal.tolist() == [0, 2, 1]
-    assert [index.frame_of(ordinal) for ordinal in range(3)] == [0, 2, 1]
+    assert index.output_order.tolist() == [0, 2, 1]
+    assert [index.frame_of(place) for place in range(3)] == [0, 2, 1]
     assert index.fingerprint is not None
     assert index.fingerprint.tolist() == [7, 9, 8]
 
@@ -177,18 +177,18 @@ def test_times_of_decoding_go_to_frames_in_the_codecs_order() -> None:
     index = from_frames(out, given, TICK, None)
     assert index.pts.tolist() == [0, 10, 20, 30, 40, 50]
     assert index.packet.tolist() == [0, 2, 1, 4, 3, 5]
-    assert index.ordinal.tolist() == [0, 1, 2, 3, 4, 5]
+    assert index.output_order.tolist() == [0, 1, 2, 3, 4, 5]
     assert index.key_frame_indices.tolist() == [0, 4]
-    assert [index.entry_for(frame) for frame in range(6)] == [0, 0, 0, 0, 1, 1], "b40 needs what lies before I30"
+    assert [index.key_frame_for(frame) for frame in range(6)] == [0, 0, 0, 0, 1, 1], "b40 needs what lies before I30"
 
     in_time = from_frames(out, decoded_at([0, 20, 10, 40, 30, 50]), TICK, None)
-    assert in_time.ordinal.tolist() == [0, 2, 1, 4, 3, 5], "packets whose times go back are timed for showing"
+    assert in_time.output_order.tolist() == [0, 2, 1, 4, 3, 5], "packets whose times go back are timed for showing"
 
 
 def test_false_key_flags_of_the_container_are_corrected() -> None:
     table = packets([0, 10, 20], keys=[0, 1, 2])
     index = from_frames(records((0, 7), (10, 8), (20, 9)), table, TICK, Fraction(10))  # only the first is a key frame
-    assert index.entry_packet.tolist() == [0]
+    assert index.key_frame_packet.tolist() == [0]
     assert index.key_frame_indices.tolist() == [0]
 
 
@@ -218,7 +218,7 @@ def test_frames_without_times_follow_each_other_by_their_durations() -> None:
 def test_missing_times_keep_the_place_in_the_codecs_order(pts: list[int | None], completed: list[int]) -> None:
     frames = records(*((t, n) for n, t in enumerate(pts)))
     index = from_frames(frames, packets([None] * len(pts)), TICK, Fraction(10))
-    assert index.pts[np.argsort(index.ordinal)].tolist() == completed
+    assert index.pts[np.argsort(index.output_order)].tolist() == completed
 
 
 def test_decoding_times_serve_where_there_is_no_other() -> None:
@@ -228,7 +228,7 @@ def test_decoding_times_serve_where_there_is_no_other() -> None:
 
 def test_damage_is_recorded() -> None:
     frames = [FrameRecord(0, 0, 10, 1, 1, False, True), FrameRecord(10, 10, 10, 2, 2, True, False)]
-    index = from_frames(frames, packets([0, 10, 20]), TICK, Fraction(10), doubts=("x",), num_undecodable=1)
+    index = from_frames(frames, packets([0, 10, 20]), TICK, Fraction(10), reasons_to_decode=("x",), num_undecodable=1)
     assert index.is_damaged.tolist() == [False, True]
     text = "; ".join(index.anomalies)
     assert "1 packet that the codec cannot decode" in text
@@ -246,4 +246,4 @@ def test_an_index_can_be_pickled() -> None:
     index = index_of(packets([0, 30, 10, 20], keys=[0]))
     copied = pickle.loads(pickle.dumps(index))
     assert copied.pts.tolist() == index.pts.tolist()
-    assert copied.entry_for(2) == index.entry_for(2)
+    assert copied.key_frame_for(2) == index.key_frame_for(2)

@@ -192,7 +192,7 @@ def settling_clip(folder: Path) -> Path:
     return media.make("lost_packets_av1", folder)
 
 
-def test_a_settled_index_takes_the_place_of_one_that_proved_wrong(
+def test_an_index_made_by_decoding_takes_the_place_of_one_that_proved_wrong(
     cache: Path, tmp_path: Path, num_scans: Callable[[], int]
 ) -> None:
     path = settling_clip(tmp_path)

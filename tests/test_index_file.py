@@ -9,6 +9,7 @@ import pickle
 import struct
 import tracemalloc
 import zlib
+from base64 import b64decode
 from collections.abc import Callable
 from fractions import Fraction
 from hashlib import blake2b
@@ -56,6 +57,16 @@ CLIPS = [
 ]
 
 
+# An index that was made by decoding three frames, as it was saved when the format was new.
+SAVED_EARLIER = b64decode(
+    "iU1USQ0KGgoBAAAASQEAAB8AAAAAAAAAeyJudW1fZnJhbWVzIjogMywgIm51bV9lbnRyaWVzIjogMSwgInRpbWVfYmFzZSI6IFsxLCAxMjgwMF0s"
+    "ICJzZXR0bGVkIjogdHJ1ZSwgImlzX2N1dF9zaG9ydCI6IGZhbHNlLCAiaXNfYXV0aG9yaXRhdGl2ZSI6IGZhbHNlLCAiY29sdW1ucyI6IFtbMCwg"
+    "Ml0sIFs1MTIsIDBdLCBbMCwgMV0sIFswLCAyXSwgWzIsIDFdLCBbMCwgMV0sIFswLCAwXSwgWzAsIDBdLCBbLTUxMiwgMF0sIFs0OCwgMF0sIFsx"
+    "MzAwLCAwXV0sICJhbm9tYWxpZXMiOiBbInRoZSBmcmFtZXMgd2VyZSBjb3VudGVkIGJ5IGRlY29kaW5nLCBiZWNhdXNlIG9mIGEgdGVzdCJdLCAi"
+    "bWFkZV9mcm9tIjogbnVsbH14nGNgYGJiZAABpv9AwA5kcAIxB0QIKMX0HwBdNQUizvEuxLXyoYZipmVA1NHnQQ=="
+)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("index_file")
@@ -100,6 +111,18 @@ def parts_of(data: bytes) -> tuple[dict[str, Any], bytes]:
     return json.loads(header), zlib.decompress(payload)
 
 
+def test_files_that_were_saved_earlier_still_load(folder: Path) -> None:
+    index = load(SAVED_EARLIER, folder)
+    assert index.pts.tolist() == [0, 512, 1024]
+    assert index.output_order.tolist() == [0, 2, 1]
+    assert (index.key_frame_position.tolist(), index.key_frame_bytes.tolist()) == ([48], [1300])
+    assert index.fingerprint is not None
+    assert index.fingerprint.tolist() == [7, 9, 8]
+    assert (index.settled, index.anomalies) == (True, ("the frames were counted by decoding, because of a test",))
+    index.save(folder / "again.index")
+    assert (folder / "again.index").read_bytes() == SAVED_EARLIER
+
+
 def assembled(header: object, columns: bytes, *, version: int = 1) -> bytes:
     """A file with a right checksum, whatever is in it."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
@@ -133,7 +156,7 @@ def test_the_clips_have_what_an_index_can_hold(folder: Path) -> None:
     assert any(index.is_damaged.any() for index in indexes)
     assert any(index.anomalies for index in indexes)
     assert {int(d) for index in indexes for d in np.unique(index.disposable)} >= {0, 1}
-    assert any((index.ordinal != np.arange(len(index))).any() for index in indexes)
+    assert any((index.output_order != np.arange(len(index))).any() for index in indexes)
 
 
 def test_that_reading_stops_early_is_kept(clip: Path, folder: Path) -> None:
@@ -336,13 +359,13 @@ def put(place: int, value: int) -> Callable[[np.ndarray], None]:
         ("saved", {"packet": put(3, -2)}, "packets that cannot exist"),
         ("saved", {"packet": put(3, 1 << 40)}, "packets that cannot exist"),
         ("saved", {"disposable": put(0, 2)}, "disposable"),
-        ("saved", {"entry_packet": put(0, 1)}, "start decoding"),
-        ("saved", {"entry_packet": put(-1, 0)}, "start decoding"),
-        ("saved", {"entry_packet": put(-1, 1 << 40)}, "start decoding"),
-        ("saved", {"entry_pts": put(-1, 1 << 62)}, "times of key frames"),
-        ("saved", {"entry_position": put(-1, -2)}, "places that cannot exist"),
-        ("settled", {"ordinal": put(0, 5)}, "order of decoding"),
-        ("settled", {"ordinal": put(0, 1 << 40)}, "order of decoding"),
+        ("saved", {"key_frame_packet": put(0, 1)}, "start decoding"),
+        ("saved", {"key_frame_packet": put(-1, 0)}, "start decoding"),
+        ("saved", {"key_frame_packet": put(-1, 1 << 40)}, "start decoding"),
+        ("saved", {"key_frame_pts": put(-1, 1 << 62)}, "times of key frames"),
+        ("saved", {"key_frame_position": put(-1, -2)}, "places that cannot exist"),
+        ("settled", {"output_order": put(0, 5)}, "order of decoding"),
+        ("settled", {"output_order": put(0, 1 << 40)}, "order of decoding"),
         ("settled", {"num_packets": put(0, -1)}, "packets that cannot exist"),
         ("settled", {"codec_pts": put(0, 1 << 62)}, "decoded times"),
     ],

@@ -53,9 +53,9 @@ def test_plans_by_hand(
     wanted: list[int], position: int | None, patience: int, plan: list[tuple[int | None, list[int]]]
 ) -> None:
     index = index_with_keys(30, [0, 10, 20])
-    expected = [Segment(entry, tuple(members), len(plan) > 1) for entry, members in plan]
+    expected = [Segment(key_frame, tuple(members), len(plan) > 1) for key_frame, members in plan]
     assert make_plan(index, wanted, position, patience) == expected
-    left = [Segment(entry, tuple(members), True) for entry, members in plan]
+    left = [Segment(key_frame, tuple(members), True) for key_frame, members in plan]
     assert make_plan(index, wanted, position, patience, is_left=True) == left
 
 
@@ -90,14 +90,14 @@ def test_a_plan_yields_every_frame_once_and_decodes_none_twice(
     index = index_with_keys(60, sorted(keys | {0}))
     at, decoded, given_out = position, [], []
     for segment in make_plan(index, sorted(wanted), position, patience):
-        if segment.entry is not None:
-            at = int(index.entry_pts[segment.entry])
-        for ordinal in segment.ordinals:
+        if segment.key_frame is not None:
+            at = int(index.key_frame_pts[segment.key_frame])
+        for place in segment.places:
             assert at is not None
-            assert at <= ordinal, "the codec only goes forward"
-            decoded += range(at, ordinal + 1)
-            given_out.append(ordinal)
-            at = ordinal + 1
+            assert at <= place, "the codec only goes forward"
+            decoded += range(at, place + 1)
+            given_out.append(place)
+            at = place + 1
     assert given_out == sorted(wanted)
     assert len(decoded) == len(set(decoded))
     # Never more than seeking to the key frame before each frame, plus the patience of one run-through for each.

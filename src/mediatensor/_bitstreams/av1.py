@@ -39,7 +39,7 @@ class Av1Pictures:
 
     def __init__(self, extradata: bytes) -> None:
         self._sequence: _Sequence | None = None
-        self._is_doubtful = False
+        self._has_changed = False
         is_record = extradata[:1] == bytes([_RECORD_MARKER])
         for kind, _, payload in av1_units(memoryview(extradata)[_RECORD_BYTES if is_record else 0 :]):
             if kind == _SEQUENCE_HEADER:
@@ -47,7 +47,7 @@ class Av1Pictures:
 
     def is_disposable(self, packet: memoryview) -> bool:
         """Whether the pictures in a packet can be left out; ``ValueError`` or ``IndexError`` if it does not add up."""
-        if self._is_doubtful:
+        if self._has_changed:
             return False
         num_frames = 0
         for kind, spatial_id, payload in av1_units(packet):
@@ -65,7 +65,7 @@ class Av1Pictures:
     def _learn(self, sequence: _Sequence) -> None:
         if self._sequence is None:
             self._sequence = sequence
-        self._is_doubtful |= sequence != self._sequence
+        self._has_changed |= sequence != self._sequence
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class PacketContent(Enum):
     PICTURE = "a picture that is shown"
     NO_PICTURE = "nothing that is shown: updates of references, parameters, the end of a sequence"
     NOT_CODED = "that the picture before stays, which is a frame only at the end of a stream"
-    DOUBTFUL = "a number of frames that only decoding tells"
+    UNCERTAIN = "a number of frames that only decoding tells"
     FOREIGN = "what packets of the codec do not have"
 
 
@@ -200,7 +200,7 @@ class _Mpeg4:
                 pass
             bits.read(1 + self._layer.time_increment_bits + 1)
             if not bits.flag():
-                return PacketContent.NOT_CODED if self._layer.is_low_delay else PacketContent.DOUBTFUL
+                return PacketContent.NOT_CODED if self._layer.is_low_delay else PacketContent.UNCERTAIN
         return _PICTURE
 
 
@@ -235,7 +235,7 @@ class _Av1:
                     num_shown += self._has_still_headers or bool(payload[0] & 0x90)  # show_existing_frame, show_frame
         except (ValueError, IndexError):
             return _PICTURE
-        return PacketContent.DOUBTFUL if num_shown > 1 else _shown(num_shown == 1)
+        return PacketContent.UNCERTAIN if num_shown > 1 else _shown(num_shown == 1)
 
 
 def _vp8(packet: memoryview) -> PacketContent:

@@ -38,8 +38,8 @@ def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryvi
     UsePrevFrameMvs), and perhaps probabilities (refresh_frame_context), a segmentation map and loop filter deltas
     (7.2.8, 7.2.10). Whether the next frame starts without them is written in its packet, not in this one.
 
-    The function may be given packets from any entry onwards, in decode order. It remembers parameter sets that change
-    within the stream and gets more careful for them, never less.
+    The function takes packets in decode order, beginning with any key frame. It remembers parameter sets that change
+    within the stream, and gets more careful for them, never less.
 
     Args:
         codec: FFmpeg's name of the codec.

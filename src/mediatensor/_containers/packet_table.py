@@ -32,7 +32,7 @@ class PacketTable:
             it follows a loss.
         is_field: It is one field of a frame.
         disposable: Whether no other picture refers to it: a `Disposable`, int8.
-        doubts: Where the stream does not simply go on, so that frames may be fewer than pictures.
+        reasons_to_decode: Where the stream does not simply go on, so that frames may be fewer than pictures.
         read_error: Why reading stopped before the end of the file, if it did.
         may_time_decoding: Pictures are reordered, and ``pts`` may be when each is decoded.
         changes_palette: Palettes come with some packets, and hold for those behind them.
@@ -49,7 +49,7 @@ class PacketTable:
     is_broken: BoolArray
     is_field: BoolArray
     disposable: Int8Array
-    doubts: tuple[str, ...] = ()
+    reasons_to_decode: tuple[str, ...] = ()
     read_error: str | None = None
     may_time_decoding: bool = False
     changes_palette: bool = False

@@ -11,7 +11,7 @@ from .cache import cached_index, get_index_cache, store_index
 from .frame_index import FrameIndex
 from .header_table import has_header_table
 from .identity import check_index_belongs, identify
-from .indexing import index_first_frames, index_stream, settle_stream
+from .indexing import index_by_decoding, index_first_frames, index_stream
 from .scan import first_frame
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
     "get_index_cache",
     "has_header_table",
     "identify",
+    "index_by_decoding",
     "index_first_frames",
     "index_stream",
     "parse_frame_mappings",
-    "settle_stream",
     "store_index",
 ]

@@ -61,13 +61,13 @@ def from_packets(
         frame_rate: For the duration of a single frame of unknown duration.
 
     Returns:
-        (index, doubts); without doubts the index can be used as it is.
+        (index, reasons to decode); without reasons the index can be used as it is.
     """
     kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
     pts = table.pts[kept]
     order = np.argsort(pts, kind="stable")
     kept, pts = kept[order], pts[order]
-    entries = _entries(table)
+    key_frames = _key_frames(table)
     index = FrameIndex(
         time_base=time_base,
         pts=pts,
@@ -76,15 +76,15 @@ def from_packets(
         is_damaged=np.zeros(len(kept), bool),
         packet=kept,
         disposable=table.disposable[kept],
-        entry_packet=entries,
-        entry_pts=table.pts[entries],
-        entry_dts=table.dts[entries],
-        entry_position=table.position[entries],
-        entry_bytes=_bytes_by_entry(table, entries),
+        key_frame_packet=key_frames,
+        key_frame_pts=table.pts[key_frames],
+        key_frame_dts=table.dts[key_frames],
+        key_frame_position=table.position[key_frames],
+        key_frame_bytes=_bytes_by_key_frame(table, key_frames),
         is_cut_short=table.read_error is not None,
         anomalies=_anomalies(table),
     )
-    return index, _doubts(table, kept)
+    return index, _reasons_to_decode(table, kept)
 
 
 def from_frames(
@@ -93,7 +93,7 @@ def from_frames(
     time_base: Fraction,
     frame_rate: Fraction | None,
     *,
-    doubts: tuple[str, ...] = (),
+    reasons_to_decode: tuple[str, ...] = (),
     num_undecodable: int = 0,
 ) -> FrameIndex:
     """The index of the frames that a linear decode gave.
@@ -103,7 +103,7 @@ def from_frames(
         table: The packets that were decoded.
         time_base: Seconds per tick.
         frame_rate: To make up times where there are none.
-        doubts: Why the scan was made.
+        reasons_to_decode: Why the scan was made.
         num_undecodable: How many packets the codec refused.
     """
     codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
@@ -117,28 +117,28 @@ def from_frames(
     is_key = np.array([r.is_key for r in records], bool)
     # The container's key frame flags can be wrong; the codec knows better where it knows the packet.
     false_keys = packet[(packet >= 0) & ~is_key]
-    entries = _entries(table)
-    entries = entries[~np.isin(entries, false_keys) | (entries == 0)]
+    key_frames = _key_frames(table)
+    key_frames = key_frames[~np.isin(key_frames, false_keys) | (key_frames == 0)]
     return FrameIndex(
         time_base=time_base,
         pts=pts[order],
         duration=_known_durations(pts[order], duration[order], time_base, frame_rate),
-        is_key=(is_key & np.isin(packet, entries))[order],
+        is_key=(is_key & np.isin(packet, key_frames))[order],
         is_damaged=np.array([r.is_corrupt for r in records], bool)[order],
         packet=packet[order],
         disposable=_unknown_disposable(len(records)),
-        entry_packet=entries,
-        entry_pts=table.pts[entries],
-        entry_dts=table.dts[entries],
-        entry_position=table.position[entries],
-        entry_bytes=_bytes_by_entry(table, entries),
+        key_frame_packet=key_frames,
+        key_frame_pts=table.pts[key_frames],
+        key_frame_dts=table.dts[key_frames],
+        key_frame_position=table.position[key_frames],
+        key_frame_bytes=_bytes_by_key_frame(table, key_frames),
         settled=True,
         fingerprint=np.array([r.fingerprint for r in records], np.uint32)[order],
         codec_pts=codec_pts[order],
         num_packets=num_packets[order],
-        ordinal=order.astype(np.int64),
+        output_order=order.astype(np.int64),
         is_cut_short=table.read_error is not None,
-        anomalies=_anomalies(table) + _findings(records, doubts, num_undecodable),
+        anomalies=_anomalies(table) + _findings(records, reasons_to_decode, num_undecodable),
     )
 
 
@@ -148,8 +148,8 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
     sorted_pts = np.array(pts, np.int64)[order]
     keys = np.array(is_key, bool)[order]
     # Without a key frame decoding starts at the beginning.
-    entries = np.flatnonzero(keys) if keys.any() else np.arange(min(1, len(order)))
-    unknown, unknown_position = np.full(len(entries), NO_PTS, np.int64), np.full(len(entries), -1, np.int64)
+    key_frames = np.flatnonzero(keys) if keys.any() else np.arange(min(1, len(order)))
+    unknown, unknown_position = np.full(len(key_frames), NO_PTS, np.int64), np.full(len(key_frames), -1, np.int64)
     return FrameIndex(
         time_base=time_base,
         pts=sorted_pts,
@@ -158,24 +158,24 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
         is_damaged=np.zeros(len(order), bool),
         packet=np.full(len(order), -1, np.int64),
         disposable=_unknown_disposable(len(order)),
-        entry_packet=np.full(len(entries), -1 if keys.any() else 0, np.int64),
-        entry_pts=sorted_pts[entries],
-        entry_dts=unknown,
-        entry_position=unknown_position,
-        entry_bytes=unknown_position,
+        key_frame_packet=np.full(len(key_frames), -1 if keys.any() else 0, np.int64),
+        key_frame_pts=sorted_pts[key_frames],
+        key_frame_dts=unknown,
+        key_frame_position=unknown_position,
+        key_frame_bytes=unknown_position,
         is_authoritative=True,
     )
 
 
-def _entries(table: PacketTable) -> Int64Array:
+def _key_frames(table: PacketTable) -> Int64Array:
     """Packets at which decoding can start: the key frames, and in any case the first packet."""
     first = np.zeros(len(table), bool)
     first[:1] = True
     return np.flatnonzero(table.is_key | first)
 
 
-def _bytes_by_entry(table: PacketTable, entries: Int64Array) -> Int64Array:
-    return np.add.reduceat(table.size, entries) if len(entries) else np.zeros(0, np.int64)
+def _bytes_by_key_frame(table: PacketTable, key_frames: Int64Array) -> Int64Array:
+    return np.add.reduceat(table.size, key_frames) if len(key_frames) else np.zeros(0, np.int64)
 
 
 def _unknown_disposable(count: int) -> Int8Array:
@@ -242,31 +242,31 @@ def _packet_of_frames(codec_pts: Int64Array, table: PacketTable) -> Int64Array:
     return np.where(unique, first[at], -1).astype(np.int64)
 
 
-def _doubts(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
+def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
     """Reasons why frames might differ from kept packets; ``kept`` is in presentation order."""
     pts = table.pts[kept]
-    doubts = [*table.doubts]
+    reasons = [*table.reasons_to_decode]
     if (table.pts == NO_PTS).any():
-        doubts.append("packets without a presentation time")
+        reasons.append("packets without a presentation time")
     elif len(np.unique(pts)) != len(pts):
-        doubts.append("packets with equal presentation times")
+        reasons.append("packets with equal presentation times")
     if table.is_field.any():
-        doubts.append("packets of single fields")
+        reasons.append("packets of single fields")
     if table.is_broken.any():
-        doubts.append("packets that are damaged, lost, encrypted or of another codec")
+        reasons.append("packets that are damaged, lost, encrypted or of another codec")
     if table.times_decoding:
-        doubts.append("packets with the time of decoding in place of that of presentation")
+        reasons.append("packets with the time of decoding in place of that of presentation")
     if table.changes_palette:
-        doubts.append("palettes that change")
+        reasons.append("palettes that change")
     if table.read_error is not None:
-        doubts.append("reading stops early")
+        reasons.append("reading stops early")
     if len(table) and not table.is_key[0]:
-        doubts.append("the first packet is not a key frame")
+        reasons.append("the first packet is not a key frame")
     elif len(table) and _follow_first_key_but_precede_it_in_time(table):
-        doubts.append("frames before the first key frame in time, after it in the file")
+        reasons.append("frames before the first key frame in time, after it in the file")
     if _crosses_key_frame(table):
-        doubts.append("frames after a key frame in time, before it in the file")
-    return tuple(doubts)
+        reasons.append("frames after a key frame in time, before it in the file")
+    return tuple(reasons)
 
 
 def _follow_first_key_but_precede_it_in_time(table: PacketTable) -> bool:
@@ -279,9 +279,9 @@ def _crosses_key_frame(table: PacketTable) -> bool:
     return bool((table.is_key[1:] & (highest_before > table.pts[1:])).any())
 
 
-def _findings(records: Sequence[FrameRecord], doubts: tuple[str, ...], num_undecodable: int) -> tuple[str, ...]:
+def _findings(records: Sequence[FrameRecord], reasons: tuple[str, ...], num_undecodable: int) -> tuple[str, ...]:
     num_corrupt = sum(record.is_corrupt for record in records)
-    found = [f"the frames were counted by decoding, because of {', '.join(doubts)}"] if doubts else []
+    found = [f"the frames were counted by decoding, because of {', '.join(reasons)}"] if reasons else []
     if num_undecodable:
         found.append(f"{num_undecodable} packet{'s' if num_undecodable > 1 else ''} that the codec cannot decode")
     if num_corrupt:
@@ -318,7 +318,7 @@ def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool
     ([0], [512], [True])
 
     Raises:
-        InvalidArgumentError: if it is not JSON, or entries or keys are missing.
+        InvalidArgumentError: if it is not JSON, or frames or keys are missing.
     """
     try:
         table = json.loads(mappings.read() if hasattr(mappings, "read") else mappings)

@@ -90,7 +90,7 @@ def cached_index(video: IndexableStream, make: Callable[[], FrameIndex]) -> Fram
 
 
 def store_index(video: IndexableStream, index: FrameIndex) -> None:
-    """Keep an index in the cache folder, if there is one. A settled index replaces one that is not."""
+    """Keep an index in the cache folder, if there is one. An index made by decoding replaces one made from packets."""
     if get_index_cache() is None:
         return
     if index.made_from is None:
@@ -100,7 +100,7 @@ def store_index(video: IndexableStream, index: FrameIndex) -> None:
     # An error while reading may pass, and would stay in the cache; a user's own table is nobody else's.
     if path is None or index.is_cut_short or index.is_authoritative:
         return
-    # Meanwhile another process may have settled what this one found in the packets.
+    # Another process may have decoded the stream meanwhile: its index knows more than one made from packets.
     if not index.settled and _load(path, index.made_from) is not None:
         return
     try:

@@ -38,7 +38,7 @@ class FrameIndex:
         pts: Presentation times in ticks, int64 array (N,), never decreasing.
         duration: In ticks, int64 array (N,).
         is_damaged: Whether the codec flagged the frame as damaged, bool array (N,); known only if ``settled``.
-        settled: Whether the frames were counted by decoding, because the packets left doubts.
+        settled: Whether the index was made by decoding the stream once, because its packets do not tell.
         anomalies: What is odd in the stream, as sentences.
 
     Example:
@@ -62,22 +62,23 @@ class FrameIndex:
     #: Whether no other picture refers to the frame, a `Disposable`. Unknowns are filled in when the packet is read:
     #: what a packet says is always the same, so it does not matter who comes first.
     disposable: Int8Array
-    #: Packets at which decoding can start, ascending.
-    entry_packet: Int64Array
-    entry_pts: Int64Array
-    entry_dts: Int64Array
-    entry_position: Int64Array
-    #: Size of the packets of the stream from each entry to the next; -1 where unknown.
-    entry_bytes: Int64Array
+    #: Key frames, the places where decoding can start: their packets, ascending. The first packet counts as one.
+    key_frame_packet: Int64Array
+    key_frame_pts: Int64Array
+    key_frame_dts: Int64Array
+    key_frame_position: Int64Array
+    #: Size of the packets of the stream from each key frame to the next; -1 where unknown.
+    key_frame_bytes: Int64Array
     settled: bool = False
-    #: CRC-32 of each frame's planes, of a settled index.
+    #: CRC-32 of each frame's planes; only of an index made by decoding.
     fingerprint: NDArray[np.uint32] | None = None
-    #: What the codec will report as the frame's pts (`NO_PTS` for none), of a settled index.
+    #: The pts that the codec reports for the frame (`NO_PTS` for none); only of an index made by decoding.
     codec_pts: Int64Array | None = None
-    #: How many packets a linear decode feeds before the frame comes out, of a settled index.
+    #: How many packets a linear decode feeds before the frame comes out; only of an index made by decoding.
     num_packets: Int64Array | None = None
-    #: Place of each frame in the order in which a linear decode gives them; the same as here unless settled.
-    ordinal: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Place of each frame in the order in which a linear decode gives them. In an index made from packets that is the
+    #: order of presentation.
+    output_order: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     #: Reading fails after the last packet, instead of coming to an end.
     is_cut_short: bool = False
     #: The user gave the table; what the packets say does not matter.
@@ -87,9 +88,9 @@ class FrameIndex:
     made_from: SourceIdentity | None = None
     _pts_seconds: NDArray[np.float64] = field(init=False)
     _end_seconds: float = field(init=False)
-    _frame_of_ordinal: Int64Array = field(init=False)
-    _entry_times: Int64Array = field(init=False)
-    _entries_ascend: bool = field(init=False)
+    _frame_of_place: Int64Array = field(init=False)
+    _key_frame_times: Int64Array = field(init=False)
+    _key_frames_ascend: bool = field(init=False)
 
     def __post_init__(self) -> None:
         derive = partial(object.__setattr__, self)  # derived once; the class is frozen for everyone else
@@ -97,10 +98,10 @@ class FrameIndex:
         ends = self.pts + self.duration
         derive("_end_seconds", float(self._seconds(ends.max(keepdims=True))[0]) if len(ends) else 0.0)
         if not self.settled:
-            derive("ordinal", np.arange(len(self.pts), dtype=np.int64))
-        derive("_frame_of_ordinal", np.argsort(self.ordinal) if self.settled else self.ordinal)
-        derive("_entry_times", self._times_of_entries() if self.settled else self.entry_pts)
-        derive("_entries_ascend", bool((np.diff(self._entry_times) >= 0).all()))
+            derive("output_order", np.arange(len(self.pts), dtype=np.int64))
+        derive("_frame_of_place", np.argsort(self.output_order) if self.settled else self.output_order)
+        derive("_key_frame_times", self._times_of_key_frames() if self.settled else self.key_frame_pts)
+        derive("_key_frames_ascend", bool((np.diff(self._key_frame_times) >= 0).all()))
 
     def __len__(self) -> int:
         """Number of frames."""
@@ -116,13 +117,13 @@ class FrameIndex:
         # Multiply first: the quotient of two whole numbers is then the nearest double.
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
-    def _times_of_entries(self) -> Int64Array:
-        """When the frame of each entry is shown, which is not the time of its packet where that is one of decoding."""
+    def _times_of_key_frames(self) -> Int64Array:
+        """When each key frame is shown. Its packet does not say so where packets bear times of decoding."""
         if len(self) == 0:
-            return self.entry_pts
+            return self.key_frame_pts
         by_packet, numbers = self._frames_by_packet
-        at = np.searchsorted(numbers, self.entry_packet).clip(max=len(self) - 1)
-        return np.where(numbers[at] == self.entry_packet, self.pts[by_packet[at]], self.entry_pts)
+        at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
+        return np.where(numbers[at] == self.key_frame_packet, self.pts[by_packet[at]], self.key_frame_pts)
 
     # Times
 
@@ -226,27 +227,27 @@ class FrameIndex:
         -1 where the size is not known (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
-        if (self.entry_bytes < 0).any():
+        if (self.key_frame_bytes < 0).any():
             return _tensor(np.full(num_gops, -1))
         total = np.zeros(num_gops, np.int64)
-        np.add.at(total, self._gop_of_entries(), self.entry_bytes)
+        np.add.at(total, self._gops_of_key_frames(), self.key_frame_bytes)
         return _tensor(total)
 
     def _gop_starts(self) -> Int64Array:
         return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
 
-    def _gop_of_entries(self) -> Int64Array:
-        """The GOP of each entry's frame; of the frame shown at its time, if none comes from its packet."""
+    def _gops_of_key_frames(self) -> Int64Array:
+        """The GOP of each key frame's frame; of the frame shown at its time, if none comes from its packet."""
         if len(self) == 0:
             return np.zeros(0, np.int64)
         by_packet, numbers = self._frames_by_packet
-        at = np.searchsorted(numbers, self.entry_packet).clip(max=len(self) - 1)
-        has_frame = (numbers[at] == self.entry_packet) & (self.entry_packet >= 0)
-        shown_then = np.searchsorted(self.pts, self.entry_pts, side="right") - 1
+        at = np.searchsorted(numbers, self.key_frame_packet).clip(max=len(self) - 1)
+        has_frame = (numbers[at] == self.key_frame_packet) & (self.key_frame_packet >= 0)
+        shown_then = np.searchsorted(self.pts, self.key_frame_pts, side="right") - 1
         frames = np.where(has_frame, by_packet[at], shown_then)
         gops = np.maximum(np.searchsorted(self._gop_starts(), frames, side="right") - 1, 0).astype(np.int64)
-        # An entry of which neither is known stays with the one before it in the file.
-        is_placed = has_frame | (self.entry_pts != NO_PTS)
+        # A key frame of which neither is known stays with the one before it in the file.
+        is_placed = has_frame | (self.key_frame_pts != NO_PTS)
         placed: Int64Array = gops[np.maximum.accumulate(np.where(is_placed, np.arange(len(gops)), 0))]
         return placed
 
@@ -343,23 +344,23 @@ class FrameIndex:
         # What is derived when needed need not travel to every worker.
         return {name: value for name, value in self.__dict__.items() if name != "_frames_by_packet"}
 
-    def frame_of(self, ordinal: int) -> int:
-        """Index of the frame that a linear decode gives as its ``ordinal``-th."""
-        return int(self._frame_of_ordinal[ordinal])
+    def frame_of(self, place: int) -> int:
+        """Index of the frame at a place in the order in which a linear decode gives them."""
+        return int(self._frame_of_place[place])
 
-    def entry_for(self, frame: int) -> int:
-        """Number of the entry to decode from: the last one that follows the frame neither in the file nor in time."""
+    def key_frame_for(self, frame: int) -> int:
+        """Number of the key frame to decode a frame from: the last one that is not behind it in the file or in time."""
         packet = int(self.packet[frame])
         if packet < 0:
             # At least this many packets before the frame came out, it had been fed.
             packet = np.iinfo(np.int64).max if self.num_packets is None else int(self.num_packets[frame]) - _MAX_DELAY
-        if not self._entries_ascend:
-            possible = np.flatnonzero((self._entry_times <= self.pts[frame]) & (self.entry_packet <= packet))
+        if not self._key_frames_ascend:
+            possible = np.flatnonzero((self._key_frame_times <= self.pts[frame]) & (self.key_frame_packet <= packet))
             return int(possible[-1]) if len(possible) else 0
-        entry = int(np.searchsorted(self._entry_times, self.pts[frame], side="right")) - 1
-        while entry > 0 and self.entry_packet[entry] > packet:
-            entry -= 1
-        return max(0, entry)
+        key_frame = int(np.searchsorted(self._key_frame_times, self.pts[frame], side="right")) - 1
+        while key_frame > 0 and self.key_frame_packet[key_frame] > packet:
+            key_frame -= 1
+        return max(0, key_frame)
 
 
 def _tensor(values: NDArray[Any]) -> Tensor:

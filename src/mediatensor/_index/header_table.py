@@ -196,7 +196,7 @@ def _begins_as_read(reader: VideoReader, table: PacketTable) -> bool:
     for packet in packets:
         scan.add(packet)
     read = scan.table()
-    return not (scan.may_be_fields or read.doubts) and all(
+    return not (scan.may_be_fields or read.reasons_to_decode) and all(
         np.array_equal(getattr(read, name), getattr(table, name)[:count])
         for name in ("pts", "dts", "duration", "size", "position", "is_key", "is_discard", "is_hidden", "is_broken")
     )

@@ -3,9 +3,9 @@
 ::
 
     magic (8)  version (4)  header size (4)  payload size (8)     whole numbers are little-endian
-    header     JSON: numbers of frames and entries, flags, sentences, what the index was made from, and of each int64
-               column the first value and the width of its steps in bytes (0: the column is constant)
-    payload    zlib: one column after the other; of int64 columns the steps, all their lowest bytes first
+    header     JSON: numbers of frames and of key frames (num_entries), flags, sentences, what the index was made from,
+               and for each int64 column its first value and the width of its steps in bytes (0: it is constant)
+    payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
     checksum   BLAKE2b (16) of everything before it
 
 Times and packet numbers go up by small and nearly equal steps, which take little space and little time to unpack.
@@ -59,9 +59,9 @@ def find_inconsistency(index: Any) -> str | None:
     Args:
         index: A `FrameIndex`, or something with its attributes whose arrays have the right types and lengths.
     """
-    checks = [_frame_faults(index), _entry_faults(index)]
+    checks = [_frame_faults(index), _key_frame_faults(index)]
     if index.settled:
-        checks.append(_settled_faults(index))
+        checks.append(_decoded_faults(index))
     return next((fault for faults in checks for fault in faults), None)
 
 
@@ -76,8 +76,8 @@ def _frame_faults(index: Any) -> Iterator[str]:
         yield "has marks of disposable pictures that mean nothing"
 
 
-def _entry_faults(index: Any) -> Iterator[str]:
-    packets = index.entry_packet
+def _key_frame_faults(index: Any) -> Iterator[str]:
+    packets = index.key_frame_packet
     if len(packets) == 0:
         if len(index.pts):
             yield "has frames, but no packet to start decoding at"
@@ -88,14 +88,14 @@ def _entry_faults(index: Any) -> Iterator[str]:
             yield "has packets to start decoding at that nobody knows"
     elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
         yield "has packets to start decoding at that are not in order"
-    if not _are_times(index.entry_pts) or not _are_times(index.entry_dts):
+    if not _are_times(index.key_frame_pts) or not _are_times(index.key_frame_dts):
         yield "has times of key frames out of all proportion"
-    if min(index.entry_position.min(), index.entry_bytes.min()) < -1:
+    if min(index.key_frame_position.min(), index.key_frame_bytes.min()) < -1:
         yield "has key frames at places that cannot exist"
 
 
-def _settled_faults(index: Any) -> Iterator[str]:
-    if not _lies_within(index.ordinal, 0, len(index.pts) - 1) or (np.bincount(index.ordinal) != 1).any():
+def _decoded_faults(index: Any) -> Iterator[str]:
+    if not _lies_within(index.output_order, 0, len(index.pts) - 1) or (np.bincount(index.output_order) != 1).any():
         yield "has an order of decoding that is none"
     if not _lies_within(index.num_packets, 0, _MAX_PACKETS):
         yield "has frames that take packets that cannot exist"
@@ -188,8 +188,8 @@ _LEVEL = 6
 
 _FRAME_COLUMNS = {"pts": INT64, "duration": INT64, "is_key": "|b1", "is_damaged": "|b1", "packet": INT64}
 _FRAME_COLUMNS |= {"disposable": "|i1"}
-_ENTRY_COLUMNS = dict.fromkeys(("entry_packet", "entry_pts", "entry_dts", "entry_position", "entry_bytes"), INT64)
-_SETTLED_COLUMNS = {"fingerprint": "<u4", "codec_pts": INT64, "num_packets": INT64, "ordinal": INT64}
+_KEY_FRAME_COLUMNS = {f"key_frame_{name}": INT64 for name in ("packet", "pts", "dts", "position", "bytes")}
+_DECODED_COLUMNS = {"fingerprint": "<u4", "codec_pts": INT64, "num_packets": INT64, "output_order": INT64}
 _FLAGS = ("settled", "is_cut_short", "is_authoritative")
 _IDENTITY_TYPES = {"stream_index": int, "header": str, "num_bytes": int | None, "head": str | None, "tail": str | None}
 _IDENTITY_TYPES |= {"pyav_version": str}
@@ -231,7 +231,7 @@ def _encoded(index: FrameIndex) -> bytes:
     problem = find_inconsistency(index)
     if problem:
         raise _InvalidError(problem)
-    layout = _layout(len(index), len(index.entry_packet), index.settled)
+    layout = _layout(len(index), len(index.key_frame_packet), index.settled)
     columns = [pack_numbers(getattr(index, name)) for name, dtype, _ in layout if dtype == INT64]
     packed = iter(columns)
     raw = b"".join(
@@ -241,7 +241,7 @@ def _encoded(index: FrameIndex) -> bytes:
     header = json.dumps(
         {
             "num_frames": len(index),
-            "num_entries": len(index.entry_packet),
+            "num_entries": len(index.key_frame_packet),
             "time_base": [index.time_base.numerator, index.time_base.denominator],
             **{flag: getattr(index, flag) for flag in _FLAGS},
             "columns": [[column.first, column.width] for column in columns],
@@ -380,20 +380,22 @@ def _is_identity(value: object) -> bool:
     )
 
 
-def _size_problem(num_frames: int, num_entries: int) -> str | None:
-    if max(num_frames, num_entries) > MAX_FRAMES:
-        return f"has {num_frames} frames and {num_entries} key frames, more than the {MAX_FRAMES} that a file may hold"
+def _size_problem(num_frames: int, num_key_frames: int) -> str | None:
+    if max(num_frames, num_key_frames) > MAX_FRAMES:
+        return (
+            f"has {num_frames} frames and {num_key_frames} key frames, more than the {MAX_FRAMES} that a file may hold"
+        )
     return None
 
 
 # Columns
 
 
-def _layout(num_frames: int, num_entries: int, settled: bool) -> list[tuple[str, str, int]]:
+def _layout(num_frames: int, num_key_frames: int, settled: bool) -> list[tuple[str, str, int]]:
     """(name, dtype, length) of the columns in a file, in their order."""
-    by_frame = {**_FRAME_COLUMNS, **(_SETTLED_COLUMNS if settled else {})}
+    by_frame = {**_FRAME_COLUMNS, **(_DECODED_COLUMNS if settled else {})}
     frames = [(name, dtype, num_frames) for name, dtype in by_frame.items()]
-    return frames + [(name, dtype, num_entries) for name, dtype in _ENTRY_COLUMNS.items()]
+    return frames + [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
 
 
 def _array(data: bytes, dtype: str) -> NDArray[Any]:

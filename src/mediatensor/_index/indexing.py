@@ -1,4 +1,4 @@
-"""How a stream comes to its index: from the header of its file, from its packets, or, in doubt, from its frames."""
+"""How a stream comes to its index: from the header of its file, from its packets, or from its decoded frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .frame_index import FrameIndex
 from .header_table import has_header_table, header_table
 from .scan import PacketScan, certain_frames, packet_counts, runs_on, scan_frames, scan_packets
 
-__all__ = ["IndexableStream", "index_first_frames", "index_stream", "settle_stream"]
+__all__ = ["IndexableStream", "index_by_decoding", "index_first_frames", "index_stream"]
 
 
 class IndexableStream(Protocol):
@@ -50,8 +50,8 @@ def index_stream(video: IndexableStream) -> FrameIndex:
     table = _read_packets(video, header_will_do=True)
     if len(table) == 0:
         raise StreamError(f"{video.name}: the video stream has no packets, so there is no frame.")
-    index, doubts = from_packets(table, video.time_base, video.facts.frame_rate)
-    return _index_from_frames(video, table, doubts) if doubts else index
+    index, reasons = from_packets(table, video.time_base, video.facts.frame_rate)
+    return _index_from_frames(video, table, reasons) if reasons else index
 
 
 def index_first_frames(video: IndexableStream, num_frames: int) -> tuple[FrameIndex | None, bool]:
@@ -72,8 +72,8 @@ def index_first_frames(video: IndexableStream, num_frames: int) -> tuple[FrameIn
             scan.read(num_packets)
             table = scan.table()
             if scan.is_complete:
-                whole, doubts = from_packets(table, video.time_base, video.facts.frame_rate)
-                return (whole, True) if len(whole) and not doubts else (None, False)
+                whole, reasons = from_packets(table, video.time_base, video.facts.frame_rate)
+                return (whole, True) if len(whole) and not reasons else (None, False)
             first = certain_frames(table, video.time_base, video.facts.frame_rate)
             if first is None or len(first) >= num_frames:
                 break
@@ -82,13 +82,13 @@ def index_first_frames(video: IndexableStream, num_frames: int) -> tuple[FrameIn
     return first, False
 
 
-def settle_stream(video: IndexableStream, doubt: str) -> FrameIndex:
+def index_by_decoding(video: IndexableStream, reason: str) -> FrameIndex:
     """The frames of a stream whose packets turned out to promise the wrong ones.
 
     Raises:
         StreamError: if there is no frame at all.
     """
-    return _index_from_frames(video, _read_packets(video), (doubt,))
+    return _index_from_frames(video, _read_packets(video), (reason,))
 
 
 def _read_packets(video: IndexableStream, *, header_will_do: bool = False) -> PacketTable:
@@ -99,9 +99,9 @@ def _read_packets(video: IndexableStream, *, header_will_do: bool = False) -> Pa
         return scan_packets(reader) if table is None else table
 
 
-def _index_from_frames(video: IndexableStream, table: PacketTable, doubts: tuple[str, ...]) -> FrameIndex:
+def _index_from_frames(video: IndexableStream, table: PacketTable, reasons: tuple[str, ...]) -> FrameIndex:
     """Decode the stream once, in software, and list the frames that come out."""
-    video.decode_on_cpu(f"The packets do not show which frames there are ({'; '.join(doubts)})")
+    video.decode_on_cpu(f"The packets do not show which frames there are ({'; '.join(reasons)})")
     with video.lend_reader(is_moved=True) as reader:
         records, num_undecodable = scan_frames(reader)
     if not records:
@@ -110,5 +110,10 @@ def _index_from_frames(video: IndexableStream, table: PacketTable, doubts: tuple
             "(damaged or encrypted), so there is no frame."
         )
     return from_frames(
-        records, table, video.time_base, video.facts.frame_rate, doubts=doubts, num_undecodable=num_undecodable
+        records,
+        table,
+        video.time_base,
+        video.facts.frame_rate,
+        reasons_to_decode=reasons,
+        num_undecodable=num_undecodable,
     )

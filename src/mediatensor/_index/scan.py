@@ -48,7 +48,7 @@ class PacketScan:
         self._codec = codec
         self._content_of = content_parser(codec, reader.extradata)
         self._breaks = break_detector(codec, reader.extradata)
-        self._doubts: dict[str, None] = {}
+        self._reasons_to_decode: dict[str, None] = {}
         self._has_picture = False
         self._last_content: PacketContent | None = None
         self._nal_length_size = nal_length_size(codec, reader.extradata)
@@ -85,7 +85,7 @@ class PacketScan:
             if packet is None:
                 self.is_complete = True
                 if self._last_content is PacketContent.NOT_CODED:
-                    self._doubts.setdefault("a last picture that is not coded")
+                    self._reasons_to_decode.setdefault("a last picture that is not coded")
             else:
                 self.add(packet)
 
@@ -101,18 +101,18 @@ class PacketScan:
         follows = self._continuity is None or self._continuity.follows(data)
         self._broken.append(fact.is_corrupt or fact.is_encrypted or not follows or not is_whole)
         if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
-            self._doubts.setdefault(reason)
+            self._reasons_to_decode.setdefault(reason)
         if not self._has_picture or content is not PacketContent.PICTURE:
-            self._look_for_doubts(data, content, is_key=fact.is_key)
+            self._find_reasons_to_decode(data, content, is_key=fact.is_key)
 
-    def _look_for_doubts(self, data: memoryview, content: PacketContent, *, is_key: bool) -> None:
+    def _find_reasons_to_decode(self, data: memoryview, content: PacketContent, *, is_key: bool) -> None:
         """Take note of the first picture, and of packets that are not just one picture."""
-        if content is PacketContent.DOUBTFUL:
-            self._doubts.setdefault("packets that do not show how many frames come of them")
+        if content is PacketContent.UNCERTAIN:
+            self._reasons_to_decode.setdefault("packets that do not show how many frames come of them")
         if not self._has_picture and content is PacketContent.PICTURE:
             self._has_picture = True
             if is_key and refreshes_gradually(self._codec, self._reader.extradata, data):
-                self._doubts.setdefault("pictures that are not refreshed yet at the beginning")
+                self._reasons_to_decode.setdefault("pictures that are not refreshed yet at the beginning")
 
     def _adds_up(self, data: memoryview) -> bool:
         return is_sound(self._codec, data) and (
@@ -137,7 +137,7 @@ class PacketScan:
             is_broken=np.array(self._broken, bool),
             is_field=np.array(self._is_field, bool),
             disposable=np.array(self._disposable, np.int8),
-            doubts=tuple(self._doubts),
+            reasons_to_decode=tuple(self._reasons_to_decode),
             read_error=self._read_error,
             may_time_decoding=self._reader.may_time_decoding,
             changes_palette=self._reader.changes_palette,
@@ -244,15 +244,15 @@ def packet_counts(num_frames: int) -> list[int]:
 
 
 def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
-    """The index of the frames whose place the first packets decide; ``None`` if they leave any doubt.
+    """The index of the frames whose place the first packets decide; ``None`` if they may differ from the packets.
 
     Args:
         table: The first packets of a stream, not all.
         time_base: Seconds per tick.
         frame_rate: For the duration of a single frame of unknown duration.
     """
-    index, doubts = from_packets(table, time_base, frame_rate)
-    if doubts or len(table) <= _REORDERED:
+    index, reasons = from_packets(table, time_base, frame_rate)
+    if reasons or len(table) <= _REORDERED:
         return None
     count = int((index.pts < table.pts[-_REORDERED:].min()).sum())
     return replace(

@@ -11,7 +11,7 @@ from .approximate import ApproximateFrames
 from .batch import ErrorPolicy, SizeChangePolicy
 from .devices import CpuFallbackStatus, choose_backend, resolve_device, set_cuda_backend
 from .exact import ExactFrames
-from .frame_stream import FrameStream, IndexDoubtError, MissingFrameError
+from .frame_stream import FrameStream, IndexMismatchError, MissingFrameError
 from .stream import HandleSpec, OpenVideo, Wishes
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "ExactFrames",
     "FrameStream",
     "HandleSpec",
-    "IndexDoubtError",
+    "IndexMismatchError",
     "MissingFrameError",
     "OpenVideo",
     "SizeChangePolicy",

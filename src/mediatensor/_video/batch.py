@@ -20,7 +20,7 @@ from ..errors import DecodeError, DeviceError, ReadError, SizeChangeError
 from ..frames import ReplacedFrame
 from .frame_stream import FrameStream, MissingFrameError
 from .handles import Handle, Lane
-from .plan import Segment, entry_ordinal, num_pictures, runs_by_entry
+from .plan import Segment, first_place_of, num_pictures, runs_by_key_frame
 
 __all__ = ["Assembled", "Call", "ErrorPolicy", "PixelWriter", "SizeChangePolicy", "assemble", "decode_call"]
 
@@ -111,7 +111,7 @@ class Call:
         return [frame for frame in frames if not self._write_kept(frame, self.rows[frame])]
 
     def _write_kept(self, frame: int, rows: list[int]) -> bool:
-        picture = self.handle.recent.get(int(self.index.ordinal[frame]))
+        picture = self.handle.recent.get(int(self.index.output_order[frame]))
         if picture is None:
             return False
         self.write(self.handle.converter, frame, picture, rows)
@@ -127,34 +127,34 @@ class Call:
             if rows:
                 self.write(lane.converter, frame, picture, rows)
             if keeps and lane.stream.may_keep:
-                self.handle.recent.put(int(self.index.ordinal[frame]), picture)
+                self.handle.recent.put(int(self.index.output_order[frame]), picture)
             del picture  # else it would be held while frames that nobody asked for are decoded
 
     def _pictures(self, stream: FrameStream, frames: list[int], *, is_left: bool = False) -> Iterator[tuple[int, Any]]:
         """(frame, picture) of all that can be decoded; the others are noted, or raise."""
         index = self.index
-        remaining = {int(index.ordinal[frame]) for frame in frames}
+        remaining = {int(index.output_order[frame]) for frame in frames}
         while remaining:
             try:
-                for ordinal, picture in stream.run(index, stream.plan(index, sorted(remaining), is_left=is_left)):
-                    remaining.discard(ordinal)
-                    yield index.frame_of(ordinal), picture
+                for place, picture in stream.run(index, stream.plan(index, sorted(remaining), is_left=is_left)):
+                    remaining.discard(place)
+                    yield index.frame_of(place), picture
                     del picture
                 return
             except MissingFrameError as error:
-                frame, reason = index.frame_of(error.ordinal), "it does not come out of the codec"
+                frame, reason = index.frame_of(error.place), "it does not come out of the codec"
                 if not stream.decodes_in_software:
                     raise DeviceError(f"Frame {frame} does not come out of the device's decoder.") from None
                 if self.on_error == "raise":
                     raise DecodeError(f"Frame {frame} could not be decoded: {reason}.") from None
-                lost = {error.ordinal}
+                lost = {error.place}
             except ReadError as error:
                 reason = str(error)
                 if self.on_error == "raise":
                     raise
                 lost = set(remaining)
             stream.position = None
-            self.failed.update((index.frame_of(ordinal), reason) for ordinal in lost)
+            self.failed.update((index.frame_of(place), reason) for place in lost)
             remaining -= lost
 
     def raise_size_change(self, frames: list[int]) -> None:
@@ -191,19 +191,19 @@ def decode_call(call: Call, frames: list[int], *, overlaps: bool) -> None:
     if window:
         call.decode(Lane(stream, handle.converter), window, keeps=True, is_left=True)
         return
-    ordinals = sorted(int(index.ordinal[frame]) for frame in frames)
-    if stream.position == ordinals[0] and not overlaps:
+    places = sorted(int(index.output_order[frame]) for frame in frames)
+    if stream.position == places[0] and not overlaps:
         handle.recent.clear()  # those who go forward do not ask again for what lies behind
     keeps = not call.is_passing and len(frames) <= _MAX_KEPT
     keeps = keeps and handle.recent.has_room_for(len(frames), stream.reader.num_pixels)
-    runs = runs_by_entry(index, ordinals) if _chooses_threads(call, stream.plan(index, ordinals)) else {}
-    sizes = {entry: num_pictures(index, entry, members) for entry, members in runs.items()}
+    runs = runs_by_key_frame(index, places) if _chooses_threads(call, stream.plan(index, places)) else {}
+    sizes = {key_frame: num_pictures(index, key_frame, members) for key_frame, members in runs.items()}
     lanes = _lanes_for(call, list(sizes.values())) if runs else [Lane(stream, handle.converter)]
     if len(lanes) == 1:
         call.decode(lanes[0], frames, keeps=keeps)
         return
     longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
-    parts = [[index.frame_of(ordinal) for ordinal in runs[entry]] for entry in longest_first]
+    parts = [[index.frame_of(place) for place in runs[key_frame]] for key_frame in longest_first]
     here = handle.converter.here()
 
     def decode(lane: Lane, part: list[int]) -> None:
@@ -216,7 +216,7 @@ def decode_call(call: Call, frames: list[int], *, overlaps: bool) -> None:
 def _chooses_threads(call: Call, segments: list[Segment]) -> bool:
     """Whether threads can be divided anew: where the codec goes on, it goes on as it is."""
     is_sure = not (call.index.settled or call.index.is_authoritative)
-    return call.handle.chooses_threads and is_sure and segments[0].entry is not None
+    return call.handle.chooses_threads and is_sure and segments[0].key_frame is not None
 
 
 def _lanes_for(call: Call, pictures: list[int]) -> list[Lane]:
@@ -242,7 +242,7 @@ def _window_before(call: Call, frame: int) -> list[int]:
 
     ::
 
-        entry                     frame  last asked for
+        key frame                 frame  last asked for
           k . . . . . [ . . . . . . x ]  x
                         as many as can be kept
     """
@@ -250,7 +250,7 @@ def _window_before(call: Call, frame: int) -> list[int]:
     last = handle.last_single
     if last is None or not 0 < last - frame <= _STEP_BACK or index.settled or index.is_authoritative:
         return []
-    first = max(entry_ordinal(index, index.entry_for(frame)), frame + 1 - handle.recent.capacity())
+    first = max(first_place_of(index, index.key_frame_for(frame)), frame + 1 - handle.recent.capacity())
     return list(range(min(first, frame), frame + 1))
 
 

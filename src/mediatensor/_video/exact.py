@@ -1,4 +1,4 @@
-"""Exact access: frames by the index, which is made when it is first needed and settled when it proves wrong."""
+"""Exact access: frames by the index. It is made when first needed, and made anew by decoding if it proves wrong."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .._index import (
     cached_index,
     from_table,
     get_index_cache,
+    index_by_decoding,
     index_first_frames,
     index_stream,
-    settle_stream,
     store_index,
 )
 from .._index.frame_index import FrameIndex
 from ..errors import OutOfRangeError
 from ..frames import FrameBatch
 from .batch import assemble
-from .frame_stream import FrameStream, IndexDoubtError
+from .frame_stream import FrameStream, IndexMismatchError
 from .stream import OpenVideo
 
 __all__ = ["ExactFrames"]
@@ -50,8 +50,8 @@ class ExactFrames:
         self._video = video
         self._lock = ForkSafeLock()
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
-        #: What the index was before it was settled, and what settling made of it.
-        self._settling: tuple[FrameIndex, FrameIndex] | None = None
+        #: An index made from packets that proved wrong, and the one made by decoding that took its place.
+        self._replacement: tuple[FrameIndex, FrameIndex] | None = None
         #: Of the first frames, while the rest of the stream was not read.
         self._first_frames: FrameIndex | None = None
 
@@ -97,32 +97,32 @@ class ExactFrames:
         return i < len(self._index_up_to(i))
 
     def _with_index(self, decode: Callable[[FrameIndex], T], highest: int | None = None) -> T:
-        """Run ``decode`` on the index; if the index turns out not to hold, settle it by decoding and run it again."""
+        """Run ``decode`` on the index; if the index turns out to be wrong, make it by decoding and run again."""
         index = self._index_up_to(highest)
         try:
             return self._video.decoding(lambda: decode(index))
-        except IndexDoubtError as doubt:
-            reason = str(doubt)
+        except IndexMismatchError as mismatch:
+            reason = str(mismatch)
         if index is not self.index:  # of first frames alone: the whole may show what is the matter
             return self._with_index(decode)
         with self._lock:
-            if self._index is index:  # else another thread settled it meanwhile
-                self._index = self._settled(index, reason)
+            if self._index is index:  # else another thread has replaced it meanwhile
+                self._index = self._made_by_decoding(index, reason)
         return self._video.decoding(lambda: decode(self.index))
 
-    def _settled(self, index: FrameIndex, reason: str) -> FrameIndex:
-        if self._settling is None or self._settling[0] is not index:
+    def _made_by_decoding(self, index: FrameIndex, reason: str) -> FrameIndex:
+        if self._replacement is None or self._replacement[0] is not index:
             with stages.INDEX:
-                self._settling = index, settle_stream(self._video, reason)
-                store_index(self._video, self._settling[1])
-        return self._settling[1]
+                self._replacement = index, index_by_decoding(self._video, reason)
+                store_index(self._video, self._replacement[1])
+        return self._replacement[1]
 
-    def unsettle(self) -> None:
+    def restore_packet_index(self) -> None:
         """Go back to the index as it was before decoding proved it wrong, until decoding does so again."""
         with self._lock:
-            if self._settling is not None and self._index is not self._settling[0]:
-                self._index = self._settling[0]
-                self._video.renew_handles()  # they decode as a settled index wants it
+            if self._replacement is not None and self._index is not self._replacement[0]:
+                self._index = self._replacement[0]
+                self._video.renew_handles()  # an index made by decoding needs handles of its own kind
 
     @property
     def num_frames(self) -> int:

@@ -75,7 +75,7 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
 
 
 class RecentPictures:
-    """The decoded pictures that one handle keeps, by ordinal."""
+    """The decoded pictures that one handle keeps, by their places in the order in which the codec gives them."""
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
@@ -90,20 +90,20 @@ class RecentPictures:
             self.clear()
             self._index = index
 
-    def get(self, ordinal: int) -> Any | None:
+    def get(self, place: int) -> Any | None:
         with _cache.lock:
-            found = self._pictures.get(ordinal)
+            found = self._pictures.get(place)
             if found is None:
                 return None
-            self._pictures.move_to_end(ordinal)
+            self._pictures.move_to_end(place)
             return found[0]
 
-    def put(self, ordinal: int, picture: Any) -> None:
+    def put(self, place: int, picture: Any) -> None:
         size = self._size_of(picture)
         limit = get_frame_cache_bytes()
         with _cache.lock:
-            if ordinal not in self._pictures and size <= limit:
-                self._pictures[ordinal] = picture, size
+            if place not in self._pictures and size <= limit:
+                self._pictures[place] = picture, size
                 _cache.add(self, size)
                 _cache.shrink(limit)
 

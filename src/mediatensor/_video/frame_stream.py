@@ -2,8 +2,8 @@
 
 The index says which frames must come out, and every frame that does is checked against it::
 
-    index from packets   frame by frame, the pts must be the next one of the index; if not, `IndexDoubtError`
-    settled index        the frame's pts and fingerprint must be those of a frame of the linear decode
+    index from packets   frame by frame, the pts must be the next one of the index; if not, `IndexMismatchError`
+    made by decoding     the frame's pts and fingerprint must be those of a frame of the linear decode
     the user's table     the frame's pts must be in the table; others are passed over
 """
 
@@ -31,9 +31,9 @@ from .._index.frame_index import FrameIndex
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from ..errors import DeviceError
 from .plan import Segment, byte_range, make_plan
-from .seeking import EntryPackets
+from .seeking import KeyFramePackets
 
-__all__ = ["FrameStream", "IndexDoubtError", "MissingFrameError"]
+__all__ = ["FrameStream", "IndexMismatchError", "MissingFrameError"]
 
 # A frame that did not come out this many packets after its time will not come. Codecs hold back far fewer.
 _HORIZON = 64
@@ -41,20 +41,20 @@ _HORIZON = 64
 _UNKNOWN = int(Disposable.UNKNOWN)
 
 
-class IndexDoubtError(Exception):
+class IndexMismatchError(Exception):
     """What came out of the codec is not what the packets promised."""
 
 
-class TelltalePacketError(IndexDoubtError):
+class TelltalePacketError(IndexMismatchError):
     """Packets say themselves that they are damaged or others missing: no other way of reading them will do."""
 
 
 class MissingFrameError(Exception):
-    """A frame did not come out of the codec; carries its ordinal."""
+    """A frame did not come out of the codec; carries its place in the codec's order."""
 
-    def __init__(self, ordinal: int) -> None:
-        super().__init__(ordinal)
-        self.ordinal = ordinal
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
 
 
 class FrameStream:
@@ -76,11 +76,11 @@ class FrameStream:
         self._continuity: FrameNumberCheck | None = None
         self._breaks: BreakDetector | None = None
         self._disposable_of = disposable_parser(codec, reader.extradata)
-        self._packets = EntryPackets(reader)
+        self._packets = KeyFramePackets(reader)
         self._frames: Iterator[Any] = iter(())
         self._at_end = False
         self._num_fed = 0
-        #: Ordinal of the frame that comes out next, ``None`` before the first start and after a failure.
+        #: Place of the frame that comes out next; ``None`` before the first start and after a failure.
         self.position: int | None = None
         #: Whether the frame that was handed out last may be held while the next ones are decoded.
         self.may_keep = True
@@ -93,37 +93,37 @@ class FrameStream:
         self._is_drained_early = False
         self._index: FrameIndex | None = None
         self._lookup: dict[tuple[int, int], list[int]] = {}
-        self._useless_entries: set[int] = set()
+        self._useless_key_frames: set[int] = set()
 
-    def plan(self, index: FrameIndex, ordinals: Sequence[int], *, is_left: bool = False) -> list[Segment]:
+    def plan(self, index: FrameIndex, places: Sequence[int], *, is_left: bool = False) -> list[Segment]:
         """How frames would be decoded from where the codec stands.
 
         Args:
             index: The frames of the stream.
-            ordinals: Ascending, without duplicates.
+            places: Ascending, without duplicates.
             is_left: Whether the codec is not needed any more after the last one.
         """
         self._use(index)
         patience = self.reader.reorder_depth + max(0, self._num_threads - 1)
-        return make_plan(index, ordinals, self.position, patience, is_left=is_left)
+        return make_plan(index, places, self.position, patience, is_left=is_left)
 
     def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
-        """The frames of segments as (ordinal, frame), each before the next one is decoded.
+        """The frames of segments as (place, frame), each before the next one is decoded.
 
         Raises:
-            IndexDoubtError: if an index made from packets turns out not to hold.
+            IndexMismatchError: if an index made from packets turns out not to hold.
             DeviceError: the same of a device's decoder, whose doings a software decoder has to confirm.
-            MissingFrameError: if a frame of a settled index or of the user's table does not come out.
+            MissingFrameError: if a frame of an index made by decoding, or of the user's table, does not come out.
             ReadError: if the source cannot be read.
         """
         self._use(index)
         try:
             for segment in segments:
                 yield from self._run(index, segment)
-        except IndexDoubtError as doubt:
+        except IndexMismatchError as mismatch:
             if self.decodes_in_software:
                 raise
-            raise DeviceError(f"The device's decoder does not give what the packets promise: {doubt}.") from doubt
+            raise DeviceError(f"The device's decoder does not give what the packets promise: {mismatch}.") from mismatch
 
     def use_threads(self, num_threads: int) -> None:
         """Decode with another number of codec threads from now on."""
@@ -149,7 +149,7 @@ class FrameStream:
         self._index = index
         self.position = None
         self._lookup = _lookup_table(index)
-        self._useless_entries = set()
+        self._useless_key_frames = set()
         self._leaves_out = True
         if not self.decodes_in_software:
             if index.settled:
@@ -161,67 +161,70 @@ class FrameStream:
             self.reader.decode_leniently()
 
     def _run(self, index: FrameIndex, segment: Segment) -> Iterator[tuple[int, Any]]:
-        wanted = set(segment.ordinals)
+        wanted = set(segment.places)
         self._segment = segment
-        entry = index.entry_for(index.frame_of(segment.ordinals[0]))
-        planned = None if segment.entry is None else entry
+        key_frame = index.key_frame_for(index.frame_of(segment.places[0]))
+        planned = None if segment.key_frame is None else key_frame
         if index.settled:
-            yield from self._run_settled(index, wanted, dict.fromkeys((planned, entry)))
+            yield from self._run_decoded(index, wanted, dict.fromkeys((planned, key_frame)))
         elif index.is_authoritative:
             yield from self._run_from(index, wanted, planned)
         else:
-            yield from self._run_promised(index, wanted, planned, entry)
+            yield from self._run_promised(index, wanted, planned, key_frame)
         if self._at_end:
             self.position = None
         if wanted:
             self.position = None
             raise MissingFrameError(min(wanted))
 
-    def _run_from(self, index: FrameIndex, wanted: set[int], entry: int | None) -> Iterator[tuple[int, Any]]:
+    def _run_from(self, index: FrameIndex, wanted: set[int], key_frame: int | None) -> Iterator[tuple[int, Any]]:
         self._not_fed = set(wanted)
-        if entry is not None:
-            self._start(index, entry)
+        if key_frame is not None:
+            self._start(index, key_frame)
         yield from self._collect(index, wanted)
 
     def _run_promised(
-        self, index: FrameIndex, wanted: set[int], planned: int | None, entry: int
+        self, index: FrameIndex, wanted: set[int], planned: int | None, key_frame: int
     ) -> Iterator[tuple[int, Any]]:
         """Run on an index made from packets.
 
         What goes wrong is tried again with every picture, in case one that seemed disposable was not; then from the
-        entry before, because the codec may need pictures before a key frame after all: at some ends of open GOPs it
+        key frame before, because the codec may need pictures before a key frame after all: at some ends of open GOPs it
         refuses packets for lack of them.
         """
-        while planned in self._useless_entries:
+        while planned in self._useless_key_frames:
             planned -= 1
         try:
             yield from self._run_from(index, wanted, planned)
             return
         except TelltalePacketError:
             raise
-        except IndexDoubtError:
-            if entry == 0 and not self._has_left_out:
+        except IndexMismatchError:
+            if key_frame == 0 and not self._has_left_out:
                 raise
         if self._has_left_out:
             self._leaves_out = False
             try:
-                yield from self._run_from(index, wanted, entry)
+                yield from self._run_from(index, wanted, key_frame)
                 return
             except TelltalePacketError:
                 raise
-            except IndexDoubtError:
+            except IndexMismatchError:
                 self._leaves_out = True
-                if entry == 0:
+                if key_frame == 0:
                     raise
-        self._useless_entries.add(entry)
-        yield from self._run_from(index, wanted, entry - 1)
+        self._useless_key_frames.add(key_frame)
+        yield from self._run_from(index, wanted, key_frame - 1)
 
-    def _run_settled(
-        self, index: FrameIndex, wanted: set[int], entries: Iterable[int | None]
+    def _run_decoded(
+        self, index: FrameIndex, wanted: set[int], key_frames: Iterable[int | None]
     ) -> Iterator[tuple[int, Any]]:
-        """Run on a settled index: splices and damage can make entries useless; from the beginning every frame comes."""
-        for entry in entries:
-            yield from self._run_from(index, wanted, entry)
+        """Run on an index made by decoding.
+
+        Splices and damage can make key frames useless. From the beginning of the stream every frame comes out.
+        """
+        for key_frame in key_frames:
+            yield from self._run_from(index, wanted, key_frame)
             if not wanted:
                 return
         self.reader.reopen()  # what a codec has seen before can show in how it conceals damage
@@ -235,12 +238,12 @@ class FrameStream:
             if frame is None:
                 self._check_end(index)
                 return
-            ordinal = self._identify(index, frame)
-            if ordinal is not None:
-                self.position = ordinal + 1
-                if ordinal in wanted:
-                    wanted.discard(ordinal)
-                    yield ordinal, frame
+            place = self._identify(index, frame)
+            if place is not None:
+                self.position = place + 1
+                if place in wanted:
+                    wanted.discard(place)
+                    yield place, frame
             if wanted and self._is_past(index, min(wanted)):
                 return
 
@@ -250,23 +253,23 @@ class FrameStream:
         Where data is missing, some codecs leave in a picture what was in its memory: an older picture's. Which one that
         is depends on the pictures that are held; a linear decode holds none but the last.
         """
-        for ordinal in range(max(wanted) + 1):
+        for place in range(max(wanted) + 1):
             frame = self._next_frame()
             if frame is None:
                 return
-            self.position = ordinal + 1
-            if ordinal in wanted:
-                wanted.discard(ordinal)
+            self.position = place + 1
+            if place in wanted:
+                wanted.discard(place)
                 self.may_keep = not wanted
-                yield ordinal, frame
+                yield place, frame
                 self.may_keep = True
 
     def _identify(self, index: FrameIndex, frame: Any) -> int | None:
-        """The ordinal of a frame, or ``None`` for one that is to be passed over."""
+        """The place of a frame, or ``None`` for one that is to be passed over."""
         pts = NO_PTS if frame.pts is None else frame.pts
         if index.settled:
             candidates = self._lookup.get((pts, fingerprint(frame)), [])
-            later = [ordinal for ordinal in candidates if self.position is None or ordinal >= self.position]
+            later = [place for place in candidates if self.position is None or place >= self.position]
             return next(iter(later or candidates), None)
         if index.is_authoritative:
             return next(iter(self._lookup.get((pts, 0), ())), None)
@@ -274,29 +277,29 @@ class FrameStream:
 
     def _identify_next(self, index: FrameIndex, frame: Any, pts: int) -> int | None:
         if pts == self._started_at_pts and not is_key_frame(frame):
-            raise IndexDoubtError("packets flagged as key frames that are none")
+            raise IndexMismatchError("packets flagged as key frames that are none")
         expected = self.position
         assert expected is not None
         if frame.is_corrupt:
-            raise IndexDoubtError("frames that the codec flags as damaged")
+            raise IndexMismatchError("frames that the codec flags as damaged")
         while expected in self._left_out:
             self._left_out.discard(expected)
             expected += 1
         if self._is_drained_early:  # pictures shown before this one had not been read yet
             expected = max(expected, int(np.searchsorted(index.pts, pts)))
         if expected >= len(index) or pts != index.pts[expected]:
-            raise IndexDoubtError("frames that do not come out in the order of the packets' times")
+            raise IndexMismatchError("frames that do not come out in the order of the packets' times")
         return expected
 
     def _check_end(self, index: FrameIndex) -> None:
         if not (index.settled or index.is_authoritative):
-            raise IndexDoubtError("packets that give no frame")
+            raise IndexMismatchError("packets that give no frame")
         self.position = None
 
-    def _is_past(self, index: FrameIndex, ordinal: int) -> bool:
+    def _is_past(self, index: FrameIndex, place: int) -> bool:
         if index.num_packets is None:
             return False
-        return self._num_fed > int(index.num_packets[index.frame_of(ordinal)]) + _HORIZON
+        return self._num_fed > int(index.num_packets[index.frame_of(place)]) + _HORIZON
 
     def _next_frame(self) -> Any | None:
         """The next frame of the codec, ``None`` at the end of the stream."""
@@ -325,7 +328,7 @@ class FrameStream:
         except UndecodablePacketError:
             is_promised = not (index.settled or index.is_authoritative)
             if is_promised and not (packet is not None and self._holds_no_picture(packet)):
-                raise IndexDoubtError("packets that the codec cannot decode") from None
+                raise IndexMismatchError("packets that the codec cannot decode") from None
 
     def _holds_no_picture(self, packet: Any) -> bool:
         """Whether no frame was to come of a packet, so that nothing is amiss if the codec refuses it."""
@@ -367,47 +370,47 @@ class FrameStream:
         return True
 
     def _is_leading(self, index: FrameIndex, packet: Any) -> bool:
-        """Whether a picture is shown before the entry that decoding started at, and follows it in the file.
+        """Whether a picture is shown before the key frame that decoding started at, and follows it in the file.
 
-        It may refer to pictures before the entry, which the codec does not have; what is shown after the entry does not
-        refer to it, or the entry would be none.
+        It may refer to pictures before the key frame, which the codec does not have. Pictures that are shown after the
+        key frame do not refer to it.
         """
         if index.settled or index.is_authoritative or packet.pts is None:
             return False
         return bool(packet.pts < self._started_at_pts)
 
-    def _start(self, index: FrameIndex, entry: int) -> None:
-        """Make the packet of ``entry`` the next one to be fed."""
+    def _start(self, index: FrameIndex, key_frame: int) -> None:
+        """Make the packet of ``key_frame`` the next one to be fed."""
         self._frames = iter(())
         self._at_end = False
         self._left_out, self._has_left_out, self._is_drained_early = set(), False, False
-        self._announce(index, entry)
+        self._announce(index, key_frame)
         with stages.SEEK:
-            self._packets.go_to(index, entry)
+            self._packets.go_to(index, key_frame)
         is_promised = not (index.settled or index.is_authoritative)
         self._continuity = FrameNumberCheck(self.reader.extradata) if self._is_h264 and is_promised else None
-        self._breaks = self._break_detector(entry) if is_promised else None
-        self._num_fed = max(0, int(index.entry_packet[entry]))
-        self._started_at_pts = int(index.entry_pts[entry])
+        self._breaks = self._break_detector(key_frame) if is_promised else None
+        self._num_fed = max(0, int(index.key_frame_packet[key_frame]))
+        self._started_at_pts = int(index.key_frame_pts[key_frame])
         first = int(np.searchsorted(index.pts, self._started_at_pts))
         self.position = None if index.settled or index.is_authoritative else first
 
-    def _break_detector(self, entry: int) -> BreakDetector | None:
-        """Finds breaks from ``entry`` on; of packets that nobody has read, also those before it that it shows."""
+    def _break_detector(self, key_frame: int) -> BreakDetector | None:
+        """Finds breaks from ``key_frame`` on; of packets that nobody has read, also those before it that it shows."""
         headers = self.reader.extradata
         is_read = not has_header_table(self.reader)
-        return break_detector(self._codec, headers, is_at_start=is_read or entry == 0)
+        return break_detector(self._codec, headers, is_at_start=is_read or key_frame == 0)
 
-    def _announce(self, index: FrameIndex, entry: int) -> None:
+    def _announce(self, index: FrameIndex, key_frame: int) -> None:
         """Let a remote source fetch at once what the segment is going to read."""
         assert self._segment is not None
-        expected = byte_range(index, entry, self._segment.ordinals[-1])
+        expected = byte_range(index, key_frame, self._segment.places[-1])
         if expected is not None:
             self.reader.will_need(*expected)
 
 
 def _lookup_table(index: FrameIndex) -> dict[tuple[int, int], list[int]]:
-    """Ordinals by what identifies a frame: pts and fingerprint, or pts alone in a user's table."""
+    """Places by what identifies a frame: pts and fingerprint, or pts alone in a user's table."""
     table: dict[tuple[int, int], list[int]] = {}
     if index.settled:
         assert index.codec_pts is not None
@@ -417,6 +420,6 @@ def _lookup_table(index: FrameIndex) -> dict[tuple[int, int], list[int]]:
         keys = zip(index.pts.tolist(), [0] * len(index), strict=True)
     else:
         return table
-    for key, ordinal in sorted(zip(keys, index.ordinal.tolist(), strict=True), key=lambda item: item[1]):
-        table.setdefault(key, []).append(ordinal)
+    for key, place in sorted(zip(keys, index.output_order.tolist(), strict=True), key=lambda item: item[1]):
+        table.setdefault(key, []).append(place)
     return table

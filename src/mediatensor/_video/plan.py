@@ -11,7 +11,7 @@ import numpy as np
 from .._bitstreams import Disposable
 from .._index.frame_index import FrameIndex
 
-__all__ = ["Segment", "byte_range", "entry_ordinal", "make_plan", "num_pictures", "runs_by_entry"]
+__all__ = ["Segment", "byte_range", "first_place_of", "make_plan", "num_pictures", "runs_by_key_frame"]
 
 _YES = int(Disposable.YES)  # looking up a member of an enumeration costs more than the rest of the decision
 
@@ -21,54 +21,54 @@ class Segment:
     """Frames that come out of one run of the codec.
 
     Attributes:
-        entry: Number of the index entry to seek to; ``None`` to go on where the codec stands.
-        ordinals: Of the wanted frames, ascending.
+        key_frame: Number of the key frame to seek to; ``None`` to go on where the codec stands.
+        places: Of the wanted frames in the codec's output order, ascending.
         is_left: Whether the codec is not needed any more where it stands after the last of them. Then it need not be
             fed what follows that frame only to push it out: it can be drained.
     """
 
-    entry: int | None
-    ordinals: tuple[int, ...]
+    key_frame: int | None
+    places: tuple[int, ...]
     is_left: bool
 
     @cached_property
     def wanted(self) -> frozenset[int]:
-        return frozenset(self.ordinals)
+        return frozenset(self.places)
 
-    def needs(self, ordinal: int, disposable: int) -> bool:
+    def needs(self, place: int, disposable: int) -> bool:
         """Whether the codec must see a picture, for its own sake or for that of others.
 
         Args:
-            ordinal: Of the frame.
+            place: Of the frame.
             disposable: A `Disposable`: whether other pictures refer to it.
 
         ::
 
-            ordinals                 *           *
+            places                 *           *
             pictures     I  b  B  b  P  b  B  b  P  b  B  b  P
             fed          I     B     P     B     P              (is_left)
             fed          I     B     P     B     P  b  B  b  P  (else: what follows may be asked for next)
         """
-        if disposable != _YES or ordinal in self.wanted:
+        if disposable != _YES or place in self.wanted:
             return True
-        return not self.is_left and ordinal > self.ordinals[-1]
+        return not self.is_left and place > self.places[-1]
 
 
 def make_plan(
-    index: FrameIndex, ordinals: Sequence[int], position: int | None, patience: int, *, is_left: bool = False
+    index: FrameIndex, places: Sequence[int], position: int | None, patience: int, *, is_left: bool = False
 ) -> list[Segment]:
     """Group wanted frames into runs, none of which decodes a frame twice.
 
     ::
 
-        position          entry of w      w
+        position    key frame of w       w
            x ---------------- k --------- o      seek to k if x..k is more than ``patience`` frames,
                                                  else decode through: a flush throws that much away
 
     Args:
         index: The frames of the stream.
-        ordinals: Wanted frames as places in the codec's output order, ascending, without duplicates.
-        position: Ordinal of the frame that comes out next if decoding goes on; ``None`` if that is not known.
+        places: Wanted frames as places in the codec's output order, ascending, without duplicates.
+        position: Place of the frame that comes out next if decoding goes on; ``None`` if that is not known.
         patience: Frames that a seek costs: the codec's reorder delay and what its threads hold.
         is_left: Whether the codec is not needed any more after the last frame. Who jumped once is expected to jump
             again, so a plan with several segments always leaves the codec.
@@ -77,65 +77,65 @@ def make_plan(
         Segments in the order in which to run them.
     """
     runs: list[tuple[int | None, list[int]]] = []
-    for ordinal in ordinals:
-        if ordinal == position and runs:
-            runs[-1][1].append(ordinal)
+    for place in places:
+        if place == position and runs:
+            runs[-1][1].append(place)
             position += 1
             continue
-        entry = index.entry_for(index.frame_of(ordinal))
-        if position is None or ordinal < position or entry_ordinal(index, entry) - position > patience:
-            runs.append((entry, [ordinal]))
+        key_frame = index.key_frame_for(index.frame_of(place))
+        if position is None or place < position or first_place_of(index, key_frame) - position > patience:
+            runs.append((key_frame, [place]))
         elif runs:
-            runs[-1][1].append(ordinal)
+            runs[-1][1].append(place)
         else:
-            runs.append((None, [ordinal]))
-        position = ordinal + 1
+            runs.append((None, [place]))
+        position = place + 1
     is_left = is_left or len(runs) > 1
-    return [Segment(entry, tuple(members), is_left) for entry, members in runs]
+    return [Segment(key_frame, tuple(members), is_left) for key_frame, members in runs]
 
 
-def runs_by_entry(index: FrameIndex, ordinals: Sequence[int]) -> dict[int, list[int]]:
-    """Wanted frames by the entry that each is decoded from: runs that need nothing of each other."""
+def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
+    """Wanted frames by the key frame that each is decoded from: runs that need nothing of each other."""
     runs: dict[int, list[int]] = {}
-    for ordinal in ordinals:
-        runs.setdefault(index.entry_for(index.frame_of(ordinal)), []).append(ordinal)
+    for place in places:
+        runs.setdefault(index.key_frame_for(index.frame_of(place)), []).append(place)
     return runs
 
 
-def num_pictures(index: FrameIndex, entry: int, ordinals: Sequence[int]) -> int:
+def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> int:
     """About how many pictures a run decodes; those of which it is not known whether they are disposable count.
 
     Args:
         index: The frames of the stream.
-        entry: Where it starts.
-        ordinals: Of the wanted frames, ascending.
+        key_frame: Where it starts.
+        places: Of the wanted frames, ascending.
     """
-    last = ordinals[-1]
-    first = entry_ordinal(index, entry)
+    last = places[-1]
+    first = first_place_of(index, key_frame)
     span = slice(min(first, last), last + 1)
     left_out = (index.disposable[span] == Disposable.YES).sum()
-    return max(len(ordinals), last + 1 - first - int(left_out))
+    return max(len(places), last + 1 - first - int(left_out))
 
 
-def byte_range(index: FrameIndex, entry: int, ordinal: int) -> tuple[int, int] | None:
-    """Where in the file the packets lie that lead from an entry to a frame, about; ``None`` where that is unknown.
+def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int] | None:
+    """Where in the file the packets lie that lead from a key frame to a frame, about; ``None`` where that is unknown.
 
-    Other streams lie between them, so the range up to the next entry is taken in the proportion of the packets.
+    Other streams lie between them, so the range up to the next key frame is taken in the proportion of the packets.
     """
-    start = int(index.entry_position[entry])
-    if start < 0 or index.entry_bytes[entry] < 0:
+    start = int(index.key_frame_position[key_frame])
+    if start < 0 or index.key_frame_bytes[key_frame] < 0:
         return None
-    stop = start + int(index.entry_bytes[entry])
-    first = int(index.entry_packet[entry])
-    last = int(index.packet[index.frame_of(ordinal)])
-    if entry + 1 < len(index.entry_packet) and index.entry_position[entry + 1] > start:
-        stop = int(index.entry_position[entry + 1])
-        share = (last + 2 - first) / max(1, int(index.entry_packet[entry + 1]) - first)
+    stop = start + int(index.key_frame_bytes[key_frame])
+    first = int(index.key_frame_packet[key_frame])
+    last = int(index.packet[index.frame_of(place)])
+    if key_frame + 1 < len(index.key_frame_packet) and index.key_frame_position[key_frame + 1] > start:
+        stop = int(index.key_frame_position[key_frame + 1])
+        share = (last + 2 - first) / max(1, int(index.key_frame_packet[key_frame + 1]) - first)
         stop = start + round((stop - start) * min(1.0, share))
     return start, max(start + 1, stop)
 
 
-def entry_ordinal(index: FrameIndex, entry: int) -> int:
-    """Ordinal of the first frame shown at or after the time of an entry."""
-    frame = int(np.searchsorted(index.pts, index.entry_pts[entry]))
-    return int(index.ordinal[min(frame, len(index) - 1)])
+def first_place_of(index: FrameIndex, key_frame: int) -> int:
+    """Place of the first frame shown at or after the time of a key frame."""
+    frame = int(np.searchsorted(index.pts, index.key_frame_pts[key_frame]))
+    return int(index.output_order[min(frame, len(index) - 1)])

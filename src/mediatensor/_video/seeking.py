@@ -1,4 +1,4 @@
-"""The packets of a stream from one of its entries on: seek there, and prove that it is there."""
+"""The packets of a stream from one of its key frames on: seek there, and prove that it is there."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .._pyav import UndecodablePacketError, VideoReader
 from .._sources import SourceFaultError
 from ..errors import DecodeError, ReadError
 
-__all__ = ["ApproximateStream", "EntryPackets"]
+__all__ = ["ApproximateStream", "KeyFramePackets"]
 
 
-class EntryPackets:
+class KeyFramePackets:
     """Reads packets one after the other, from wherever it was sent to.
 
     Args:
@@ -27,16 +27,16 @@ class EntryPackets:
         self._held: Any = None
         self._seek_by_dts = False
 
-    def go_to(self, index: FrameIndex, entry: int) -> None:
-        """Make the packet of ``entry`` the next one.
+    def go_to(self, index: FrameIndex, key_frame: int) -> None:
+        """Make the packet of ``key_frame`` the next one.
 
         Raises:
             ReadError: if the source cannot be read.
         """
         self._held = None
-        if not (entry == 0 and self._reader.is_fresh) and not self._seek(index, entry):
+        if not (key_frame == 0 and self._reader.is_fresh) and not self._seek(index, key_frame):
             self._reader.reopen()
-            self._skip(index, entry)
+            self._skip(index, key_frame)
 
     def take(self, index: FrameIndex) -> Any | None:
         """The next packet, ``None`` at the end.
@@ -56,38 +56,39 @@ class EntryPackets:
                 return None  # where a linear decode ends, too
             raise
 
-    def _seek(self, index: FrameIndex, entry: int) -> bool:
-        """Seek by the container's own means, and prove from the packets that it landed on or before the entry."""
+    def _seek(self, index: FrameIndex, key_frame: int) -> bool:
+        """Seek by the container's own means, and prove from the packets that it landed on or before the key frame."""
         if self._reader.has_no_timestamps:
             return False  # they are made up while reading, and differ after a seek
-        by_pts, by_dts = int(index.entry_pts[entry]), int(index.entry_dts[entry])
+        by_pts, by_dts = int(index.key_frame_pts[key_frame]), int(index.key_frame_dts[key_frame])
         for by_decoding_time in (self._seek_by_dts, not self._seek_by_dts):
             timestamp = by_dts if by_decoding_time else by_pts
-            if timestamp != NO_PTS and self._reader.seek(timestamp) and self._find(index, entry):
+            if timestamp != NO_PTS and self._reader.seek(timestamp) and self._find(index, key_frame):
                 self._seek_by_dts = by_decoding_time
                 return True
         return False
 
-    def _find(self, index: FrameIndex, entry: int) -> bool:
-        """Read up to the packet of ``entry``; ``False`` if a later key frame comes first."""
+    def _find(self, index: FrameIndex, key_frame: int) -> bool:
+        """Read up to the packet of ``key_frame``; ``False`` if a later key frame comes first."""
         while True:
             packet = self.take(index)
             if packet is None:
                 return False
-            if not packet.is_keyframe and entry != 0:  # a stream may begin with another kind of packet
+            if not packet.is_keyframe and key_frame != 0:  # a stream may begin with another kind of packet
                 continue
-            if packet.pts == index.entry_pts[entry] and _same_place(packet.pos, int(index.entry_position[entry])):
+            position = int(index.key_frame_position[key_frame])
+            if packet.pts == index.key_frame_pts[key_frame] and _same_place(packet.pos, position):
                 self._held = packet
                 return True
-            if packet.is_keyframe and packet.pts is not None and packet.pts > index.entry_pts[entry]:
+            if packet.is_keyframe and packet.pts is not None and packet.pts > index.key_frame_pts[key_frame]:
                 return False
 
-    def _skip(self, index: FrameIndex, entry: int) -> None:
-        """From the beginning of the stream, pass over the packets before ``entry``."""
-        if index.entry_packet[entry] < 0:
-            self._find(index, entry)
+    def _skip(self, index: FrameIndex, key_frame: int) -> None:
+        """From the beginning of the stream, pass over the packets before ``key_frame``."""
+        if index.key_frame_packet[key_frame] < 0:
+            self._find(index, key_frame)
             return
-        for _ in range(int(index.entry_packet[entry])):
+        for _ in range(int(index.key_frame_packet[key_frame])):
             if self.take(index) is None:
                 return
 
@@ -113,7 +114,7 @@ class ApproximateStream:
         self._next: Any = None
         self._frames: list[Any] = []
         self._at_end = False
-        self._entry_pts: int | None = None
+        self._key_frame_pts: int | None = None
 
     def reset(self) -> None:
         """Forget where the codec stands, because somebody else reads from the reader."""
@@ -157,7 +158,7 @@ class ApproximateStream:
         self._restart()
 
     def _restart(self) -> None:
-        self._frames, self._at_end, self._entry_pts = [], False, None
+        self._frames, self._at_end, self._key_frame_pts = [], False, None
         self._current = self._next = None
         self._advance()  # fills ``_next``
         self._advance()
@@ -171,8 +172,8 @@ class ApproximateStream:
                 return None
             packet = self.reader.read_packet()
             self._at_end = packet is None
-            if packet is not None and self._entry_pts is None:
-                self._entry_pts = packet.pts
+            if packet is not None and self._key_frame_pts is None:
+                self._key_frame_pts = packet.pts
             try:
                 self._frames = [frame for frame in self.reader.decode(packet) if self._is_complete(frame)]
             except UndecodablePacketError:
@@ -181,4 +182,4 @@ class ApproximateStream:
 
     def _is_complete(self, frame: Any) -> bool:
         # What is shown before the packet that decoding started at may lack its references.
-        return frame.pts is not None and (self._entry_pts is None or frame.pts >= self._entry_pts)
+        return frame.pts is not None and (self._key_frame_pts is None or frame.pts >= self._key_frame_pts)

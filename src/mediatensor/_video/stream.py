@@ -70,7 +70,7 @@ class HandleSpec:
         return FrameStream(self._open_reader(1), 1)
 
     def _open_reader(self, num_threads: int) -> VideoReader:
-        # Exact access takes refused packets as a reason to settle the index.
+        # Exact access takes refused packets as a reason to make the index by decoding.
         is_strict = not self.is_approximate
         return VideoReader(
             self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder

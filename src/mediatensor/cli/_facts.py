@@ -10,13 +10,13 @@ from fractions import Fraction
 from itertools import pairwise
 from statistics import median
 
-from .._index import cached_index, first_frame, index_stream, settle_stream, store_index
+from .._index import cached_index, first_frame, index_by_decoding, index_stream, store_index
 from .._index.frame_index import FrameIndex
 from .._metadata import video_stream_metadata
 from .._pyav import ContainerFacts, VideoReader, orientation_of, read_container_facts
 from .._pyav import StreamFacts as HeaderFacts
 from .._sources import make_source
-from .._video import FrameStream, IndexDoubtError, MissingFrameError
+from .._video import FrameStream, IndexMismatchError, MissingFrameError
 from ..decoders import Chapter, SubtitleDecoder
 from ..decoders._container_metadata import container_metadata
 from ..errors import DecodeError, MediaTensorError, StreamError
@@ -239,14 +239,14 @@ def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tupl
     """Decode one frame, for packets alone do not show that a stream is encrypted or its codec's data lost.
 
     Returns:
-        The index, settled if decoding shows that there are other frames; and what is the matter, if anything is.
+        The index, made by decoding if the packets prove wrong, and what is the matter, if anything is.
     """
     frames = FrameStream(stream.reader, 1)
     try:
-        for _ in frames.run(index, frames.plan(index, [int(index.ordinal[0])])):
+        for _ in frames.run(index, frames.plan(index, [int(index.output_order[0])])):
             pass
-    except IndexDoubtError as doubt:
-        index = settle_stream(stream, str(doubt))
+    except IndexMismatchError as mismatch:
+        index = index_by_decoding(stream, str(mismatch))
         store_index(stream, index)
         return _first_contact(stream, index)
     except MissingFrameError:

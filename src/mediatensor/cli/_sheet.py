@@ -139,7 +139,7 @@ def write_sheet(
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
-        sheet, num_frames = _draw_settled(decoder, title, options, side_limit)
+        sheet, num_frames = _draw_stable(decoder, title, options, side_limit)
     with writing(output) as picture:
         sheet.save(picture, Image.registered_extensions()[output.suffix.lower()])
     frames = _text.count(num_frames, "frame")
@@ -148,7 +148,7 @@ def write_sheet(
     return f"wrote {output}: {frames}, {sheet.width}x{sheet.height} pixels"
 
 
-def _draw_settled(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
+def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
     """`_draw`, once more if decoding showed that there are other frames than the packets tell."""
     index = decoder.frame_index
     try:

@@ -49,7 +49,7 @@ class VideoDecoder(Closing):
     the same bits. To know that, the header of an mp4 or mov file, or the packets of the stream, are read once, without
     decoding, when a frame or a count is first asked for; for the first frames, only as many packets as it takes. Where
     packets and frames turn out to differ (field pictures, damage, spliced files, no time stamps at all) the stream is
-    decoded once to settle which frames there are. Frames that a codec drops without a packet showing it (lost
+    decoded once to learn which frames there are. Frames that a codec drops without a packet showing it (lost
     packets) are noticed when decoding meets them; from then on the length and the indices behind them are right.
 
     Pictures that were not asked for and that no other picture refers to are not decoded. Frames decoded lately are kept
@@ -200,7 +200,7 @@ class VideoDecoder(Closing):
     def metadata(self) -> VideoStreamMetadata:
         """What is known of the stream. Reading it decodes one frame, for the rotation, and in exact mode scans."""
         index = None if isinstance(self._frames, ApproximateFrames) else self._frames.index
-        if self._metadata is None or self._metadata[0] is not index:  # the index may have been settled since
+        if self._metadata is None or self._metadata[0] is not index:  # the index may have been made anew, by decoding
             metadata = video_stream_metadata(
                 self._video.facts,
                 self._video.container_facts.duration_seconds,
@@ -224,7 +224,7 @@ class VideoDecoder(Closing):
     def _forget_damage(self) -> None:
         """Be as if just opened: what was decoded before shall not show in how many frames there are."""
         if isinstance(self._frames, ExactFrames):
-            self._frames.unsettle()
+            self._frames.restore_packet_index()
 
     def _frames_shown_at(self, pts_seconds: Tensor) -> Tensor | None:
         """Indices of the frames of exact times, of the same shape; ``None`` in approximate mode."""
