@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import media_subtitles
-from mediatensor._pyav import facts
+from mediatensor._pyav import probe
 from mediatensor.decoders import (
     AudioStreamHeaderMetadata,
     Chapter,
@@ -84,13 +84,13 @@ def test_tags_that_are_no_unicode(everything: Path, tmp_path: Path) -> None:
 
 
 def test_tags_that_python_could_not_print() -> None:
-    assert facts._tags({"a\udcff": "b\udc80c"}) == {"a?": "b?c"}
+    assert probe._tags({"a\udcff": "b\udc80c"}) == {"a?": "b?c"}
 
 
 def test_limits(everything: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "MAX_NUM_TAGS", 1)
-    monkeypatch.setattr(facts, "MAX_TAG_CHARACTERS", 3)
-    monkeypatch.setattr(facts, "MAX_NUM_CHAPTERS", 1)
+    monkeypatch.setattr(probe, "MAX_NUM_TAGS", 1)
+    monkeypatch.setattr(probe, "MAX_TAG_CHARACTERS", 3)
+    monkeypatch.setattr(probe, "MAX_NUM_CHAPTERS", 1)
     metadata = get_container_metadata(everything)
     assert [len(stream.tags) for stream in metadata.streams] == [1, 1, 1, 1]
     assert max(len(text) for pair in metadata.tags.items() for text in pair) <= 3

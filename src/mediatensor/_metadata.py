@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from ._index.frame_index import FrameIndex
-from ._pyav import ContainerFacts, StreamFacts
+from ._pyav import ContainerInfo, StreamInfo
 
 __all__ = [
     "AudioStreamHeaderMetadata",
@@ -154,61 +154,61 @@ class SubtitleStreamHeaderMetadata(StreamMetadata):
     is_text: bool | None = field(default=None, kw_only=True)
 
 
-def stream_header_metadata(facts: StreamFacts) -> StreamMetadata:
+def stream_header_metadata(info: StreamInfo) -> StreamMetadata:
     """What the header of a stream says, in the type for its kind."""
-    if facts.media_type == "video":
-        return VideoStreamHeaderMetadata(**_common(facts), **_video_header(facts, rotation=None, size=None))
-    if facts.media_type == "audio":
-        return AudioStreamHeaderMetadata(**_common(facts), **_audio_header(facts))
-    if facts.media_type == "subtitle":
+    if info.media_type == "video":
+        return VideoStreamHeaderMetadata(**_common(info), **_video_header(info, rotation=None, size=None))
+    if info.media_type == "audio":
+        return AudioStreamHeaderMetadata(**_common(info), **_audio_header(info))
+    if info.media_type == "subtitle":
         return SubtitleStreamHeaderMetadata(
-            **_common(facts),
-            language=facts.language,
-            is_text=facts.is_text,
+            **_common(info),
+            language=info.language,
+            is_text=info.is_text,
         )
-    return StreamMetadata(**_common(facts))
+    return StreamMetadata(**_common(info))
 
 
-def _common(facts: StreamFacts) -> dict[str, Any]:
+def _common(info: StreamInfo) -> dict[str, Any]:
     return {
-        "duration_seconds_from_header": facts.duration_seconds,
-        "begin_stream_seconds_from_header": facts.start_seconds,
-        "bit_rate": facts.bit_rate,
-        "codec": facts.codec,
-        "stream_index": facts.index,
-        "media_type": facts.media_type,
-        "tags": dict(facts.tags),
-        "disposition": facts.disposition,
+        "duration_seconds_from_header": info.duration_seconds,
+        "begin_stream_seconds_from_header": info.start_seconds,
+        "bit_rate": info.bit_rate,
+        "codec": info.codec,
+        "stream_index": info.index,
+        "media_type": info.media_type,
+        "tags": dict(info.tags),
+        "disposition": info.disposition,
     }
 
 
-def _audio_header(facts: StreamFacts) -> dict[str, Any]:
+def _audio_header(info: StreamInfo) -> dict[str, Any]:
     return {
-        "sample_rate": facts.sample_rate,
-        "num_channels": facts.num_channels,
-        "sample_format": facts.sample_format,
-        "channel_layout": facts.channel_layout,
+        "sample_rate": info.sample_rate,
+        "num_channels": info.num_channels,
+        "sample_format": info.sample_format,
+        "channel_layout": info.channel_layout,
     }
 
 
-def _video_header(facts: StreamFacts, rotation: float | None, size: tuple[int, int] | None) -> dict[str, Any]:
-    height, width = size or (facts.height, facts.width)
+def _video_header(info: StreamInfo, rotation: float | None, size: tuple[int, int] | None) -> dict[str, Any]:
+    height, width = size or (info.height, info.width)
     return {
         "width": width,
         "height": height,
-        "num_frames_from_header": facts.num_frames,
-        "average_fps_from_header": float(facts.frame_rate) if facts.frame_rate else None,
-        "pixel_aspect_ratio": facts.pixel_aspect_ratio,
+        "num_frames_from_header": info.num_frames,
+        "average_fps_from_header": float(info.frame_rate) if info.frame_rate else None,
+        "pixel_aspect_ratio": info.pixel_aspect_ratio,
         "rotation": rotation,
-        "color_primaries": facts.color_primaries,
-        "color_space": facts.color_space,
-        "color_transfer_characteristic": facts.color_transfer_characteristic,
-        "pixel_format": facts.pixel_format,
+        "color_primaries": info.color_primaries,
+        "color_space": info.color_space,
+        "color_transfer_characteristic": info.color_transfer_characteristic,
+        "pixel_format": info.pixel_format,
     }
 
 
 def video_stream_metadata(
-    facts: StreamFacts,
+    info: StreamInfo,
     container_duration_seconds: float | None,
     *,
     rotation: float | None,
@@ -218,13 +218,13 @@ def video_stream_metadata(
     """The metadata of a decoder.
 
     Args:
-        facts: The header of the stream.
+        info: The header of the stream.
         container_duration_seconds: For streams that state no duration of their own.
         rotation: Counter-clockwise angle of the display matrix, if there is one.
         size: (height, width) as shown; ``None`` if no frame was seen.
         index: The frames, if they were counted.
     """
-    header = {**_common(facts), **_video_header(facts, rotation, size)}
+    header = {**_common(info), **_video_header(info, rotation, size)}
     if index is not None:
         begin, end = index.begin_seconds, index.end_seconds
         return VideoStreamMetadata(
@@ -239,13 +239,13 @@ def video_stream_metadata(
             average_fps=index.average_fps,
         )
     fps = header["average_fps_from_header"]
-    duration = facts.duration_seconds
-    if duration is None and facts.num_frames and isinstance(fps, float):
-        duration = facts.num_frames / fps
+    duration = info.duration_seconds
+    if duration is None and info.num_frames and isinstance(fps, float):
+        duration = info.num_frames / fps
     if duration is None:
         duration = container_duration_seconds
-    begin = facts.start_seconds or 0.0
-    num_frames = facts.num_frames
+    begin = info.start_seconds or 0.0
+    num_frames = info.num_frames
     if num_frames is None and duration is not None and isinstance(fps, float):
         num_frames = int(fps * duration)
     return VideoStreamMetadata(
@@ -283,8 +283,8 @@ class AudioStreamMetadata(AudioStreamHeaderMetadata):
 
 
 def audio_stream_metadata(
-    facts: StreamFacts,
-    container: ContainerFacts,
+    info: StreamInfo,
+    container: ContainerInfo,
     begin_seconds: float,
     delay_seconds: float,
     joined_seconds: float | None = None,
@@ -292,15 +292,15 @@ def audio_stream_metadata(
     """The metadata of a decoder.
 
     Args:
-        facts: The header of the stream.
+        info: The header of the stream.
         container: The header of the container, for streams that state no duration of their own.
         begin_seconds: Time of the first sample.
         delay_seconds: How much the encoder put in front of it.
         joined_seconds: Length of a file that was joined, of which the headers tell of the first part.
     """
-    header = stream_header_metadata(facts)
+    header = stream_header_metadata(info)
     assert isinstance(header, AudioStreamHeaderMetadata)
-    end = _end_seconds(facts, container, begin_seconds, delay_seconds)
+    end = _end_seconds(info, container, begin_seconds, delay_seconds)
     if joined_seconds is not None:
         end = begin_seconds + joined_seconds
     return AudioStreamMetadata(
@@ -312,11 +312,11 @@ def audio_stream_metadata(
 
 
 def _end_seconds(
-    facts: StreamFacts, container: ContainerFacts, begin_seconds: float, delay_seconds: float
+    info: StreamInfo, container: ContainerInfo, begin_seconds: float, delay_seconds: float
 ) -> float | None:
-    duration = facts.duration_seconds
+    duration = info.duration_seconds
     if duration is not None:
-        counts_delay = container.format_name == "ogg" and facts.codec == "opus"
+        counts_delay = container.format_name == "ogg" and info.codec == "opus"
         return begin_seconds + duration - (delay_seconds if counts_delay else 0.0)
     if container.duration_seconds is None:
         return None

@@ -147,7 +147,7 @@ def _decoded(
     """(time, checksum) of the frames from a packet on; they are kept until the last is there, or none of them is."""
     reader = _opened(source, stream_index)
     try:
-        time_base = reader.facts().time_base or Fraction(1)
+        time_base = reader.stream_info().time_base or Fraction(1)
         packets = [*islice(_packets(reader), start, None), None]
 
         def seen(frame: Any) -> Seen:

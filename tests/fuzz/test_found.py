@@ -21,7 +21,7 @@ from mediatensor._images import Layout
 from mediatensor._images import decoding as _image_decoding
 from mediatensor._images.reading import OpenedImage
 from mediatensor._pyav import linear_decode
-from mediatensor._pyav.facts import stream_facts
+from mediatensor._pyav.probe import stream_info
 from mediatensor.datasets import as_items
 from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
 from mediatensor.encoders import JpegEncoder, VideoEncoder
@@ -213,5 +213,5 @@ class _OfAnotherKind:
 def test_a_stream_that_becomes_one_of_another_kind_is_described_as_far_as_that_goes() -> None:
     file = io.BytesIO(wav_files.wav("pcm_s16le", wav_files.noise(400)))
     with av.open(file) as container:
-        facts = stream_facts(_OfAnotherKind(container.streams[0]))
-    assert (facts.media_type, facts.codec, facts.width) == ("video", "pcm_s16le", None)
+        info = stream_info(_OfAnotherKind(container.streams[0]))
+    assert (info.media_type, info.codec, info.width) == ("video", "pcm_s16le", None)

@@ -125,7 +125,7 @@ class Mp3SeekingReader(AudioReader):
         if frames is None:
             return None
         position, _, duration = self._first
-        time_base = self.facts().time_base or Fraction(1)
+        time_base = self.stream_info().time_base or Fraction(1)
         is_first = position == frames.first_position
         return frames if is_first and duration * time_base * frames.sample_rate == frames.samples_per_frame else None
 

@@ -184,7 +184,7 @@ class AudioStream:
     def __init__(self, reader: AudioReader, *, counts: bool = False) -> None:
         self.reader = reader
         self.codec = reader.codec_name
-        self._time_base = reader.facts().time_base or Fraction(1)
+        self._time_base = reader.stream_info().time_base or Fraction(1)
         self._seeks_exactly = not counts and seeks_exactly(reader.format_name, self.codec)
         formats = reader.format_name.split(",")
         self._states_the_end = _STATES_THE_END in formats

@@ -69,7 +69,7 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
         reader: A fresh reader, which stays so.
         source: What it reads from.
     """
-    if not has_header_table(reader) or reader.facts().codec not in _CODECS:
+    if not has_header_table(reader) or reader.stream_info().codec not in _CODECS:
         return None
     shared = reader.byte_reader
     try:
@@ -82,7 +82,7 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
     try:
         file_size = with_bytes.seek(0, os.SEEK_END)
         table = _table(reader, with_bytes.read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
-        if table is not None and not _are_pictures_of_one_format(reader.facts().codec, table, with_bytes.read_at):
+        if table is not None and not _are_pictures_of_one_format(reader.stream_info().codec, table, with_bytes.read_at):
             return None
     except (MalformedBoxError, MediaTensorError, OSError):
         return None
@@ -96,7 +96,7 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
 def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
     moov, fragments = _header_boxes(read_at, file_size)
     track = find_track(moov, reader.track_id)
-    time_base = reader.facts().time_base
+    time_base = reader.stream_info().time_base
     if time_base is None or (time_base.numerator, time_base.denominator) != (1, track.time_scale):
         raise MalformedBoxError("the demuxer counts in another time base")
     if not fragments and track.num_samples:

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from .._pyav import ContainerFacts, StreamFacts
+from .._pyav import ContainerInfo, StreamInfo
 from .._sources import Reader
 from ..errors import FrameIndexError, MediaTensorError
 
@@ -117,7 +117,7 @@ def _pyav_version() -> str:
     return version("av")
 
 
-def _header_text(container: ContainerFacts, stream: StreamFacts) -> str:
+def _header_text(container: ContainerInfo, stream: StreamInfo) -> str:
     size = (stream.width, stream.height)
     times = (stream.time_base, stream.start_pts, stream.duration_pts, container.duration_seconds)
     return repr((container.format_name, stream.codec, size, times, stream.num_frames))

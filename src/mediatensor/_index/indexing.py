@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from .._containers import PacketTable
-from .._pyav import ContainerFacts, StreamFacts, VideoReader
+from .._pyav import ContainerInfo, StreamInfo, VideoReader
 from .._sources import Source
 from ..errors import StreamError
 from .building import from_frames, from_packets
@@ -21,8 +21,8 @@ __all__ = ["IndexableStream", "index_by_decoding", "index_first_frames", "index_
 class IndexableStream(Protocol):
     """A video stream as indexing sees it: what the headers say, and a reader of its packets."""
 
-    container_facts: ContainerFacts
-    facts: StreamFacts
+    container_facts: ContainerInfo
+    facts: StreamInfo
 
     @property
     def name(self) -> str:

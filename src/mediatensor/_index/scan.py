@@ -24,7 +24,7 @@ from .._bitstreams import (
     refreshes_gradually,
 )
 from .._containers import NO_PTS, PacketTable
-from .._pyav import PacketFacts, UndecodablePacketError, VideoReader, fingerprint, is_key_frame, packet_facts
+from .._pyav import PacketInfo, UndecodablePacketError, VideoReader, fingerprint, is_key_frame, packet_info
 from .._sources import SourceFaultError
 from ..errors import ReadError
 from .building import FrameRecord, from_packets
@@ -43,7 +43,7 @@ class PacketScan:
     """
 
     def __init__(self, reader: VideoReader) -> None:
-        codec = reader.facts().codec
+        codec = reader.stream_info().codec
         self._reader = reader
         self._codec = codec
         self._content_of = content_parser(codec, reader.extradata)
@@ -55,7 +55,7 @@ class PacketScan:
         self._disposable_of = disposable_parser(codec, reader.extradata)
         self._fields = FieldDetector(reader.extradata) if codec == "h264" else None
         self._continuity = FrameNumberCheck(reader.extradata, is_thorough=False) if codec == "h264" else None
-        self._facts: list[PacketFacts] = []
+        self._facts: list[PacketInfo] = []
         self._hidden: list[bool] = []
         self._broken: list[bool] = []
         self._is_field: list[bool] = []
@@ -91,7 +91,7 @@ class PacketScan:
 
     def add(self, packet: Any) -> None:
         """Take note of a packet."""
-        fact, data = packet_facts(packet), memoryview(packet)
+        fact, data = packet_info(packet), memoryview(packet)
         self._facts.append(fact)
         self._last_content = content = self._content_of(data)
         is_whole = content is not PacketContent.FOREIGN and self._adds_up(data)
@@ -123,7 +123,7 @@ class PacketScan:
     def table(self) -> PacketTable:
         """The packets so far, in decode order."""
         # All columns at once, which is quicker than one attribute after the other.
-        columns: Sequence[Sequence[Any]] = list(zip(*self._facts, strict=True)) or [()] * len(PacketFacts._fields)
+        columns: Sequence[Sequence[Any]] = list(zip(*self._facts, strict=True)) or [()] * len(PacketInfo._fields)
         pts, dts, duration, size, position, is_key, is_discard, *_ = columns
         return PacketTable(
             pts=_timestamps(pts),

@@ -6,13 +6,13 @@ the rest of the library sees plain Python values, numpy arrays, and frames as op
 
 from __future__ import annotations
 
-from .facts import ContainerFacts, StreamFacts
 from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
-from .opening import read_container_facts
+from .opening import read_container_info
 from .packets import UndecodablePacketError, decode_packet
 from .pixels import FrameConverter, fingerprint, orientation_of
 from .planes import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, is_frame, surface_of, why_no_nvcuvid
-from .reading import DISCARD_ENTRY, KEY_ENTRY, PacketFacts, VideoReader, is_key_frame, packet_facts
+from .probe import ContainerInfo, StreamInfo
+from .reading import DISCARD_ENTRY, KEY_ENTRY, PacketInfo, VideoReader, is_key_frame, packet_info
 from .sound import (
     MAX_CHANNELS,
     MAX_SAMPLE_RATE,
@@ -23,7 +23,7 @@ from .sound import (
     has_frame_threads,
     set_trimming,
 )
-from .subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
+from .subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_subtitle_packets
 
 __all__ = [
     "CUDA_DECODE_ERRORS",
@@ -33,14 +33,14 @@ __all__ = [
     "MAX_SAMPLE_RATE",
     "READABLE_PACKETS",
     "AudioReader",
-    "ContainerFacts",
+    "ContainerInfo",
     "FrameConverter",
     "LinearFrame",
-    "PacketFacts",
+    "PacketInfo",
     "Resampler",
     "SampleForm",
     "SampleQueue",
-    "StreamFacts",
+    "StreamInfo",
     "SubtitlePacket",
     "UndecodablePacketError",
     "VideoReader",
@@ -54,9 +54,9 @@ __all__ = [
     "linear_decode",
     "linear_packet_times",
     "orientation_of",
-    "packet_facts",
-    "read_container_facts",
-    "read_subtitle_facts",
+    "packet_info",
+    "read_container_info",
+    "read_subtitle_info",
     "read_subtitle_packets",
     "set_trimming",
     "surface_of",

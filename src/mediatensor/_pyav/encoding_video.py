@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ..errors import EncodeError, InvalidArgumentError
 from .encoding_options import WITHOUT_LOG, fault_in, find_encoder
-from .facts import _PRIMARIES, _RANGES, _SPACES, _TRANSFERS
 from .opening import error_text
+from .probe import _PRIMARIES, _RANGES, _SPACES, _TRANSFERS
 
 __all__ = [
     "MP4_FAMILY",

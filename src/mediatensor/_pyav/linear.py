@@ -50,7 +50,7 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1)
     try:
-        time_base = reader.facts().time_base
+        time_base = reader.stream_info().time_base
         converter = FrameConverter()
         orientation = None
         for frame in _frames(reader):

@@ -13,7 +13,7 @@ from .._common.checks import whole_number
 from .._common.interrupts import interrupts_kept
 from .._sources import MemoryReader, Reader, Source
 from ..errors import OpenError, ReadError, SourceNotFoundError, StreamError
-from .facts import ContainerFacts, container_facts
+from .probe import ContainerInfo, container_info
 
 __all__ = [
     "choose_stream",
@@ -21,7 +21,7 @@ __all__ = [
     "error_text",
     "open_container",
     "raise_interruption",
-    "read_container_facts",
+    "read_container_info",
 ]
 
 _Result = TypeVar("_Result")
@@ -150,11 +150,11 @@ def open_container(source: Source) -> tuple[Any, Any]:
         raise
 
 
-def read_container_facts(source: Source) -> ContainerFacts:
+def read_container_info(source: Source) -> ContainerInfo:
     """Open ``source``, read what its headers say, and close it."""
     container, reader = open_container(source)
     try:
-        return container_facts(container)
+        return container_info(container)
     finally:
         close_container(container, reader)
 

@@ -14,8 +14,8 @@ from av.stream import Discard
 from .._common.interrupts import raise_kept_interrupt
 from .._sources import Reader, Source, SourceFaultError
 from ..errors import ReadError
-from .facts import ContainerFacts, StreamFacts, container_facts, stream_facts
 from .opening import choose_stream, close_container, error_text, open_container, raise_interruption
+from .probe import ContainerInfo, StreamInfo, container_info, stream_info
 
 __all__ = ["PacketReader", "UndecodablePacketError", "decode_packet", "let_rest", "set_side_data"]
 
@@ -120,12 +120,12 @@ class PacketReader(ABC):
     def stream_index(self) -> int:
         return self._stream_index
 
-    def facts(self) -> StreamFacts:
+    def stream_info(self) -> StreamInfo:
         """What the header says of the stream."""
-        return stream_facts(self._stream)
+        return stream_info(self._stream)
 
-    def container_facts(self) -> ContainerFacts:
-        return container_facts(self._container)
+    def container_info(self) -> ContainerInfo:
+        return container_info(self._container)
 
     @property
     def format_name(self) -> str:

@@ -12,16 +12,16 @@ from av.video.frame import PictureType
 
 from .._sources import Source
 from ..errors import ReadError
-from .facts import NO_TIMESTAMPS_FLAG, StreamFacts
 from .packets import PacketReader, set_side_data
+from .probe import NO_TIMESTAMPS_FLAG, StreamInfo
 
 __all__ = [
     "DISCARD_ENTRY",
     "KEY_ENTRY",
-    "PacketFacts",
+    "PacketInfo",
     "VideoReader",
     "is_key_frame",
-    "packet_facts",
+    "packet_info",
 ]
 
 # Largest picture that is decoded, in pixels. A header of a few bytes can ask for terabytes.
@@ -50,7 +50,7 @@ _TIMES_MAY_RESTART_FLAG = 0x200  # AVFMT_TS_DISCONT
 _FORMATS_OF_DECODING_TIMES, _CODECS_OF_DECODING_TIMES = frozenset(("asf", "asf_o")), frozenset(("vc1", "wmv3"))
 
 
-class PacketFacts(NamedTuple):
+class PacketInfo(NamedTuple):
     """What the index keeps of a packet."""
 
     pts: int | None
@@ -103,7 +103,7 @@ class VideoReader(PacketReader):
         self._is_strict = is_strict
         self._open_decoder = open_decoder
         self._decoder: Decoder | None = None
-        self._facts: StreamFacts | None = None
+        self._stream_info: StreamInfo | None = None
         # (position in the file, palette) of the packets that came with another palette than the one before.
         self._palettes: list[tuple[int, bytes]] = []
         super().__init__(source, stream_index, num_threads)
@@ -153,10 +153,10 @@ class VideoReader(PacketReader):
         """Whether the packets read so far have different palettes, so that each depends on others before it."""
         return len(self._palettes) > 1
 
-    def facts(self) -> StreamFacts:
-        if self._facts is None:
-            self._facts = super().facts()
-        return self._facts
+    def stream_info(self) -> StreamInfo:
+        if self._stream_info is None:
+            self._stream_info = super().stream_info()
+        return self._stream_info
 
     @property
     def codec_context(self) -> Any:
@@ -213,7 +213,8 @@ class VideoReader(PacketReader):
     def may_time_decoding(self) -> bool:
         """Whether pictures are reordered, and what passes for their times may be when each is decoded."""
         return self.reorder_depth > 0 and (
-            self._container.format.name in _FORMATS_OF_DECODING_TIMES or self.facts().codec in _CODECS_OF_DECODING_TIMES
+            self._container.format.name in _FORMATS_OF_DECODING_TIMES
+            or self.stream_info().codec in _CODECS_OF_DECODING_TIMES
         )
 
     @property
@@ -271,8 +272,8 @@ class VideoReader(PacketReader):
         return packets
 
 
-def packet_facts(packet: Any) -> PacketFacts:
-    return PacketFacts(
+def packet_info(packet: Any) -> PacketInfo:
+    return PacketInfo(
         packet.pts,
         packet.dts,
         packet.duration or 0,

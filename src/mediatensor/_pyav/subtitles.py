@@ -10,11 +10,11 @@ import av
 from .._common.checks import whole_number
 from .._sources import Source
 from ..errors import DecodeError, StreamError
-from .facts import ContainerFacts, StreamFacts, fraction
-from .opening import error_text, read_container_facts
+from .opening import error_text, read_container_info
 from .packets import PacketReader
+from .probe import ContainerInfo, StreamInfo, fraction
 
-__all__ = ["READABLE_PACKETS", "SubtitlePacket", "read_subtitle_facts", "read_subtitle_packets"]
+__all__ = ["READABLE_PACKETS", "SubtitlePacket", "read_subtitle_info", "read_subtitle_packets"]
 
 #: Codecs whose packets can be read as they are; those of the others are decoded into lines of ASS.
 READABLE_PACKETS = frozenset(("ass", "mov_text", "subrip", "text", "webvtt"))
@@ -38,7 +38,7 @@ class SubtitlePacket(NamedTuple):
     lines: tuple[bytes, ...]
 
 
-def read_subtitle_facts(source: Source, stream_index: int | None) -> tuple[ContainerFacts, StreamFacts]:
+def read_subtitle_info(source: Source, stream_index: int | None) -> tuple[ContainerInfo, StreamInfo]:
     """What the headers say of a file and of its stream of text subtitles.
 
     Args:
@@ -50,7 +50,7 @@ def read_subtitle_facts(source: Source, stream_index: int | None) -> tuple[Conta
         OpenError, SourceNotFoundError: if the source cannot be opened.
         StreamError: if there is no such stream, or it is not of text.
     """
-    container = read_container_facts(source)
+    container = read_container_info(source)
     return container, _choose_stream(container, stream_index)
 
 
@@ -58,13 +58,13 @@ def read_subtitle_packets(source: Source, stream_index: int) -> Generator[Subtit
     """Every packet of a stream of text subtitles that has a time, in the order of the file.
 
     Raises:
-        OpenError, StreamError: as `read_subtitle_facts`.
+        OpenError, StreamError: as `read_subtitle_info`.
         ReadError: if the demuxer reports an error other than the end of the file.
         DecodeError: if a packet does not decode.
     """
     reader = _SubtitleReader(source, stream_index, num_threads=1)
     try:
-        _check_is_text(reader.facts())
+        _check_is_text(reader.stream_info())
         for packet in iter(reader.read_packet, None):
             if packet.pts is not None:
                 yield reader.contents(packet)
@@ -102,29 +102,29 @@ class _SubtitleReader(PacketReader):
         return SubtitlePacket(start, duration, tuple(rect.ass for rect in shown if rect.type in (b"ass", b"text")))
 
 
-def _choose_stream(facts: ContainerFacts, stream_index: int | None) -> StreamFacts:
+def _choose_stream(container: ContainerInfo, stream_index: int | None) -> StreamInfo:
     if stream_index is None:
-        stream_index = facts.best_subtitle_stream_index
+        stream_index = container.best_subtitle_stream_index
         if stream_index is None:
-            kinds = ", ".join(stream.media_type for stream in facts.streams) or "none"
+            kinds = ", ".join(stream.media_type for stream in container.streams) or "none"
             raise StreamError(f"The source has no stream of subtitles (streams: {kinds}).")
     stream_index = whole_number("stream_index", stream_index, or_none=True)
-    if not 0 <= stream_index < len(facts.streams):
-        last = len(facts.streams) - 1
+    if not 0 <= stream_index < len(container.streams):
+        last = len(container.streams) - 1
         raise StreamError(f"The stream index {stream_index} is not a valid stream. The source has streams 0 to {last}.")
-    _check_is_text(facts.streams[stream_index])
-    return facts.streams[stream_index]
+    _check_is_text(container.streams[stream_index])
+    return container.streams[stream_index]
 
 
-def _check_is_text(facts: StreamFacts) -> None:
-    if facts.media_type != "subtitle":
+def _check_is_text(stream: StreamInfo) -> None:
+    if stream.media_type != "subtitle":
         raise StreamError(
-            f"The stream at index {facts.index} is not a stream of subtitles. It is of type {facts.media_type!r}."
+            f"The stream at index {stream.index} is not a stream of subtitles. It is of type {stream.media_type!r}."
         )
-    if facts.is_text is None:
-        raise StreamError(f"The subtitles in stream {facts.index} are of a codec that FFmpeg has no decoder for.")
-    if not facts.is_text:
+    if stream.is_text is None:
+        raise StreamError(f"The subtitles in stream {stream.index} are of a codec that FFmpeg has no decoder for.")
+    if not stream.is_text:
         raise StreamError(
-            f"The subtitles in stream {facts.index} are pictures ({facts.codec}); only subtitles that are stored as "
+            f"The subtitles in stream {stream.index} are pictures ({stream.codec}); only subtitles that are stored as "
             "text can be read."
         )

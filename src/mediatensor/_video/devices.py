@@ -97,7 +97,7 @@ def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
 
 def stream_parameters(reader: VideoReader) -> StreamParameters:
     """What a backend is told of the stream of a reader."""
-    facts = reader.facts()
+    facts = reader.stream_info()
     return StreamParameters(
         codec=facts.codec or "unknown",
         profile=facts.profile,

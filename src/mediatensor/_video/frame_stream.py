@@ -70,7 +70,7 @@ class FrameStream:
         self.reader = reader
         self.decodes_in_software = decodes_in_software
         self._num_threads = num_threads
-        codec = reader.facts().codec
+        codec = reader.stream_info().codec
         self._codec = codec
         self._is_h264, self._is_ffv1 = codec == "h264", codec == "ffv1"
         self._continuity: FrameNumberCheck | None = None

@@ -108,7 +108,7 @@ class ApproximateStream:
 
     def __init__(self, reader: VideoReader) -> None:
         self.reader = reader
-        time_base = reader.facts().time_base or Fraction(1, 1)
+        time_base = reader.stream_info().time_base or Fraction(1, 1)
         self._ticks_per_second = time_base.denominator / time_base.numerator
         self._current: Any = None
         self._next: Any = None

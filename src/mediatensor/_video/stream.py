@@ -121,8 +121,8 @@ class OpenVideo:
         self._has_decoded = False
         self._use(spec)
         with self.pool.borrow() as handle:
-            self.container_facts = handle.stream.reader.container_facts()
-            self.facts = handle.stream.reader.facts()
+            self.container_facts = handle.stream.reader.container_info()
+            self.facts = handle.stream.reader.stream_info()
             formats = set(handle.stream.reader.format_name.split(","))
             self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
             parameters = stream_parameters(handle.stream.reader)

@@ -13,8 +13,8 @@ from statistics import median
 from .._index import cached_index, first_frame, index_by_decoding, index_stream, store_index
 from .._index.frame_index import FrameIndex
 from .._metadata import video_stream_metadata
-from .._pyav import ContainerFacts, VideoReader, orientation_of, read_container_facts
-from .._pyav import StreamFacts as HeaderFacts
+from .._pyav import ContainerInfo, VideoReader, orientation_of, read_container_info
+from .._pyav import StreamInfo as HeaderFacts
 from .._sources import make_source
 from .._video import FrameStream, IndexMismatchError, MissingFrameError
 from ..decoders import Chapter, SubtitleDecoder
@@ -178,8 +178,8 @@ class _Stream:
     def __init__(self, file: str, stream_index: int) -> None:
         self.source = make_source(file)
         self.reader = VideoReader(self.source, stream_index, num_threads=1, is_strict=True)
-        self.container_facts = self.reader.container_facts()
-        self.facts = self.reader.facts()
+        self.container_facts = self.reader.container_info()
+        self.facts = self.reader.stream_info()
         self.name = self.source.describe()
         self.time_base = self.facts.time_base or Fraction(1, 1)
 
@@ -338,7 +338,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileFacts:
         MediaTensorError: if the file cannot be opened. A video stream that cannot be decoded is no reason to raise:
             the result says so in ``error``, beside all that the headers say.
     """
-    container = read_container_facts(make_source(file))
+    container = read_container_info(make_source(file))
     facts = FileFacts(
         file=file,
         file_size_bytes=os.path.getsize(file) if os.path.isfile(file) else None,
@@ -365,7 +365,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileFacts:
     return facts
 
 
-def _choose(container: ContainerFacts, stream_index: int | None) -> dict[str, HeaderFacts]:
+def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, HeaderFacts]:
     """The stream of each kind that is described: the best, or the one that was asked for."""
     streams = {stream.index: stream for stream in container.streams}
     best = (

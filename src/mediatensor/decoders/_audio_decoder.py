@@ -369,11 +369,11 @@ class AudioDecoder(Closing):
 
 def _described(stream: AudioStream) -> AudioStreamMetadata:
     reader = stream.reader
-    facts = reader.facts()
+    facts = reader.stream_info()
     begin, delay = facts.start_seconds or 0.0, 0.0
     with suppress(StreamError):  # nothing can be decoded, which is for those to say who want samples
         begin, delay = stream.begin_seconds, stream.delay_seconds
-    return audio_stream_metadata(facts, reader.container_facts(), begin, delay, reader.joined_seconds)
+    return audio_stream_metadata(facts, reader.container_info(), begin, delay, reader.joined_seconds)
 
 
 def checked_form(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .._metadata import Printed, StreamMetadata, stream_header_metadata
-from .._pyav import ContainerFacts, read_container_facts
+from .._pyav import ContainerInfo, read_container_info
 from .._sources import make_source
 
 __all__ = ["Chapter", "ContainerMetadata", "container_metadata", "get_container_metadata"]
@@ -81,10 +81,10 @@ def get_container_metadata(source: object) -> ContainerMetadata:
         >>> metadata.tags.get("title", "no title"), [chapter.title for chapter in metadata.chapters]
         ('no title', [])
     """
-    return container_metadata(read_container_facts(make_source(source)))
+    return container_metadata(read_container_info(make_source(source)))
 
 
-def container_metadata(facts: ContainerFacts) -> ContainerMetadata:
+def container_metadata(facts: ContainerInfo) -> ContainerMetadata:
     """`ContainerMetadata` of a container that was opened."""
     return ContainerMetadata(
         duration_seconds_from_header=facts.duration_seconds,

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex, overload
 from .._common.checks import finite_number, optional_text
 from .._common.locks import Closing, ForkSafeLock
 from .._metadata import SubtitleStreamHeaderMetadata, stream_header_metadata
-from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_facts, read_subtitle_packets
+from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_subtitle_packets
 from .._sources import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 
@@ -214,7 +214,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
     def __init__(self, source: object, *, stream_index: int | None = None, encoding: str | None = None) -> None:
         self._source = make_source(source)
-        container, facts = read_subtitle_facts(self._source, stream_index)
+        container, facts = read_subtitle_info(self._source, stream_index)
         self._codec = facts.codec or "unknown"
         self._encoding = _checked_encoding(encoding, self._codec)
         self._file_end = container.duration_seconds

@@ -31,7 +31,7 @@ _UNSET = -(1 << 63)  # AV_NOPTS_VALUE
 
 
 @dataclass(frozen=True)
-class StreamFacts:
+class StreamInfo:
     """One stream as its header describes it; what is unknown is ``None``."""
 
     index: int
@@ -75,7 +75,7 @@ class StreamFacts:
 
 
 @dataclass(frozen=True)
-class ChapterFacts:
+class ChapterInfo:
     """One chapter."""
 
     start_seconds: float
@@ -84,25 +84,25 @@ class ChapterFacts:
 
 
 @dataclass(frozen=True)
-class ContainerFacts:
+class ContainerInfo:
     """A container as its header describes it."""
 
     format_name: str
     duration_seconds: float | None
     bit_rate: int | None
-    streams: tuple[StreamFacts, ...]
+    streams: tuple[StreamInfo, ...]
     best_video_stream_index: int | None
     best_audio_stream_index: int | None
     best_subtitle_stream_index: int | None
     has_no_timestamps: bool
     tags: dict[str, str] = field(default_factory=dict)
-    chapters: tuple[ChapterFacts, ...] = ()
+    chapters: tuple[ChapterInfo, ...] = ()
 
 
-def container_facts(container: Any) -> ContainerFacts:
+def container_info(container: Any) -> ContainerInfo:
     best = {kind: container.streams.best(kind) for kind in ("video", "audio")}
-    streams = tuple(stream_facts(stream) for stream in container.streams)
-    return ContainerFacts(
+    streams = tuple(stream_info(stream) for stream in container.streams)
+    return ContainerInfo(
         format_name=container.format.name,
         duration_seconds=None if container.duration is None else container.duration / av.time_base,
         bit_rate=container.bit_rate or None,
@@ -116,14 +116,14 @@ def container_facts(container: Any) -> ContainerFacts:
     )
 
 
-def _best_subtitle_stream_index(streams: Sequence[StreamFacts]) -> int | None:
+def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
     """The first one of text that is marked as default, else the first one of text, else the first one."""
     subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
     ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}
     return min(ranks)[-1] if ranks else None
 
 
-def _chapters(container: Any) -> tuple[ChapterFacts, ...]:
+def _chapters(container: Any) -> tuple[ChapterInfo, ...]:
     chapters = []
     for chapter in islice(container.chapters(), MAX_NUM_CHAPTERS):
         time_base = fraction(chapter["time_base"])
@@ -131,7 +131,7 @@ def _chapters(container: Any) -> tuple[ChapterFacts, ...]:
             continue
         start = float(chapter["start"] * time_base)
         end = start if chapter["end"] == _UNSET else float(chapter["end"] * time_base)
-        chapters.append(ChapterFacts(start, max(start, end), _tags(chapter["metadata"])))
+        chapters.append(ChapterInfo(start, max(start, end), _tags(chapter["metadata"])))
     return tuple(chapters)
 
 
@@ -144,7 +144,7 @@ def _unicode(text: str) -> str:
     return text[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
-def stream_facts(stream: Any) -> StreamFacts:
+def stream_info(stream: Any) -> StreamInfo:
     context = getattr(stream, "codec_context", None)
     common = {
         "index": stream.index,
@@ -161,11 +161,11 @@ def stream_facts(stream: Any) -> StreamFacts:
     }
     # A transport stream can say midway that a stream is of another kind; its codec stays what it was when opened.
     if context is None or context.type != stream.type:
-        return StreamFacts(**common)
+        return StreamInfo(**common)
     if stream.type == "video":
-        return StreamFacts(**common, **_video_facts(stream, context))
+        return StreamInfo(**common, **_video_info(stream, context))
     if stream.type == "audio":
-        return StreamFacts(
+        return StreamInfo(
             **common,
             profile=context.profile,
             sample_rate=context.sample_rate or None,
@@ -174,8 +174,8 @@ def stream_facts(stream: Any) -> StreamFacts:
             channel_layout=_layout_name(context),
         )
     if stream.type == "subtitle":
-        return StreamFacts(**common, is_text=bool(context.codec.text_sub))
-    return StreamFacts(**common)
+        return StreamInfo(**common, is_text=bool(context.codec.text_sub))
+    return StreamInfo(**common)
 
 
 def _layout_name(context: Any) -> str | None:
@@ -184,7 +184,7 @@ def _layout_name(context: Any) -> str | None:
     return name if name and not name.endswith(" channels") else None
 
 
-def _video_facts(stream: Any, context: Any) -> dict[str, Any]:
+def _video_info(stream: Any, context: Any) -> dict[str, Any]:
     pixel_format = context.format
     return {
         "profile": context.profile,
