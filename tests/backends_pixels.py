@@ -11,12 +11,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mediatensor._common.pixel_steps import PixelStep
 from mediatensor._pyav import FrameConverter, surface_of
-from mediatensor.backends import Surface
-from mediatensor.backends._plane_converter import PlaneConverter
-from mediatensor.transforms._steps import PixelStep
+from mediatensor.backends import DecodeBackend, PictureDecoder, StreamParameters, Surface
 
-__all__ = ["EXACT_LEVELS", "bars", "convert", "differences", "expected", "gradient", "interlaced", "nested", "noise"]
+__all__ = [
+    "EXACT_LEVELS",
+    "OtherBackend",
+    "bars",
+    "convert",
+    "differences",
+    "expected",
+    "gradient",
+    "interlaced",
+    "nested",
+    "noise",
+]
 
 # swscale's own results hold for one family of processors; between families they may differ by this much.
 EXACT_LEVELS = 0 if platform.machine().lower() in ("x86_64", "amd64") else 2
@@ -95,13 +105,25 @@ def expected(frame: Any, steps: tuple[PixelStep, ...] = (), *, is_float: bool = 
     return out.astype(np.float64) * (255 if is_float else 1)
 
 
+class OtherBackend(DecodeBackend):
+    """A backend of somebody else, whose pictures are surfaces or PyAV's frames: torch converts them on any device."""
+
+    name = "other"
+
+    def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
+        raise NotImplementedError
+
+    def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
+        raise NotImplementedError
+
+    def surface(self, picture: Any, device: torch.device) -> Surface:
+        return picture if isinstance(picture, Surface) else surface_of(picture)
+
+
 def convert(picture: Any, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> NDArray[Any]:
     """What torch gives of a frame or a surface, in levels of 255."""
 
-    def surface(picture: Any, device: torch.device) -> Surface:
-        return picture if isinstance(picture, Surface) else surface_of(picture)
-
-    converter = PlaneConverter(surface, CPU, steps, is_float=is_float)
+    converter = OtherBackend().converter(CPU, steps, is_float=is_float)
     orientation = converter.orientation_of(picture)
     out = converter.empty(1, *converter.output_size(picture, orientation))[0]
     converter.write(picture, orientation, out)

@@ -15,9 +15,17 @@ import av
 import torch
 from torch import Tensor
 
-from mediatensor.backends import DecodeBackend, Picture, PictureDecoder, StreamParameters, Surface, register_backend
-from mediatensor.backends import _registry as registry
-from mediatensor.backends._cuda import CudaBackend, DecoderCache
+from mediatensor.backends import (
+    CudaBackend,
+    DecodeBackend,
+    DecoderCache,
+    Picture,
+    PictureDecoder,
+    StreamParameters,
+    Surface,
+    register_backend,
+    scoped_registry,
+)
 from mediatensor.errors import DeviceError
 
 __all__ = ["ClumsyBackend", "PlaneBackend", "RecordingCuda", "StandInContext", "StandInCudaBackend", "registered"]
@@ -26,11 +34,9 @@ __all__ = ["ClumsyBackend", "PlaneBackend", "RecordingCuda", "StandInContext", "
 @contextmanager
 def registered(backend: DecodeBackend) -> Iterator[None]:
     """A backend that is known for the time of a ``with`` block."""
-    register_backend(backend)
-    try:
+    with scoped_registry():
+        register_backend(backend)
         yield
-    finally:
-        del registry._backends[backend.name]
 
 
 class PlaneBackend(DecodeBackend):

@@ -16,14 +16,14 @@ import torch
 from device_backends import PlaneBackend, registered
 from mediatensor.backends import (
     DecodeBackend,
+    DecoderCache,
     PictureDecoder,
     StreamParameters,
     available_backends,
     get_backend,
     register_backend,
+    scoped_registry,
 )
-from mediatensor.backends import _registry as registry
-from mediatensor.backends._cuda import DecoderCache
 from mediatensor.decoders import (
     CpuFallbackStatus,
     VideoDecoder,
@@ -77,7 +77,6 @@ def test_what_is_no_backend() -> None:
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
     """Installs a package with an entry point of a name and a body of its module."""
-    known = dict(registry._backends)
 
     def install(name: str, body: str) -> None:
         (tmp_path / f"package_{name}.py").write_text(textwrap.dedent(body))
@@ -85,14 +84,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: package-{name}\nVersion: 1.0\n")
         (folder / "entry_points.txt").write_text(f"[mediatensor.backends]\n{name} = package_{name}:Backend\n")
-        registry._installed.cache_clear()
 
     monkeypatch.syspath_prepend(str(tmp_path))
-    yield install
-    registry._backends.clear()
-    registry._backends.update(known)
-    registry._broken.clear()
-    registry._installed.cache_clear()
+    with scoped_registry():
+        yield install
 
 
 def test_the_backend_of_an_installed_package(

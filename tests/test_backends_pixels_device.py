@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from backends_pixels import EXACT_LEVELS, bars, expected, nested, noise
+from backends_pixels import EXACT_LEVELS, OtherBackend, bars, expected, nested, noise
 from fake_device import crossings
+from mediatensor._common.pixel_steps import PixelStep
 from mediatensor.backends import Surface, get_backend
-from mediatensor.backends._plane_converter import PlaneConverter
 from mediatensor.errors import DeviceError
-from mediatensor.transforms._steps import CropStep, PixelStep, ResizeStep
+from mediatensor.transforms import CropStep, ResizeStep
 
 
 def _converter(device: torch.device, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> Any:
@@ -66,7 +66,7 @@ def test_surfaces_on_the_device_stay_there(fake_device: torch.device) -> None:
     frame = noise("yuv420p", 32, 64)
     surface = nested(frame, "nv12")
     surface.planes = tuple(plane.to(fake_device) for plane in surface.planes)
-    converter = PlaneConverter(lambda picture, device: picture, fake_device)
+    converter = OtherBackend().converter(fake_device, (), is_float=False)
     _write(converter, surface)
     with crossings() as seen:
         out = _write(converter, surface)
@@ -87,7 +87,7 @@ def test_planes_are_read_within_the_surfaces_context(fake_device: torch.device) 
 
     surface = nested(noise("yuv420p", 16, 16), "nv12")
     surface.reading = Reading
-    _write(PlaneConverter(lambda picture, device: picture, fake_device), surface)
+    _write(OtherBackend().converter(fake_device, (), is_float=False), surface)
     assert events == ["enter", "exit"]
 
 
@@ -144,12 +144,12 @@ def test_planes_that_pyav_cannot_hand_over_are_converted_on_the_cpu(fake_device:
 )
 def test_foreign_surfaces_are_refused(pixel_format: str, shapes: list[Any], dtype: torch.dtype) -> None:
     surface = Surface(tuple(torch.zeros(shape, dtype=dtype) for shape in shapes), pixel_format, 16, 16)
-    converter = PlaneConverter(lambda picture, device: picture, torch.device("cpu"))
+    converter = OtherBackend().converter(torch.device("cpu"), (), is_float=False)
     with pytest.raises(DeviceError, match=f"16x16 in '{pixel_format}'"):
         _write(converter, surface)
 
 
 def test_other_threads_need_no_stream_without_cuda() -> None:
-    converter = PlaneConverter(lambda picture, device: picture, torch.device("cpu"))
+    converter = OtherBackend().converter(torch.device("cpu"), (), is_float=False)
     with converter.here()():
         assert converter.empty(2, 3, 4).shape == (2, 3, 4, 3)

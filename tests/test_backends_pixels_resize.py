@@ -11,11 +11,22 @@ import pytest
 import torch
 
 import media
-from backends_pixels import EXACT_LEVELS, bars, convert, differences, expected, gradient, interlaced, noise
+from backends_pixels import (
+    EXACT_LEVELS,
+    OtherBackend,
+    bars,
+    convert,
+    differences,
+    expected,
+    gradient,
+    interlaced,
+    noise,
+)
 from mediatensor._pyav import FrameConverter, surface_of
-from mediatensor.backends._plane_colours import compute_taps
-from mediatensor.backends._plane_converter import PlaneConverter
-from mediatensor.transforms._steps import CropStep, PixelStep, ResizeStep
+
+# Behind the face: that the weights of a filter sum to one shows in no picture.
+from mediatensor.backends._scaling import compute_taps
+from mediatensor.transforms import CropStep, ResizeStep
 
 RESIZE_LEVELS = max(1, EXACT_LEVELS)
 FORMATS = ["yuv420p", "nv12", "yuv444p", "yuv420p10le", "gray"]
@@ -90,7 +101,7 @@ def test_shrinking_a_lot_takes_swscale_two_passes() -> None:
 
 @pytest.mark.parametrize("is_float", [False, True])
 def test_steps_in_order(is_float: bool) -> None:
-    sequences: list[tuple[PixelStep, ...]] = [
+    sequences: list[tuple[ResizeStep | CropStep, ...]] = [
         (CropStep(3, 5, 20, 31),),
         (CropStep(3, 5, 20, 31), ResizeStep(9, 12)),
         (ResizeStep(24, 40), CropStep(1, 2, 20, 30)),
@@ -114,7 +125,7 @@ def test_turned_pictures(name: str, tmp_path: Path) -> None:
 
 def test_a_picture_of_another_size_is_scaled_to_fit() -> None:
     frame = bars("nv12", 32, 48)
-    cpu, torch_ = FrameConverter(), PlaneConverter(lambda frame, _: surface_of(frame), torch.device("cpu"))
+    cpu, torch_ = FrameConverter(), OtherBackend().converter(torch.device("cpu"), (), is_float=False)
     by_cpu, by_torch = cpu.empty(1, 20, 30)[0], torch_.empty(1, 20, 30)[0]
     cpu.write(frame, cpu.orientation_of(frame), by_cpu)
     torch_.write(frame, torch_.orientation_of(frame), by_torch)

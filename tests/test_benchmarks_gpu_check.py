@@ -25,7 +25,7 @@ from benchmarks.gpu_check_running import Plan, run_part
 from benchmarks.gpu_check_streams import share_overlapped
 from benchmarks.gpu_check_throughput import crossover_rule
 
-from mediatensor.backends import Surface, _registry
+from mediatensor.backends import Surface, scoped_registry
 from mediatensor.decoders import VideoDecoder
 
 GPU = {"GPU": "some GPU"}
@@ -39,10 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True, scope="module")
 def registry() -> Iterator[None]:
     """What the command registers is there for its own process alone."""
-    before = dict(_registry._backends)
-    yield
-    _registry._backends.clear()
-    _registry._backends.update(before)
+    with scoped_registry():
+        yield
 
 
 @pytest.fixture(scope="module")

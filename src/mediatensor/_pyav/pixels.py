@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from .._common.buffers import empty
 from .._common.orientation import Orientation
+from .._common.pixel_steps import CropStep, PixelStep, ResizeStep, output_size
 from ..errors import DecodeError
-from ..transforms._steps import CropStep, PixelStep, ResizeStep, output_size
 from .opening import error_text
 
 __all__ = ["FrameConverter", "fingerprint", "orientation_of"]

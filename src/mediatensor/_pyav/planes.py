@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import av
 from av.codec.hwaccel import HWAccel, hwdevices_available
 
-from .._surface import Surface
+from .._common.decoded_picture import Surface
 from .pixels import orientation_of
 from .reading import MAX_PIXELS
 

@@ -12,9 +12,7 @@ import torch
 from .._common.devices import checked_device
 from .._common.messages import warn_once
 from .._pyav import VideoReader
-from ..backends import DecodeBackend, StreamParameters, available_backends, get_backend
-from ..backends._guard import why_not_guarded
-from ..backends._registry import backend_for
+from ..backends import DecodeBackend, StreamParameters, available_backends, backend_for, get_backend, why_not_guarded
 from ..errors import InvalidArgumentError
 
 __all__ = [

@@ -18,14 +18,13 @@ from .._common.handle_pool import HandlePool
 from .._common.locks import ForkSafeLock
 from .._common.messages import warn_once
 from .._common.orientation import Orientation
+from .._common.pixel_steps import PixelStep, output_size
 from .._index import first_frame
 from .._pyav import VideoReader, orientation_of
 from .._sources import Source
-from ..backends import PictureConverter, PictureDecoder, get_backend
-from ..backends._guard import open_guarded
+from ..backends import PictureConverter, PictureDecoder, get_backend, open_guarded
 from ..errors import DeviceError, MediaTensorError
 from ..frames import FrameBatch, ReplacedFrame
-from ..transforms._steps import PixelStep, output_size
 from .batch import ErrorPolicy, PixelWriter, SizeChangePolicy
 from .devices import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
 from .frame_stream import FrameStream

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from .._common.pixel_steps import PixelStep
 from .._pyav import FrameConverter, decode_packet, surface_of
-from ..transforms._steps import PixelStep
 from ._interface import DecodeBackend, Picture, PictureConverter, PictureDecoder, StreamParameters, Surface
 
 __all__ = ["CpuBackend"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
@@ -11,9 +13,15 @@ import torch
 from ..errors import InvalidArgumentError
 from ._interface import DecodeBackend
 
-__all__ = ["ENTRY_POINT_GROUP", "available_backends", "backend_for", "get_backend", "register_backend"]
+__all__ = [
+    "available_backends",
+    "backend_for",
+    "get_backend",
+    "register_backend",
+    "scoped_registry",
+]
 
-ENTRY_POINT_GROUP = "mediatensor.backends"
+_ENTRY_POINT_GROUP = "mediatensor.backends"
 
 _backends: dict[str, DecodeBackend] = {}
 
@@ -92,12 +100,26 @@ def backend_for(device: torch.device) -> DecodeBackend:
     return next((known for known in _backends.values() if device.type in known.device_types), _backends["cpu"])
 
 
+@contextmanager
+def scoped_registry() -> Iterator[None]:
+    """For tests: backends that are registered or installed within a ``with`` block are unknown again after it."""
+    known = dict(_backends)
+    _installed.cache_clear()
+    try:
+        yield
+    finally:
+        _backends.clear()
+        _backends.update(known)
+        _broken.clear()
+        _installed.cache_clear()
+
+
 _broken: set[str] = set()
 
 
 @lru_cache(maxsize=1)
 def _installed() -> dict[str, EntryPoint]:
-    found = entry_points(group=ENTRY_POINT_GROUP)
+    found = entry_points(group=_ENTRY_POINT_GROUP)
     return {point.name: point for point in found if point.name not in _broken}
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         VideoStreamMetadata,
     )
     from .._video import CpuFallbackStatus, set_cuda_backend
-    from ..backends._cuda import get_nvdec_cache_capacity, set_nvdec_cache_capacity
+    from ..backends import get_nvdec_cache_capacity, set_nvdec_cache_capacity
     from ._audio_decoder import AudioDecoder
     from ._audio_video_decoder import AudioVideoDecoder
     from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
@@ -71,7 +71,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        **dict.fromkeys(("get_nvdec_cache_capacity", "set_nvdec_cache_capacity"), "..backends._cuda"),
+        **dict.fromkeys(("get_nvdec_cache_capacity", "set_nvdec_cache_capacity"), "..backends"),
         "AudioDecoder": "._audio_decoder",
         "AudioStreamMetadata": ".._metadata",
         "AudioVideoDecoder": "._audio_video_decoder",

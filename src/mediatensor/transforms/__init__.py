@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from .._common.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .._common.pixel_steps import CropStep, ResizeStep
     from . import functional
     from ._decoder_transforms import CenterCrop, DecoderTransform, RandomCrop, RandomResizedCrop, Resize
     from ._log_mel import LogMelSpectrogram
-    from ._steps import CropStep, ResizeStep
     from ._tensor_transforms import Normalize, Pad, RandomHorizontalFlip, ToFloat
     from ._transform import Transform
 
@@ -56,7 +56,7 @@ __getattr__ = lazy_names(
             ("CenterCrop", "DecoderTransform", "RandomCrop", "RandomResizedCrop", "Resize"), "._decoder_transforms"
         ),
         "LogMelSpectrogram": "._log_mel",
-        **dict.fromkeys(("CropStep", "ResizeStep"), "._steps"),
+        **dict.fromkeys(("CropStep", "ResizeStep"), ".._common.pixel_steps"),
         **dict.fromkeys(("Normalize", "Pad", "RandomHorizontalFlip", "ToFloat"), "._tensor_transforms"),
         "Transform": "._transform",
     },

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from .._common.pixel_steps import CropStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
 from ._arguments import check_range, check_size
 from ._geometry import center_window, check_window, random_resized_window, random_window
 from ._samples import common_size
-from ._steps import CropStep, PixelStep, ResizeStep
 from ._transform import Transform
 
 

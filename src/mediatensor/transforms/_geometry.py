@@ -6,9 +6,9 @@ import math
 
 import torch
 
+from .._common.pixel_steps import CropStep
 from ..errors import InvalidArgumentError
 from ._arguments import is_integer
-from ._steps import CropStep
 
 # Random numbers come from torch's global CPU generator, also under ``torch.set_default_device("cuda")``:
 # one ``torch.manual_seed`` then gives the same windows everywhere.

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from .._common.devices import on_device
+from .._common.pixel_steps import CropStep
 from ..errors import InvalidArgumentError
 from ._arguments import check_fill, check_float_dtype, check_padding, check_size, check_statistics
 from ._geometry import center_window, check_window
 from ._samples import over_images
-from ._steps import CropStep
 
 __all__ = [
     "center_crop",

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ._common.orientation import Orientation
+from .orientation import Orientation
 
 if TYPE_CHECKING:
     from torch import Tensor
