@@ -24,7 +24,7 @@ from mediatensor.errors import (
     SourceNotFoundError,
 )
 from mediatensor.ocr.io import DocumentFile, read_html
-from mediatensor.ocr.io._documents import fetch as _fetch
+from mediatensor.ocr.io._documents import web as _fetch
 from range_server import RangeServer, serve
 
 PICTURE = images.picture()

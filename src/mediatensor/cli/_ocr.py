@@ -107,7 +107,7 @@ class TextReader:
             MediaTensorError: if it cannot be read.
         """
         from ..ocr.io import Pages
-        from ..ocr.io._documents.pages import PageOfFile
+        from ..ocr.io._documents import PageOfFile
 
         image = images[number]
         page = self._predictor([image]).pages[0]
@@ -236,7 +236,7 @@ class _Run:
         return False
 
     def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore) -> None:
-        from ..ocr.io._elements.pages import page_origin
+        from ..ocr.io._elements import page_origin
         from ..ocr.utils.visualization import overlay
 
         page = self._reader.read(opened.images, number)
@@ -272,7 +272,7 @@ class _Run:
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
     """Let pages know where their images are; those that were kept as PDF files of their own have their text there."""
     from ..ocr.io import DocumentFile, Pages
-    from ..ocr.io._documents.pages import PageOfFile
+    from ..ocr.io._documents import PageOfFile
 
     for page in document.pages:
         file = store.pdf(page.page_idx)

@@ -21,9 +21,6 @@ from ._parser import FORMATS, PageRanges
 
 __all__ = ["OpenPages", "PageImages", "Task", "choose_pages", "find_files", "open_pages", "plan_tasks"]
 
-# A PDF file may begin with something else.
-_NUM_SNIFFED_BYTES = 1024
-
 
 class PageImages(Protocol):
     """Pages that are read when they are asked for."""
@@ -96,7 +93,7 @@ def open_pages(
 
     options: dict[str, Any] = {} if password is None else {"password": password}
     if _is_pdf(file):
-        from ..ocr.io._documents.pdf_process import DEFAULT_TIMEOUT_SECONDS
+        from ..ocr.io._documents import DEFAULT_TIMEOUT_SECONDS
 
         options["timeout_seconds"] = timeout_seconds or DEFAULT_TIMEOUT_SECONDS
         yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options), dpi=dpi)
@@ -115,8 +112,9 @@ def _is_pdf(file: str) -> bool:
         return urlsplit(file).path.lower().endswith(".pdf")
     if not os.path.isfile(file):
         return False  # whoever opens it says why not
-    with open(file, "rb") as stream:
-        return b"%PDF" in stream.read(_NUM_SNIFFED_BYTES)
+    from ..ocr.io._documents import is_pdf
+
+    return is_pdf(file)
 
 
 _SUFFIXES = {

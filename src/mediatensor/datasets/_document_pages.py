@@ -91,7 +91,7 @@ class Document:
 
 def _open_pages(source: object, options: DocumentOptions) -> Pages:
     # Reading text is a large part of the package, which those who have no documents need not wait for.
-    from ..ocr.io._documents.pdf_process import DEFAULT_TIMEOUT_SECONDS
+    from ..ocr.io._documents import DEFAULT_TIMEOUT_SECONDS
     from ..ocr.io.reader import open_document
 
     pdf_options = {"dpi": options.dpi, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, **options.pdf_options}

@@ -15,11 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
-from ._elements.base import Element, stored, stored_list
-from ._elements.blocks import Block, Line
-from ._elements.leaves import Artefact, Character, LayoutElement, Prediction, Table, TableCell, UnreadLine, Word
-from ._elements.pages import PageBase, PageImage, page_pixels
-from ._exports.methods import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
+from ..utils.reconstitution import synthesize_kie_page, synthesize_page
+from ..utils.visualization import visualize_kie_page, visualize_page
+from ._elements import (
+    Artefact,
+    Block,
+    Character,
+    Element,
+    LayoutElement,
+    Line,
+    PageBase,
+    PageImage,
+    Prediction,
+    Table,
+    TableCell,
+    UnreadLine,
+    Word,
+    page_pixels,
+    stored,
+    stored_list,
+)
+from .exporters import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
 
 __all__ = [
     "Artefact",
@@ -100,8 +116,6 @@ class Page(PageExportsMixin):
         self.in_reading_order = in_reading_order
 
     def _visualize(self, **options: Any) -> None:
-        from ..utils.visualization import visualize_page
-
         visualize_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
@@ -121,8 +135,6 @@ class Page(PageExportsMixin):
             >>> page.synthesize().shape
             (80, 120, 3)
         """
-        from ..utils.reconstitution import synthesize_page
-
         return synthesize_page(self.export(), **kwargs)
 
     @classmethod
@@ -204,8 +216,6 @@ class KIEPage(KIEPageExportsMixin):
         )
 
     def _visualize(self, **options: Any) -> None:
-        from ..utils.visualization import visualize_kie_page
-
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
@@ -219,8 +229,6 @@ class KIEPage(KIEPageExportsMixin):
             >>> page.synthesize().shape
             (80, 120, 3)
         """
-        from ..utils.reconstitution import synthesize_kie_page
-
         return synthesize_kie_page(self.export(), **kwargs)
 
     @classmethod

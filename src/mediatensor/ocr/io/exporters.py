@@ -1,20 +1,34 @@
 """Exporters: a page, a page of predictions or a document as a file of one format or another.
 
 Pages and documents have a method for each (`Page.export_as_html`, ...), and `Page.export_as` takes the name of the
-format; the classes are for exports that somebody wants to change by subclassing.
+format; these are the mixins. The classes are for exports that somebody wants to change by subclassing.
 """
 
 from __future__ import annotations
 
-from ._elements.base import to_json_safe
-from ._exports.alto import AltoExporter
-from ._exports.hocr import XMLExporter
-from ._exports.html import HTMLExporter
-from ._exports.methods import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
-from ._exports.reading import ordered_line_words, page_reading_order, predictions_in_reading_order
-from ._exports.searchable_pdf import PDFExporter
-from ._exports.text import AsciiDocExporter, MarkdownExporter, TextExporter
-from ._exports.tsv import TSVExporter
+from collections.abc import Callable, Iterable
+from os import PathLike
+from typing import Any, Generic, Literal, TypeVar, overload
+from xml.etree.ElementTree import ElementTree
+
+from ..._common.checks import shown
+from ..._sources import write_file
+from ...errors import InvalidArgumentError
+from ._elements import Block, DocumentBase, Element, PredictionPage, Table, TextPage, to_json_safe
+from ._exports import (
+    DEFAULT_TITLE,
+    AltoExporter,
+    AsciiDocExporter,
+    HTMLExporter,
+    MarkdownExporter,
+    PDFExporter,
+    TextExporter,
+    TSVExporter,
+    XMLExporter,
+    ordered_line_words,
+    page_reading_order,
+    predictions_in_reading_order,
+)
 
 __all__ = [
     "AltoExporter",
@@ -33,3 +47,472 @@ __all__ = [
     "predictions_in_reading_order",
     "to_json_safe",
 ]
+
+_HocrType = TypeVar("_HocrType")
+
+_METHODS = {
+    "adoc": "export_as_asciidoc",
+    "alto": "export_as_alto",
+    "asciidoc": "export_as_asciidoc",
+    "dict": "export",
+    "hocr": "export_as_xml",
+    "html": "export_as_html",
+    "json": "export",
+    "markdown": "export_as_markdown",
+    "md": "export_as_markdown",
+    "pdf": "export_as_pdf",
+    "text": "render",
+    "tsv": "export_as_tsv",
+    "txt": "render",
+    "xml": "export_as_xml",
+}
+
+
+class _Exports(Element, Generic[_HocrType]):
+    """What is the same for pages, pages of predictions and documents; only hOCR has another type for documents."""
+
+    @overload
+    def export_as(self, format: Literal["json", "dict"], **kwargs: Any) -> dict[str, Any]: ...
+
+    @overload
+    def export_as(
+        self, format: Literal["text", "txt", "markdown", "md", "asciidoc", "adoc", "html", "tsv"], **kwargs: Any
+    ) -> str: ...
+
+    @overload
+    def export_as(self, format: Literal["xml", "hocr"], **kwargs: Any) -> _HocrType: ...
+
+    @overload
+    def export_as(self, format: Literal["alto"], **kwargs: Any) -> tuple[bytes, ElementTree]: ...
+
+    @overload
+    def export_as(self, format: Literal["pdf"], **kwargs: Any) -> bytes: ...
+
+    @overload
+    def export_as(self, format: str, **kwargs: Any) -> Any: ...
+
+    def export_as(self, format: str, **kwargs: Any) -> Any:
+        """Export in the format of that name.
+
+        Args:
+            format: One of the names below; upper case is accepted.
+            **kwargs: Arguments of the method that exports to this format.
+
+        Returns:
+            One type for each format, which type checkers know of:
+
+            * 'json' or 'dict': a dictionary of plain types, for ``json.dumps``;
+            * 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc', 'html', 'tsv': a ``str``;
+            * 'xml' or 'hocr': a tuple of the file in UTF-8, ``bytes``, and its ``ElementTree``; for a document a list
+              of such tuples, one for each page;
+            * 'alto': such a tuple, also for a document;
+            * 'pdf': ``bytes``.
+
+        Raises:
+            InvalidArgumentError: if the format is none of those.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Page
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [], 0, (80, 120))
+            >>> page.export_as("json")["dimensions"]
+            (80, 120)
+            >>> alto, tree = page.export_as("alto")
+            >>> alto[:5]
+            b'<?xml'
+        """
+        method = _METHODS.get(str(format).strip().lower())
+        if method is None:
+            raise InvalidArgumentError(f"unsupported export format {format!r}; there are {', '.join(_METHODS)}")
+        export: Callable[..., Any] = getattr(self, method)
+        return export(**kwargs)
+
+    def export_as_alto(
+        self, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree]:
+        """Export as ALTO 4 XML, the format of digital libraries; a document is one file with all its pages.
+
+        Args:
+            file_name: Name of the image or document, for the description in the file.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            reading_order: Whether the content is put into the order in which it is read; else as stored.
+
+        Returns:
+            The file in UTF-8 and its tree.
+        """
+        return AltoExporter().export(self, file_name=file_name, direction=direction, reading_order=reading_order)
+
+    def export_as_tsv(self, direction: str = "auto", reading_order: bool = True) -> str:
+        """Export as a table of 12 columns separated by tabs, the same that ``tesseract image out tsv`` writes.
+
+        Args:
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            reading_order: Whether the content is put into the order in which it is read; else as stored.
+
+        Returns:
+            The table, a line of column names first.
+        """
+        return TSVExporter().export(self, direction=direction, reading_order=reading_order)
+
+    def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
+        """Export as a searchable PDF: pages as they are in their files, or as pictures, under text that is not seen.
+
+        Args:
+            path: Where to write it as well; ``None`` writes nothing. The file appears, or replaces another, when it is
+                complete.
+            **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``, ``keep_pages``.
+
+        Returns:
+            The file.
+
+        Raises:
+            InvalidArgumentError: if a page has no image.
+            MissingDependencyError: if pypdfium2 is not installed.
+            WriteError: if the file cannot be written.
+        """
+        data = PDFExporter(**kwargs).export(self)
+        if path is not None:
+            write_file(path, data)
+        return data
+
+    def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
+        """Write a searchable PDF; arguments as for `export_as_pdf`."""
+        self.export_as_pdf(path, **kwargs)
+
+
+class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
+    """The exports of a page of blocks."""
+
+    def render(
+        self,
+        block_break: str = "\n\n",
+        direction: str = "auto",
+        include_furniture: bool = True,
+        *,
+        layout: bool = False,
+    ) -> str:
+        """The text of the page in the order in which it is read.
+
+        Rows of cells, as of a receipt, a form or a table, are lines of text, with spaces that keep the columns.
+
+        Args:
+            block_break: What stands between two blocks.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            include_furniture: Whether page headers, page footers and footnotes are part of it.
+            layout: Whether to keep the look of the page instead: everything where it stands, set by spaces and empty
+                lines, columns of text side by side.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.render()
+            'Total'
+        """
+        return TextExporter().export_page(
+            self, direction=direction, include_furniture=include_furniture, block_break=block_break, layout=layout
+        )
+
+    def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
+        """Export the page into nested dictionaries of plain types; the image is not part of it.
+
+        Args:
+            reading_order: Whether blocks are paragraphs in the order in which they are read, as in all other
+                formats; else they are those of ``page.blocks``.
+            characters: Whether words list their characters, where these are known.
+
+        Returns:
+            A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads.
+        """
+        exported = self._export_stored(characters)
+        if self.in_reading_order:
+            exported["in_reading_order"] = True
+        if reading_order:
+            blocks = [item for item in page_reading_order(self)[0] if isinstance(item, Block)]
+            if blocks:
+                exported["blocks"] = [block.export(characters=characters) for block in blocks]
+        return exported
+
+    def items_in_reading_order(self, direction: str = "auto") -> list[Block | Table]:
+        """Blocks and tables of the page in the order in which they are read.
+
+        Args:
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+        """
+        return page_reading_order(self, direction)[0]
+
+    def export_as_xml(
+        self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree]:
+        """Export the page as hOCR 1.2, straight or rotated.
+
+        Args:
+            file_title: Title of the file.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            reading_order: Whether the content is put into the order in which it is read; else as stored.
+
+        Returns:
+            The file in UTF-8 and its tree.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.export_as_xml()[0][:5]
+            b'<html'
+        """
+        return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
+
+    def export_as_markdown(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
+        """Export the page as Markdown, in the order in which it is read.
+
+        Args:
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            escape: Whether characters that mean something in Markdown are escaped.
+            include_furniture: Whether page headers, page footers and footnotes are part of it.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.export_as_markdown()
+            'Total'
+        """
+        return MarkdownExporter().export_page(
+            self, direction=direction, escape=escape, include_furniture=include_furniture
+        )
+
+    def export_as_asciidoc(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
+        """Export the page as AsciiDoc, in the order in which it is read; arguments as for Markdown.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.export_as_asciidoc()
+            'Total'
+        """
+        return AsciiDocExporter().export_page(
+            self, direction=direction, escape=escape, include_furniture=include_furniture
+        )
+
+    def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
+        """Export the page as a fragment of HTML, in the order in which it is read; arguments as for Markdown.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> page.export_as_html()
+            '<p>Total</p>'
+        """
+        return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
+
+
+class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
+    """The exports of a page of predictions."""
+
+    def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
+        """The predictions as ``class: text``, each class in the order in which it is read.
+
+        Args:
+            prediction_break: What stands between two predictions.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> page.render()
+            'total: 12.50'
+        """
+        return prediction_break.join(
+            f"{class_name}: {prediction.render()}"
+            for class_name, predictions in self.predictions.items()
+            for prediction in predictions_in_reading_order(self, predictions, direction)
+        )
+
+    def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
+        """Export the page into nested dictionaries of plain types; the image is not part of it.
+
+        Args:
+            reading_order: Whether the predictions of a class are put into the order in which they are read.
+            characters: Whether predictions list their characters, where these are known.
+
+        Returns:
+            A dictionary that ``json.dumps`` accepts and ``KIEPage.from_dict`` reads.
+        """
+        exported = self._export_stored(characters)
+        if reading_order:
+            exported["predictions"] = {
+                str(class_name): [
+                    prediction.export(characters=characters)
+                    for prediction in predictions_in_reading_order(self, predictions)
+                ]
+                for class_name, predictions in self.predictions.items()
+            }
+        return exported
+
+    def export_as_xml(
+        self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
+    ) -> tuple[bytes, ElementTree]:
+        """Export the page as hOCR 1.2; arguments and result as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> "12.50" in str(page.export_as_xml())
+            True
+        """
+        return XMLExporter().export_kie_page(
+            self, file_title=file_title, direction=direction, reading_order=reading_order
+        )
+
+    def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
+        """Export the page as Markdown, one list a class; arguments as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> "12.50" in str(page.export_as_markdown())
+            True
+        """
+        return MarkdownExporter().export_kie_page(self, direction=direction, escape=escape)
+
+    def export_as_asciidoc(self, direction: str = "auto", escape: bool = True) -> str:
+        """Export the page as AsciiDoc, one list a class; arguments as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> "12.50" in str(page.export_as_asciidoc())
+            True
+        """
+        return AsciiDocExporter().export_kie_page(self, direction=direction, escape=escape)
+
+    def export_as_html(self, direction: str = "auto") -> str:
+        """Export the page as a fragment of HTML, one list a class; arguments as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import KIEPage, Prediction
+            >>> found = Prediction("12.50", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = KIEPage(np.full((80, 120, 3), 255, np.uint8), {"total": [found]}, 0, (80, 120))
+            >>> "12.50" in str(page.export_as_html())
+            True
+        """
+        return HTMLExporter().export_kie_page(self, direction=direction)
+
+
+class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
+    """The exports of a document: those of its pages, put together."""
+
+    def render(self, page_break: str = "\n\n\n\n", **kwargs: Any) -> str:
+        """The text of all pages.
+
+        Args:
+            page_break: What stands between two pages.
+            **kwargs: Arguments of ``render`` of the pages.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).render()
+            'Total'
+        """
+        return _joined(page_break, (page.render(**kwargs) for page in self.pages))
+
+    def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
+        """Export the document into nested dictionaries of plain types; arguments as for `Page`.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).export()["pages"][0]["dimensions"]
+            (80, 120)
+        """
+        return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
+
+    def export_as_xml(self, **kwargs: Any) -> list[tuple[bytes, ElementTree]]:
+        """Export as hOCR 1.2, one file a page.
+
+        Args:
+            **kwargs: Arguments of ``export_as_xml`` of the pages.
+
+        Returns:
+            For each page the file in UTF-8 and its tree.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> [xml[:5] for xml, tree in Document([page]).export_as_xml()]
+            [b'<html']
+        """
+        return XMLExporter().export_document(self, **kwargs)
+
+    def export_as_markdown(self, page_break: str = "\n\n---\n\n", **kwargs: Any) -> str:
+        """Export as Markdown.
+
+        Args:
+            page_break: What stands between two pages.
+            **kwargs: Arguments of ``export_as_markdown`` of the pages.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).export_as_markdown()
+            'Total'
+        """
+        return _joined(page_break, (page.export_as_markdown(**kwargs) for page in self.pages))
+
+    def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
+        """Export as AsciiDoc; arguments as for Markdown.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).export_as_asciidoc()
+            'Total'
+        """
+        return _joined(page_break, (page.export_as_asciidoc(**kwargs) for page in self.pages))
+
+    def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
+        """Export as a fragment of HTML; arguments as for Markdown.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> word = Word("Total", 0.9, ((0.1, 0.1), (0.3, 0.2)), 0.9, {"value": 0, "confidence": None})
+            >>> page = Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line([word])])], 0, (80, 120))
+            >>> Document([page]).export_as_html()
+            '<p>Total</p>'
+        """
+        return _joined(page_break, (page.export_as_html(**kwargs) for page in self.pages))
+
+
+def _joined(page_break: str, pages: Iterable[str]) -> str:
+    if not isinstance(page_break, str):
+        raise InvalidArgumentError(f"page_break must be a str (got {shown(page_break)}).")
+    return page_break.join(pages)

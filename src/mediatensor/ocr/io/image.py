@@ -13,8 +13,7 @@ from torch import Tensor
 
 from ..._images import MAX_PIXELS
 from ...errors import InvalidArgumentError, SourceTypeError
-from ._documents.images import ImageDocument, ImageOptions
-from ._documents.pages import check_max_pixels, check_output_size
+from ._documents import ImageDocument, ImageOptions, check_max_pixels, check_output_size
 
 __all__ = [
     "decode_img_as_tensor",

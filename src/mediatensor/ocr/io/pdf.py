@@ -6,17 +6,12 @@ import math
 import pickle
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._common.checks import real_number
 from ..._images import MAX_PIXELS
 from ...errors import InvalidArgumentError
-from ._documents.pages import PageNumbers, check_max_pixels
-from ._documents.pdf import PdfDocument
-from ._documents.pdf_page import PdfOptions
-
-if TYPE_CHECKING:
-    from .reader import Pages
+from ._documents import PageNumbers, Pages, PdfDocument, PdfOptions, check_max_pixels
 
 __all__ = ["read_pdf"]
 
@@ -79,8 +74,6 @@ def read_pdf(
         >>> pages[0].shape, pages.text_layer(0)[0].value
         ((389, 556, 3), 'Delivery')
     """
-    from .reader import Pages
-
     _check_render_arguments(kwargs)
     if password is not None and not isinstance(password, str):
         raise InvalidArgumentError(f"password should be a str, or None (got {type(password).__name__}).")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from ...errors import InvalidArgumentError, SourceNotFoundError
-from ..io._elements.base import reading_geometry
 from .fonts import Font, get_font
+from .geometry import reading_geometry
 
 __all__ = ["Color", "Lettering", "Placed", "as_picture", "confidence_color", "pixel_quad", "place"]
 

@@ -80,6 +80,27 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
     return (min(columns), min(rows)), (max(columns), max(rows))
 
 
+def reading_geometry(geometry: Any, turn: object) -> Any:
+    """The geometry of text with the direction in which it reads, which a straight box does not tell.
+
+    >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
+    ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
+
+    Args:
+        geometry: Two corners or four points.
+        turn: By how many degrees the text is turned clockwise.
+
+    Returns:
+        Four points in reading direction for a box whose text is turned by 90, 180 or 270 degrees; else the geometry.
+    """
+    if not isinstance(turn, int) or turn % 360 not in (90, 180, 270) or np.shape(geometry) != (2, 2):
+        return geometry
+    (left, top), (right, bottom) = geometry
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+    first = turn % 360 // 90
+    return (*corners[first:], *corners[:first])
+
+
 def boxes_to_polygons(boxes: Array) -> Array:
     """The corners of straight boxes (N, 4), clockwise from the top left: (N, 4, 2) of the same dtype.
 

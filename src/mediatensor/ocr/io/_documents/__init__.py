@@ -1,1 +1,54 @@
-"""Documents in: images, TIFF and PDF files, whose pages are read when they are asked for."""
+"""Documents in: PDF files and images as pages, each read when it is asked for.
+
+`pages` has `Pages` and what every kind of document owes to it; `images`, `tiff` and `raster` read images; `pdf` reads
+PDF files with PDFium, in this process (`pdfium`, `pdf_page`) or in one of its own with a limit on time (`pdf_process`,
+`pdf_process_main`); `picture_pdf` puts an image into a PDF file; `web` fetches from a web server.
+"""
+
+from __future__ import annotations
+
+from .images import ImageDocument, ImageOptions
+from .pages import (
+    PageNumbers,
+    PageOfFile,
+    Pages,
+    PageSource,
+    check_max_pixels,
+    check_output_size,
+    keep,
+)
+from .pdf import PdfDocument
+from .pdf_page import PdfOptions, characters, relative_matrix
+from .pdf_process import DEFAULT_TIMEOUT_SECONDS
+from .pdfium import import_pdfium, is_pdf, pdfium_lock, save_document
+from .picture_pdf import picture_pdf, pixels_as_jpeg, pixels_as_they_are
+from .tiff import is_tiff
+from .web import Fetched, fetch, web_scheme
+
+__all__ = [
+    "DEFAULT_TIMEOUT_SECONDS",
+    "Fetched",
+    "ImageDocument",
+    "ImageOptions",
+    "PageNumbers",
+    "PageOfFile",
+    "PageSource",
+    "Pages",
+    "PdfDocument",
+    "PdfOptions",
+    "characters",
+    "check_max_pixels",
+    "check_output_size",
+    "fetch",
+    "import_pdfium",
+    "is_pdf",
+    "is_tiff",
+    "keep",
+    "pdfium_lock",
+    "picture_pdf",
+    "pixels_as_jpeg",
+    "pixels_as_they_are",
+    "relative_matrix",
+    "save_document",
+    "web_scheme",
+]

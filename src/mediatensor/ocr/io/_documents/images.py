@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from ...._common.limits import check_pixels
 from ...._common.locks import ForkSafeLock
 from ...._common.threads import working
-from ...._images import NUM_SNIFFED_BYTES, look_like, open_image, read_bytes, sniff
+from ...._images import NUM_SNIFFED_BYTES, look_like, open_image, sniff
 from ....errors import MissingDependencyError, OpenError
 from .pages import PageSource, failing_as_page, keep
+from .pdfium import is_pdf
 from .picture_pdf import Picture, jpeg_picture, png_picture
 from .raster import page_of_bands, resized, upright
 from .tiff import is_tiff, page_offsets, read_tiff_page, stored_tiff_page
@@ -61,13 +61,14 @@ class ImageDocument(PageSource):
     """
 
     def __init__(self, source: object, options: ImageOptions) -> None:
-        self._path, self._data, self.name = keep(source)
+        self._source = keep(source)
+        self.name = self._source.name
         self._options = options
         beginning = self._beginning(NUM_SNIFFED_BYTES)
         self._is_tiff = is_tiff(beginning)
         self._kind = "tiff" if self._is_tiff else sniff(beginning) or ""
         if not self._kind:
-            hint = "; use DocumentFile.from_pdf" if b"%PDF" in beginning else ""
+            hint = "; use DocumentFile.from_pdf" if is_pdf(beginning) else ""
             raise OpenError(
                 f"Could not open {self.name} as an image: it looks like {look_like(beginning)}{hint}. Supported are "
                 "JPEG, PNG, WebP, GIF, AVIF, HEIC, BMP and TIFF."
@@ -96,10 +97,10 @@ class ImageDocument(PageSource):
 
     def _page(self, number: int) -> NDArray[np.uint8]:
         if self._is_tiff:
-            with self._file() as file:
+            with self._source.open() as file:
                 return read_tiff_page(file, self._offsets[number], self._options.max_pixels)
         if self.num_pages == 1:
-            return next(_frames(self._bytes(), self._kind, self._options.max_pixels))
+            return next(_frames(self._source.read(), self._kind, self._options.max_pixels))
         with self._lock:
             return self._frame_of_animation(number)
 
@@ -109,11 +110,11 @@ class ImageDocument(PageSource):
             return None
         with failing_as_page(number, self.name):
             if self._is_tiff:
-                with self._file() as file:
+                with self._source.open() as file:
                     return stored_tiff_page(file, self._offsets[number])
             if self.num_pages > 1 or self._kind not in ("jpeg", "png"):
                 return None
-            data = self._bytes()
+            data = self._source.read()
             orientation = open_image(self._kind, data, self._check_pixels).orientation
             return (jpeg_picture if self._kind == "jpeg" else png_picture)(data, orientation)
 
@@ -125,7 +126,7 @@ class ImageDocument(PageSource):
     def _frame_of_animation(self, number: int) -> NDArray[np.uint8]:
         cursor = self._cursor
         if cursor is None or cursor.number > number:
-            cursor = _Cursor(_frames(self._bytes(), self._kind, self._options.max_pixels))
+            cursor = _Cursor(_frames(self._source.read(), self._kind, self._options.max_pixels))
         # What fails on the way leaves no cursor, so that the next call begins anew.
         self._cursor = None
         frame = cursor.frame_at(number)
@@ -141,7 +142,7 @@ class ImageDocument(PageSource):
     def _count_pages(self) -> int:
         if self._is_tiff:
             try:
-                with self._file() as file:
+                with self._source.open() as file:
                     self._offsets = page_offsets(file)
             except OpenError as error:
                 raise OpenError(f"Could not open {self.name} as a TIFF image: {error}.") from None
@@ -149,7 +150,7 @@ class ImageDocument(PageSource):
         if not self._may_have_several_pictures():
             return 1
         try:
-            return open_image(self._kind, self._bytes(), self._check_pixels).num_frames
+            return open_image(self._kind, self._source.read(), self._check_pixels).num_frames
         except (MissingDependencyError, MemoryError):
             raise
         except Exception:  # a damaged file is a document whose one page cannot be read
@@ -165,16 +166,8 @@ class ImageDocument(PageSource):
     def _check_pixels(self, width: int, height: int) -> None:
         check_pixels(width, height, self._options.max_pixels)
 
-    # Where the bytes come from
-
-    def _bytes(self) -> bytes:
-        return self._data if self._path is None else read_bytes(self._path)[0]
-
-    def _file(self) -> io.BufferedReader | io.BytesIO:
-        return io.BytesIO(self._data) if self._path is None else open(self._path, "rb")
-
     def _beginning(self, size: int) -> bytes:
-        with self._file() as file:
+        with self._source.open() as file:
             return file.read(size)
 
 

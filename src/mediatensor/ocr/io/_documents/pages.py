@@ -1,30 +1,33 @@
-"""What a document is to `Pages`: a number of pages, each read when it is asked for."""
+"""Pages of documents, each read when it is asked for, and what a document of any kind owes to them."""
 
 from __future__ import annotations
 
+import bisect
+import io
 import operator
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, overload
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...._images import read_bytes
 from ...._sources import MemorySource, PathSource, make_source
 from ....errors import InvalidArgumentError, MissingDependencyError, OpenError, OutOfRangeError, PageError
-
-if TYPE_CHECKING:
-    from ..elements import Word
+from .._elements import Word
 
 __all__ = [
     "KeptSource",
     "PageNumbers",
     "PageOfFile",
     "PageSource",
+    "Pages",
     "check_index",
     "check_max_pixels",
     "check_output_size",
@@ -62,31 +65,6 @@ class PageSource(ABC):
         return []
 
 
-@dataclass(frozen=True)
-class PageOfFile:
-    """The image of a page of a file, which is read again each time that it is asked for.
-
-    Args:
-        pages: That it is one of: `Pages`.
-        index: Which.
-        is_readable: Whether it could be read; else it has no pixels.
-    """
-
-    pages: Any
-    index: int
-    is_readable: bool = True
-
-    def __call__(self) -> NDArray[np.uint8]:
-        pixels: NDArray[np.uint8] = self.pages[self.index] if self.is_readable else np.zeros((0, 0, 3), np.uint8)
-        return pixels
-
-    @property
-    def located(self) -> tuple[PageSource, int]:
-        """The document that it is in, and its number there."""
-        place: tuple[PageSource, int] = self.pages._locate(self.index)
-        return place
-
-
 @contextmanager
 def failing_as_page(number: int, name: str) -> Iterator[None]:
     """Turn whatever goes wrong in the block into a `PageError` that names the page."""
@@ -111,6 +89,23 @@ class KeptSource(NamedTuple):
     path: str | None
     data: bytes
     name: str
+
+    @property
+    def source(self) -> str | bytes:
+        """The path, or the bytes of anything else."""
+        return self.data if self.path is None else self.path
+
+    def open(self) -> BinaryIO:
+        """The file, to be read from its beginning and closed."""
+        return io.BytesIO(self.data) if self.path is None else open(self.path, "rb")
+
+    def read(self) -> bytes:
+        """Everything that is in it.
+
+        Raises:
+            SourceNotFoundError, ReadError, OpenError: if it cannot be read any more.
+        """
+        return self.data if self.path is None else read_bytes(self.path)[0]
 
 
 def keep(source: object) -> KeptSource:
@@ -204,3 +199,176 @@ def check_output_size(output_size: Any, max_pixels: int | None) -> tuple[int, in
             f"output_size = {output_size!r} has {height * width} pixels, more than max_pixels = {max_pixels}."
         )
     return height, width
+
+
+class Pages(Sequence[NDArray[np.uint8]]):
+    """Pages of documents, in order. A page is read or rendered when it is asked for, and not kept.
+
+    Made by `DocumentFile`, `read_pdf`, slices (``pages[2:5]``) and sums (``pages + others``). Can be pickled, and read
+    from several threads and from forked processes. A page that cannot be read raises `PageError`; the others are not
+    concerned, and an iterator goes on after it.
+
+    Args:
+        documents: Whose pages they are, one document after the other.
+        numbers: Which of them, counted through all the documents; ``None`` for all.
+
+    Example:
+        >>> import io
+        >>> from PIL import Image
+        >>> from mediatensor.ocr import DocumentFile
+        >>> files = []
+        >>> for gray in (0, 255):
+        ...     files.append(io.BytesIO())
+        ...     Image.new("L", (6, 4), gray).save(files[-1], "PNG")
+        >>> pages = DocumentFile.from_images(files)
+        >>> len(pages), pages[1].shape, pages.tensor(0).shape
+        (2, (4, 6, 3), torch.Size([3, 4, 6]))
+        >>> [int(page.max()) for page in pages[::-1] + pages]
+        [255, 0, 0, 255]
+    """
+
+    def __init__(self, documents: Sequence[PageSource], numbers: range | tuple[int, ...] | None = None) -> None:
+        self._documents = tuple(documents)
+        self._starts = [0]
+        for document in self._documents:
+            self._starts.append(self._starts[-1] + document.num_pages)
+        self._numbers = range(self._starts[-1]) if numbers is None else numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[np.uint8]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Pages: ...
+
+    def __getitem__(self, index: int | slice) -> NDArray[np.uint8] | Pages:
+        """A page, (H, W, 3) uint8; or, for a slice, these pages, not yet read.
+
+        Raises:
+            PageError: if the page cannot be read.
+            OutOfRangeError: (an IndexError) if there is none of that index.
+            TypeError: if the index is neither a whole number nor a slice.
+        """
+        if isinstance(index, slice):
+            return Pages(self._documents, self._numbers[index])
+        if not hasattr(index, "__index__"):
+            raise TypeError(f"Unsupported index type: {type(index)}. Supported types are int and slice.")
+        document, number = self._locate(index)
+        return document.read(number)
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __add__(self, other: Iterable[NDArray[np.uint8]]) -> Any:
+        """The pages of both: `Pages` if ``other`` is, else a list with every page read."""
+        if isinstance(other, Pages):
+            shift = self._starts[-1]
+            numbers = (*self._numbers, *(number + shift for number in other._numbers))
+            return Pages(self._documents + other._documents, numbers)
+        return [*self, *other] if isinstance(other, (list, tuple)) else NotImplemented
+
+    def __radd__(self, other: Iterable[NDArray[np.uint8]]) -> Any:
+        return [*other, *self] if isinstance(other, (list, tuple)) else NotImplemented
+
+    def __repr__(self) -> str:
+        names = ", ".join(document.name for document in self._documents[:3])
+        return f"<{len(self)} page{'s' * (len(self) != 1)} of {names}{', ...' if len(self._documents) > 3 else ''}>"
+
+    def select(self, pages: PageNumbers) -> Pages:
+        """Some of the pages.
+
+        Args:
+            pages: A number from 0 (negative from the end), or a range, a slice or a sequence of them; ``None`` for all.
+
+        Raises:
+            InvalidArgumentError: if it is no selection, or an empty one.
+            OutOfRangeError: if there is no page of one of the numbers.
+
+        Example:
+            >>> from mediatensor.ocr import DocumentFile
+            >>> len(DocumentFile.from_pdf("report.pdf").select(range(2)))
+            2
+        """
+        numbers = selected(pages, len(self))
+        if isinstance(numbers, range):
+            return self if pages is None else self[numbers.start : _stop_of(numbers) : numbers.step]
+        return Pages(self._documents, tuple(self._numbers[number] for number in numbers))
+
+    def tensor(self, index: int) -> Tensor:
+        """A page as a tensor, (3, H, W) uint8, contiguous.
+
+        Raises:
+            PageError, OutOfRangeError: as indexing does.
+
+        Example:
+            >>> from mediatensor.ocr import DocumentFile
+            >>> DocumentFile.from_pdf("report.pdf", dpi=100).tensor(0).shape
+            torch.Size([3, 389, 556])
+        """
+        return torch.from_numpy(self[index]).permute(2, 0, 1).contiguous()
+
+    def text_layer(self, index: int) -> list[Word]:
+        """The words that the file itself has for a page: those of a PDF; of images none.
+
+        A word is what stands between spaces; its box is that of its letters, which are its ``characters``. Relative to
+        the page as it is rendered. In the order of the file, hidden text (as of a scanned page that was made
+        searchable) included; what lies beyond the page is not. Nobody vouches that they say what is to be seen.
+
+        Raises:
+            PageError, OutOfRangeError: as indexing does.
+
+        Example:
+            >>> from mediatensor.ocr import DocumentFile
+            >>> [word.value for word in DocumentFile.from_pdf("report.pdf").text_layer(0)[:2]]
+            ['Delivery', 'note']
+        """
+        document, number = self._locate(index)
+        return document.text_layer(number)
+
+    def origin(self, index: int) -> tuple[str, int]:
+        """Where a page comes from: what its document is called, and its number there, from 0.
+
+        Example:
+            >>> from mediatensor.ocr import DocumentFile
+            >>> DocumentFile.from_pdf("report.pdf").origin(2)[1]
+            2
+        """
+        document, number = self._locate(index)
+        return document.name, number
+
+    def _locate(self, index: int) -> tuple[PageSource, int]:
+        number = self._numbers[check_index(index, len(self), "Page")]
+        position = bisect.bisect_right(self._starts, number) - 1
+        return self._documents[position], number - self._starts[position]
+
+
+def _stop_of(numbers: range) -> int | None:
+    """The end of a slice that takes what a range has, which for one that runs to the very beginning is none."""
+    return numbers.stop if numbers.stop >= 0 else None
+
+
+@dataclass(frozen=True)
+class PageOfFile:
+    """The image of a page of a file, which is read again each time that it is asked for.
+
+    Args:
+        pages: That it is one of: `Pages`.
+        index: Which.
+        is_readable: Whether it could be read; else it has no pixels.
+    """
+
+    pages: Any
+    index: int
+    is_readable: bool = True
+
+    def __call__(self) -> NDArray[np.uint8]:
+        pixels: NDArray[np.uint8] = self.pages[self.index] if self.is_readable else np.zeros((0, 0, 3), np.uint8)
+        return pixels
+
+    @property
+    def located(self) -> tuple[PageSource, int]:
+        """The document that it is in, and its number there."""
+        place: tuple[PageSource, int] = self.pages._locate(self.index)
+        return place

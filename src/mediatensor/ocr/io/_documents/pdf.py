@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...._common.threads import working
 from ....errors import DecodeError
+from .._elements import Character, Word
 from .pages import PageSource, failing_as_page, keep
 from .pdf_page import PdfOptions, Pixels, characters, rendered
+from .pdf_process import IsolatedPdf
 from .pdfium import OpenPdf, import_pdfium
 from .raster import blend_over_white
-
-if TYPE_CHECKING:
-    from ..elements import Word
-    from .pdf_process import IsolatedPdf
 
 __all__ = ["PageCharacters", "PdfDocument", "words_of"]
 
@@ -62,8 +60,6 @@ def words_of(characters: PageCharacters) -> list[Word]:
 
 
 def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
-    from ..elements import Character, Word
-
     is_seen = np.isfinite(boxes).all(axis=1) & (boxes[:, :2] < 1).all(axis=1) & (boxes[:, 2:] > 0).all(axis=1)
     if not is_seen.any():
         return None
@@ -115,15 +111,13 @@ class PdfDocument(PageSource):
         self, source: object, password: str | None, options: PdfOptions, timeout_seconds: float | None = None
     ) -> None:
         import_pdfium()
-        path, data, self.name = keep(source)
+        kept = keep(source)
+        self.name = kept.name
         self.options = options
-        self.file = OpenPdf(data if path is None else path, self.name, password)
+        self.file = OpenPdf(kept.source, self.name, password)
         self._isolated: IsolatedPdf | None = None
         if timeout_seconds is not None:
-            # Reading text without a limit need not wait for what starts processes.
-            from .pdf_process import IsolatedPdf
-
-            self._isolated = IsolatedPdf(data if path is None else path, self.name, password, options, timeout_seconds)
+            self._isolated = IsolatedPdf(kept.source, self.name, password, options, timeout_seconds)
             self.num_pages = self._isolated.num_pages()
         else:
             with self.file() as pdf:

@@ -15,19 +15,23 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from os import PathLike
 from typing import Any, BinaryIO
 
 from ...._common.interrupts import interrupts_kept
 from ...._common.locks import ForkSafeLock
-from ...._images.formats import look_like, sniff
+from ...._images.formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ....errors import MissingDependencyError, OpenError, SourceNotFoundError
 
-__all__ = ["OpenPdf", "import_pdfium", "pdfium_lock", "save_document"]
+__all__ = ["OpenPdf", "import_pdfium", "is_pdf", "pdfium_lock", "save_document"]
 
 # Each may hold a file and what PDFium has read of it.
 _MAX_OPEN = 4
 
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+
+# Other bytes may come before the signature of a PDF file, but not more than these.
+_SIGNATURE_WITHIN = 1024
 
 #: Held by whoever calls PDFium.
 pdfium_lock = ForkSafeLock()
@@ -47,6 +51,20 @@ def import_pdfium() -> Any:
         return importlib.import_module("pypdfium2")
     except ImportError:
         raise MissingDependencyError('Reading PDF needs pypdfium2: pip install "mediatensor[ocr]".') from None
+
+
+def is_pdf(file: str | PathLike[str] | bytes) -> bool:
+    """Whether a file holds a PDF, by its first bytes: the path of a file that can be read, or its bytes.
+
+    >>> is_pdf(b"%PDF-1.7 ..."), is_pdf(b"GIF89a")
+    (True, False)
+    """
+    if isinstance(file, bytes):
+        beginning = file[:_SIGNATURE_WITHIN]
+    else:
+        with open(file, "rb") as stream:
+            beginning = stream.read(_SIGNATURE_WITHIN)
+    return b"%PDF" in beginning
 
 
 def save_document(document: Any, file: BinaryIO) -> None:
@@ -150,13 +168,13 @@ class OpenPdf:
     def _reason(self, error: Any) -> str:
         if getattr(error, "err_code", None) == _PASSWORD_ERROR:
             return "it is encrypted; pass password=" if self._password is None else "the password is not the right one"
+        if is_pdf(self._source):
+            return "it is damaged or has no pages"
         if isinstance(self._source, str):
             with open(self._source, "rb") as file:
-                beginning = file.read(1024)
+                beginning = file.read(NUM_SNIFFED_BYTES)
         else:
-            beginning = self._source[:1024]
-        if b"%PDF" in beginning:
-            return "it is damaged or has no pages"
+            beginning = self._source[:NUM_SNIFFED_BYTES]
         hint = "; use DocumentFile.from_images" if sniff(beginning) or beginning[:2] in (b"II", b"MM") else ""
         return f"it looks like {look_like(beginning)}{hint}"
 

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from ....errors import InvalidArgumentError
+from ...utils.geometry import resolve_enclosing_rbbox
 
 __all__ = [
     "Element",
     "Geometry",
     "enclosing_geometry",
     "mean_score",
-    "reading_geometry",
     "stored",
     "stored_list",
     "to_json_safe",
@@ -87,8 +87,6 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
         (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
         return (left, top), (right, bottom)
 
-    from ...utils.geometry import resolve_enclosing_rbbox
-
     quads = np.stack([_to_quad(geometry) for geometry in geometries])
     rectangle = np.asarray(resolve_enclosing_rbbox(list(quads)), dtype=np.float64)
     reading = (quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]).sum(axis=0)
@@ -98,27 +96,6 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
     if all(isinstance(geometry, np.ndarray) for geometry in geometries):
         return rectangle
     return tuple((float(x), float(y)) for x, y in rectangle)
-
-
-def reading_geometry(geometry: Any, turn: object) -> Any:
-    """The geometry of text with the direction in which it reads, which a straight box does not tell.
-
-    >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
-    ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
-
-    Args:
-        geometry: Two corners or four points.
-        turn: By how many degrees the text is turned clockwise.
-
-    Returns:
-        Four points in reading direction for a box whose text is turned by 90, 180 or 270 degrees; else the geometry.
-    """
-    if not isinstance(turn, int) or turn % 360 not in (90, 180, 270) or np.shape(geometry) != (2, 2):
-        return geometry
-    (left, top), (right, bottom) = geometry
-    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-    first = turn % 360 // 90
-    return (*corners[first:], *corners[:first])
 
 
 def mean_score(scores: Iterable[float]) -> float:

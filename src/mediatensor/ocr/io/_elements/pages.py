@@ -10,11 +10,14 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from ...._common.display import png_of
 from ....errors import InvalidArgumentError, MissingDependencyError
+from ...utils.visualization import overlay
 from .base import Element, stored, stored_list
-from .leaves import LayoutElement, UnreadLine
+from .blocks import Block
+from .leaves import LayoutElement, Prediction, Table, UnreadLine
 
-__all__ = ["PageBase", "PageImage", "page_origin", "page_pixels"]
+__all__ = ["DocumentBase", "PageBase", "PageImage", "PredictionPage", "TextPage", "page_origin", "page_pixels"]
 
 # uint8: (H, W, 3) as an array, (3, H, W) or (H, W, 3) as a tensor on any device.
 PageImage: TypeAlias = NDArray[Any] | torch.Tensor
@@ -135,9 +138,6 @@ class PageBase(Element):
 
     def _repr_png_(self) -> bytes | None:
         """What notebooks show: the page with what was read drawn over it."""
-        from ...._common.display import png_of
-        from ...utils.visualization import overlay
-
         try:
             picture = Image.fromarray(overlay(self))
         except InvalidArgumentError:  # it has no image, or one that is not uint8
@@ -154,3 +154,23 @@ class PageBase(Element):
         values["error"] = save_dict.get("error")
         values["unread"] = [UnreadLine.from_dict(line) for line in stored_list(save_dict, "unread", cls)]
         return values
+
+
+class TextPage(PageBase):
+    """A page of text: blocks of lines, tables, regions of its layout."""
+
+    blocks: list[Block]
+    tables: list[Table]
+    in_reading_order: bool
+
+
+class PredictionPage(PageBase):
+    """A page of predictions by class (key information extraction)."""
+
+    predictions: dict[str, list[Prediction]]
+
+
+class DocumentBase(Element):
+    """Pages, of text or of predictions."""
+
+    pages: list[Any]

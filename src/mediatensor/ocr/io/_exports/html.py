@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape as escape_html
 from typing import ClassVar
 
-from .._elements.leaves import Table, TableCell
+from .._elements import Table, TableCell
 from .text import TextFormat, one_line
 
 __all__ = ["HTMLExporter"]

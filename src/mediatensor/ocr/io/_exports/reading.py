@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .._elements.blocks import Block, Line
-from .._elements.leaves import LayoutElement, Prediction, Table, Word
-from .._elements.pages import PageBase
-
-if TYPE_CHECKING:
-    from .methods import KIEPageExportsMixin, PageExportsMixin
+from .._elements import Block, LayoutElement, Line, PageBase, Prediction, PredictionPage, Table, TextPage, Word
 
 __all__ = ["line_boxes", "line_direction", "ordered_line_words", "page_reading_order", "predictions_in_reading_order"]
 
@@ -80,9 +75,7 @@ def _grouped(segments: list[list[int]], labels: Sequence[str | None], regions: S
     return items
 
 
-def page_reading_order(
-    page: PageExportsMixin, direction: str = "auto"
-) -> tuple[list[Block | Table], list[str | None], str]:
+def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Block | Table], list[str | None], str]:
     """Put what a page holds into the order in which it is read, lines grouped into paragraphs.
 
     Args:
@@ -313,7 +306,7 @@ def _top_side(word: Word) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def predictions_in_reading_order(
-    page: KIEPageExportsMixin, predictions: Sequence[Prediction], direction: str = "auto"
+    page: PredictionPage, predictions: Sequence[Prediction], direction: str = "auto"
 ) -> list[Prediction]:
     """The predictions of one class in the order in which they are read.
 

@@ -12,9 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._elements.base import Geometry, enclosing_geometry, reading_geometry
-from .._elements.blocks import Block, Line
-from .._elements.leaves import Character, Prediction, Table, TableCell, Word
+from ...utils.geometry import reading_geometry
+from .._elements import (
+    Block,
+    Character,
+    Geometry,
+    Line,
+    Prediction,
+    Table,
+    TableCell,
+    Word,
+    enclosing_geometry,
+)
 from .reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
 
 __all__ = ["Place", "Region", "TextRow", "Token", "document_pages", "language_tag", "page_regions"]

@@ -15,13 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import EncodeError, InvalidArgumentError, PageError
-from .._documents.images import ImageDocument
-from .._documents.pages import PageOfFile
-from .._documents.pdf import PdfDocument
-from .._documents.pdf_page import characters, relative_matrix
-from .._documents.pdfium import import_pdfium, pdfium_lock, save_document
-from .._documents.picture_pdf import picture_pdf, pixels_as_jpeg, pixels_as_they_are
-from .._elements.pages import page_origin, page_pixels
+from .._documents import (
+    ImageDocument,
+    PageOfFile,
+    PdfDocument,
+    characters,
+    import_pdfium,
+    pdfium_lock,
+    picture_pdf,
+    pixels_as_jpeg,
+    pixels_as_they_are,
+    relative_matrix,
+    save_document,
+)
+from .._elements import page_origin, page_pixels
 from .pdf_words import MAX_CODES, FontCodes, PlacedText, font_file, placed_words
 from .regions import document_pages, page_regions
 

@@ -7,16 +7,12 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._elements.blocks import Block
-from .._elements.leaves import Table
+from .._elements import Block, DocumentBase, PredictionPage, Table, TextPage
 from .reading import line_boxes, line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
-
-if TYPE_CHECKING:
-    from .methods import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
 
 __all__ = [
     "AsciiDocExporter",
@@ -234,7 +230,7 @@ class _Part:
     has_rows: bool = False
 
 
-def _page_parts(page: PageExportsMixin, direction: str, include_furniture: bool) -> Iterator[_Part]:
+def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
     """What stands on the page in the order in which it is read, without blocks that have no text."""
     from ...models.reading_order import normalize_layout_label
 
@@ -249,7 +245,7 @@ def _page_parts(page: PageExportsMixin, direction: str, include_furniture: bool)
 
 
 def _page_items(
-    page: PageExportsMixin, direction: str, include_furniture: bool
+    page: TextPage, direction: str, include_furniture: bool
 ) -> Iterator[tuple[Block | Table, str | None, list[Cell]]]:
     """Blocks and tables in the order in which they are read, each with its label and, of blocks, its lines of text.
 
@@ -273,7 +269,7 @@ def _page_items(
             yield item, label, [cell for cell in cells if cell.text.strip()]
 
 
-def _table_cells(page: PageExportsMixin, table: Table, direction: str) -> list[Cell]:
+def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
     """What stands in a table, as cells of the page."""
     height, width = page.dimensions
     cells = []
@@ -342,7 +338,7 @@ class TextFormat:
 
     def export_page(
         self,
-        page: PageExportsMixin,
+        page: TextPage,
         direction: str = "auto",
         escape: bool = True,
         include_furniture: bool = True,
@@ -364,7 +360,7 @@ class TextFormat:
         rendered = [text for kind, group in parts for text in self._render_parts(kind, list(group), escape)]
         return (self.block_break if block_break is None else block_break).join(filter(None, rendered))
 
-    def export_kie_page(self, page: KIEPageExportsMixin, direction: str = "auto", escape: bool = True) -> str:
+    def export_kie_page(self, page: PredictionPage, direction: str = "auto", escape: bool = True) -> str:
         """Export a page of predictions, one list a class; arguments as for `export_page`."""
         sections = []
         for class_name, predictions in page.predictions.items():
@@ -378,7 +374,7 @@ class TextFormat:
         """A class of predictions: its header and the list of its escaped values."""
         return f"{self.class_header(class_name, escape)}\n\n{self.render_list(values, escape)}"
 
-    def export_document(self, document: DocumentExportsMixin, page_break: str | None = None, **kwargs: Any) -> str:
+    def export_document(self, document: DocumentBase, page_break: str | None = None, **kwargs: Any) -> str:
         """Export a document.
 
         Args:
@@ -407,7 +403,7 @@ class TextExporter(TextFormat):
 
     def export_page(
         self,
-        page: PageExportsMixin,
+        page: TextPage,
         direction: str = "auto",
         escape: bool = True,
         include_furniture: bool = True,

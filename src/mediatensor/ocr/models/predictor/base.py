@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ...._common.checks import shown
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
-from ...io._documents.pages import PageOfFile
+from ...io._documents import PageOfFile
 from ...io.reader import Pages
 from .._networks.devices import compile_network, plain, upload_images
 from .._pages.inputs import Image, as_tensor, check_values, page_sources
