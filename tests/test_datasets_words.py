@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mediatensor.datasets import DataLoader, Item, MediaDataset, Sample, Skipped, WordCrops, _word_crops
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError, SourceNotFoundError
-from mediatensor.ocr.io._documents.images import ImageDocument
+from mediatensor.ocr.io._documents import ImageDocument
 from mediatensor.transforms import Resize
 from real_files import TEST_DATA
 

@@ -17,7 +17,7 @@ import pdf_files
 from mediatensor.errors import PageError, SourceNotFoundError
 from mediatensor.ocr import DocumentFile
 from mediatensor.ocr.io import Block, Document, Line, Page, Pages, Word
-from mediatensor.ocr.io._documents.pages import PageOfFile
+from mediatensor.ocr.io._documents import PageOfFile
 from ocr_export_pages import noise
 
 pdfium = pytest.importorskip("pypdfium2", reason="needs pypdfium2")

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import pdf_files
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError
 from mediatensor.ocr.io import DocumentFile, Pages, read_pdf
-from mediatensor.ocr.io._documents import pdf as _pdf_document
+from mediatensor.ocr.io._documents import PdfDocument
 
 pypdfium2 = pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
@@ -204,13 +204,13 @@ def test_a_long_document_is_rendered_page_by_page(monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "long.pdf"
     path.write_bytes(pdf_files.document([gray_page(number % 2) for number in range(2000)]))
     rendered = []
-    original = _pdf_document.PdfDocument.read
+    original = PdfDocument.read
 
     def counting(self: Any, number: int) -> NDArray[np.uint8]:
         rendered.append(number)
         return original(self, number)
 
-    monkeypatch.setattr(_pdf_document.PdfDocument, "read", counting)
+    monkeypatch.setattr(PdfDocument, "read", counting)
     pages = read_pdf(path, dpi=9)
     assert len(pages) == 2000
     assert len(pickle.dumps(pages)) < 5000

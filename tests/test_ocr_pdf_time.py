@@ -172,7 +172,7 @@ def test_arguments_that_cannot_go_to_another_process() -> None:
 
 
 def test_datasets_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pdf_process, "DEFAULT_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("mediatensor.ocr.io._documents.DEFAULT_TIMEOUT_SECONDS", 0.5)
     (tmp_path / "tiling.pdf").write_bytes(tiling())
     rows = DocumentPages([tmp_path / "tiling.pdf"])
 

@@ -17,7 +17,7 @@ from .pages import (
     check_output_size,
     keep,
 )
-from .pdf import PdfDocument
+from .pdf import PageCharacters, PdfDocument, words_of
 from .pdf_page import PdfOptions, characters, relative_matrix
 from .pdf_process import DEFAULT_TIMEOUT_SECONDS
 from .pdfium import import_pdfium, is_pdf, pdfium_lock, save_document
@@ -30,6 +30,7 @@ __all__ = [
     "Fetched",
     "ImageDocument",
     "ImageOptions",
+    "PageCharacters",
     "PageNumbers",
     "PageOfFile",
     "PageSource",
@@ -51,4 +52,5 @@ __all__ = [
     "relative_matrix",
     "save_document",
     "web_scheme",
+    "words_of",
 ]
