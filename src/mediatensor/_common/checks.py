@@ -1,7 +1,8 @@
-"""Checks of arguments that all packages share: each gives its argument in one plain form, or says what is accepted.
+"""Checks of arguments that several packages share: each returns its argument in one plain form, or raises.
 
-An argument of another type and one out of bounds are one condition, `InvalidArgumentError`. What cannot be read or
-written because of its type is a `SourceTypeError`.
+First come checks of any argument, then those of the frames and times that are asked of a video. An argument of the
+wrong type and one out of bounds are the same condition, `InvalidArgumentError`; a frame or a time that the video does
+not have is an `OutOfRangeError`. A source or destination of the wrong type is a `SourceTypeError`.
 """
 
 from __future__ import annotations
@@ -11,25 +12,48 @@ import math
 import operator
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import InvalidArgumentError, SourceTypeError
+from ..errors import InvalidArgumentError, OutOfRangeError, SourceTypeError
 from .lazy import is_tensor
+from .limits import check_frames
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
+    "MAX_INT",
+    "bounds_of",
+    "check_choice",
+    "check_num_threads",
+    "check_seconds",
+    "check_seconds_range",
     "finite_number",
+    "finite_numbers",
+    "frame_range",
+    "frame_rate_times",
     "function",
+    "indices_of",
+    "is_integer",
     "items_of",
+    "one_time",
     "optional_text",
     "options_dict",
     "path_text",
     "real_number",
+    "seconds_of",
     "shown",
+    "valid_index",
     "whole_number",
 ]
+
+#: What FFmpeg counts threads, channels, pixels and rates with.
+MAX_INT = 2**31 - 1
 
 F = TypeVar("F", bound=Callable[..., Any] | None)
 T = TypeVar("T")
@@ -105,6 +129,26 @@ def finite_number(name: str, value: Any) -> float:
     return as_float
 
 
+def finite_numbers(values: object) -> tuple[float, ...]:
+    """``values`` as a tuple of finite floats; empty if they are anything else than a series of such numbers.
+
+    >>> finite_numbers([1, 0.5]), finite_numbers(1), finite_numbers([float("nan")])
+    ((1.0, 0.5), (), ())
+    """
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        return ()
+    try:
+        floats = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        return ()
+    return floats if all(math.isfinite(value) for value in floats) else ()
+
+
+def is_integer(value: object) -> bool:
+    """Whether ``value`` is an integer of any library, but not a bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def path_text(name: str, value: Any) -> str:
     """A path as text.
 
@@ -173,3 +217,155 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
         return list(values)
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
+
+
+# Frames and times of a video
+
+
+def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
+    """Raise unless ``value`` is one of the accepted ones.
+
+    >>> check_choice("seek mode", "exact", ["exact", "approximate"])
+    """
+    if not any(value is choice or value == choice for choice in accepted):
+        supported = ", ".join(repr(choice) if choice == "auto" else str(choice) for choice in accepted)
+        raise InvalidArgumentError(f"Invalid {name} ({value}). Supported values are {supported}.")
+
+
+def check_num_threads(num_ffmpeg_threads: int | None) -> None:
+    """Raise unless it is a number of threads that FFmpeg takes, or ``None``."""
+    if num_ffmpeg_threads is None:
+        return
+    try:
+        whole_number("num_ffmpeg_threads", num_ffmpeg_threads, at_least=0, at_most=MAX_INT)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"num_ffmpeg_threads = {shown(num_ffmpeg_threads)} should be an int of at least 0 (0 lets FFmpeg decide), "
+            "or None for the process's thread budget."
+        ) from None
+
+
+def valid_index(index: int, num_frames: int, stream_index: int) -> int:
+    """A frame index with negatives resolved.
+
+    >>> valid_index(-1, 10, 0)
+    9
+    """
+    if index < -num_frames:
+        raise OutOfRangeError(
+            f"Invalid frame index={index} for stream_index={stream_index}; negative indices must have an absolute "
+            f"value of at most the number of frames, {num_frames}."
+        )
+    if index >= num_frames:
+        raise OutOfRangeError(
+            f"Invalid frame index={index} for stream_index={stream_index}; must be less than {num_frames}."
+        )
+    return index + num_frames if index < 0 else index
+
+
+def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list[int]:
+    """Frame indices as a list of ints; a float tensor is truncated, as torchcodec does, a list of floats refused."""
+    if (is_tensor(indices) or isinstance(indices, np.ndarray)) and str(indices.dtype) in ("torch.bool", "bool"):
+        raise InvalidArgumentError(
+            f"indices must be a series of whole numbers (got {shown(indices)}); pass the indices that a mask selects."
+        )
+    if is_tensor(indices):
+        return [int(i) for i in indices.flatten().long().tolist()]
+    if isinstance(indices, np.ndarray) and indices.dtype.kind in "iuf":
+        return [int(i) for i in indices.ravel().astype(np.int64)]
+    try:
+        return [operator.index(i) for i in indices]
+    except TypeError as error:
+        # The wording that torch uses for a list of floats, which callers may look for.
+        is_series = isinstance(indices, Iterable)
+        found = "Float" if is_series and any(isinstance(i, float) for i in indices) else "another type"
+        raise InvalidArgumentError(
+            f"indices must be a series of whole numbers (got {shown(indices)}: {error}); "
+            f"expected Long but found {found}."
+        ) from None
+
+
+def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """Times as a float64 array."""
+    import torch
+
+    try:
+        return torch.as_tensor(seconds, dtype=torch.float64, device="cpu").numpy().ravel()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidArgumentError(
+            f"Couldn't convert timestamps input to a tensor: seconds must be a number or a series of numbers "
+            f"(got {shown(seconds)}: {error})."
+        ) from None
+
+
+def one_time(seconds: float) -> NDArray[np.float64]:
+    """A time as a float64 array of one."""
+    times = seconds_of([seconds])
+    if len(times) != 1:
+        raise InvalidArgumentError(f"seconds must be one number (got {shown(seconds)}); other methods take several.")
+    return times
+
+
+def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> None:
+    """Raise unless every time lies in [begin, end)."""
+    outside = ~((seconds >= begin) & (seconds < end))  # catches NaN, too
+    if outside.any():
+        raise OutOfRangeError(
+            f"Invalid pts in seconds: {float(seconds[outside][0])}. It must be greater than or equal to {begin} "
+            f"and less than {end}."
+        )
+
+
+def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
+    """What a Python slice is made of, as ints.
+
+    >>> bounds_of(3, None, 1)
+    (3, None, 1)
+    """
+    named = (("start", start), ("stop", stop), ("step", step))
+    try:
+        start, stop, step = (None if value is None else operator.index(value) for _, value in named)
+    except TypeError:
+        for name, value in named:
+            if value is not None:
+                whole_number(name, value, or_none=True)
+        raise
+    return start, stop, step
+
+
+def frame_range(start: int | None, stop: int | None, step: int | None, num_frames: int) -> range:
+    """The indices that a Python slice selects.
+
+    >>> frame_range(-3, None, 1, 10), frame_range(8, 2, 1, 10)
+    (range(7, 10), range(8, 2))
+    """
+    if step is not None and step <= 0:
+        raise InvalidArgumentError(f"Step must be greater than 0; is {step}. Use reversed(decoder) to go backwards.")
+    return range(*slice(start, stop, step).indices(num_frames))
+
+
+def check_seconds_range(start: float, stop: float, begin: float, end: float) -> None:
+    """Raise unless begin <= start < end, start <= stop <= end."""
+    if not start <= stop:
+        raise InvalidArgumentError(
+            f"Invalid start seconds: {start}. It must be less than or equal to stop seconds ({stop})."
+        )
+    if not begin <= start < end:
+        raise OutOfRangeError(
+            f"Invalid start seconds: {start}. It must be greater than or equal to {begin} and less than {end}."
+        )
+    if not stop <= end:
+        raise OutOfRangeError(f"Invalid stop seconds: {stop}. It must be less than or equal to {end}.")
+
+
+def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float64]:
+    """Times ``start + k / fps`` of a resampled range; their number is (stop - start) * fps, rounded, halves up.
+
+    >>> frame_rate_times(0.0, 1.0, 4)
+    array([0.  , 0.25, 0.5 , 0.75])
+    """
+    fps = real_number("fps", fps)
+    if not (fps > 0 and math.isfinite(fps)):
+        raise InvalidArgumentError(f"fps must be positive, got {fps}")
+    check_frames((stop - start) * fps, f"fps ({fps}) over {stop - start} seconds")
+    return start + np.arange(math.floor((stop - start) * fps + 0.5)) / fps

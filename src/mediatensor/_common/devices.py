@@ -10,7 +10,16 @@ from torch import Tensor
 
 from ..errors import DeviceError, InvalidArgumentError
 
-__all__ = ["check_process", "checked_device", "has_lost_cuda", "on_device", "pinned", "pinned_for", "tensors_on_cpu"]
+__all__ = [
+    "check_has_values",
+    "check_process",
+    "checked_device",
+    "has_lost_cuda",
+    "on_device",
+    "pinned",
+    "pinned_for",
+    "tensors_on_cpu",
+]
 
 
 def checked_device(device: Any) -> torch.device:
@@ -42,6 +51,15 @@ def checked_device(device: Any) -> torch.device:
         except (RuntimeError, AssertionError, ImportError) as error:
             raise _no_such_device(wanted, error) from None
     return wanted
+
+
+def check_has_values(name: str, data: Tensor) -> None:
+    """Raise `InvalidArgumentError` if a tensor lies on the device ``"meta"``, where tensors have no values."""
+    if data.is_meta:
+        raise InvalidArgumentError(
+            f"The {name} are on the device 'meta', where tensors have no values. Give a tensor with values, on the "
+            "CPU or a GPU."
+        )
 
 
 def check_process(device: torch.device) -> None:

@@ -1,13 +1,24 @@
-"""How much one call may ask for. What a file may hold is limited where it is read; `docs/limits.md` names all limits.
+"""How much one call may ask for.
 
-What a file says of itself takes part in it: a stream that claims to last for years has many frames at 30 per second.
+What a file may contain is limited where the file is read; `docs/limits.md` names all limits. A file influences what a
+call asks for: a stream that claims to last for years has many frames at 30 per second.
 """
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 from ..errors import InvalidArgumentError, OpenError
 
-__all__ = ["MAX_FRAMES_PER_CALL", "MAX_SAMPLES_PER_CALL", "check_frames", "check_pixels", "check_samples"]
+__all__ = [
+    "MAX_FRAMES_PER_CALL",
+    "MAX_SAMPLES_PER_CALL",
+    "check_frames",
+    "check_max_pixels",
+    "check_pixels",
+    "check_samples",
+]
 
 #: Most frames that one call may ask for by rate, or for clips: ten hours at 29 per second.
 MAX_FRAMES_PER_CALL = 1 << 20
@@ -50,6 +61,19 @@ def check_samples(count: float, asked_by: str) -> None:
         InvalidArgumentError: if there are more than `MAX_SAMPLES_PER_CALL`.
     """
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
+
+
+def check_max_pixels(max_pixels: Any) -> int | None:
+    """The limit as an int, or ``None`` for no limit.
+
+    Raises:
+        InvalidArgumentError: if it is neither a positive whole number nor ``None``.
+    """
+    if max_pixels is None:
+        return None
+    if isinstance(max_pixels, bool) or not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1:
+        raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
+    return operator.index(max_pixels)
 
 
 def check_pixels(width: int, height: int, max_pixels: int | None) -> None:

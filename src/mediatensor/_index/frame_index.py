@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._common import access_arguments as arguments
+from .._common import checks
 from .._containers import NO_PTS, Int8Array, Int64Array
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class FrameIndex:
             >>> VideoDecoder("video.mp4").frame_index.frame_played_at(1.5)
             45
         """
-        return int(self.frames_played_at(arguments.one_time(seconds))[0])
+        return int(self.frames_played_at(checks.one_time(seconds))[0])
 
     def frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> Tensor:
         """Indices of the frames that are shown at several times, in the order asked for.
@@ -188,8 +188,8 @@ class FrameIndex:
             >>> VideoDecoder("video.mp4").frame_index.frames_played_at([0.0, 1.51])
             tensor([ 0, 45])
         """
-        times = arguments.seconds_of(seconds)
-        arguments.check_seconds(times, self.begin_seconds, self.end_seconds)
+        times = checks.seconds_of(seconds)
+        checks.check_seconds(times, self.begin_seconds, self.end_seconds)
         return _tensor(self.played_at(times))
 
     # Key frames and GOPs

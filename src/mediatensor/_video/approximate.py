@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._common import access_arguments as arguments
-from .._common import stages
+from .._common import checks, stages
 from .._metadata import video_stream_metadata
 from ..errors import DecodeError, DeviceError, StreamError
 from ..frames import FrameBatch
@@ -91,12 +90,12 @@ class ApproximateFrames:
 
     def by_time(self, seconds: NDArray[np.float64]) -> FrameBatch:
         """The frames shown at times."""
-        arguments.check_seconds(seconds, *self.span_seconds)
+        checks.check_seconds(seconds, *self.span_seconds)
         return self._batch_at(seconds.tolist(), nearest=False)
 
     def by_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
         """The frames shown within [start, stop)."""
-        arguments.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
+        checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
         return self._batch(self._timeline.indices(start_seconds, stop_seconds))
 
     def _batch(self, indices: Sequence[int]) -> FrameBatch:

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._common import access_arguments as arguments
-from .._common import stages
+from .._common import checks, stages
 from .._common.locks import ForkSafeLock
 from .._index import (
     cached_index,
@@ -156,12 +155,12 @@ class ExactFrames:
 
     def by_time(self, seconds: NDArray[np.float64]) -> FrameBatch:
         """The frames shown at times."""
-        arguments.check_seconds(seconds, *self.span_seconds)
+        checks.check_seconds(seconds, *self.span_seconds)
         return self._with_index(lambda index: self._batch(index, index.played_at(seconds)))
 
     def by_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
         """The frames shown within [start, stop)."""
-        arguments.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
+        checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
 
         def decode(index: FrameIndex) -> FrameBatch:
             before_stop = np.nextafter(stop_seconds, -np.inf)

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from .._common import stages
-from .._common.access_arguments import frame_rate_times
-from .._common.checks import function, options_dict
+from .._common.checks import frame_rate_times, function, options_dict
 from ..decoders import AudioVideoDecoder, VideoDecoder
 from ..decoders._audio_decoder import checked_form
 from ..decoders._audio_video_decoder import sample_grid

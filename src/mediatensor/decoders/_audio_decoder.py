@@ -30,8 +30,7 @@ from .._audio import (
     section_begin,
 )
 from .._common import stages
-from .._common.access_arguments import check_num_threads
-from .._common.checks import real_number, shown, whole_number
+from .._common.checks import check_num_threads, real_number, shown, whole_number
 from .._common.handle_pool import HandlePool
 from .._common.locks import Closing
 from .._metadata import AudioStreamMetadata, audio_stream_metadata

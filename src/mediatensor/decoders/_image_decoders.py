@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -14,9 +13,9 @@ from torch import Tensor
 from .._common import stages
 from .._common.checks import whole_number
 from .._common.devices import checked_device, on_device, pinned_for
+from .._common.limits import check_max_pixels
 from .._common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_lanes, working
 from .._images import MAX_PIXELS, ImageReadMode, check_mode, check_output_dtype, decode, read_bytes
-from ..errors import InvalidArgumentError
 
 __all__ = [
     "decode_avif",
@@ -406,8 +405,7 @@ def _decode(
 ) -> Tensor | list[Tensor]:
     read_mode, dtype = check_mode(mode), check_output_dtype(output_dtype)
     target = checked_device(device)
-    if max_pixels is not None and (not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1):
-        raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
+    max_pixels = check_max_pixels(max_pixels)
     if num_threads is None:
         num_threads = 1 if isinstance(source, (list, tuple)) else get_num_threads()
     decode_bytes = partial(

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._common import access_arguments as arguments
+from .._common import checks
 from .._common.checks import real_number, shown
 from .._common.locks import Closing
 from .._index import check_index_belongs, identify, parse_frame_mappings
@@ -141,15 +141,15 @@ class VideoDecoder(Closing):
         decode_backend: str | None = None,
         strict_device: bool = False,
     ) -> None:
-        arguments.check_choice("seek mode", seek_mode, ("exact", "approximate"))
+        checks.check_choice("seek mode", seek_mode, ("exact", "approximate"))
         is_approximate = seek_mode == "approximate"
         mappings = _checked_mappings(custom_frame_mappings, is_approximate)
         given_index = _given_index(frame_index, is_approximate, has_mappings=mappings is not None)
-        arguments.check_choice("dimension order", dimension_order, ("NCHW", "NHWC"))
-        arguments.check_num_threads(num_ffmpeg_threads)
-        arguments.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
-        arguments.check_choice("on_error", on_error, ("raise", "skip", "nearest"))
-        arguments.check_choice("on_size_change", on_size_change, ("raise", "scale"))
+        checks.check_choice("dimension order", dimension_order, ("NCHW", "NHWC"))
+        checks.check_num_threads(num_ffmpeg_threads)
+        checks.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
+        checks.check_choice("on_error", on_error, ("raise", "skip", "nearest"))
+        checks.check_choice("on_size_change", on_size_change, ("raise", "scale"))
         resolved = resolve_device(device)
         backend = choose_backend(decode_backend, resolved).name
         self._video = OpenVideo(
@@ -295,10 +295,10 @@ class VideoDecoder(Closing):
             >>> decoder.get_frames_at([0, -1, 5, 5]).data.shape
             torch.Size([4, 3, 360, 640])
         """
-        wanted = arguments.indices_of(indices)
+        wanted = checks.indices_of(indices)
 
         def select(num_frames: int) -> list[int]:
-            return [arguments.valid_index(i, num_frames, self.stream_index) for i in wanted]
+            return [checks.valid_index(i, num_frames, self.stream_index) for i in wanted]
 
         return self._frames.by_index(select, max(wanted, default=0) if min(wanted, default=-1) >= 0 else None)
 
@@ -314,14 +314,14 @@ class VideoDecoder(Closing):
             >>> len(decoder.get_frames_in_range(10, 20, 3))
             4
         """
-        return self._frames_in_range(*arguments.bounds_of(start, stop, step))
+        return self._frames_in_range(*checks.bounds_of(start, stop, step))
 
     def _frames_in_range(
         self, start: int | None, stop: int | None, step: int | None, *, is_passing: bool = False
     ) -> FrameBatch:
         highest = None if stop is None or stop <= 0 or (start or 0) < 0 else stop - 1
         return self._frames.by_index(
-            lambda num_frames: list(arguments.frame_range(start, stop, step, num_frames)),
+            lambda num_frames: list(checks.frame_range(start, stop, step, num_frames)),
             highest,
             is_passing=is_passing,
         )
@@ -368,7 +368,7 @@ class VideoDecoder(Closing):
             >>> decoder.get_frame_played_at(1.51).pts_seconds
             1.5
         """
-        return _only_frame(self._frames.by_time(arguments.one_time(seconds)))
+        return _only_frame(self._frames.by_time(checks.one_time(seconds)))
 
     def get_frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> FrameBatch:
         """The frames that are shown at several times, in the order asked for; each is decoded once.
@@ -386,7 +386,7 @@ class VideoDecoder(Closing):
             >>> decoder.get_frames_played_at([0.0, 2.5]).pts_seconds
             tensor([0.0000, 2.5000], dtype=torch.float64)
         """
-        return self._frames.by_time(arguments.seconds_of(seconds))
+        return self._frames.by_time(checks.seconds_of(seconds))
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
@@ -416,8 +416,8 @@ class VideoDecoder(Closing):
         stop_seconds = real_number("stop_seconds", stop_seconds)
         if fps is None:
             return self._frames.by_range(start_seconds, stop_seconds)
-        arguments.check_seconds_range(start_seconds, stop_seconds, *self._frames.span_seconds)
-        times = arguments.frame_rate_times(start_seconds, stop_seconds, fps)
+        checks.check_seconds_range(start_seconds, stop_seconds, *self._frames.span_seconds)
+        times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
         return _resampled(self._frames.by_time(times), times, float(fps))
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples
-from . import _arguments as arguments
-from ._encoder import Encoder
-from ._streams import AudioStream
+from ._encoder import Encoder, positive_whole
+from ._streams import AudioStream, channels_and_samples
 
 __all__ = ["AudioEncoder"]
 
@@ -40,7 +39,7 @@ class AudioEncoder:
     """
 
     def __init__(self, samples: Tensor | AudioSamples, *, sample_rate: int | None = None) -> None:
-        self._samples = arguments.channels_and_samples(samples)
+        self._samples = channels_and_samples(samples)
         if isinstance(samples, AudioSamples):
             if sample_rate not in (None, samples.sample_rate):
                 raise InvalidArgumentError(
@@ -50,7 +49,7 @@ class AudioEncoder:
             sample_rate = samples.sample_rate
         elif sample_rate is None:
             raise InvalidArgumentError("sample_rate is needed for a tensor of samples; only AudioSamples know it.")
-        self._sample_rate = arguments.positive_whole("sample_rate", sample_rate)
+        self._sample_rate = positive_whole("sample_rate", sample_rate)
 
     def to_file(
         self,

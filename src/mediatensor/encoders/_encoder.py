@@ -8,17 +8,18 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn
 
-from .._common.checks import optional_text, whole_number
+from .._common.checks import MAX_INT, optional_text, shown, whole_number
+from .._common.devices import checked_device
 from .._pyav.encoding import format_of_name, format_of_path
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
-from . import _arguments as arguments
+from ..errors import InvalidArgumentError
 from ._session import Session
 from ._streams import AudioStream, VideoStream
 from ._target import FileLikeTarget, make_target
-from ._times import FINE_TIME_BASE, NOMINAL_FRAME_RATE
+from ._times import FINE_TIME_BASE, NOMINAL_FRAME_RATE, frame_rate_fraction
 
-__all__ = ["Encoder"]
+__all__ = ["Encoder", "positive_whole"]
 
 
 class Encoder:
@@ -114,7 +115,7 @@ class Encoder:
             >>> from mediatensor.encoders import Encoder
             >>> video = Encoder().add_video(height=720, width=1280, frame_rate=30, codec="libx264", crf=20)
         """
-        rate = NOMINAL_FRAME_RATE if frame_rate is None else arguments.frame_rate_fraction(frame_rate)
+        rate = NOMINAL_FRAME_RATE if frame_rate is None else frame_rate_fraction(frame_rate)
         return self._add_video(
             height=height,
             width=width,
@@ -142,16 +143,17 @@ class Encoder:
         preset: str | int | None,
         extra_options: Mapping[str, Any] | None,
     ) -> VideoStream:
-        arguments.check_device(device)
+        if device is not None:
+            checked_device(device)
         optional_text("codec", codec)
         optional_text("pixel_format", pixel_format)
-        options = arguments.options_of(extra_options)
+        options = _options_of(extra_options)
         options |= {name: str(value) for name, value in (("crf", crf), ("preset", preset)) if value is not None}
         for name in ("pix_fmt", "pixel_format"):  # else frames would be converted twice
             pixel_format = pixel_format or options.pop(name, None)
         settings = VideoSettings(
-            height=arguments.positive_whole("height", height),
-            width=arguments.positive_whole("width", width),
+            height=positive_whole("height", height),
+            width=positive_whole("width", width),
             frame_rate=nominal_rate,
             time_base=1 / nominal_rate if follows_rate else FINE_TIME_BASE,
             is_variable=not follows_rate,
@@ -200,9 +202,9 @@ class Encoder:
         """
         optional_text("codec", codec)
         if bit_rate is not None:
-            bit_rate = whole_number("bit_rate", bit_rate, at_most=arguments.MAX_WHOLE, or_none=True)
-        sample_rate = arguments.positive_whole("sample_rate", sample_rate)
-        num_channels = arguments.positive_whole("num_channels", num_channels)
+            bit_rate = whole_number("bit_rate", bit_rate, at_most=MAX_INT, or_none=True)
+        sample_rate = positive_whole("sample_rate", sample_rate)
+        num_channels = positive_whole("num_channels", num_channels)
         settings = AudioSettings(
             sample_rate=sample_rate,
             num_channels=num_channels,
@@ -304,4 +306,36 @@ class Encoder:
 
 
 def _or_else(name: str, value: int | None, default: int) -> int:
-    return default if value is None else arguments.positive_whole(name, value)
+    return default if value is None else positive_whole(name, value)
+
+
+def positive_whole(name: str, value: Any) -> int:
+    """``value`` as an int, if it is a whole number above 0 that FFmpeg can hold; a float may be whole, too.
+
+    >>> positive_whole("sample_rate", 16000)
+    16000
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return whole_number(name, value, at_least=1, at_most=MAX_INT)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"{name} = {shown(value)} must be > 0. (A whole number, at most {MAX_INT}.)"
+        ) from None
+
+
+def _options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Options as FFmpeg takes them: text.
+
+    >>> _options_of({"g": 12, "movflags": "faststart"})
+    {'g': '12', 'movflags': 'faststart'}
+    """
+    if extra_options is None:
+        return {}
+    if not isinstance(extra_options, Mapping) or not all(isinstance(key, str) for key in extra_options):
+        raise InvalidArgumentError(f"extra_options must be a dict with str keys (got {shown(extra_options)}).")
+    options = {key: str(value) for key, value in extra_options.items()}
+    if any("\0" in text for option in options.items() for text in option):
+        raise InvalidArgumentError(f"extra_options must not contain the character NUL (got {shown(extra_options)}).")
+    return options

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from .._common.devices import check_has_values
 from .._sources import write_error
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
-from ._arguments import check_has_values
 from ._target import FileLikeTarget, Sink, Target, make_target
 
 __all__ = ["JpegEncoder", "PngEncoder", "encode_png_16"]

@@ -7,18 +7,19 @@ from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._common.devices import check_has_values
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
-from . import _arguments as arguments
 from ._session import Session
 from ._times import MAX_SECONDS, batch_times, ticks_of
 
-__all__ = ["AudioStream", "VideoStream"]
+__all__ = ["AudioStream", "VideoStream", "channels_and_samples", "check_frames"]
 
 # Pieces of sound whose times are off by less follow each other: containers round times to a millisecond.
 _TOLERANCE_SECONDS = 1e-3
@@ -58,7 +59,7 @@ class VideoStream:
         """
         with self._session.lock:
             self._session.check_can_add("frames")
-            data = arguments.check_frames(frames, self._settings.height, self._settings.width)
+            data = check_frames(frames, self._settings.height, self._settings.width)
             if len(data) == 0:
                 return
             ticks, durations = self._ticks(frames, len(data))
@@ -132,7 +133,7 @@ class AudioStream:
         """
         with self._session.lock:
             self._session.check_can_add("samples")
-            data = arguments.channels_and_samples(samples, self._settings.num_channels).numpy()
+            data = channels_and_samples(samples, self._settings.num_channels).numpy()
             gap = self._gap(samples) if isinstance(samples, AudioSamples) else 0
             self._session.begin(self._number, samples.pts_seconds if isinstance(samples, AudioSamples) else None)
             silence = np.zeros((self._settings.num_channels, min(gap, _SAMPLES_AT_A_TIME)), np.float32)
@@ -177,4 +178,59 @@ class AudioStream:
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "An AudioStream cannot be pickled: it writes to an open file. Make encoders where they are used."
+        )
+
+
+def check_frames(frames: object, height: int | None = None, width: int | None = None) -> Tensor:
+    """The frames (N, 3, H, W) of a tensor or a batch, uint8 on any device, of the size that the stream has."""
+    data = frames.data if isinstance(frames, FrameBatch) else frames
+    if not isinstance(data, Tensor):
+        raise InvalidArgumentError(f"Expected frames to be a Tensor or a FrameBatch, got {type(data)}.")
+    if data.ndim != 4:
+        raise InvalidArgumentError(f"Expected 4D frames, (N, C, H, W), got {tuple(data.shape)}.")
+    if data.dtype != torch.uint8:
+        raise InvalidArgumentError(f"Expected uint8 frames: frames must have uint8 dtype, got {data.dtype}.")
+    check_has_values("frames", data)
+    if data.shape[1] != 3:
+        raise InvalidArgumentError(
+            f"Each frame must have 3 channels (R, G, B), got {data.shape[1]}: the shape is {tuple(data.shape)}, and "
+            "(N, C, H, W) is expected."
+        )
+    if height is not None and tuple(data.shape[2:]) != (height, width):
+        raise InvalidArgumentError(
+            f"All frames must have the same dimensions: height {height} and width {width}, "
+            f"got {data.shape[2]} and {data.shape[3]}."
+        )
+    return data.detach()
+
+
+def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
+    """Samples as float32 (C, N) on the CPU, finite, with as many channels as the stream has."""
+    data = samples.data if isinstance(samples, AudioSamples) else samples
+    if not isinstance(data, Tensor):
+        raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")
+    if data.ndim not in (1, 2):
+        raise InvalidArgumentError(f"Expected 1D or 2D samples, (N,) or (C, N), got {tuple(data.shape)}.")
+    if data.dtype != torch.float32:
+        raise InvalidArgumentError(f"Expected float32 samples, got {data.dtype}.")
+    check_has_values("samples", data)
+    data = data.detach().reshape(1, -1) if data.ndim == 1 else data.detach()
+    if num_channels is not None and data.shape[0] != num_channels:
+        raise InvalidArgumentError(
+            f"Expected {num_channels} channels, got {data.shape[0]}: the shape is {tuple(data.shape)}, and (C, N) is "
+            "expected."
+        )
+    data = data.cpu()
+    _check_is_finite(data)
+    return data
+
+
+def _check_is_finite(samples: Tensor) -> None:
+    """Raise if samples (C, N) have NaN or infinity, of which every codec makes something else."""
+    # The extremes need no tensor of that size, and NaN is among them wherever it is.
+    if samples.numel() and not torch.isfinite(torch.stack(samples.aminmax())).all():
+        channel, number = (~torch.isfinite(samples)).nonzero()[0].tolist()
+        raise InvalidArgumentError(
+            f"samples must be finite numbers, and sample {number} of channel {channel} is "
+            f"{samples[channel, number].item()}; torch.nan_to_num makes silence of NaN."
         )

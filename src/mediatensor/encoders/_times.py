@@ -1,13 +1,15 @@
-"""When pictures and sounds are shown: arithmetic of encoding. Pure; no I/O."""
+"""Frame rates, and when pictures and sounds are shown: arithmetic of encoding. Pure; no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._common.checks import shown
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
 
@@ -18,6 +20,7 @@ __all__ = [
     "Timeline",
     "batch_times",
     "even_frame_rate",
+    "frame_rate_fraction",
     "mean_frame_rate",
     "ticks_of",
 ]
@@ -27,8 +30,34 @@ FINE_TIME_BASE = Fraction(1, 90_000)
 #: What codecs are told where nothing is known of the rate.
 NOMINAL_FRAME_RATE = Fraction(30)
 _MAX_MEAN_RATE = 1000
+# Denominators of the rates in use (30000/1001), and how much a rate may be off for the sake of a small fraction.
+_MAX_DENOMINATOR = 1001
+_MAX_RELATIVE_ERROR = 1e-7
+_FINE_DENOMINATOR = 100_000
+_MAX_FRAME_RATE = 100_000
 # Farther times are mistakes, and would leave the range of whole numbers in files.
 MAX_SECONDS = 1e9
+
+
+def frame_rate_fraction(frame_rate: Any) -> Fraction:
+    """A frame rate as the fraction that was meant.
+
+    >>> frame_rate_fraction(29.97002997), frame_rate_fraction(29.97), frame_rate_fraction(25)
+    (Fraction(30000, 1001), Fraction(2997, 100), Fraction(25, 1))
+    """
+    try:
+        rate = Fraction(frame_rate)
+    except (TypeError, ValueError, ArithmeticError):
+        raise InvalidArgumentError(f"frame_rate = {shown(frame_rate)} must be a number > 0.") from None
+    if not 0 < rate <= _MAX_FRAME_RATE:
+        raise InvalidArgumentError(f"frame_rate = {frame_rate} must be > 0. (At most {_MAX_FRAME_RATE}.)")
+    simple = rate.limit_denominator(_MAX_DENOMINATOR)
+    if abs(simple - rate) <= rate * _MAX_RELATIVE_ERROR:
+        return simple
+    fine = rate.limit_denominator(_FINE_DENOMINATOR)
+    if not fine:
+        raise InvalidArgumentError(f"frame_rate = {frame_rate} is too small; it must be at least 1e-5.")
+    return fine
 
 
 def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

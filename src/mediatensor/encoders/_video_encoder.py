@@ -13,10 +13,9 @@ from torch import Tensor
 
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch
-from . import _arguments as arguments
 from ._encoder import Encoder
-from ._streams import VideoStream
-from ._times import batch_times, even_frame_rate, mean_frame_rate
+from ._streams import VideoStream, check_frames
+from ._times import batch_times, even_frame_rate, frame_rate_fraction, mean_frame_rate
 
 __all__ = ["VideoEncoder"]
 
@@ -45,11 +44,11 @@ class VideoEncoder:
     """
 
     def __init__(self, frames: Tensor | FrameBatch, *, frame_rate: float | Fraction | None = None) -> None:
-        self._data = arguments.check_frames(frames)
+        self._data = check_frames(frames)
         if len(self._data) == 0:
             raise InvalidArgumentError("There are no frames to encode: the first dimension of frames is 0.")
         if frame_rate is not None:
-            self._follows_rate, self._rate = True, arguments.frame_rate_fraction(frame_rate)
+            self._follows_rate, self._rate = True, frame_rate_fraction(frame_rate)
         elif isinstance(frames, FrameBatch):
             pts, durations = batch_times(frames)
             even = even_frame_rate(pts, durations)

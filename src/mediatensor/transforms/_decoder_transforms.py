@@ -12,8 +12,7 @@ from torch import Tensor
 from .._common.pixel_steps import CropStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
-from ._arguments import check_range, check_size
-from ._geometry import center_window, check_window, random_resized_window, random_window
+from ._geometry import center_window, check_range, check_size, check_window, random_resized_window, random_window
 from ._samples import common_size
 from ._transform import Transform
 

@@ -1,18 +1,64 @@
-"""Windows: the central one and the random ones. No pixels are touched here."""
+"""Sizes, windows and borders: what transforms accept, the central window and the random ones. No pixels are touched."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
+from .._common.checks import finite_numbers, is_integer
 from .._common.pixel_steps import CropStep
 from ..errors import InvalidArgumentError
-from ._arguments import is_integer
 
 # Random numbers come from torch's global CPU generator, also under ``torch.set_default_device("cuda")``:
 # one ``torch.manual_seed`` then gives the same windows everywhere.
 _CPU = torch.device("cpu")
+
+
+def check_size(owner: str, size: object) -> tuple[int, int]:
+    """``size`` as a (height, width) tuple of ints.
+
+    >>> check_size("Resize", [224, 320])
+    (224, 320)
+    """
+    if isinstance(size, Sequence) and len(size) == 2 and all(is_integer(length) and length >= 1 for length in size):
+        return int(size[0]), int(size[1])
+    raise InvalidArgumentError(
+        f"{owner} transform must have a (height, width) pair for the size, two whole numbers of at least 1 "
+        f"(got {size!r})."
+    )
+
+
+def check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> tuple[float, float]:
+    """``limits`` as (low, high) with 0 < low <= high; or 0 <= low, but 0 < high, if ``allow_zero``.
+
+    >>> check_range("RandomResizedCrop", "scale", [0, 1], allow_zero=True)
+    (0.0, 1.0)
+    """
+    values = finite_numbers(limits)
+    if len(values) == 2:
+        low, high = values
+        if low <= high and (low > 0 or (allow_zero and low == 0 < high)):
+            return low, high
+    accepted = "0 <= low <= high and 0 < high" if allow_zero else "0 < low <= high"
+    raise InvalidArgumentError(f"{owner}: {name} must be two finite numbers with {accepted} (got {limits!r}).")
+
+
+def check_padding(padding: object) -> tuple[int, int, int, int]:
+    """``padding`` as (left, top, right, bottom).
+
+    >>> check_padding((1, 2))
+    (1, 2, 1, 2)
+    """
+    sides = tuple(padding) if isinstance(padding, Sequence) else (padding,) * 4
+    if len(sides) in (2, 4) and all(is_integer(side) and side >= 0 for side in sides):
+        left, top, right, bottom = (int(side) for side in sides * (4 // len(sides)))
+        return left, top, right, bottom
+    raise InvalidArgumentError(
+        "padding must be a whole number of at least 0, a pair of them (left and right, top and bottom) or four "
+        f"(left, top, right, bottom) (got {padding!r})."
+    )
 
 
 def check_window(window: CropStep, height: int, width: int) -> CropStep:

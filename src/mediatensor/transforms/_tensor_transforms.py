@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..errors import InvalidArgumentError
 from . import functional
-from ._arguments import check_fill, check_float_dtype, check_padding, check_probability, check_statistics
+from ._geometry import check_padding
 from ._transform import Transform
+from .functional import check_fill, check_float_dtype, check_statistics
 
 
 class Pad(Transform):
@@ -62,7 +64,9 @@ class RandomHorizontalFlip(Transform):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        self.p = check_probability(p)
+        if not (isinstance(p, int | float) and 0 <= p <= 1):
+            raise InvalidArgumentError(f"p must be a probability, 0 to 1 (got {p!r}).")
+        self.p = float(p)
 
     def make_params(self, images: Sequence[Tensor]) -> bool:
         return torch.rand(1, device="cpu").item() < self.p

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from .._common.checks import finite_numbers
 from .._common.devices import on_device
 from .._common.pixel_steps import CropStep
 from ..errors import InvalidArgumentError
-from ._arguments import check_fill, check_float_dtype, check_padding, check_size, check_statistics
-from ._geometry import center_window, check_window
+from ._geometry import center_window, check_padding, check_size, check_window
 from ._samples import over_images
 
 __all__ = [
@@ -295,3 +295,36 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     # The division happens in at least float32: half types cannot hold 65535.
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     return images.to(wide).div_(torch.iinfo(images.dtype).max).to(dtype)
+
+
+# Checks, which the transforms share
+
+
+def check_fill(fill: object) -> tuple[float, ...]:
+    """``fill`` as a tuple of one number, or one for each channel.
+
+    >>> check_fill(0.5)
+    (0.5,)
+    """
+    values = finite_numbers(fill) or finite_numbers((fill,))
+    if not values:
+        raise InvalidArgumentError(f"fill must be a finite number, or one for each channel (got {fill!r}).")
+    return values
+
+
+def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """``mean`` and ``std`` as tuples of one number for each channel."""
+    means, deviations = finite_numbers(mean), finite_numbers(std)
+    if not means or len(means) != len(deviations) or min(deviations) <= 0:
+        raise InvalidArgumentError(
+            "mean and std must each be a sequence of one finite number for each channel, std above 0 "
+            f"(got mean={mean!r}, std={std!r})."
+        )
+    return means, deviations
+
+
+def check_float_dtype(dtype: object) -> torch.dtype:
+    """``dtype``, if it is a float dtype."""
+    if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
+        return dtype
+    raise InvalidArgumentError(f"dtype must be a float dtype such as torch.float32 (got {dtype!r}).")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._common import access_arguments as arguments
+from ..._common import checks
 from ..._metadata import AudioStreamMetadata, VideoStreamMetadata
 from ..._video import ApproximateFrames
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
@@ -120,9 +120,9 @@ class VideoSegment:
         return (self._at(index) for index in range(len(self)))
 
     def _in_file(self, indices: Any) -> list[int]:
-        numbers = arguments.indices_of(indices)
+        numbers = checks.indices_of(indices)
         stream_index = self._decoder.stream_index
-        return [self.first_frame + arguments.valid_index(i, self._num_frames, stream_index) for i in numbers]
+        return [self.first_frame + checks.valid_index(i, self._num_frames, stream_index) for i in numbers]
 
     def get_frame_at(self, index: SupportsIndex) -> Frame:
         return self._decoder.get_frame_at(self._in_file([index])[0])
@@ -131,22 +131,22 @@ class VideoSegment:
         return self._decoder.get_frames_at(self._in_file(indices))
 
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
-        wanted = arguments.frame_range(*arguments.bounds_of(start, stop, step), self._num_frames)
+        wanted = checks.frame_range(*checks.bounds_of(start, stop, step), self._num_frames)
         return self._decoder.get_frames_at([self.first_frame + i for i in wanted])
 
     def get_frame_played_at(self, seconds: float) -> Frame:
-        arguments.check_seconds(arguments.one_time(seconds), self._start, self._stop)
+        checks.check_seconds(checks.one_time(seconds), self._start, self._stop)
         return self._decoder.get_frame_played_at(seconds)
 
     def get_frames_played_at(self, seconds: Any) -> FrameBatch:
-        times = arguments.seconds_of(seconds)
-        arguments.check_seconds(times, self._start, self._stop)
+        times = checks.seconds_of(seconds)
+        checks.check_seconds(times, self._start, self._stop)
         return self._decoder.get_frames_played_at(times)
 
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
-        arguments.check_seconds_range(start_seconds, stop_seconds, self._start, self._stop)
+        checks.check_seconds_range(start_seconds, stop_seconds, self._start, self._stop)
         return self._decoder.get_frames_played_in_range(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
@@ -226,7 +226,7 @@ class AudioVideoSegment:
             (self._start if start is None else start, self._stop if stop is None else stop) for start, stop in ranges
         ]
         for start, stop in times:
-            arguments.check_seconds_range(start, stop, self._start, self._stop)
+            checks.check_seconds_range(start, stop, self._start, self._stop)
         return self._decoder.get_played_in_ranges(times, fps)
 
     def _sound(self, times: Sequence[_Span]) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:

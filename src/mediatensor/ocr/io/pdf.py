@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._common.checks import real_number
+from ..._common.limits import check_max_pixels
 from ..._images import MAX_PIXELS
 from ...errors import InvalidArgumentError
-from ._documents import PageNumbers, Pages, PdfDocument, PdfOptions, check_max_pixels
+from ._documents import PageNumbers, Pages, PdfDocument, PdfOptions
 
 __all__ = ["read_pdf"]
 

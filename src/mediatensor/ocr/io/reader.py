@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ..._common.limits import check_max_pixels
 from ..._images import MAX_PIXELS, look_like, sniff
 from ...errors import InvalidArgumentError, OpenError, SourceTypeError
 from ._documents import (
@@ -16,7 +17,6 @@ from ._documents import (
     ImageOptions,
     PageNumbers,
     Pages,
-    check_max_pixels,
     check_output_size,
     fetch,
     is_pdf,

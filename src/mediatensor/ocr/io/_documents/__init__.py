@@ -13,7 +13,6 @@ from .pages import (
     PageOfFile,
     Pages,
     PageSource,
-    check_max_pixels,
     check_output_size,
     keep,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "PdfDocument",
     "PdfOptions",
     "characters",
-    "check_max_pixels",
     "check_output_size",
     "fetch",
     "import_pdfium",

@@ -29,7 +29,6 @@ __all__ = [
     "PageSource",
     "Pages",
     "check_index",
-    "check_max_pixels",
     "check_output_size",
     "failing_as_page",
     "keep",
@@ -173,15 +172,6 @@ def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
     if not numbers:
         raise InvalidArgumentError(f"pages = {pages!r} selects none of {length} pages.")
     return numbers
-
-
-def check_max_pixels(max_pixels: Any) -> int | None:
-    """The limit, or ``None``."""
-    if max_pixels is None:
-        return None
-    if isinstance(max_pixels, bool) or not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1:
-        raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
-    return operator.index(max_pixels)
 
 
 def check_output_size(output_size: Any, max_pixels: int | None) -> tuple[int, int] | None:
