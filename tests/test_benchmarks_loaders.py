@@ -28,7 +28,7 @@ from benchmarks.reference import Comparison, load_reference, make_reference
 from benchmarks.soak_files import BREAKAGES, write_files
 from benchmarks.soak_report import Series
 
-import mediatensor._pyav.packets as packets_module
+from mediatensor._pyav import Demuxer
 
 ROOT = Path(__file__).parents[1]
 TOGETHER = f"{OURS}, 4 rows together"
@@ -95,14 +95,14 @@ def test_every_way_reads_the_same_rows(name: str, step: int, videos: list[str]) 
 def opened_containers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """What is opened within the block, for decoding or for the index."""
     opened: list[Any] = []
-    original = packets_module.open_container
+    original = Demuxer.open
 
-    def counting(source: Any) -> Any:
-        opened.append(source)
-        return original(source)
+    def counting(demuxer: Demuxer) -> None:
+        opened.append(demuxer)
+        original(demuxer)
 
     with monkeypatch.context() as patched:
-        patched.setattr(packets_module, "open_container", counting)
+        patched.setattr(Demuxer, "open", counting)
         yield opened
 
 

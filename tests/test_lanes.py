@@ -22,8 +22,7 @@ import mediatensor
 from exactness import Truth, assert_all_same, find_truth
 from mediatensor._common import threads as _lanes
 from mediatensor._common.threads import Crew, choose_crew, run_in_lanes
-from mediatensor._pyav import packets
-from mediatensor._sources import Source
+from mediatensor._pyav import Demuxer
 from mediatensor._video import batch as _call
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import OpenError, ReadError, SizeChangeError
@@ -379,15 +378,15 @@ def test_lanes_that_cannot_be_opened_are_done_without(
     with truth.open(num_ffmpeg_threads=None) as decoder:
         len(decoder)
         left = [num_openings - 1]
-        original = packets.open_container
+        original = Demuxer.open
 
-        def failing(source: Source) -> Any:
+        def failing(demuxer: Demuxer) -> None:
             if not left[0]:
                 raise OpenError("too many open files")
             left[0] -= 1
-            return original(source)
+            original(demuxer)
 
-        monkeypatch.setattr(packets, "open_container", failing)
+        monkeypatch.setattr(Demuxer, "open", failing)
         batch = decoder.get_frames_at(wanted)
         assert_all_same(truth, wanted, batch.data, batch.pts_seconds)
     assert crews == ([2] if num_openings == 2 else [])

@@ -62,7 +62,7 @@ class Mp3SeekingReader(AudioReader):
         self._next_frame = None
         super().reopen()
 
-    def seek(self, timestamp: int) -> bool:
+    def seek(self, timestamp: int, number: int = 0) -> bool:
         if self._may_reckon and self._frames is None:
             self._frames = self._find_frames()
             self._may_reckon = self._frames is not None

@@ -6,9 +6,10 @@ the rest of the library sees plain Python values, numpy arrays, and frames as op
 
 from __future__ import annotations
 
+from .demuxer import Demuxer
 from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
 from .opening import read_container_info
-from .packets import UndecodablePacketError, decode_packet
+from .packet_decoder import PacketDecoder, UndecodablePacketError
 from .pixels import FrameConverter, fingerprint, orientation_of
 from .planes import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, is_frame, surface_of, why_no_nvcuvid
 from .probe import ContainerInfo, StreamInfo
@@ -34,8 +35,10 @@ __all__ = [
     "READABLE_PACKETS",
     "AudioReader",
     "ContainerInfo",
+    "Demuxer",
     "FrameConverter",
     "LinearFrame",
+    "PacketDecoder",
     "PacketInfo",
     "Resampler",
     "SampleForm",
@@ -46,7 +49,6 @@ __all__ = [
     "VideoReader",
     "create_cuda_context",
     "cuda_surface_of",
-    "decode_packet",
     "fingerprint",
     "has_frame_threads",
     "is_frame",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._sources import make_source
 from ..errors import ReadError
-from .packets import UndecodablePacketError
+from .packet_decoder import UndecodablePacketError
 from .pixels import FrameConverter
 from .reading import VideoReader
 

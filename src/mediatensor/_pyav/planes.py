@@ -13,8 +13,8 @@ import av
 from av.codec.hwaccel import HWAccel, hwdevices_available
 
 from .._common.decoded_picture import Surface
+from .packet_decoder import MAX_PIXELS
 from .pixels import orientation_of
-from .reading import MAX_PIXELS
 
 if TYPE_CHECKING:
     from torch import Tensor

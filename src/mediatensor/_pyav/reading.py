@@ -1,50 +1,32 @@
-"""Reading packets and frames of one video stream."""
+"""Reading and decoding one stream: a demuxer and a decoder together, and what is particular to video."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from itertools import chain, islice
-from operator import itemgetter
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from av.video.frame import PictureType
 
 from .._sources import Source
-from ..errors import ReadError
-from .packets import PacketReader, set_side_data
-from .probe import NO_TIMESTAMPS_FLAG, StreamInfo
+from .demuxer import Demuxer
+from .opening import choose_stream
+from .packet_decoder import PacketDecoder, codec_has_threads, configure_video_codec
+from .probe import StreamInfo, stream_info
 
 __all__ = [
     "DISCARD_ENTRY",
     "KEY_ENTRY",
     "PacketInfo",
+    "StreamReader",
     "VideoReader",
     "is_key_frame",
     "packet_info",
 ]
 
-# Largest picture that is decoded, in pixels. A header of a few bytes can ask for terabytes.
-MAX_PIXELS = 1 << 28
-
-# FFV1 conceals damage without a word, from whichever picture the same thread decoded before. MPEG-4's frame threads
-# race for the score by which it tells damage from the padding bug of some encoders, and for the time step that direct
-# prediction of fields needs. Those of VP3 and its descendants take over each other's quantizers only if numbers differ
-# that have nothing to do with each other (FFmpeg compares all of one picture's with the second one of another's), so
-# that a picture may be decoded with those of three before.
-_THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE", "theora": "NONE", "vp3": "NONE", "vp4": "NONE"}
-
-# Of FFmpeg's AV_CODEC_CAP, by the kind of threads; those of other libraries are asked for with either.
-_THREAD_CAPABILITIES = {"AUTO": 1 << 12 | 1 << 13 | 1 << 15, "SLICE": 1 << 13 | 1 << 15, "NONE": 0}
-
-# What makes a codec refuse damage; MPEG-4 overlooks what it takes for a padding bug unless leftover bits count, too.
-_STRICT = "explode"
-_STRICT_BY_CODEC = {"mpeg4": "explode+buffer"}
-
 #: Flags of `VideoReader.index_entries`.
 KEY_ENTRY, DISCARD_ENTRY = 1, 2
-
-_TIMES_MAY_RESTART_FLAG = 0x200  # AVFMT_TS_DISCONT
 
 # ASF has one time a packet, and many writers put that of decoding there; VC-1 is stored like that elsewhere, too.
 _FORMATS_OF_DECODING_TIMES, _CODECS_OF_DECODING_TIMES = frozenset(("asf", "asf_o")), frozenset(("vc1", "wmv3"))
@@ -74,8 +56,103 @@ class Decoder(Protocol):
     def close(self) -> None: ...
 
 
-class VideoReader(PacketReader):
-    """An open handle on one video stream: its packets in order, a seek, and a decoder.
+class StreamReader(Demuxer, ABC):
+    """A demuxer of one stream, with what decodes its packets.
+
+    Args:
+        source: Where to read from.
+        stream_index: Index among all streams; ``None`` for the one FFmpeg thinks best.
+        num_threads: Threads of the codec; 0 lets FFmpeg decide.
+
+    Raises:
+        OpenError, SourceNotFoundError: if the source cannot be opened.
+        StreamError: if there is no such stream of the reader's kind.
+    """
+
+    #: ``"video"``, ``"audio"`` or ``"subtitle"``.
+    media_type: str
+
+    def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
+        self._num_threads = num_threads
+        self._stream: Any = None
+        self._context: Any = None
+        self._decoder: Decoder | None = None
+        media_type = self.media_type
+        super().__init__(source, lambda container: [choose_stream(container, stream_index, media_type)])
+
+    def open(self) -> None:
+        super().open()
+        self._stream = self.streams[0]
+        self._context = self._stream.codec_context
+        self._configure_codec(self._context)
+
+    @abstractmethod
+    def _configure_codec(self, context: Any) -> None:
+        """Set threads and options of a codec that is not open yet."""
+
+    def _make_decoder(self) -> Decoder:
+        """What decodes the packets; it is not made before it is needed, since reading packets takes none."""
+        return PacketDecoder(self._context)
+
+    @property
+    def stream_index(self) -> int:
+        return self.stream_indices[0]
+
+    def stream_info(self) -> StreamInfo:
+        """What the header says of the stream."""
+        return stream_info(self._stream)
+
+    @property
+    def extradata(self) -> bytes:
+        """The codec's configuration record; empty if there is none."""
+        return bytes(self._context.extradata or b"")
+
+    @property
+    def is_codec_open(self) -> bool:
+        return self._decoder is not None and self._decoder.is_open
+
+    def use_threads(self, num_threads: int) -> bool:
+        """From now on decode with another number of threads.
+
+        Returns:
+            Whether reading starts over, because the codec was open already.
+        """
+        self._num_threads = num_threads
+        if self._context.is_open:
+            self.reopen()
+            return True
+        self._configure_codec(self._context)
+        return False
+
+    def decode(self, packet: Any | None) -> Sequence[Any]:
+        """Feed one packet (``None`` drains the codec) and take the frames that come out, in the codec's order.
+
+        Raises:
+            UndecodablePacketError: if the codec refuses the packet.
+        """
+        if self._decoder is None:
+            self._decoder = self._make_decoder()
+        return self._decoder.decode(packet)
+
+    def _seek(self, offset: int, number: int, **how: bool) -> bool:
+        has_moved = super()._seek(offset, number, **how)
+        if has_moved and self._decoder is not None:
+            self._decoder.flush()
+        return has_moved
+
+    def close(self) -> None:
+        decoder, self._decoder = self._decoder, None
+        # A frame in somebody's hands, or a kept exception, keeps this object; its codec's threads must not live on.
+        self._stream = self._context = None
+        try:
+            if decoder is not None:
+                decoder.close()
+        finally:
+            super().close()
+
+
+class VideoReader(StreamReader):
+    """A demuxer of one video stream, with what decodes its packets.
 
     Args:
         source: Where to read from.
@@ -102,56 +179,14 @@ class VideoReader(PacketReader):
     ) -> None:
         self._is_strict = is_strict
         self._open_decoder = open_decoder
-        self._decoder: Decoder | None = None
         self._stream_info: StreamInfo | None = None
-        # (position in the file, palette) of the packets that came with another palette than the one before.
-        self._palettes: list[tuple[int, bytes]] = []
         super().__init__(source, stream_index, num_threads)
 
-    def _open(self, stream_index: int | None) -> None:
-        super()._open(stream_index)
-        if self._context.pix_fmt != "pal8" or self._palettes:
-            return
-        # A seek would drop the first packet, with the palette of the header.
-        try:
-            packet = self.read_packet()
-        except ReadError:
-            packet = None
-        if packet is None:
-            self.close()
-            super()._open(stream_index)
-        else:
-            self._packets = chain([packet], self._packets)
-            self.is_fresh = True
-
     def _configure_codec(self, context: Any) -> None:
-        context.thread_count = self._num_threads if self.codec_has_threads else 1
-        context.thread_type = "NONE" if self._num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
-        strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
-        context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if self._is_strict else "0"}
+        configure_video_codec(context, self._num_threads, is_strict=self._is_strict)
 
-    def read_packet(self) -> Any | None:
-        packet = super().read_packet()
-        if packet is not None and self._context.pix_fmt == "pal8":
-            self._complete_with_palette(packet)
-        return packet
-
-    def _complete_with_palette(self, packet: Any) -> None:
-        """Have a packet bring the palette that holds for it: demuxers hand out each palette but once."""
-        position = -1 if packet.pos is None else packet.pos
-        number = bisect_right(self._palettes, position, key=itemgetter(0))
-        current = self._palettes[max(0, number - 1)][1] if self._palettes else None
-        if packet.has_sidedata("palette"):
-            palette = bytes(packet.get_sidedata("palette"))
-            if palette != current:
-                self._palettes.insert(number, (position, palette))
-        elif current is not None:
-            set_side_data(packet, "palette", current)
-
-    @property
-    def changes_palette(self) -> bool:
-        """Whether the packets read so far have different palettes, so that each depends on others before it."""
-        return len(self._palettes) > 1
+    def _make_decoder(self) -> Decoder:
+        return super()._make_decoder() if self._open_decoder is None else self._open_decoder(self)
 
     def stream_info(self) -> StreamInfo:
         if self._stream_info is None:
@@ -164,45 +199,9 @@ class VideoReader(PacketReader):
         return self._context
 
     @property
-    def is_codec_open(self) -> bool:
-        if self._open_decoder is None:
-            return super().is_codec_open
-        return self._decoder is not None and self._decoder.is_open
-
-    def decode(self, packet: Any | None) -> Sequence[Any]:
-        if self._open_decoder is None:
-            return super().decode(packet)
-        if self._decoder is None:  # not before it is needed: reading packets alone takes none
-            self._decoder = self._open_decoder(self)
-        return self._decoder.decode(packet)
-
-    def _flush(self) -> None:
-        if self._decoder is not None:
-            self._decoder.flush()
-
-    def close(self) -> None:
-        decoder, self._decoder = self._decoder, None
-        try:
-            if decoder is not None:
-                decoder.close()
-        finally:
-            super().close()
-
-    @property
     def codec_has_threads(self) -> bool:
         """Whether the codec decodes faster with several threads, and right."""
-        kind = _THREAD_TYPES.get(self._context.name, "AUTO")
-        return bool(self._context.codec.capabilities & _THREAD_CAPABILITIES[kind])
-
-    @property
-    def has_no_timestamps(self) -> bool:
-        """Whether the format stores no times (elementary streams), so that they are made up while reading."""
-        return bool(self._container.format.flags & NO_TIMESTAMPS_FLAG)
-
-    @property
-    def times_may_restart(self) -> bool:
-        """Whether files of the format are often joined end to end, so that time starts again midway."""
-        return bool(self._container.format.flags & _TIMES_MAY_RESTART_FLAG)
+        return codec_has_threads(self._context)
 
     @property
     def reorder_depth(self) -> int:
@@ -267,8 +266,7 @@ class VideoReader(PacketReader):
         if len(packets) < count:
             self.reopen()
         else:
-            self._packets = chain(packets, self._packets)
-            self.is_fresh = True
+            self.push_back(packets)
         return packets
 
 

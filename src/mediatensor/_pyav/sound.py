@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidArgumentError
+from .demuxer import set_side_data
 from .opening import error_text
-from .packets import PacketReader, UndecodablePacketError, let_rest, set_side_data
+from .packet_decoder import PacketDecoder, UndecodablePacketError, configure_audio_codec, let_rest
+from .reading import StreamReader
 
 __all__ = [
     "MAX_CHANNELS",
@@ -26,12 +28,6 @@ __all__ = [
     "has_frame_threads",
     "set_trimming",
 ]
-
-# What makes a codec refuse damage that its checksums show; the others conceal or skip it as the ffmpeg program does.
-_CHECKED = {"err_detect": "crccheck+explode"}
-_OPTIONS = {"flac": _CHECKED, "wavpack": _CHECKED, "tta": _CHECKED}
-# AC-3 fills what was not coded with noise; with this it depends on the frame alone, not on where decoding began.
-_OPTIONS |= {"ac3": {"cons_noisegen": "1"}, "eac3": {"cons_noisegen": "1"}}
 
 # Full scale of each sample format; unsigned bytes are centred at 128.
 _DTYPES = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "flt": np.float32, "dbl": np.float64}
@@ -53,8 +49,8 @@ class SampleForm(NamedTuple):
         return cls(int(frame.sample_rate), str(frame.layout.name), int(frame.layout.nb_channels))
 
 
-class AudioReader(PacketReader):
-    """An open handle on one audio stream, see `PacketReader`."""
+class AudioReader(StreamReader):
+    """A demuxer of one stream of sound, with what decodes its packets."""
 
     media_type = "audio"
 
@@ -65,9 +61,7 @@ class AudioReader(PacketReader):
     joined_seconds: float | None = None
 
     def _configure_codec(self, context: Any) -> None:
-        context.thread_count = self._num_threads
-        context.thread_type = "NONE" if self._num_threads == 1 else "FRAME"
-        context.options = dict(_OPTIONS.get(context.name, {}))
+        configure_audio_codec(context, self._num_threads)
 
     @property
     def codec_name(self) -> str:
@@ -84,8 +78,11 @@ class AudioReader(PacketReader):
         context = av.CodecContext.create(self._context.codec.name, "r")
         context.extradata = self._context.extradata
         self._configure_codec(context)
-        let_rest(self._context)
-        self._context = context
+        if self._decoder is None:
+            let_rest(self._context)
+        else:
+            self._decoder.close()
+        self._context, self._decoder = context, PacketDecoder(context)
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
         """Decode packets that were read already, all after them, and what is then left in the codec.

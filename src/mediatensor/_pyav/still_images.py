@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._sources import MemorySource, Source
 from .opening import close_container, error_text, open_container
-from .packets import let_rest
+from .packet_decoder import let_rest
 
 __all__ = ["PlanarPicture", "UndecodableImageError", "avif_planes", "decode_png_16", "jpeg_is_damaged"]
 

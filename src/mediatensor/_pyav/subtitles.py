@@ -11,8 +11,8 @@ from .._common.checks import whole_number
 from .._sources import Source
 from ..errors import DecodeError, StreamError
 from .opening import error_text, read_container_info
-from .packets import PacketReader
 from .probe import ContainerInfo, StreamInfo, fraction
+from .reading import StreamReader
 
 __all__ = ["READABLE_PACKETS", "SubtitlePacket", "read_subtitle_info", "read_subtitle_packets"]
 
@@ -72,7 +72,7 @@ def read_subtitle_packets(source: Source, stream_index: int) -> Generator[Subtit
         reader.close()
 
 
-class _SubtitleReader(PacketReader):
+class _SubtitleReader(StreamReader):
     """An open handle on one stream of subtitles."""
 
     media_type = "subtitle"

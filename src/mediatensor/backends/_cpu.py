@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 
 from .._common.pixel_steps import PixelStep
-from .._pyav import FrameConverter, decode_packet, surface_of
-from ._interface import DecodeBackend, Picture, PictureConverter, PictureDecoder, StreamParameters, Surface
+from .._pyav import FrameConverter, PacketDecoder, surface_of
+from ._interface import DecodeBackend, PictureConverter, PictureDecoder, StreamParameters, Surface
 
 __all__ = ["CpuBackend"]
 
@@ -39,21 +38,5 @@ class CpuBackend(DecodeBackend):
         return super().converter(device, steps, is_float=is_float)
 
 
-class _SoftwareDecoder(PictureDecoder):
-    """The codec that belongs to the demuxer's stream; it is opened, flushed by seeks and closed with the container."""
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self._context.is_open)
-
-    def decode(self, packet: Any | None) -> Sequence[Picture]:
-        return decode_packet(self._context, packet)
-
-    def flush(self) -> None:
-        """Nothing is left to do."""
-
-    def close(self) -> None:
-        self._context = None
+class _SoftwareDecoder(PacketDecoder, PictureDecoder):
+    """The codec that belongs to the demuxer's stream."""
