@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mediatensor import AudioSamples, AudioSamplesBatch
 from mediatensor.datasets import AudioClips, DataLoader, Item, MediaDataset, Sample, Skipped
-from mediatensor.datasets._rows.recipe import OpenFiles
+from mediatensor.datasets._rows import OpenFiles
 from mediatensor.decoders import AudioDecoder
 from mediatensor.encoders import AudioEncoder
 from mediatensor.errors import InvalidArgumentError

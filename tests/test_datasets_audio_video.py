@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mediatensor import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from mediatensor.datasets import DataLoader, MediaDataset, Sample, Skipped, VideoAudioClips, VideoClips
-from mediatensor.datasets._rows.recipe import OpenFiles
+from mediatensor.datasets._rows import OpenFiles
 from mediatensor.decoders import AudioVideoDecoder
 from mediatensor.errors import InvalidArgumentError, StreamError
 from mediatensor.samplers import clips_at_random_timestamps

@@ -14,8 +14,8 @@ from PIL import Image
 from torch import Tensor
 
 from mediatensor.datasets import DataLoader, DocumentPages, Item, MediaDataset, Sample, Skipped
-from mediatensor.datasets import _document_pages as _documents
-from mediatensor.datasets._rows.recipe import OpenFiles
+from mediatensor.datasets._rows import OpenFiles
+from mediatensor.datasets._sources import limits
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, PageError
 
 SIZE = (30, 40)
@@ -191,7 +191,7 @@ def test_pages_that_are_too_large_fail(documents: list[Path], pdf: Path) -> None
 
 
 def test_documents_of_too_many_pages_fail(documents: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_documents, "MAX_PAGES", 2)
+    monkeypatch.setattr(limits, "MAX_PAGES", 2)
     rows = DocumentPages(documents)
     assert len(rows) == 3
     with pytest.raises(OpenError, match="3 pages"):

@@ -16,8 +16,7 @@ from torch.utils.data import DataLoader
 
 from mediatensor._pyav.encoding import write_test_pattern
 from mediatensor.datasets import Item, VideoClips, as_items
-from mediatensor.datasets._sources import rows as rows_module
-from mediatensor.datasets._sources import sources as sources_module
+from mediatensor.datasets._sources import limits
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError, SourceTypeError
 
@@ -223,8 +222,8 @@ def test_tables_are_refused() -> None:
 
 
 def test_endless_sources_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources_module, "MAX_ITEMS", 50)
-    assert rows_module.MAX_ITEMS > 50
+    assert limits.MAX_ITEMS > 50
+    monkeypatch.setattr(limits, "MAX_ITEMS", 50)
 
     def endless() -> Iterator[str]:
         for number in itertools.count():

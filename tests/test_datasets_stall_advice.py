@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mediatensor.datasets import StallFacts
-from mediatensor.datasets._stalls.facts import advice
+from mediatensor.datasets._stalls import advice
 
 BASE = StallFacts(
     num_epochs=1, num_batches=100, num_workers=2, num_cores=8, first_batch_seconds=(0.1,), elapsed_seconds=10.0

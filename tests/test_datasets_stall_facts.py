@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mediatensor.datasets import StallMeter, Timing
-from mediatensor.datasets._stalls.facts import EpochRecord, facts_of
+from mediatensor.datasets._stalls import EpochRecord, facts_of
 from mediatensor.errors import MissingDependencyError
 
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from mediatensor.datasets import AudioClips, DataLoader, Item, Sample, Shuffle, Skipped, TarItems, VideoClips
-from mediatensor.datasets._rows.recipe import OpenFiles
+from mediatensor.datasets._rows import OpenFiles
 from mediatensor.decoders import VideoDecoder, WavDecoder
 from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, OpenError, ReadError, SourceNotFoundError

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from mediatensor.datasets import DataLoader, Item, Skipped, TarSamples
-from mediatensor.datasets._sources.streams import GivenRows
-from mediatensor.datasets._sources.tar_shards import opened_shard
+from mediatensor.datasets._sources import GivenRows
 from mediatensor.errors import InvalidArgumentError
 from tar_files import TextRecipe, number_shards, tar_bytes, texts
 
@@ -161,12 +160,14 @@ def test_shards_of_which_nothing_is_left_are_not_opened(tmp_path: Path, monkeypa
     left = {shard for shard in range(4) if sum(text.startswith(f"{shard}-") for text in given) < 4}
     assert 0 < len(left) < 4
     opened: list[str] = []
+    plain_open = open
 
-    def listening(name: str) -> Any:
-        opened.append(name)
-        return opened_shard(name)
+    def listening(file: Any, *arguments: Any, **options: Any) -> Any:
+        if str(file).endswith(".tar"):
+            opened.append(str(file))
+        return plain_open(file, *arguments, **options)
 
-    monkeypatch.setattr("mediatensor.datasets._sources.streams.opened_shard", listening)
+    monkeypatch.setattr("builtins.open", listening)
     resumed = make_loader(shards, shuffle_buffer=None)
     resumed.load_state_dict(state)
     assert len(texts(resumed)) == 16 - len(given)

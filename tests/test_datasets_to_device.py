@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mediatensor._common.stages import collect_stages
 from mediatensor.datasets import Batch, DataLoader, Item, MediaDataset, Recipe, Sample, ToDevice, ragged, stack
-from mediatensor.datasets._rows.transport import CopyNow
+from mediatensor.datasets._batches import CopyNow
 from mediatensor.errors import DecodeError, InvalidArgumentError
 from mediatensor.frames import FrameBatch
 from mediatensor.transforms import Normalize, ToFloat

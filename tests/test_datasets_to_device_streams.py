@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from mediatensor.datasets import ToDevice
-from mediatensor.datasets._batches import to_device as implementation
-from mediatensor.datasets._rows.transport import CopyAhead
+from mediatensor.datasets._batches import CopyAhead, CopyNow
 
 
 class Stream:
@@ -105,7 +104,10 @@ def test_computation_waits_for_its_own_copy_only(monkeypatch: pytest.MonkeyPatch
     streams = Streams()
     recorded: list[tuple[int, Stream]] = []
     monkeypatch.setattr(Tensor, "record_stream", lambda self, stream: recorded.append((id(self), stream)))
-    monkeypatch.setattr(implementation, "CopyNow", lambda device: CopyAhead(device, streams))
+    ahead = CopyAhead(torch.device("cpu"), streams)
+    monkeypatch.setattr(CopyNow, "num_ahead", CopyAhead.num_ahead)
+    monkeypatch.setattr(CopyNow, "begin", lambda self, batch: ahead.begin(batch))
+    monkeypatch.setattr(CopyNow, "complete", lambda self, begun: ahead.complete(begun))
     seen: list[int] = []
     waiting_copies = []
 

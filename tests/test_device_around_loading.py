@@ -27,7 +27,7 @@ from mediatensor.datasets import (
     VideoClips,
     ragged,
 )
-from mediatensor.datasets._rows.transport import CopyAhead
+from mediatensor.datasets._batches import CopyAhead
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder, WavDecoder
 from mediatensor.distributed import ClipDecoder, TextReader
 from mediatensor.encoders import AudioEncoder

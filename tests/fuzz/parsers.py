@@ -50,7 +50,7 @@ from mediatensor._images.gif import parse_gif
 from mediatensor._images.png import parse_png
 from mediatensor._index import parse_frame_mappings
 from mediatensor._index.index_file import load_index
-from mediatensor.datasets._sources.tar_format import TarReader
+from mediatensor.datasets._sources import TarReader
 from mediatensor.decoders._subtitle_decoder import words_of_packet
 from mediatensor.errors import MediaTensorError
 from mediatensor.ocr.io import Document

@@ -14,17 +14,21 @@ from ..decoders import AudioDecoder
 from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch
-from ._rows.dataset import MediaDataset, check_dataset_options
-from ._rows.recipe import Recipe
-from ._rows.samples import Sample
-from ._rows.segments import segment_of
-from ._sources.items import Item
-from ._sources.sources import as_items
-from ._video_clips import check_is_one, first_wanted, sound_fields, sound_sampler
+from ._rows import (
+    MediaDataset,
+    Recipe,
+    Sample,
+    Sound,
+    check_dataset_options,
+    check_is_one,
+    first_request,
+    segment_of,
+    sound_fields,
+    sound_sampler,
+)
+from ._sources import Item, as_items
 
 __all__ = ["AudioClips", "AudioRecipe"]
-
-Sound = AudioSamples | AudioSamplesBatch
 
 
 class AudioClips(MediaDataset):
@@ -126,4 +130,4 @@ class AudioRecipe(Recipe):
         return Sample(**sound_fields(self.transform, clips[0], int(clips.num_valid_samples[0])))
 
     def position(self, opened: AudioDecoder, item: Item, part: int) -> float:
-        return first_wanted(segment_of(opened, item), self.sampler)
+        return first_request(segment_of(opened, item), self.sampler)

@@ -2,117 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
 from .._common import stages
-from .._common.checks import function, options_dict, real_number, whole_number
+from .._common.checks import function, options_dict
 from .._common.messages import progress
 from .._images import MAX_PIXELS
-from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, OpenError
-from ._rows.dataset import MediaDataset, check_dataset_options
-from ._rows.recipe import Recipe
-from ._rows.samples import Sample
-from ._sources.items import Item
-from ._sources.sources import as_items
+from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError
+from ._rows import (
+    DEFAULT_DPI,
+    Document,
+    DocumentOptions,
+    MediaDataset,
+    Recipe,
+    Sample,
+    apply_image_transform,
+    check_dataset_options,
+)
+from ._sources import Item, as_items, limits
 
-if TYPE_CHECKING:
-    from ..ocr.io import Pages
-
-__all__ = [
-    "DEFAULT_DPI",
-    "MAX_PAGES",
-    "Document",
-    "DocumentOptions",
-    "DocumentPages",
-    "PageChoice",
-    "PageRecipe",
-    "apply_image_transform",
-]
-
-#: Pixels per inch that pages of PDF files are rendered at, if nothing else is said: that of `read_pdf`.
-DEFAULT_DPI = 144.0
-
-#: Most pages of a document.
-MAX_PAGES = 1 << 20
-
-
-@dataclass(frozen=True)
-class DocumentOptions:
-    """How documents are opened.
-
-    Attributes:
-        dpi: Pixels per inch of the pages of a PDF file.
-        max_pixels: Pages with more pixels fail; ``None`` for no limit.
-        pdf_options: Further arguments of `read_pdf`; without ``timeout_seconds`` among them, PDFium has a minute for
-            each page.
-
-    Raises:
-        InvalidArgumentError: if a value is not accepted.
-    """
-
-    dpi: float = DEFAULT_DPI
-    max_pixels: int | None = MAX_PIXELS
-    pdf_options: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.dpi, bool) or not 0 < real_number("dpi", self.dpi) < math.inf:
-            raise InvalidArgumentError(f"dpi must be a positive number (got {self.dpi!r}).")
-        if self.max_pixels is not None:
-            whole_number("max_pixels", self.max_pixels, at_least=1, or_none=True)
-
-
-class Document:
-    """A document that was opened, as a recipe keeps it.
-
-    Args:
-        source: Whatever `make_source` takes: a PDF file or an image.
-        options: How to open it.
-
-    Raises:
-        MediaTensorError: if it cannot be opened, or has more than `MAX_PAGES` pages.
-    """
-
-    def __init__(self, source: object, options: DocumentOptions) -> None:
-        self.pages = _open_pages(source, options)
-        if len(self.pages) > MAX_PAGES:
-            raise OpenError(f"The document has {len(self.pages)} pages, more than the {MAX_PAGES} that are read.")
-
-    def close(self) -> None:
-        """Release the file."""
-        # What holds it does so until nobody has it.
-        del self.pages
-
-
-def _open_pages(source: object, options: DocumentOptions) -> Pages:
-    # Reading text is a large part of the package, which those who have no documents need not wait for.
-    from ..ocr.io._documents import DEFAULT_TIMEOUT_SECONDS
-    from ..ocr.io.reader import open_document
-
-    pdf_options = {"dpi": options.dpi, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, **options.pdf_options}
-    return open_document(source, **{"max_pixels": options.max_pixels, **pdf_options})
-
-
-def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: Tensor) -> Tensor:
-    """What a user's transform makes of an image.
-
-    Raises:
-        InvalidArgumentError: if that is no tensor (C, H, W).
-    """
-    if transform is None:
-        return image
-    with stages.TRANSFORM:
-        result = transform(image)
-    if not isinstance(result, Tensor) or result.ndim != 3:
-        got = f"of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
-        raise InvalidArgumentError(f"The transform must return a tensor (C, H, W) (got {got}).")
-    return result
-
+__all__ = ["DocumentPages", "PageChoice", "PageRecipe"]
 
 PageChoice: TypeAlias = Literal["all", "first", "random"]
 
@@ -239,9 +153,9 @@ def _stated_num_pages(item: Item) -> int:
         number = int(item.extra[_NUM_PAGES])
     except (TypeError, ValueError):
         number = 0
-    if not 1 <= number <= MAX_PAGES:
+    if not 1 <= number <= limits.MAX_PAGES:
         raise InvalidArgumentError(
-            f"The column num_pages of {item.name} must be a whole number from 1 to {MAX_PAGES} "
+            f"The column num_pages of {item.name} must be a whole number from 1 to {limits.MAX_PAGES} "
             f"(got {item.extra[_NUM_PAGES]!r})."
         )
     return number

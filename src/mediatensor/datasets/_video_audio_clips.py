@@ -18,13 +18,20 @@ from ..decoders._audio_video_decoder import sample_grid
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ..samplers._common import as_clips, check_num_clips, check_positive_seconds
-from ._rows.dataset import MediaDataset, check_dataset_options
-from ._rows.recipe import Recipe
-from ._rows.samples import Sample
-from ._rows.segments import segment_of
-from ._sources.items import Item
-from ._sources.sources import as_items
-from ._video_clips import apply_transform, check_is_one, effective_fps, first_wanted, indexed_first, sound_fields
+from ._rows import (
+    MediaDataset,
+    Recipe,
+    Sample,
+    apply_frames_transform,
+    check_dataset_options,
+    check_is_one,
+    effective_fps,
+    first_request,
+    indexed_first,
+    segment_of,
+    sound_fields,
+)
+from ._sources import Item, as_items
 
 __all__ = ["ClipPolicy", "VideoAudioClips", "VideoAudioRecipe", "audio_video_clips_at_random_timestamps"]
 
@@ -63,7 +70,7 @@ def audio_video_clips_at_random_timestamps(
         InvalidArgumentError: if an argument is not as described, or a clip does not fit and ``policy`` is ``"error"``.
         DecodeError: if something cannot be decoded.
     """
-    seconds_per_clip, num_clips = check_wishes(seconds_per_clip, fps, num_clips, policy)
+    seconds_per_clip, num_clips = check_clip_arguments(seconds_per_clip, fps, num_clips, policy)
     begin, end = _span_of_pictures(decoder)
     grid = sample_grid(decoder.audio)
     num_samples = grid.offset(grid.begin_seconds + seconds_per_clip)
@@ -89,7 +96,9 @@ def audio_video_clips_at_random_timestamps(
     ]
 
 
-def check_wishes(seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy) -> tuple[float, int]:
+def check_clip_arguments(
+    seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
+) -> tuple[float, int]:
     """Raise unless these say what clips to take; else the length and the number in their plain forms."""
     seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     number = check_num_clips(num_clips)
@@ -207,7 +216,7 @@ class VideoAudioClips(MediaDataset):
     ) -> None:
         check_dataset_options(self, dataset_options)
         if sampler is None:
-            check_wishes(seconds_per_clip, fps, num_clips, policy)
+            check_clip_arguments(seconds_per_clip, fps, num_clips, policy)
             sampler = partial(
                 audio_video_clips_at_random_timestamps,
                 seconds_per_clip=seconds_per_clip,
@@ -255,7 +264,7 @@ class VideoAudioRecipe(Recipe):
             fields = sound_fields(self.audio_transform, clips[0].samples, _num_valid_samples(clips[0]))
         extra = {"silent_spans": silent_spans, **fields.pop("extra", {})}
         return Sample(
-            frames=apply_transform(self.transform, frames),
+            frames=apply_frames_transform(self.transform, frames),
             frame_indices=opened.video._frames_shown_at(frames.pts_seconds),
             effective_fps=effective_fps(frames),
             extra=extra,
@@ -264,7 +273,7 @@ class VideoAudioRecipe(Recipe):
 
     def position(self, opened: AudioVideoDecoder, item: Item, part: int) -> float:
         opened.video._transform_with(self.decoder_options.get("transforms"))
-        return first_wanted(segment_of(opened, item), self.sampler)
+        return first_request(segment_of(opened, item), self.sampler)
 
 
 def _checked(given: Any) -> list[AudioVideoClip]:

@@ -19,14 +19,19 @@ from .._common import stages
 from .._common.checks import function, path_text
 from .._images import MAX_PIXELS
 from ..errors import InvalidArgumentError, OpenError, SourceNotFoundError
-from ._document_pages import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
-from ._rows.dataset import MediaDataset, check_dataset_options
-from ._rows.recipe import Recipe
-from ._rows.samples import Sample
-from ._sources.items import Item
-from ._sources.sources import as_items
+from ._rows import (
+    DEFAULT_DPI,
+    Document,
+    DocumentOptions,
+    MediaDataset,
+    Recipe,
+    Sample,
+    apply_image_transform,
+    check_dataset_options,
+)
+from ._sources import Item, as_items, limits
 
-__all__ = ["MAX_LABELS_BYTES", "WORD_COLUMNS", "BoxUnit", "WordCrops", "WordRecipe", "Words", "crop_word", "words_of"]
+__all__ = ["WORD_COLUMNS", "BoxUnit", "WordCrops", "WordRecipe", "Words", "crop_word", "words_of"]
 
 BoxUnit: TypeAlias = Literal["auto", "pixels", "relative"]
 
@@ -156,13 +161,6 @@ def _check_area(quad: NDArray[np.float64], page: NDArray[np.uint8], name: str) -
         )
 
 
-#: Largest file of labels that is read.
-MAX_LABELS_BYTES = 1 << 30
-
-# A page that is larger is decoded for every word: a worker keeps several pages.
-_MAX_KEPT_BYTES = 1 << 26
-
-
 class WordCrops(MediaDataset):
     """Pictures of words with their text, one sample a row: cut out of annotated pages, or cut already.
 
@@ -237,7 +235,7 @@ class WordCrops(MediaDataset):
 
         Raises:
             SourceNotFoundError: if there is no such file.
-            OpenError: if it is no JSON, or larger than `MAX_LABELS_BYTES`.
+            OpenError: if it is no JSON, or larger than 1 GiB.
             InvalidArgumentError: if it is something else than a mapping of names to texts, or an empty one.
 
         Example:
@@ -304,7 +302,7 @@ class _Pages(Document):
             return self._kept[1]
         with stages.DECODE:
             page = self.pages[number]
-        self._kept = (number, page) if page.nbytes <= _MAX_KEPT_BYTES else None
+        self._kept = (number, page) if page.nbytes <= limits.MAX_KEPT_PAGE_BYTES else None
         return page
 
 
@@ -344,8 +342,8 @@ def _page_index(item: Item) -> int:
 
 def _read_labels(file: Path) -> dict[str, str]:
     try:
-        if file.stat().st_size > MAX_LABELS_BYTES:
-            raise OpenError(f"Could not open {file}: it has more than {MAX_LABELS_BYTES} bytes.")
+        if file.stat().st_size > limits.MAX_LABELS_BYTES:
+            raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes.")
         with file.open(encoding="utf-8") as stream:
             labels = json.load(stream)
     except FileNotFoundError:

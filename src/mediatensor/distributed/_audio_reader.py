@@ -8,9 +8,8 @@ from operator import methodcaller
 from typing import Any
 
 from .._common.checks import options_dict
-from ..datasets import Sample
-from ..datasets._audio_clips import AudioRecipe
-from ..datasets._video_clips import sound_sampler
+from ..datasets import AudioRecipe, Sample
+from ..datasets._rows import sound_sampler
 from ..decoders import AudioDecoder
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._common.checks import items_of, path_text, whole_number
 from ..datasets import Item
-from ..datasets._rows.recipe import derived_seed
+from ..datasets._rows import derived_seed
 from ..errors import InvalidArgumentError
 
 __all__ = ["BatchRow", "ColumnNames", "batch_rows", "clip_rows", "number_or_none"]

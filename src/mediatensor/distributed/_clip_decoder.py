@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from .._common.checks import options_dict
-from ..datasets import Sample
-from ..datasets._video_clips import VideoRecipe, frames_sampler
+from ..datasets import Sample, VideoRecipe
+from ..datasets._rows import frames_sampler
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._common.locks import Closing
-from ..datasets._document_pages import Document
+from ..datasets._rows import Document
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, OutOfRangeError, PageError
 

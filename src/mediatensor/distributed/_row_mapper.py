@@ -14,8 +14,7 @@ import torch
 from .._common.checks import items_of, whole_number
 from .._common.threads import ENVIRONMENT_VARIABLE, set_num_threads
 from ..datasets import Recipe, RowSpec, Sample, Skipped
-from ..datasets._rows.reading import RowReader
-from ..datasets._rows.recipe import OpenFiles, checked_epoch
+from ..datasets._rows import OpenFiles, RowReader, checked_epoch
 from ..errors import InvalidArgumentError
 from ._batch_rows import BatchRow, ColumnNames, batch_rows
 from ._columns import Column, ListColumn, TextColumn

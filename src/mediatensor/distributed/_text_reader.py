@@ -14,7 +14,7 @@ from .._common.checks import function, options_dict, real_number
 from .._common.devices import checked_device
 from .._common.locks import ForkSafeLock
 from ..datasets import Item, Recipe, Sample
-from ..datasets._document_pages import DEFAULT_DPI, Document, DocumentOptions
+from ..datasets._rows import DEFAULT_DPI, Document, DocumentOptions
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from ._batch_rows import number_or_none

@@ -22,8 +22,7 @@ from ..._common.devices import tensors_on_cpu
 from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
-from .._rows.samples import Batch, Sample, Skipped, Timing
-from .._rows.transport import side_by_side
+from .._rows import Batch, Sample, Skipped, Timing, side_by_side
 
 __all__ = [
     "Wanted",

@@ -11,15 +11,11 @@ import torch.utils.data
 from ..._common.checks import finite_number, function, shown, whole_number
 from ..._common.devices import tensors_on_cpu
 from ...errors import InvalidArgumentError, TooManyFailuresError
-from .._rows.dataset import MediaDataset
-from .._rows.recipe import derived_seed
-from .._rows.samples import Batch, FailureReport
-from .._rows.transport import why_no_workers
-from .._sources.items import Item
+from .._rows import Batch, FailureReport, MediaDataset, TarSamples, derived_seed, why_no_workers
+from .._sources import Item
 from .collate import stack
 from .order import RowBatches, Shuffle
-from .progress import StreamProgress, WithRows
-from .tar_samples import TarSamples
+from .resuming import StreamProgress, WithRows
 
 __all__ = ["DataLoader"]
 

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch.distributed
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from ..._common.checks import function, shown, whole_number
 from ...errors import InvalidArgumentError
-from .._rows.dataset import MediaDataset, RowKey
-from .._rows.recipe import checked_epoch, derived_seed
-from .._sources.items import Item
+from .._rows import MediaDataset, RowKey, checked_epoch, derived_seed, rank_and_number
+from .._sources import Item
 
-__all__ = ["RowBatches", "Shuffle", "epoch_order", "epoch_steps", "rank_and_number", "shuffle_quality"]
+__all__ = ["RowBatches", "Shuffle", "epoch_order", "epoch_steps", "shuffle_quality"]
 
 
 @dataclass(frozen=True)
@@ -384,21 +382,3 @@ def _order_of(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: 
     number_of: dict[Any, int] = {}
     numbers = np.array([number_of.setdefault(bucket, len(number_of)) for bucket in buckets], "<i8")
     return f"{text}; buckets {zlib.crc32(numbers.tobytes()):08x}"
-
-
-def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
-    """The number of this process and how many there are: as given, or as torch.distributed says, or 0 and 1.
-
-    Raises:
-        InvalidArgumentError: if only one of them is given, or the rank is none of so many.
-    """
-    if (rank is None) != (num_ranks is None):
-        raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
-    if rank is None or num_ranks is None:
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_rank(), torch.distributed.get_world_size()
-        return 0, 1
-    rank, num_ranks = whole_number("rank", rank), whole_number("num_ranks", num_ranks, at_least=1)
-    if not 0 <= rank < num_ranks:
-        raise InvalidArgumentError(f"rank must be from 0 to num_ranks - 1 (got {rank} of {num_ranks}).")
-    return rank, num_ranks

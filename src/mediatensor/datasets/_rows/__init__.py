@@ -1,1 +1,68 @@
-"""How a row becomes a sample: recipes, open files, the policy for errors, and the way of tensors between processes."""
+"""How a row of a dataset becomes a sample.
+
+`samples` has the data types. A row is a `RowSpec` in `recipe`: its file, its seeds, and the `Recipe` that opens the
+file and reads a sample of it. `reading` reads rows under the error policy. `dataset` and `tar_samples` are datasets of
+rows, with indices and as a stream. `clips`, `segments` and `documents` are what recipes share, `positions` tells
+where in its file a row begins, and `transport` takes tensors from worker to trainer. Nothing in this room knows which
+rows make a batch.
+"""
+
+from __future__ import annotations
+
+from .clips import (
+    Sound,
+    apply_frames_transform,
+    check_is_one,
+    effective_fps,
+    frames_sampler,
+    indexed_first,
+    sound_fields,
+    sound_sampler,
+    without_clip_dimension,
+)
+from .dataset import MediaDataset, RowKey, check_dataset_options, rank_and_number
+from .documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
+from .positions import first_request
+from .reading import RowReader
+from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
+from .samples import Batch, Failure, FailureReport, Sample, Skipped, Timing
+from .segments import segment_of
+from .tar_samples import TarSamples
+from .transport import side_by_side, why_no_workers
+
+__all__ = [
+    "DEFAULT_DPI",
+    "Batch",
+    "Document",
+    "DocumentOptions",
+    "Failure",
+    "FailureReport",
+    "MediaDataset",
+    "OpenFiles",
+    "Recipe",
+    "RowKey",
+    "RowReader",
+    "RowSpec",
+    "Sample",
+    "Skipped",
+    "Sound",
+    "TarSamples",
+    "Timing",
+    "apply_frames_transform",
+    "apply_image_transform",
+    "check_dataset_options",
+    "check_is_one",
+    "checked_epoch",
+    "derived_seed",
+    "effective_fps",
+    "first_request",
+    "frames_sampler",
+    "indexed_first",
+    "rank_and_number",
+    "segment_of",
+    "side_by_side",
+    "sound_fields",
+    "sound_sampler",
+    "why_no_workers",
+    "without_clip_dimension",
+]

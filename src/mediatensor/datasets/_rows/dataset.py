@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
+import torch.distributed
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
@@ -16,13 +17,13 @@ from torch.utils.data import Dataset, get_worker_info
 from ..._common.checks import shown, whole_number
 from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError
-from .._sources.items import Item
+from .._sources import Item
 from .reading import OnError, RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
 from .samples import Sample, Skipped, Timing
 from .transport import shared_numbers
 
-__all__ = ["MediaDataset", "RowKey", "check_dataset_options"]
+__all__ = ["MediaDataset", "RowKey", "check_dataset_options", "rank_and_number"]
 
 
 class RowKey(NamedTuple):
@@ -217,3 +218,21 @@ def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.
             f"(got {rows_per_file!r})."
         )
     return np.cumsum(counts, dtype=np.int64)
+
+
+def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
+    """The number of this process and how many there are: as given, or as torch.distributed says, or 0 and 1.
+
+    Raises:
+        InvalidArgumentError: if only one of them is given, or the rank is none of so many.
+    """
+    if (rank is None) != (num_ranks is None):
+        raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
+    if rank is None or num_ranks is None:
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return 0, 1
+    rank, num_ranks = whole_number("rank", rank), whole_number("num_ranks", num_ranks, at_least=1)
+    if not 0 <= rank < num_ranks:
+        raise InvalidArgumentError(f"rank must be from 0 to num_ranks - 1 (got {rank} of {num_ranks}).")
+    return rank, num_ranks

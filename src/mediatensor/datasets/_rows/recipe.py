@@ -21,7 +21,7 @@ from ..._common.checks import whole_number
 from ..._common.devices import tensors_on_cpu
 from ..._common.locks import Closing, ForkSafeLock
 from ...decoders import AudioVideoDecoder, VideoDecoder
-from .._sources.items import Item
+from .._sources import Item
 from .samples import Sample
 
 __all__ = ["OpenFiles", "Opened", "Recipe", "RowSpec", "checked_epoch", "derived_seed", "file_key", "seeded"]

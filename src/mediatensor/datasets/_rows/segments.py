@@ -21,7 +21,7 @@ from ..._video import ApproximateFrames
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ...errors import OutOfRangeError
 from ...frames import AudioSamples, AudioVideoClip, Frame, FrameBatch
-from .._sources.items import Item
+from .._sources import Item
 
 __all__ = ["AudioSegment", "AudioVideoSegment", "VideoSegment", "segment_of"]
 

@@ -1,1 +1,35 @@
-"""Where the rows of datasets come from: folders, manifests, Parquet, Hugging Face, tar shards, streams."""
+"""Where the rows of datasets come from: folders, manifests, Parquet, Hugging Face, tar shards, streams.
+
+`items` has the data type, `Item`: one file, with its label. `dispatch` makes items of whatever users have: it asks
+`folders`, `manifests`, `parquet`, `hugging_face` and `tar_items`. `streams` gives items that can only be read forward.
+`limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample is.
+"""
+
+from __future__ import annotations
+
+from . import limits
+from .dispatch import as_items
+from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_kind
+from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, LeftOut, ShardRows, Share, row_number
+from .tar_format import TarReader
+from .tar_items import TarItems
+from .tar_shards import opened_shard
+
+__all__ = [
+    "MAX_SHARD_ROWS",
+    "MEDIA_EXTENSIONS",
+    "GivenRows",
+    "Item",
+    "IterableRows",
+    "LeftOut",
+    "MediaKind",
+    "ShardRows",
+    "Share",
+    "TarItems",
+    "TarReader",
+    "as_items",
+    "check_kind",
+    "limits",
+    "opened_shard",
+    "row_number",
+]

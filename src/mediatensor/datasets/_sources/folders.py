@@ -7,15 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...errors import InvalidArgumentError, ReadError
+from . import limits
 from .items import MEDIA_EXTENSIONS, Item, MediaKind
-from .rows import MAX_ITEMS
 
 __all__ = ["items_of_folder"]
-
-#: So deep folders may lie in each other.
-MAX_DEPTH = 64
-#: So many folders are looked into: links that lead to each other could make any number of paths.
-MAX_FOLDERS = 1_000_000
 
 
 class _Found(NamedTuple):
@@ -48,8 +43,8 @@ def items_of_folder(folder: str, kind: MediaKind) -> list[Item]:
     found = []
     for file in _files(folder, MEDIA_EXTENSIONS[kind]):
         found.append(file)
-        if len(found) > MAX_ITEMS:
-            raise InvalidArgumentError(f"There are more than {MAX_ITEMS} files in {folder}, the limit.")
+        if len(found) > limits.MAX_ITEMS:
+            raise InvalidArgumentError(f"There are more than {limits.MAX_ITEMS} files in {folder}, the limit.")
     if not found:
         extensions = " ".join(sorted(MEDIA_EXTENSIONS[kind]))
         raise InvalidArgumentError(
@@ -78,10 +73,10 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_Found]:
         if identity in outer:  # a link that leads back
             continue
         num_folders += 1
-        if len(outer) > MAX_DEPTH or num_folders > MAX_FOLDERS:
+        if len(outer) > limits.MAX_FOLDER_DEPTH or num_folders > limits.MAX_FOLDERS:
             raise InvalidArgumentError(
-                f"The folder {folder} is deeper than {MAX_DEPTH}, or has more than {MAX_FOLDERS} folders in it (at "
-                f"{path}): do links lead in circles?"
+                f"The folder {folder} is deeper than {limits.MAX_FOLDER_DEPTH}, or has more than {limits.MAX_FOLDERS} "
+                f"folders in it (at {path}): do links lead in circles?"
             )
         inside = []
         for entry in _visible_entries(path):

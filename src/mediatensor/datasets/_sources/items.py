@@ -10,12 +10,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, SupportsIndex, get_args, overload
+from typing import Any, Literal, Never, SupportsIndex, get_args, overload
 from weakref import WeakValueDictionary
 
 from ..._common.checks import finite_number, shown
 from ..._sources import Source
-from ...errors import InvalidArgumentError, OutOfRangeError
+from ...errors import InvalidArgumentError, OutOfRangeError, ReadError
 
 __all__ = [
     "FEATURE_TYPES",
@@ -28,6 +28,7 @@ __all__ = [
     "LabelledItems",
     "LazyItems",
     "MediaKind",
+    "UnreadableSource",
     "check_kind",
     "with_coded_labels",
 ]
@@ -77,6 +78,28 @@ def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
     if isinstance(source, Source):
         return source.describe()
     return f"<{len(source)} bytes>" if isinstance(source, bytes) else os.fspath(source)
+
+
+@dataclass(frozen=True)
+class UnreadableSource(Source):
+    """Stands for what cannot be read, so that it fails where the error policy of a dataset sees it.
+
+    Attributes:
+        reason: The message of the error.
+    """
+
+    reason: str
+
+    def open(self) -> Never:
+        """Say why it cannot be read.
+
+        Raises:
+            ReadError: always.
+        """
+        raise ReadError(self.reason)
+
+    def describe(self) -> str:
+        return self.reason
 
 
 class LazyItems(Sequence[Item]):

@@ -10,20 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...errors import InvalidArgumentError, ReadError
+from . import limits
 from .items import Item, with_coded_labels
-from .rows import MAX_ITEMS, Columns, item_of_row
+from .rows import Columns, item_of_row
 
 __all__ = ["MANIFEST_EXTENSIONS", "check_manifest_file", "items_of_text_manifest"]
 
 MANIFEST_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
-
-#: So many bytes a manifest that is read line by line may have.
-MAX_TEXT_BYTES = 4 << 30
-#: A list in JSON is read at once.
-MAX_JSON_BYTES = 256 << 20
-#: So many bytes a line may have. (A field of a CSV file is limited by the `csv` module, to 128 KiB if nobody says
-#: otherwise.)
-MAX_LINE_BYTES = 16 << 20
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
@@ -45,8 +38,8 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
     folder = os.path.dirname(path)
     items: list[Item] = []
     for place, row in _rows(path):
-        if len(items) == MAX_ITEMS:
-            raise InvalidArgumentError(f"{place} is beyond the limit of {MAX_ITEMS} rows.")
+        if len(items) == limits.MAX_ITEMS:
+            raise InvalidArgumentError(f"{place} is beyond the limit of {limits.MAX_ITEMS} rows.")
         items.append(item_of_row(row, columns, place=place, folder=folder))
     if not items:
         raise InvalidArgumentError(f"There are no files in {path}: it has no rows.")
@@ -75,7 +68,7 @@ def check_manifest_file(path: str, max_bytes: int) -> None:
 
 def _rows(path: str) -> Iterator[_Row]:
     extension = os.path.splitext(path)[1].lower()
-    check_manifest_file(path, MAX_JSON_BYTES if extension == ".json" else MAX_TEXT_BYTES)
+    check_manifest_file(path, limits.MAX_JSON_BYTES if extension == ".json" else limits.MAX_TEXT_BYTES)
     if extension in _DELIMITERS:
         return _delimited_rows(path, _DELIMITERS[extension])
     return _json_lines(path) if extension == ".jsonl" else _json_list(path)
@@ -86,10 +79,10 @@ def _lines(path: str) -> Iterator[str]:
     try:
         with open(path, "rb") as file:
             number = 0
-            while line := file.readline(MAX_LINE_BYTES + 1):
+            while line := file.readline(limits.MAX_LINE_BYTES + 1):
                 number += 1
-                if len(line) > MAX_LINE_BYTES:
-                    raise InvalidArgumentError(f"line {number} of {path} is longer than {MAX_LINE_BYTES} bytes.")
+                if len(line) > limits.MAX_LINE_BYTES:
+                    raise InvalidArgumentError(f"line {number} of {path} is longer than {limits.MAX_LINE_BYTES} bytes.")
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:

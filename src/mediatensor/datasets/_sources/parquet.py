@@ -10,19 +10,13 @@ from itertools import accumulate
 from typing import Any
 
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
-from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, with_coded_labels
+from . import limits
+from .items import Item, LabelCoding, LazyItems, UnreadableSource, with_coded_labels
 from .manifests import check_manifest_file
-from .rows import MAX_ITEMS, Columns, item_of_row
-from .tar_format import UnreadableSource
+from .rows import Columns, item_of_row
 
-__all__ = ["HuggingFaceItems", "hugging_face_type", "items_of_parquet"]
+__all__ = ["items_of_parquet"]
 
-#: So many bytes a file may have; the media in it are read when they are needed.
-MAX_FILE_BYTES = 1 << 40
-#: So many bytes its columns without media may take.
-MAX_COLUMN_BYTES = 1 << 30
-#: So many bytes the media of one row group may take; they are in memory together.
-MAX_ROW_GROUP_BYTES = 4 << 30
 _BATCH_ROWS = 256
 
 
@@ -41,11 +35,11 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         MissingDependencyError: if pyarrow is not installed.
         ReadError: if it cannot be read.
     """
-    check_manifest_file(path, MAX_FILE_BYTES)
+    check_manifest_file(path, limits.MAX_PARQUET_BYTES)
     with _parquet_file(path) as file:
         num_rows, schema = file.metadata.num_rows, file.schema_arrow
-        if not 0 < num_rows <= MAX_ITEMS:
-            raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {MAX_ITEMS}.")
+        if not 0 < num_rows <= limits.MAX_ITEMS:
+            raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {limits.MAX_ITEMS}.")
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise InvalidArgumentError(f"{path} names the column {twice[0]!r} more than once.")
@@ -53,7 +47,8 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         columns, media_leaf = _media_column(schema, structs, columns, path)
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
         other_leaves = [leaf for leaf in leaves if leaf not in {media_leaf, *(f"{name}.bytes" for name in structs)}]
-        rows = [row for batch in _batches(file, path, other_leaves, MAX_COLUMN_BYTES) for row in batch.to_pylist()]
+        batches = _batches(file, path, other_leaves, limits.MAX_PARQUET_COLUMN_BYTES)
+        rows = [row for batch in batches for row in batch.to_pylist()]
         group_rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
     rows = rows if other_leaves else [{}] * num_rows
     if len(rows) != num_rows or sum(group_rows) != num_rows:
@@ -121,7 +116,7 @@ class ParquetItems(LazyItems):
         if last is not None and last[0] == group:
             return last[1]
         with _parquet_file(self._path) as file:
-            batches = _batches(file, self._path, [self._media_leaf], MAX_ROW_GROUP_BYTES, row_group=group)
+            batches = _batches(file, self._path, [self._media_leaf], limits.MAX_ROW_GROUP_BYTES, row_group=group)
             media = [value for batch in batches for value in batch.column(0)]
         self._last_group = (group, media)
         return media
@@ -191,69 +186,3 @@ def _batches(file: Any, path: str, leaves: list[str], limit: int, row_group: int
                 "row groups, or give datasets.Dataset.from_parquet(...)."
             )
         yield batch
-
-
-_TYPES = frozenset(("Column", "Dataset", "DatasetDict", "IterableColumn", "IterableDataset", "IterableDatasetDict"))
-
-
-def hugging_face_type(source: Any) -> str | None:
-    """The name of the class of ``datasets`` that an object belongs to; ``None`` if it is none of theirs.
-
-    >>> hugging_face_type({"train": []}) is None
-    True
-    """
-    for one in type(source).__mro__:
-        if one.__module__.partition(".")[0] == "datasets" and one.__name__ in _TYPES:
-            return one.__name__
-    return None
-
-
-class HuggingFaceItems(LazyItems):
-    """The rows of a dataset, read when they are asked for, and as they are stored: nothing is decoded.
-
-    The format and the transform of the dataset are not applied.
-
-    Args:
-        dataset: A ``datasets.Dataset``.
-        columns: Which columns hold what. The one with the file is found by the type of its feature, or by name.
-
-    Raises:
-        InvalidArgumentError: if there is no such column, or several.
-    """
-
-    def __init__(self, dataset: Any, columns: Columns) -> None:
-        super().__init__()
-        features = dict(dataset.features or {})
-        # As stored: a struct of bytes and path for media, numbers for classes.
-        self._stored = dataset.with_format("arrow")
-        self._columns = Columns(columns.kind, _hugging_face_column(features, columns), columns.label)
-        label = next((name for name in columns.label_names if name in features), None)
-        names = getattr(features.get(label), "names", None)
-        self._class_names: tuple[str, ...] = () if names is None else tuple(names)
-        is_text = getattr(features.get(label), "dtype", None) in ("string", "large_string")
-        self._coding = LabelCoding.of(dataset.unique(label)) if is_text else LabelCoding()
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def _make(self, index: int) -> Item:
-        row = self._stored[index].to_pylist()[0]
-        item = item_of_row(row, self._columns, place=f"row {index}", may_be_empty=True)
-        return self._with_class_name(self._coding.apply(item))
-
-    def _with_class_name(self, item: Item) -> Item:
-        number = item.label
-        # Rows without a label, of a test set, have -1.
-        if not self._class_names or not isinstance(number, int) or not 0 <= number < len(self._class_names):
-            return item
-        return Item(item.source, number, item.name, {**item.extra, "class_name": self._class_names[number]})
-
-
-def _hugging_face_column(features: dict[str, Any], columns: Columns) -> str | None:
-    """The column with the files; ``None`` if it is to be looked for by name, row by row."""
-    by_type: list[str] = []
-    for feature_type in FEATURE_TYPES[columns.kind]:
-        by_type = by_type or [name for name, feature in features.items() if type(feature).__name__ == feature_type]
-    binary = {name for name, feature in features.items() if getattr(feature, "dtype", "").endswith("binary")}
-    by_type = by_type or [name for name in columns.media_names if name in binary]
-    return columns.choose(by_type, list(features), "The Hugging Face dataset", has_bytes="bytes" in binary)

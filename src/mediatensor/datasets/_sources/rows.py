@@ -13,13 +13,9 @@ from typing import Any
 from ..._common.messages import seconds_from_text
 from ..._sources import Source
 from ...errors import InvalidArgumentError
-from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind
-from .tar_format import UnreadableSource
+from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind, UnreadableSource
 
-__all__ = ["MAX_ITEMS", "Columns", "item_of_row", "media_source"]
-
-#: So many files a source may have: an endless one, or a manifest made to fill the memory, ends here.
-MAX_ITEMS = 10_000_000
+__all__ = ["Columns", "item_of_row", "media_source"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from ...errors import InvalidArgumentError, MediaTensorError, SourceTypeError
-from .items import Item, MediaKind
+from . import limits
+from .items import Item, MediaKind, UnreadableSource
 from .rows import Columns, item_of_row
-from .tar_format import Member, TarReader, UnreadableSource
-from .tar_shards import COLUMN_SUFFIXES, MAX_COLUMN_BYTES, grouped, is_media, item_of_sample, opened_shard, shard_names
+from .tar_format import Member, TarReader
+from .tar_shards import COLUMN_SUFFIXES, grouped, is_media, item_of_sample, opened_shard, shard_names
 
 __all__ = [
-    "MAX_MEMBER_BYTES",
     "MAX_SHARD_ROWS",
     "GivenRows",
     "IterableRows",
@@ -92,10 +92,6 @@ class GivenRows:
     def intervals(self) -> list[list[int]]:
         """(start, stop) of each run of rows, ascending."""
         return [list(pair) for pair in zip(self._starts, self._stops, strict=True)]
-
-
-#: Of a media file that is read from a stream, and so is in memory as a whole.
-MAX_MEMBER_BYTES = 1 << 31
 
 
 class Share(NamedTuple):
@@ -178,9 +174,9 @@ class ShardRows:
         if row_number(shard, position) in given:
             return None
         if suffix in COLUMN_SUFFIXES:
-            limit = MAX_COLUMN_BYTES
+            limit = limits.MAX_COLUMN_BYTES
         elif is_media(suffix, self._kind, self._media):
-            limit = MAX_MEMBER_BYTES
+            limit = limits.MAX_MEDIA_MEMBER_BYTES
         else:
             return None
         if member.size > limit:

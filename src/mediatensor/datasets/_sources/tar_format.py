@@ -13,16 +13,15 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Never
+from typing import NamedTuple
 
 from ..._sources import Reader, Source
 from ...errors import OpenError, ReadError, SourceNotFoundError
+from . import limits
 
-__all__ = ["Member", "TarMember", "TarReader", "UnreadableSource"]
+__all__ = ["Member", "TarMember", "TarReader"]
 
 _BLOCK_BYTES = 512
-# Of the header that holds a long name: a name of 4096 bytes, times and rights take far less.
-_MAX_EXTENDED_HEADER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 20
 # Types that are followed by no data, whatever size their headers say: links, devices, folders, pipes.
 _WITHOUT_DATA = (
@@ -128,8 +127,8 @@ class TarReader:
 
     def _extended(self, header: tarfile.TarInfo) -> bytes:
         size = self._checked_size(header, {})
-        if size > _MAX_EXTENDED_HEADER_BYTES:
-            raise self._damage(f"a header of {size} bytes; up to {_MAX_EXTENDED_HEADER_BYTES} are read")
+        if size > limits.MAX_TAR_HEADER_BYTES:
+            raise self._damage(f"a header of {size} bytes; up to {limits.MAX_TAR_HEADER_BYTES} are read")
         return self.read(size)
 
     def _pass_to(self, position: int) -> None:
@@ -263,25 +262,3 @@ class _MemberReader(Reader):
 
     def close(self) -> None:
         self._file.close()
-
-
-@dataclass(frozen=True)
-class UnreadableSource(Source):
-    """Stands for what cannot be read, so that it fails where the error policy of a dataset sees it.
-
-    Attributes:
-        reason: The message of the error.
-    """
-
-    reason: str
-
-    def open(self) -> Never:
-        """Say why it cannot be read.
-
-        Raises:
-            ReadError: always.
-        """
-        raise ReadError(self.reason)
-
-    def describe(self) -> str:
-        return self.reason

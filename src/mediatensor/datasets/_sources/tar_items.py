@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..._common.checks import optional_text
 from ...errors import OpenError, ReadError
-from .items import Item, LazyItems, MediaKind, check_kind
-from .tar_format import Member, TarMember, TarReader, UnreadableSource
+from .items import Item, LazyItems, MediaKind, UnreadableSource, check_kind
+from .tar_format import Member, TarMember, TarReader
 from .tar_shards import grouped, is_compressed, is_url, item_of_sample, shard_names
 
 __all__ = ["TarItems"]

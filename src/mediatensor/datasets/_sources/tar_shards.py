@@ -17,13 +17,12 @@ from typing import Any
 from ..._common.checks import shown
 from ..._sources import PathSource, Reader, make_source
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
-from .items import MEDIA_EXTENSIONS, Item, MediaKind
-from .tar_format import Member, TarMember, UnreadableSource
+from . import limits
+from .items import MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource
+from .tar_format import Member, TarMember
 
 __all__ = [
     "COLUMN_SUFFIXES",
-    "MAX_COLUMN_BYTES",
-    "MAX_SHARDS",
     "grouped",
     "is_compressed",
     "is_media",
@@ -32,9 +31,6 @@ __all__ = [
     "opened_shard",
     "shard_names",
 ]
-
-#: More names than a brace range is expanded to.
-MAX_SHARDS = 1_000_000
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -52,7 +48,7 @@ def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
             ``*``, ``?`` and ``[...]`` for those that there are, sorted.
 
     Raises:
-        InvalidArgumentError: if there are none, more than `MAX_SHARDS`, or one of them twice.
+        InvalidArgumentError: if there are none, more than `limits.MAX_SHARDS`, or one of them twice.
         SourceNotFoundError: if a path does not exist.
         SourceTypeError: if it is neither a path nor an iterable of paths.
 
@@ -67,7 +63,7 @@ def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
     for one in given:
         if not isinstance(one, str | os.PathLike):
             raise SourceTypeError(f"A shard must be a path or a URL (got {shown(one)}).")
-        names += _expanded(str(os.fspath(one)), MAX_SHARDS - len(names))
+        names += _expanded(str(os.fspath(one)), limits.MAX_SHARDS - len(names))
     if not names:
         raise InvalidArgumentError("There are no shards: the list of shards is empty.")
     seen: set[str] = set()
@@ -85,7 +81,7 @@ def _expanded(pattern: str, limit: int) -> list[str]:
     for name in itertools.islice(_without_braces(pattern), limit + 1):
         names += [name] if is_url(name) or os.path.exists(name) else _existing(name)
         if len(names) > limit:
-            raise InvalidArgumentError(f"{pattern!r} stands for more than {MAX_SHARDS} shards.")
+            raise InvalidArgumentError(f"{pattern!r} stands for more than {limits.MAX_SHARDS} shards.")
     return names
 
 
@@ -193,9 +189,6 @@ class _RawFile(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-
-#: Of a .cls, .json or .txt member.
-MAX_COLUMN_BYTES = 1 << 24
 
 #: Members that are read for the label and for ``extra``.
 COLUMN_SUFFIXES = ("cls", "json", "txt")
@@ -305,8 +298,8 @@ def _class_number(text: str) -> int | str:
 
 
 def _bytes_of(member: TarMember) -> bytes:
-    if member.size > MAX_COLUMN_BYTES:
-        raise ReadError(f"{member.describe()} has {member.size} bytes; up to {MAX_COLUMN_BYTES} are read.")
+    if member.size > limits.MAX_COLUMN_BYTES:
+        raise ReadError(f"{member.describe()} has {member.size} bytes; up to {limits.MAX_COLUMN_BYTES} are read.")
     if not member.size:
         return b""
     reader = member.open()

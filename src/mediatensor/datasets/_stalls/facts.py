@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._common.stages import STAGES
-from .._rows.samples import Batch, Sample, Skipped, Timing
+from .._rows import Batch, Sample, Skipped, Timing
 
 __all__ = ["EpochRecord", "StallFacts", "add_seconds", "advice", "facts_of", "timings_of"]
 

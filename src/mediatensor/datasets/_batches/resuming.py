@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 from ..._common.checks import shown
 from ...errors import InvalidArgumentError
-from .._rows.recipe import checked_epoch
-from .._rows.samples import Sample, Skipped
-from .._sources.streams import MAX_SHARD_ROWS, GivenRows
-from .tar_samples import TarSamples
+from .._rows import Sample, Skipped, TarSamples, checked_epoch
+from .._sources import MAX_SHARD_ROWS, GivenRows
 
 __all__ = ["StreamProgress", "WithRows"]
 

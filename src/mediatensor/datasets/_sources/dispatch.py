@@ -1,4 +1,4 @@
-"""From what people have to `Item` objects."""
+"""`as_items`: the items of a folder, a manifest, shards, a Hugging Face dataset, or an iterable."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any
 
 from ..._common.checks import function, optional_text
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
+from . import limits
 from .folders import items_of_folder
+from .hugging_face import HuggingFaceItems, hugging_face_type
 from .items import Item, LabelledItems, MediaKind, check_kind, with_coded_labels
 from .manifests import MANIFEST_EXTENSIONS, items_of_text_manifest
-from .parquet import HuggingFaceItems, hugging_face_type, items_of_parquet
-from .rows import MAX_ITEMS, Columns, item_of_row, media_source
+from .parquet import items_of_parquet
+from .rows import Columns, item_of_row, media_source
 from .tar_items import TarItems
 
-__all__ = ["MediaKind", "as_items"]
+__all__ = ["as_items"]
 
 
 def as_items(
@@ -167,9 +169,9 @@ def _refuse_what_is_no_collection(source: Any) -> None:
 def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
     items: list[Item] = []
     from_rows: list[int] = []
-    for number, element in enumerate(islice(source, MAX_ITEMS + 1)):
-        if number == MAX_ITEMS:
-            raise InvalidArgumentError(f"The source has more than {MAX_ITEMS} files, the limit.")
+    for number, element in enumerate(islice(source, limits.MAX_ITEMS + 1)):
+        if number == limits.MAX_ITEMS:
+            raise InvalidArgumentError(f"The source has more than {limits.MAX_ITEMS} files, the limit.")
         if not isinstance(element, Item):
             from_rows.append(number)
         items.append(_item_of_element(element, columns, f"source[{number}]"))

@@ -17,13 +17,12 @@ from ..._common import stages
 from ..._common.checks import function, optional_text, shown, whole_number
 from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError
-from .._rows.reading import RowReader
-from .._rows.recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
-from .._rows.samples import Sample, Skipped, Timing
-from .._rows.transport import shared_numbers
-from .._sources.items import Item, MediaKind, check_kind
-from .._sources.streams import GivenRows, IterableRows, LeftOut, ShardRows, Share, row_number
-from .order import rank_and_number
+from .._sources import GivenRows, Item, IterableRows, LeftOut, MediaKind, ShardRows, Share, check_kind, row_number
+from .dataset import rank_and_number
+from .reading import RowReader
+from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
+from .samples import Sample, Skipped, Timing
+from .transport import shared_numbers
 
 __all__ = ["TarSamples"]
 

@@ -1,0 +1,178 @@
+"""Clips on their way from a sampler to a sample: default samplers, the dimension of clips, transforms, frame rates.
+
+The recipes of video, of sound, and of both share these functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..._common import stages
+from ...decoders import AudioVideoDecoder, VideoDecoder
+from ...errors import InvalidArgumentError
+from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from ...samplers import audio_clips_at_random_timestamps, clips_at_random_indices
+from ...samplers._common import check_clip_length, check_positive_integer, check_positive_seconds
+
+__all__ = [
+    "Sound",
+    "apply_frames_transform",
+    "check_is_one",
+    "effective_fps",
+    "frames_sampler",
+    "indexed_first",
+    "sound_fields",
+    "sound_sampler",
+    "without_clip_dimension",
+]
+
+Sound = AudioSamples | AudioSamplesBatch
+V = TypeVar("V", VideoDecoder, AudioVideoDecoder)
+
+
+def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
+    """What takes a clip of frames, if users say no more than this of it.
+
+    Raises:
+        InvalidArgumentError: if a number is not accepted: here, where no error policy takes it for a file's fault.
+    """
+    return partial(
+        clips_at_random_indices,
+        num_frames_per_clip=check_clip_length(num_frames_per_clip),
+        num_indices_between_frames=check_positive_integer("num_indices_between_frames", num_indices_between_frames),
+    )
+
+
+def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]:
+    """What takes a clip of sound, if users say no more than this of it.
+
+    Raises:
+        InvalidArgumentError: if the length is not accepted.
+    """
+    seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
+    return partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds)
+
+
+def indexed_first(opened: V) -> V:
+    """A decoder whose index is made of the file as it was opened: after decoding it would be opened once more.
+
+    Raises:
+        MediaTensorError: if there is no frame; the decoder is then closed.
+    """
+    try:
+        (opened.video if isinstance(opened, AudioVideoDecoder) else opened)._make_index()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def without_clip_dimension(clips: FrameBatch, *, keep: bool) -> FrameBatch:
+    """The one clip of a sampler (T, C, H, W); with ``keep``, its clips as they are.
+
+    Raises:
+        InvalidArgumentError: if the sampler gave something else, or several clips that nobody asked to keep.
+    """
+    if not isinstance(clips, FrameBatch):
+        raise InvalidArgumentError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
+    if keep or clips.data.ndim != 5:
+        return clips
+    check_is_one(len(clips))
+    return clips[0]
+
+
+def check_is_one(num_clips: int) -> None:
+    """Raise unless the sampler gave one clip."""
+    if num_clips != 1:
+        raise InvalidArgumentError(
+            f"The sampler gave {num_clips} clips: let it give one, or set keep_clip_dimension=True."
+        )
+
+
+def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) -> FrameBatch:
+    """What a user's transform makes of frames; a tensor that it gives takes the place of the data."""
+    if transform is None:
+        return frames
+    with stages.TRANSFORM:
+        result = transform(frames)
+    if isinstance(result, Tensor):
+        try:
+            return FrameBatch(result, frames.pts_seconds, frames.duration_seconds, replaced=frames.replaced)
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"The transform gave a tensor that does not go with the times of the frames: {error} "
+                "Let it return a FrameBatch with other times, or keep the leading dimensions."
+            ) from None
+    if not isinstance(result, FrameBatch):
+        raise InvalidArgumentError(f"The transform must return a FrameBatch or a tensor (got {type(result).__name__}).")
+    return result
+
+
+def effective_fps(frames: FrameBatch) -> float:
+    """Frames per second of a clip as it was sampled; repeated frames at its end do not count.
+
+    >>> import torch
+    >>> effective_fps(FrameBatch(torch.zeros(4, 3, 1, 1), torch.tensor([0.0, 0.5, 1.0, 1.0]), torch.full((4,), 0.1)))
+    2.0
+    """
+    if not frames.pts_seconds.numel():
+        return float("nan")
+    steps = torch.diff(frames.pts_seconds.reshape(-1, frames.pts_seconds.shape[-1])[0])
+    steps = steps[steps > 0]
+    step = float(steps.mean()) if len(steps) else float(frames.duration_seconds.flatten()[0])
+    return 1 / step if step > 0 else float("nan")
+
+
+def sound_fields(
+    transform: Callable[[Any], Any] | None, sound: Sound, num_valid_samples: int | None = None
+) -> dict[str, Any]:
+    """The fields of a `Sample` that hold sound, once a user's transform was applied.
+
+    Args:
+        transform: Gives sound, a tensor of the shape of its data, or a tensor of another shape, which are features.
+        sound: Clips, or one clip.
+        num_valid_samples: Of one clip; ``None`` for all of them.
+
+    Raises:
+        InvalidArgumentError: if the transform gave something else.
+    """
+    result: Any = sound
+    if transform is not None:
+        with stages.TRANSFORM:
+            result = transform(sound)
+    if isinstance(result, Tensor):
+        if result.shape != sound.data.shape:
+            return {"features": result, "extra": _facts(sound, num_valid_samples)}
+        result = type(sound)(**{**vars(sound), "data": result})
+    if not isinstance(result, type(sound)):
+        raise InvalidArgumentError(
+            f"The transform must return {type(sound).__name__} or a tensor (got {type(result).__name__})."
+        )
+    return {"audio": result, "num_valid_samples": _valid_after(sound, num_valid_samples, result)}
+
+
+def _facts(sound: Sound, num_valid_samples: int | None) -> dict[str, Any]:
+    """What is known of sound, for the features that take its place."""
+    if isinstance(sound, AudioSamplesBatch):
+        num_valid: Any = sound.num_valid_samples
+    else:
+        num_valid = sound.data.shape[1] if num_valid_samples is None else num_valid_samples
+    return {
+        "audio_pts_seconds": sound.pts_seconds,
+        "audio_duration_seconds": sound.duration_seconds,
+        "num_valid_samples": num_valid,
+    }
+
+
+def _valid_after(before: Sound, num_valid_samples: int | None, after: Sound) -> int | None:
+    """How many samples are valid behind a transform: those of the same seconds, if it changed rate or length."""
+    if num_valid_samples is None or isinstance(after, AudioSamplesBatch):
+        return None
+    num_valid = math.ceil(num_valid_samples * after.sample_rate / before.sample_rate)
+    return min(num_valid, after.data.shape[1])
