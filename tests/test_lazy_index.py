@@ -17,7 +17,7 @@ from exactness import assert_same, find_truth
 from media_writing import ClipSpec, write_clip, x264
 from mediatensor._containers import NO_PTS, PacketTable
 from mediatensor._index.building import from_packets
-from mediatensor._index.scan import certain_frames, packet_counts
+from mediatensor._index.indexing import certain_frames, packet_counts
 from mediatensor._pyav import VideoReader
 from mediatensor.decoders import VideoDecoder
 from sharing import grouped

@@ -15,7 +15,7 @@ from ._common.lazy import lazy_names
 if TYPE_CHECKING:
     from . import decoders, encoders, errors, samplers, transforms
     from ._common.threads import get_num_threads, set_num_threads
-    from ._index.cache import get_index_cache, set_index_cache
+    from ._index import get_index_cache, set_index_cache
     from ._video.frame_cache import get_frame_cache_bytes, set_frame_cache_bytes
     from .frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch, ReplacedFrame
 
@@ -48,7 +48,7 @@ __getattr__ = lazy_names(
     {
         **dict.fromkeys(("decoders", "encoders", "errors", "samplers", "transforms"), "."),
         **dict.fromkeys(("get_num_threads", "set_num_threads"), "._common.threads"),
-        **dict.fromkeys(("get_index_cache", "set_index_cache"), "._index.cache"),
+        **dict.fromkeys(("get_index_cache", "set_index_cache"), "._index"),
         **dict.fromkeys(("get_frame_cache_bytes", "set_frame_cache_bytes"), "._video.frame_cache"),
         **dict.fromkeys(
             ("AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"), ".frames"

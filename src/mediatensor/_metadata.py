@@ -6,7 +6,7 @@ from dataclasses import Field, dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
-from ._index.frame_index import FrameIndex
+from ._index import FrameIndex
 from ._pyav import ContainerInfo, StreamInfo
 
 __all__ = [

@@ -7,15 +7,16 @@ index of either, `index_file` and `cache` keep it. Nothing here decodes for a us
 from __future__ import annotations
 
 from .building import from_table, parse_frame_mappings
-from .cache import cached_index, get_index_cache, store_index
-from .frame_index import FrameIndex
+from .cache import cached_index, get_index_cache, set_index_cache, store_index
+from .frame_index import FrameIndex, check_index_belongs, note_source
 from .header_table import has_header_table
-from .identity import check_index_belongs, identify
+from .identity import SourceIdentity, identify
 from .indexing import index_by_decoding, index_first_frames, index_stream
 from .scan import first_frame
 
 __all__ = [
     "FrameIndex",
+    "SourceIdentity",
     "cached_index",
     "check_index_belongs",
     "first_frame",
@@ -26,6 +27,8 @@ __all__ = [
     "index_by_decoding",
     "index_first_frames",
     "index_stream",
+    "note_source",
     "parse_frame_mappings",
+    "set_index_cache",
     "store_index",
 ]

@@ -6,16 +6,12 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .._common.checks import path_text
 from ..errors import FrameIndexError, InvalidArgumentError
-from .frame_index import FrameIndex
-from .identity import SourceIdentity, identify
-from .index_file import FORMAT_VERSION, load_index, save_index
-
-if TYPE_CHECKING:
-    from .indexing import IndexableStream
+from .frame_index import FrameIndex, note_source
+from .identity import SourceIdentity
+from .index_file import FORMAT_VERSION
 
 __all__ = ["cached_index", "get_index_cache", "set_index_cache", "store_index"]
 
@@ -72,29 +68,33 @@ def get_index_cache() -> str | None:
     return os.environ.get(ENVIRONMENT_VARIABLE) or None
 
 
-def cached_index(video: IndexableStream, make: Callable[[], FrameIndex]) -> FrameIndex:
-    """The index of a stream from the cache; else ``make`` is called, and what it gives is kept.
+def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], FrameIndex]) -> FrameIndex:
+    """The index of a source from the cache; else ``make`` is called, and what it gives is kept.
 
     Without a cache folder it only calls ``make``.
     """
     if get_index_cache() is None:
         return make()
-    identity = identify(video)
+    identity = identify()
     path = _path_of(identity)
     index = None if path is None else _load(path, identity)
     if index is None:
         index = make()
-        index._belongs_to(identity)
-        store_index(video, index)
+        store_index(index, lambda: identity)
     return index
 
 
-def store_index(video: IndexableStream, index: FrameIndex) -> None:
-    """Keep an index in the cache folder, if there is one. An index made by decoding replaces one made from packets."""
+def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> None:
+    """Keep an index in the cache folder, if there is one. An index made by decoding replaces one made from packets.
+
+    Args:
+        index: Made from the source that ``identify`` identifies.
+        identify: Called if there is a cache folder and the index does not say what it was made from.
+    """
     if get_index_cache() is None:
         return
     if index.made_from is None:
-        index._belongs_to(identify(video))
+        note_source(index, identify())
     assert index.made_from is not None
     path = _path_of(index.made_from)
     # An error while reading may pass, and would stay in the cache; a user's own table is nobody else's.
@@ -108,7 +108,7 @@ def store_index(video: IndexableStream, index: FrameIndex) -> None:
         # To write to a pipe would be to wait for a reader.
         if path.exists() and not path.is_file():
             raise FrameIndexError(f"{str(path)!r} is not a regular file")
-        save_index(index, path)
+        index.save(path)
     except (OSError, FrameIndexError) as error:
         _warn_once(path.parent, error)
 
@@ -122,10 +122,10 @@ def _path_of(identity: SourceIdentity) -> Path | None:
 def _load(path: Path, identity: SourceIdentity) -> FrameIndex | None:
     """A valid index of the source; anything else is as good as none."""
     try:
-        index = load_index(path)
+        index = FrameIndex.load(path)
     except FrameIndexError:
         return None
-    if index.made_from is None or index.made_from.differences(identity, settled=True):
+    if index.made_from is None or index.made_from.differences(identity, is_decoded=True):
         return None
     return index
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from .._common import checks
 from .._containers import NO_PTS, Int8Array, Int64Array
+from ..errors import FrameIndexError
+from .identity import SourceIdentity
+from .index_file import load_index, save_index
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .identity import SourceIdentity
-
-__all__ = ["FrameIndex"]
+__all__ = ["FrameIndex", "check_index_belongs", "note_source"]
 
 # More packets than any codec holds back.
 _MAX_DELAY = 20
@@ -271,9 +272,7 @@ class FrameIndex:
             >>> VideoDecoder("video.mp4").frame_index.save("video.index")
             >>> decoder = VideoDecoder("video.mp4", frame_index="video.index")
         """
-        from .index_file import save_index
-
-        save_index(self, path)
+        save_index({column.name: getattr(self, column.name) for column in fields(self) if column.init}, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FrameIndex:
@@ -289,13 +288,7 @@ class FrameIndex:
             >>> len(FrameIndex.load("video.index"))
             300
         """
-        from .index_file import load_index
-
-        return load_index(path)
-
-    def _belongs_to(self, source: SourceIdentity) -> None:
-        """Note what the index was made from."""
-        object.__setattr__(self, "made_from", source)
+        return cls(**load_index(path))
 
     # For planning and decoding: arguments are not checked
 
@@ -361,6 +354,36 @@ class FrameIndex:
         while key_frame > 0 and self.key_frame_packet[key_frame] > packet:
             key_frame -= 1
         return max(0, key_frame)
+
+
+def note_source(index: FrameIndex, source: SourceIdentity) -> None:
+    """Note what an index was made from."""
+    object.__setattr__(index, "made_from", source)
+
+
+def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fraction, name: str) -> None:
+    """Raise unless an index was made from a source and a stream.
+
+    Args:
+        index: The index.
+        source: The source and the stream that it is to serve for.
+        time_base: Of the stream.
+        name: Of the source, for the message.
+
+    Raises:
+        FrameIndexError: naming what differs.
+    """
+    if index.made_from is None:
+        differences = ["what it was made from, which is not known"]
+    else:
+        differences = index.made_from.differences(source, is_decoded=index.settled)
+    if index.time_base != time_base:
+        differences.append(f"the time base ({index.time_base}, not {time_base})")
+    if differences:
+        raise FrameIndexError(
+            f"The frame index does not belong to {name}, stream {source.stream_index}: {', '.join(differences)} "
+            "differ. Pass the index of this file and stream, or none."
+        )
 
 
 def _tensor(values: NDArray[Any]) -> Tensor:

@@ -1,24 +1,23 @@
-"""What a source is known by, so that an index of it can be told from that of another file."""
+"""The identity of a source, by which an index of it is told from that of another file."""
 
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
-from .._pyav import ContainerInfo, StreamInfo
-from .._sources import Reader
-from ..errors import FrameIndexError, MediaTensorError
+from .._pyav import ContainerInfo, StreamInfo, VideoReader
+from .._sources import Reader, Source
+from ..errors import MediaTensorError
 
-if TYPE_CHECKING:
-    from .frame_index import FrameIndex
-    from .indexing import IndexableStream
+__all__ = ["LendReader", "SourceIdentity", "identify"]
 
-__all__ = ["SourceIdentity", "check_index_belongs", "identify"]
+#: Lends a reader of the stream for the time of a ``with`` block.
+LendReader = Callable[[], AbstractContextManager[VideoReader]]
 
 # Bytes at each end that are compared. Headers and tables of contents lie there in most formats.
 _END_BYTES = 1 << 16
@@ -26,7 +25,7 @@ _END_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class SourceIdentity:
-    """What is compared. Neither the name nor the time of change counts: both change where the bytes do not.
+    """What is known of a source and compared. Its name and time of change do not count: bytes survive changes of both.
 
     Attributes:
         stream_index: Which stream of the source.
@@ -43,11 +42,11 @@ class SourceIdentity:
     tail: str | None
     pyav_version: str
 
-    def differences(self, other: SourceIdentity, *, settled: bool) -> list[str]:
+    def differences(self, other: SourceIdentity, *, is_decoded: bool) -> list[str]:
         """What differs, in words.
 
         Headers are compared only if the bytes of one are not known: another version of FFmpeg may read more from the
-        same header. The version counts only for an index made by decoding, which knows pixels.
+        same header. The version of PyAV counts only for an index made by decoding (``is_decoded``), which knows pixels.
         """
         found = []
         if self.stream_index != other.stream_index:
@@ -62,7 +61,7 @@ class SourceIdentity:
                 found.append(f"the first {_END_BYTES >> 10} KiB")
             if self.tail != other.tail:
                 found.append(f"the last {_END_BYTES >> 10} KiB")
-        if settled and self.pyav_version != other.pyav_version:
+        if is_decoded and self.pyav_version != other.pyav_version:
             found.append(f"the version of PyAV ({self.pyav_version}, not {other.pyav_version})")
         return found
 
@@ -74,42 +73,28 @@ class SourceIdentity:
         return _digest(repr(parts).encode())
 
 
-def identify(video: IndexableStream) -> SourceIdentity:
+def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_reader: LendReader) -> SourceIdentity:
     """The identity of an opened stream: from its header, and at most two short reads of its source.
 
     A source that cannot be read (any more) is known by its header alone.
+
+    Args:
+        source: Where the stream is read from.
+        container, stream: What the header says.
+        lend_reader: Lends a reader, which is not moved. It serves where the source cannot be opened a second time.
     """
     try:
-        num_bytes, head, tail = _identify_bytes(video)
+        num_bytes, head, tail = _identify_bytes(source, lend_reader)
     except (OSError, MediaTensorError, ValueError):
         num_bytes = head = tail = None
     return SourceIdentity(
-        stream_index=video.facts.index,
-        header=_digest(_header_text(video.container_facts, video.facts).encode()),
+        stream_index=stream.index,
+        header=_digest(_header_text(container, stream).encode()),
         num_bytes=num_bytes,
         head=head,
         tail=tail,
         pyav_version=_pyav_version(),
     )
-
-
-def check_index_belongs(index: FrameIndex, video: IndexableStream) -> None:
-    """Raise unless an index was made from this source and this stream.
-
-    Raises:
-        FrameIndexError: naming what differs.
-    """
-    if index.made_from is None:
-        differences = ["what it was made from, which is not known"]
-    else:
-        differences = index.made_from.differences(identify(video), settled=index.settled)
-    if index.time_base != video.time_base:
-        differences.append(f"the time base ({index.time_base}, not {video.time_base})")
-    if differences:
-        raise FrameIndexError(
-            f"The frame index does not belong to {video.name}, stream {video.facts.index}: {', '.join(differences)} "
-            "differ. Pass the index of this file and stream, or none."
-        )
 
 
 @cache
@@ -123,13 +108,13 @@ def _header_text(container: ContainerInfo, stream: StreamInfo) -> str:
     return repr((container.format_name, stream.codec, size, times, stream.num_frames))
 
 
-def _identify_bytes(video: IndexableStream) -> tuple[int | None, str | None, str | None]:
+def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:
     """(size, digest of the head, digest of the tail)."""
-    own = video.source.open_bytes()
+    own = source.open_bytes()
     if own is not None:
         with closing(own):
             return _size_and_ends(own)
-    with video.lend_reader(is_moved=False) as reader:
+    with lend_reader() as reader:
         # The demuxer's own reader may have fetched these bytes already.
         shared = reader.byte_reader
         if shared is None:

@@ -1,4 +1,4 @@
-"""A `FrameIndex` in a file: small, checked, the same on every machine, and safe to read from strangers.
+"""The columns of a `FrameIndex` in a file: small, checked, the same on every machine, and safe to read from strangers.
 
 ::
 
@@ -18,7 +18,7 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from fractions import Fraction
 from hashlib import blake2b
@@ -31,7 +31,6 @@ from .._common.checks import path_text
 from .._containers import NO_PTS
 from .._sources import write_file
 from ..errors import FrameIndexError, WriteError
-from .frame_index import FrameIndex
 from .identity import SourceIdentity
 
 __all__ = [
@@ -53,53 +52,58 @@ _MAX_TICKS = 1 << 61
 _MAX_PACKETS = 1 << 26
 
 
-def find_inconsistency(index: Any) -> str | None:
+def find_inconsistency(index: Mapping[str, Any]) -> str | None:
     """What is wrong, as the end of a sentence that begins with "it"; ``None`` if nothing is.
 
     Args:
-        index: A `FrameIndex`, or something with its attributes whose arrays have the right types and lengths.
+        index: The fields of a `FrameIndex` by name; its arrays have the right types and lengths.
     """
     checks = [_frame_faults(index), _key_frame_faults(index)]
-    if index.settled:
+    if index["settled"]:
         checks.append(_decoded_faults(index))
     return next((fault for faults in checks for fault in faults), None)
 
 
-def _frame_faults(index: Any) -> Iterator[str]:
-    if not (_lies_within(index.pts, -_MAX_TICKS, _MAX_TICKS) and _lies_within(index.duration, -_MAX_TICKS, _MAX_TICKS)):
+def _frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
+    if not (
+        _lies_within(index["pts"], -_MAX_TICKS, _MAX_TICKS) and _lies_within(index["duration"], -_MAX_TICKS, _MAX_TICKS)
+    ):
         yield "has times out of all proportion"
-    if (np.diff(index.pts) < 0).any():
+    if (np.diff(index["pts"]) < 0).any():
         yield "has times that are not in order"
-    if not _lies_within(index.packet, -1, _MAX_PACKETS):
+    if not _lies_within(index["packet"], -1, _MAX_PACKETS):
         yield "has frames of packets that cannot exist"
-    if not _lies_within(index.disposable, -1, 1):
+    if not _lies_within(index["disposable"], -1, 1):
         yield "has marks of disposable pictures that mean nothing"
 
 
-def _key_frame_faults(index: Any) -> Iterator[str]:
-    packets = index.key_frame_packet
+def _key_frame_faults(index: Mapping[str, Any]) -> Iterator[str]:
+    packets = index["key_frame_packet"]
     if len(packets) == 0:
-        if len(index.pts):
+        if len(index["pts"]):
             yield "has frames, but no packet to start decoding at"
         return
-    if index.is_authoritative:
+    if index["is_authoritative"]:
         # A user's table knows times and no packets, but for the first one.
         if not (packets == -1).all() and packets.tolist() != [0]:
             yield "has packets to start decoding at that nobody knows"
     elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
         yield "has packets to start decoding at that are not in order"
-    if not _are_times(index.key_frame_pts) or not _are_times(index.key_frame_dts):
+    if not _are_times(index["key_frame_pts"]) or not _are_times(index["key_frame_dts"]):
         yield "has times of key frames out of all proportion"
-    if min(index.key_frame_position.min(), index.key_frame_bytes.min()) < -1:
+    if min(index["key_frame_position"].min(), index["key_frame_bytes"].min()) < -1:
         yield "has key frames at places that cannot exist"
 
 
-def _decoded_faults(index: Any) -> Iterator[str]:
-    if not _lies_within(index.output_order, 0, len(index.pts) - 1) or (np.bincount(index.output_order) != 1).any():
+def _decoded_faults(index: Mapping[str, Any]) -> Iterator[str]:
+    if (
+        not _lies_within(index["output_order"], 0, len(index["pts"]) - 1)
+        or (np.bincount(index["output_order"]) != 1).any()
+    ):
         yield "has an order of decoding that is none"
-    if not _lies_within(index.num_packets, 0, _MAX_PACKETS):
+    if not _lies_within(index["num_packets"], 0, _MAX_PACKETS):
         yield "has frames that take packets that cannot exist"
-    if not _are_times(index.codec_pts):
+    if not _are_times(index["codec_pts"]):
         yield "has decoded times out of all proportion"
 
 
@@ -199,8 +203,8 @@ class _InvalidError(Exception):
     """What is wrong with the content; becomes a `FrameIndexError` that names the file."""
 
 
-def save_index(index: FrameIndex, path: str | os.PathLike[str]) -> None:
-    """See `FrameIndex.save`."""
+def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write the fields of an index by name, see `FrameIndex.save`."""
     try:
         data = _encoded(index)
     except _InvalidError as error:
@@ -211,8 +215,8 @@ def save_index(index: FrameIndex, path: str | os.PathLike[str]) -> None:
         raise FrameIndexError(f"The frame index cannot be saved. {error}") from error
 
 
-def load_index(path: str | os.PathLike[str]) -> FrameIndex:
-    """See `FrameIndex.load`."""
+def load_index(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields of an index by name, see `FrameIndex.load`."""
     try:
         header, payload = _read(path_text("path", path))
         return _decoded(header, payload)
@@ -227,26 +231,26 @@ def load_index(path: str | os.PathLike[str]) -> FrameIndex:
 # Bytes of the file
 
 
-def _encoded(index: FrameIndex) -> bytes:
+def _encoded(index: Mapping[str, Any]) -> bytes:
     problem = find_inconsistency(index)
     if problem:
         raise _InvalidError(problem)
-    layout = _layout(len(index), len(index.key_frame_packet), index.settled)
-    columns = [pack_numbers(getattr(index, name)) for name, dtype, _ in layout if dtype == INT64]
+    layout = _layout(len(index["pts"]), len(index["key_frame_packet"]), index["settled"])
+    columns = [pack_numbers(index[name]) for name, dtype, _ in layout if dtype == INT64]
     packed = iter(columns)
     raw = b"".join(
-        next(packed).steps if dtype == INT64 else np.ascontiguousarray(getattr(index, name), dtype).tobytes()
+        next(packed).steps if dtype == INT64 else np.ascontiguousarray(index[name], dtype).tobytes()
         for name, dtype, _ in layout
     )
     header = json.dumps(
         {
-            "num_frames": len(index),
-            "num_entries": len(index.key_frame_packet),
-            "time_base": [index.time_base.numerator, index.time_base.denominator],
-            **{flag: getattr(index, flag) for flag in _FLAGS},
+            "num_frames": len(index["pts"]),
+            "num_entries": len(index["key_frame_packet"]),
+            "time_base": [index["time_base"].numerator, index["time_base"].denominator],
+            **{flag: index[flag] for flag in _FLAGS},
             "columns": [[column.first, column.width] for column in columns],
-            "anomalies": list(index.anomalies),
-            "made_from": None if index.made_from is None else asdict(index.made_from),
+            "anomalies": list(index["anomalies"]),
+            "made_from": None if index["made_from"] is None else asdict(index["made_from"]),
         }
     ).encode()
     _parsed(header)  # so that what is saved can be loaded
@@ -278,7 +282,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
     return rest[:header_size], rest[header_size:-_CHECKSUM_BYTES]
 
 
-def _decoded(header: bytes, payload: bytes) -> FrameIndex:
+def _decoded(header: bytes, payload: bytes) -> dict[str, Any]:
     values = _parsed(header)
     layout = _layout(values["num_frames"], values["num_entries"], values["settled"])
     numbers = iter(values["columns"])
@@ -295,23 +299,17 @@ def _decoded(header: bytes, payload: bytes) -> FrameIndex:
         data = raw[offset : offset + size]
         arrays[name] = unpack_numbers(data, first, width, count) if dtype == INT64 else _array(data, dtype)
         offset += size
-    problem = find_inconsistency(_Parts(arrays, values["settled"], values["is_authoritative"]))
+    index = {
+        **arrays,
+        "time_base": Fraction(*values["time_base"]),
+        **{flag: values[flag] for flag in _FLAGS},
+        "anomalies": tuple(values["anomalies"]),
+        "made_from": None if values["made_from"] is None else SourceIdentity(**values["made_from"]),
+    }
+    problem = find_inconsistency(index)
     if problem:
         raise _InvalidError(f"is no valid frame index: it {problem}")
-    return FrameIndex(
-        **arrays,
-        time_base=Fraction(*values["time_base"]),
-        **{flag: values[flag] for flag in _FLAGS},
-        anomalies=tuple(values["anomalies"]),
-        made_from=None if values["made_from"] is None else SourceIdentity(**values["made_from"]),
-    )
-
-
-class _Parts:
-    """What a file holds, as attributes, before it is known to make an index."""
-
-    def __init__(self, arrays: dict[str, Any], settled: bool, is_authoritative: bool) -> None:
-        self.__dict__.update(arrays, settled=settled, is_authoritative=is_authoritative)
+    return index
 
 
 # Header

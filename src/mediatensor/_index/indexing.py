@@ -1,119 +1,204 @@
-"""How a stream comes to its index: from the header of its file, from its packets, or from its decoded frames."""
+"""How a stream comes to its index: from the header of its file, from its packets, or from its decoded frames.
+
+The first frames of a long file need not wait for that: a few packets decide their places, see `index_first_frames`.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
+from itertools import pairwise
 
-from .._containers import PacketTable
-from .._pyav import ContainerInfo, StreamInfo, VideoReader
+from .._containers import NO_PTS, PacketTable
+from .._pyav import VideoReader
 from .._sources import Source
-from ..errors import StreamError
+from ..errors import ReadError, StreamError
 from .building import from_frames, from_packets
 from .frame_index import FrameIndex
 from .header_table import has_header_table, header_table
-from .scan import PacketScan, certain_frames, packet_counts, runs_on, scan_frames, scan_packets
+from .identity import LendReader
+from .scan import PacketScan, scan_frames, scan_packets
 
-__all__ = ["IndexableStream", "index_by_decoding", "index_first_frames", "index_stream"]
-
-
-class IndexableStream(Protocol):
-    """A video stream as indexing sees it: what the headers say, and a reader of its packets."""
-
-    container_facts: ContainerInfo
-    facts: StreamInfo
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-
-    @property
-    def source(self) -> Source: ...
-
-    @property
-    def time_base(self) -> Fraction: ...
-
-    def lend_reader(self, *, is_moved: bool) -> AbstractContextManager[VideoReader]:
-        """A reader for the time of a ``with`` block; ``is_moved`` says that it will stand elsewhere afterwards."""
-
-    def decode_on_cpu(self, reason: str) -> None:
-        """Decode in software from now on."""
+__all__ = ["certain_frames", "index_by_decoding", "index_first_frames", "index_stream", "packet_counts"]
 
 
-def index_stream(video: IndexableStream) -> FrameIndex:
-    """The frames of the stream.
+def index_stream(source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None]) -> FrameIndex:
+    """The frames of a stream.
+
+    Args:
+        source: Where the stream is read from.
+        lend_reader: Lends a reader of the stream. It may stand anywhere, and is left anywhere.
+        before_decoding: Called with the reason if the packets do not show which frames there are. What `lend_reader`
+            lends from then on must decode in software.
 
     Raises:
         StreamError: if there is no frame at all.
     """
-    table = _read_packets(video, header_will_do=True)
-    if len(table) == 0:
-        raise StreamError(f"{video.name}: the video stream has no packets, so there is no frame.")
-    index, reasons = from_packets(table, video.time_base, video.facts.frame_rate)
-    return _index_from_frames(video, table, reasons) if reasons else index
+    with lend_reader() as reader:
+        _rewind(reader)
+        table = header_table(reader, source)
+        if table is None:
+            table = scan_packets(reader)
+        if len(table) == 0:
+            raise StreamError(f"{source.describe()}: the video stream has no packets, so there is no frame.")
+        index, reasons = from_packets(table, *_clock(reader))
+    return _index_frames(source, lend_reader, before_decoding, table, reasons) if reasons else index
 
 
-def index_first_frames(video: IndexableStream, num_frames: int) -> tuple[FrameIndex | None, bool]:
-    """The first frames of the stream, at least ``num_frames``, with the same places and times as in the whole index.
+def index_by_decoding(
+    source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None], reason: str
+) -> FrameIndex:
+    """The frames of a stream whose packets turned out to promise the wrong ones; see `index_stream`.
+
+    Raises:
+        StreamError: if there is no frame at all.
+    """
+    with lend_reader() as reader:
+        _rewind(reader)
+        table = scan_packets(reader)
+    return _index_frames(source, lend_reader, before_decoding, table, (reason,))
+
+
+def _index_frames(
+    source: Source,
+    lend_reader: LendReader,
+    before_decoding: Callable[[str], None],
+    table: PacketTable,
+    reasons: tuple[str, ...],
+) -> FrameIndex:
+    """Decode the stream once, in software, and list the frames that come out."""
+    before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
+    with lend_reader() as reader:
+        records, num_undecodable = scan_frames(reader)
+        time_base, frame_rate = _clock(reader)
+    if not records:
+        raise StreamError(
+            f"{source.describe()}: none of the {len(table)} packets of the video stream can be decoded "
+            "(damaged or encrypted), so there is no frame."
+        )
+    return from_frames(
+        records, table, time_base, frame_rate, reasons_to_decode=reasons, num_undecodable=num_undecodable
+    )
+
+
+def _rewind(reader: VideoReader) -> None:
+    if not reader.is_fresh:
+        reader.reopen()
+
+
+def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
+    """(seconds of a tick, frames per second as far as the header says) of the stream."""
+    info = reader.stream_info()
+    return info.time_base or Fraction(1, 1), info.frame_rate
+
+
+def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
+    """The first frames of a stream, at least ``num_frames``, with the same places and times as in the whole index.
 
     Returns:
         (index, is_whole): of less than the stream, unless it is so short that it was read to its end; ``None`` if the
         whole index has to be made, or costs no more.
     """
     counts = packet_counts(num_frames)
-    with video.lend_reader(is_moved=True) as reader:
-        if not reader.is_fresh:
-            reader.reopen()
-        if not counts or has_header_table(reader):
-            return None, False
-        scan = PacketScan(reader)
-        for num_packets in counts:
-            scan.read(num_packets)
-            table = scan.table()
-            if scan.is_complete:
-                whole, reasons = from_packets(table, video.time_base, video.facts.frame_rate)
-                return (whole, True) if len(whole) and not reasons else (None, False)
-            first = certain_frames(table, video.time_base, video.facts.frame_rate)
-            if first is None or len(first) >= num_frames:
-                break
-        if first is None or len(first) < num_frames or (reader.times_may_restart and not runs_on(reader, table)):
-            return None, False
+    _rewind(reader)
+    if not counts or has_header_table(reader):
+        return None, False
+    time_base, frame_rate = _clock(reader)
+    scan = PacketScan(reader)
+    first: FrameIndex | None = None
+    for num_packets in counts:
+        scan.read(num_packets)
+        table = scan.table()
+        if scan.is_complete:
+            whole, reasons = from_packets(table, time_base, frame_rate)
+            return (whole, True) if len(whole) and not reasons else (None, False)
+        first = certain_frames(table, time_base, frame_rate)
+        if first is None or len(first) >= num_frames:
+            break
+    if first is None or len(first) < num_frames or (reader.times_may_restart and not _runs_on(reader, table)):
+        return None, False
     return first, False
 
 
-def index_by_decoding(video: IndexableStream, reason: str) -> FrameIndex:
-    """The frames of a stream whose packets turned out to promise the wrong ones.
+# More packets than any codec reorders over.
+_REORDERED = 32
+# Who asks for more later makes a reader start again, so each step is several times as long as the one before.
+_FIRST_FRAMES, _GROWTH, _NUM_STEPS = 8, 4, 5
 
-    Raises:
-        StreamError: if there is no frame at all.
+# Of a probe of the time at some byte of the file.
+_NUM_EVEN_PROBES = 16
+_MAX_PACKETS_WITHOUT_TIME = 64
+
+
+def packet_counts(num_frames: int) -> list[int]:
+    """How many packets to read for the first ``num_frames`` frames, and how many if that is not enough, and so on.
+
+    Empty if it takes so many that all may be read as well.
+
+    >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
+    ([40, 64, 160, 544, 2080], [2080], [])
     """
-    return _index_from_frames(video, _read_packets(video), (reason,))
+    frames = [_FIRST_FRAMES * _GROWTH**step for step in range(_NUM_STEPS)]
+    return [count + _REORDERED for count in frames if count >= num_frames]
 
 
-def _read_packets(video: IndexableStream, *, header_will_do: bool = False) -> PacketTable:
-    with video.lend_reader(is_moved=True) as reader:
-        if not reader.is_fresh:
-            reader.reopen()
-        table = header_table(reader, video.source) if header_will_do else None
-        return scan_packets(reader) if table is None else table
+def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
+    """The index of the frames whose place the first packets decide; ``None`` if they may differ from the packets.
 
-
-def _index_from_frames(video: IndexableStream, table: PacketTable, reasons: tuple[str, ...]) -> FrameIndex:
-    """Decode the stream once, in software, and list the frames that come out."""
-    video.decode_on_cpu(f"The packets do not show which frames there are ({'; '.join(reasons)})")
-    with video.lend_reader(is_moved=True) as reader:
-        records, num_undecodable = scan_frames(reader)
-    if not records:
-        raise StreamError(
-            f"{video.name}: none of the {len(table)} packets of the video stream can be decoded "
-            "(damaged or encrypted), so there is no frame."
-        )
-    return from_frames(
-        records,
-        table,
-        video.time_base,
-        video.facts.frame_rate,
-        reasons_to_decode=reasons,
-        num_undecodable=num_undecodable,
+    Args:
+        table: The first packets of a stream, not all.
+        time_base: Seconds per tick.
+        frame_rate: For the duration of a single frame of unknown duration.
+    """
+    index, reasons = from_packets(table, time_base, frame_rate)
+    if reasons or len(table) <= _REORDERED:
+        return None
+    count = int((index.pts < table.pts[-_REORDERED:].min()).sum())
+    return replace(
+        index,
+        pts=index.pts[:count],
+        duration=index.duration[:count],
+        is_key=index.is_key[:count],
+        is_damaged=index.is_damaged[:count],
+        packet=index.packet[:count],
+        disposable=index.disposable[:count],
     )
+
+
+def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
+    """Whether the times of packets further on in the file only grow, as far as a few of them show.
+
+    Two files joined end to end, the second of which starts at the time of the first, differ by that at any point of the
+    second if their rates are alike. So probes lie at twice, four times, ... the distance of the last packet of
+    ``table``, and evenly spread over the file.
+
+    Args:
+        reader: Is left anywhere.
+        table: The first packets of the stream.
+    """
+    read_up_to, file_size = int(table.position.max()), reader.file_size
+    if read_up_to <= 0 or file_size <= 0:
+        return False
+    doubling = [read_up_to << shift for shift in range(1, 64) if read_up_to << shift < file_size]
+    even = [file_size * k // _NUM_EVEN_PROBES for k in range(1, _NUM_EVEN_PROBES)]
+    times: list[int | None] = [int(table.pts.max())]
+    times += [_time_at(reader, place) for place in sorted({*doubling, *even}) if place > read_up_to]
+    known = [time for time in times if time is not None]
+    return len(known) == len(times) and all(before <= after for before, after in pairwise(known))
+
+
+def _time_at(reader: VideoReader, position: int) -> int | None:
+    """Time of the first packet with one after some byte; ``None`` if there is none."""
+    if not reader.seek_bytes(position):
+        return None
+    for _ in range(_MAX_PACKETS_WITHOUT_TIME):
+        try:
+            packet = reader.read_packet()
+        except ReadError:
+            return None
+        if packet is None:
+            return None
+        if packet.pts is not None and packet.pts != NO_PTS:
+            return int(packet.pts)
+    return None

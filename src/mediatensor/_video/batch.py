@@ -14,7 +14,7 @@ from torch import Tensor
 from .._common import stages
 from .._common.orientation import Orientation
 from .._common.threads import choose_crew, run_in_lanes
-from .._index.frame_index import FrameIndex
+from .._index import FrameIndex
 from ..backends import PictureConverter
 from ..errors import DecodeError, DeviceError, ReadError, SizeChangeError
 from ..frames import ReplacedFrame

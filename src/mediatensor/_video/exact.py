@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._common import checks, stages
 from .._common.locks import ForkSafeLock
 from .._index import (
+    FrameIndex,
     cached_index,
     from_table,
     get_index_cache,
@@ -19,7 +20,6 @@ from .._index import (
     index_stream,
     store_index,
 )
-from .._index.frame_index import FrameIndex
 from ..errors import OutOfRangeError
 from ..frames import FrameBatch
 from .batch import assemble
@@ -82,14 +82,18 @@ class ExactFrames:
         # Replacements may come from further on, and a cache wants the whole.
         if self._video.wishes.on_error != "raise" or get_index_cache() is not None:
             return None, False
-        with stages.INDEX:
-            return index_first_frames(self._video, num_frames)
+        with stages.INDEX, self._video.lend_reader(is_moved=True) as reader:
+            return index_first_frames(reader, num_frames)
 
     def _made_index(self) -> FrameIndex:
         if self._index is None:
             with stages.INDEX:
-                self._index = cached_index(self._video, lambda: index_stream(self._video))
+                self._index = cached_index(self._video.identify, self._read_index)
         return self._index
+
+    def _read_index(self) -> FrameIndex:
+        video = self._video
+        return index_stream(video.source, lambda: video.lend_reader(is_moved=True), video.decode_on_cpu)
 
     def has_frame(self, i: int) -> bool:
         """Whether there is a frame of a non-negative index; for the first ones that takes no scan."""
@@ -112,8 +116,12 @@ class ExactFrames:
     def _made_by_decoding(self, index: FrameIndex, reason: str) -> FrameIndex:
         if self._replacement is None or self._replacement[0] is not index:
             with stages.INDEX:
-                self._replacement = index, index_by_decoding(self._video, reason)
-                store_index(self._video, self._replacement[1])
+                video = self._video
+                made = index_by_decoding(
+                    video.source, lambda: video.lend_reader(is_moved=True), video.decode_on_cpu, reason
+                )
+                store_index(made, video.identify)
+                self._replacement = index, made
         return self._replacement[1]
 
     def restore_packet_index(self) -> None:

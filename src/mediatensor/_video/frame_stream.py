@@ -26,8 +26,7 @@ from .._bitstreams import (
 )
 from .._common import stages
 from .._containers import NO_PTS
-from .._index import has_header_table
-from .._index.frame_index import FrameIndex
+from .._index import FrameIndex, has_header_table
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from ..errors import DeviceError
 from .plan import Segment, byte_range, make_plan

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from .._bitstreams import Disposable
-from .._index.frame_index import FrameIndex
+from .._index import FrameIndex
 
 __all__ = ["Segment", "byte_range", "first_place_of", "make_plan", "num_pictures", "runs_by_key_frame"]
 

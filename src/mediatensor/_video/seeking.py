@@ -7,7 +7,7 @@ from typing import Any
 
 from .._common import stages
 from .._containers import NO_PTS
-from .._index.frame_index import FrameIndex
+from .._index import FrameIndex
 from .._pyav import UndecodablePacketError, VideoReader
 from .._sources import SourceFaultError
 from ..errors import DecodeError, ReadError

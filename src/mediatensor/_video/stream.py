@@ -19,7 +19,7 @@ from .._common.locks import ForkSafeLock
 from .._common.messages import warn_once
 from .._common.orientation import Orientation
 from .._common.pixel_steps import PixelStep, output_size
-from .._index import first_frame
+from .._index import SourceIdentity, first_frame, identify
 from .._pyav import VideoReader, orientation_of
 from .._sources import Source
 from ..backends import PictureConverter, PictureDecoder, get_backend, open_guarded
@@ -213,6 +213,10 @@ class OpenVideo:
             if is_moved:
                 handle.stream.reset()
             yield handle.stream.reader
+
+    def identify(self) -> SourceIdentity:
+        """By what an index of the stream is told from that of another source."""
+        return identify(self.source, self.container_facts, self.facts, lambda: self.lend_reader(is_moved=False))
 
     @property
     def time_base(self) -> Fraction:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from statistics import median
 
-from .._index import cached_index, first_frame, index_by_decoding, index_stream, store_index
-from .._index.frame_index import FrameIndex
+from .._index import (
+    FrameIndex,
+    SourceIdentity,
+    cached_index,
+    first_frame,
+    identify,
+    index_by_decoding,
+    index_stream,
+    store_index,
+)
 from .._metadata import video_stream_metadata
 from .._pyav import ContainerInfo, VideoReader, orientation_of, read_container_info
 from .._pyav import StreamInfo as HeaderFacts
@@ -172,7 +180,7 @@ def video_facts(file: str, header: HeaderFacts, *, scan: bool) -> VideoFacts:
 class _Stream:
     """A video stream that is looked at once, without what makes tensors of it.
 
-    It is a `mediatensor._index.indexing.IndexableStream`, so that the index is that of a `VideoDecoder`.
+    Its index is the one that a `VideoDecoder` would make.
     """
 
     def __init__(self, file: str, stream_index: int) -> None:
@@ -180,22 +188,33 @@ class _Stream:
         self.reader = VideoReader(self.source, stream_index, num_threads=1, is_strict=True)
         self.container_facts = self.reader.container_info()
         self.facts = self.reader.stream_info()
-        self.name = self.source.describe()
-        self.time_base = self.facts.time_base or Fraction(1, 1)
 
-    @contextmanager
-    def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
-        yield self.reader
+    def identify(self) -> SourceIdentity:
+        return identify(self.source, self.container_facts, self.facts, self._lend_reader)
 
-    def decode_on_cpu(self, reason: str) -> None:
-        """It does already."""
+    def make_index(self) -> FrameIndex:
+        return cached_index(
+            self.identify, lambda: index_stream(self.source, self._lend_reader, _is_decoded_in_software)
+        )
+
+    def make_index_by_decoding(self, reason: str) -> FrameIndex:
+        index = index_by_decoding(self.source, self._lend_reader, _is_decoded_in_software, reason)
+        store_index(index, self.identify)
+        return index
+
+    def _lend_reader(self) -> AbstractContextManager[VideoReader]:
+        return nullcontext(self.reader)
 
     def close(self) -> None:
         self.reader.close()
 
 
+def _is_decoded_in_software(reason: str) -> None:
+    """Whatever the reason is to decode in software: the stream is decoded so anyway."""
+
+
 def _scanned(facts: VideoFacts, stream: _Stream) -> VideoFacts:
-    index = cached_index(stream, lambda: index_stream(stream))
+    index = stream.make_index()
     index, failure = _first_contact(stream, index)
     try:
         frame = first_frame(stream.reader)
@@ -246,9 +265,7 @@ def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tupl
         for _ in frames.run(index, frames.plan(index, [int(index.output_order[0])])):
             pass
     except IndexMismatchError as mismatch:
-        index = index_by_decoding(stream, str(mismatch))
-        store_index(stream, index)
-        return _first_contact(stream, index)
+        return _first_contact(stream, stream.make_index_by_decoding(str(mismatch)))
     except MissingFrameError:
         return index, ("the first frame does not decode: it does not come out of the codec",)
     except DecodeError as error:

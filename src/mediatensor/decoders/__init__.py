@@ -8,7 +8,7 @@ from .._common.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .._images import ImageReadMode
-    from .._index.frame_index import FrameIndex
+    from .._index import FrameIndex
     from .._metadata import (
         AudioStreamHeaderMetadata,
         AudioStreamMetadata,
@@ -78,7 +78,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("Chapter", "ContainerMetadata", "get_container_metadata"), "._container_metadata"),
         "CpuFallbackStatus": ".._video.devices",
         "set_cuda_backend": ".._video.devices",
-        "FrameIndex": ".._index.frame_index",
+        "FrameIndex": ".._index",
         **dict.fromkeys(
             ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),
             "._image_decoders",

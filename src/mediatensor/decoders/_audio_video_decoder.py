@@ -17,7 +17,7 @@ from .._audio import sample_offset
 from .._common.checks import items_of, real_number, shown
 from .._common.limits import check_samples
 from .._common.locks import Closing
-from .._index.frame_index import FrameIndex
+from .._index import FrameIndex
 from .._metadata import AudioStreamMetadata
 from .._sources import make_source
 from .._video import ErrorPolicy, SizeChangePolicy

@@ -15,8 +15,7 @@ from torch import Tensor
 from .._common import checks
 from .._common.checks import real_number, shown
 from .._common.locks import Closing
-from .._index import check_index_belongs, identify, parse_frame_mappings
-from .._index.frame_index import FrameIndex
+from .._index import FrameIndex, check_index_belongs, note_source, parse_frame_mappings
 from .._metadata import VideoStreamMetadata, video_stream_metadata
 from .._sources import make_source
 from .._video import (
@@ -157,7 +156,8 @@ class VideoDecoder(Closing):
             Wishes(dimension_order == "NCHW", on_error, on_size_change, strict_device),
         )
         if given_index is not None:
-            check_index_belongs(given_index, self._video)
+            video = self._video
+            check_index_belongs(given_index, video.identify(), video.time_base, video.name)
         self._frames = (
             ApproximateFrames(self._video) if is_approximate else ExactFrames(self._video, mappings, given_index)
         )
@@ -193,7 +193,7 @@ class VideoDecoder(Closing):
             raise InvalidArgumentError("There is no frame index with seek_mode='approximate'; use seek_mode='exact'.")
         index = self._frames.index
         if index.made_from is None:
-            index._belongs_to(identify(self._video))
+            note_source(index, self._video.identify())
         return index
 
     @property
