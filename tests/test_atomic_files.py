@@ -17,12 +17,12 @@ import pytest
 import torch
 
 from mediatensor._sources import AtomicFile, write_file, writing
-from mediatensor._sources import atomic_files as _atomic_files
-from mediatensor.cli import _extract as _extract_sound
-from mediatensor.cli import _extract as _extract_subtitles
+
+# Behind the faces: an interrupt comes at every line of the code that writes a file, and of nothing around it.
+from mediatensor.cli import _extract
 from mediatensor.cli._extract import SoundJob, SoundOptions, SubtitlesJob
 from mediatensor.cli._extract_files import TimeRange
-from mediatensor.encoders import AudioEncoder, JpegEncoder, _image_encoders
+from mediatensor.encoders import AudioEncoder, JpegEncoder
 from mediatensor.errors import SourceTypeError, WriteError
 from mediatensor.ocr.io import Page
 from mediatensor.ocr.io._documents import pdfium as _pdfium
@@ -182,13 +182,15 @@ def write_sound(path: Path) -> None:
         job.write()
 
 
-#: What writes a file, and the modules of which every line is interrupted, beside `_atomic_files`.
+ATOMIC_FILES = sys.modules[AtomicFile.__module__]
+
+#: What writes a file, and the modules of which every line is interrupted, beside `ATOMIC_FILES`.
 WRITERS: dict[str, tuple[Callable[[Path], object], list[ModuleType]]] = {
     "block": (lambda path: write_file(path, b"all of it"), []),
-    "image.jpg": (lambda path: JpegEncoder(IMAGE).to_file(path), [_image_encoders]),
+    "image.jpg": (lambda path: JpegEncoder(IMAGE).to_file(path), [sys.modules[JpegEncoder.__module__]]),
     "page.pdf": (write_pdf, [_pdfium]),
-    "text.srt": (write_subtitles, [_extract_subtitles]),
-    "sound.wav": (write_sound, [_extract_sound]),
+    "text.srt": (write_subtitles, [_extract]),
+    "sound.wav": (write_sound, [_extract]),
 }
 
 
@@ -203,7 +205,7 @@ def test_an_interrupt_at_any_line_leaves_a_whole_file_and_no_other(name: str, tm
     def write_until_none_comes() -> int:
         number = 1
         path.write_bytes(b"before")
-        while interrupted_at_line(number, [_atomic_files, *modules], lambda: write(path)):
+        while interrupted_at_line(number, [ATOMIC_FILES, *modules], lambda: write(path)):
             assert names(path.parent) == [name], number
             assert path.read_bytes() == b"before" or path.stat().st_size == size, number
             path.write_bytes(b"before")

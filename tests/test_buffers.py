@@ -20,7 +20,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._common import buffers as _buffers
+from mediatensor._common import buffers
 from mediatensor.decoders import VideoDecoder
 
 MB = 1 << 20
@@ -29,9 +29,9 @@ MB = 1 << 20
 @pytest.fixture(autouse=True)
 def _nothing_idle() -> Iterator[None]:
     gc.collect()
-    _buffers._idle.clear()
+    buffers.free_idle_blocks()
     yield
-    _buffers._idle.clear()
+    buffers.free_idle_blocks()
 
 
 def place(array: np.ndarray) -> tuple[int, int]:
@@ -52,7 +52,7 @@ def overlap(arrays: list[np.ndarray]) -> bool:
 )
 def test_shape_and_type_are_as_asked_for(shape: tuple[int, ...], dtype: str) -> None:
     for _ in range(2):  # new, and used again
-        array = _buffers.empty(shape, dtype)
+        array = buffers.empty(shape, dtype)
         assert array.shape == shape
         assert array.dtype == dtype
         assert array.flags.c_contiguous
@@ -65,11 +65,11 @@ def test_shape_and_type_are_as_asked_for(shape: tuple[int, ...], dtype: str) -> 
 
 @given(st.lists(st.tuples(st.sampled_from(["take", "drop", "view"]), st.integers(0, 1 << 30)), max_size=40))
 def test_arrays_that_are_alive_never_share_memory(steps: list[tuple[str, int]]) -> None:
-    _buffers._idle.clear()
+    buffers.free_idle_blocks()
     alive: list[tuple[np.ndarray, int]] = []
     for number, (step, chance) in enumerate(steps):
         if step == "take":
-            array = _buffers.empty((MB + chance % (MB // 2),), "uint8")
+            array = buffers.empty((MB + chance % (MB // 2),), "uint8")
             array[::4096] = number % 256
             alive.append((array, number % 256))
         elif alive and step == "drop":
@@ -87,7 +87,7 @@ def test_threads_that_take_and_drop_at_the_same_time_keep_what_they_wrote() -> N
         mine: list[np.ndarray] = []
         right = True
         for number in range(150):
-            array = _buffers.empty((source.choice([MB, MB + 4096, 3 * MB // 2]),), "uint8")
+            array = buffers.empty((source.choice([MB, MB + 4096, 3 * MB // 2]),), "uint8")
             array[::65536] = (seed * 31 + number) % 256
             array[0], array[-1] = seed, number % 256
             mine.append(array)
@@ -99,19 +99,19 @@ def test_threads_that_take_and_drop_at_the_same_time_keep_what_they_wrote() -> N
     with ThreadPoolExecutor(8) as executor:
         assert all(executor.map(work, range(8)))
     gc.collect()
-    assert not overlap(list(_buffers._idle))
+    assert not overlap(buffers.idle_blocks())
 
 
 def test_memory_comes_back_when_the_array_is_gone() -> None:
-    array = _buffers.empty((2 * MB,), "uint8")
+    array = buffers.empty((2 * MB,), "uint8")
     before = place(array)
-    other = _buffers.empty((2 * MB,), "uint8")
+    other = buffers.empty((2 * MB,), "uint8")
     assert place(other) != before
     del array
-    assert place(_buffers.empty((2 * MB,), "uint8")) == before
+    assert place(buffers.empty((2 * MB,), "uint8")) == before
     # A little less fits, too, and another type; far less would waste it.
-    assert place(_buffers.empty((460_000,), "float32"))[0] == before[0]
-    assert place(_buffers.empty((MB + 4096,), "uint8"))[0] != before[0]
+    assert place(buffers.empty((460_000,), "float32"))[0] == before[0]
+    assert place(buffers.empty((MB + 4096,), "uint8"))[0] != before[0]
 
 
 def tensor_of(array: np.ndarray) -> torch.Tensor:
@@ -140,56 +140,56 @@ VIEWS = {
 @pytest.mark.parametrize("view_of", VIEWS.values(), ids=VIEWS.keys())
 def test_a_view_keeps_the_memory(view_of: object) -> None:
     shape = (2, 500, 400, 3)
-    array = _buffers.empty(shape, "uint8")
+    array = buffers.empty(shape, "uint8")
     first = place(array)[0]
     view = view_of(array)
     del array
     gc.collect()
-    assert place(_buffers.empty(shape, "uint8"))[0] != first
-    _buffers._idle.clear()
+    assert place(buffers.empty(shape, "uint8"))[0] != first
+    buffers.free_idle_blocks()
     del view
     gc.collect()
-    assert place(_buffers.empty(shape, "uint8"))[0] == first
+    assert place(buffers.empty(shape, "uint8"))[0] == first
 
 
 def test_small_arrays_are_ordinary() -> None:
-    array = _buffers.empty((MB - 1,), "uint8")
+    array = buffers.empty((MB - 1,), "uint8")
     del array
-    assert not _buffers._idle
+    assert not buffers.idle_blocks()
 
 
 def test_idle_memory_is_bounded() -> None:
-    arrays = [_buffers.empty((40 * MB,), "uint8") for _ in range(6)]
-    huge = _buffers.empty((200 * MB,), "uint8")
-    assert not _buffers._idle
+    arrays = [buffers.empty((40 * MB,), "uint8") for _ in range(6)]
+    huge = buffers.empty((200 * MB,), "uint8")
+    assert not buffers.idle_blocks()
     del arrays, huge
-    assert 40 * MB <= sum(block.size for block in _buffers._idle) <= 128 * MB
+    assert 40 * MB <= sum(block.size for block in buffers.idle_blocks()) <= 128 * MB
 
 
 def test_the_bound_holds_when_threads_drop_at_the_same_time() -> None:
     start = threading.Barrier(8, timeout=20)
 
     def work(_: int) -> None:
-        arrays = [_buffers.empty(((5 + number) * MB,), "uint8") for number in range(6)]
+        arrays = [buffers.empty(((5 + number) * MB,), "uint8") for number in range(6)]
         start.wait()
         while arrays:
             arrays.pop()
 
     with ThreadPoolExecutor(8) as executor:
         list(executor.map(work, range(8)))
-    last = _buffers.empty((MB,), "uint8")
+    last = buffers.empty((MB,), "uint8")
     del last
-    assert sum(block.size for block in _buffers._idle) <= 128 * MB
+    assert sum(block.size for block in buffers.idle_blocks()) <= 128 * MB
 
 
 def test_memory_that_is_used_again_is_not_kept_from_its_new_owner() -> None:
     """A block that came back is forgotten by its old array: dropping the new one gives it back once, not twice."""
     for _ in range(5):
-        array = _buffers.empty((2 * MB,), "uint8")
+        array = buffers.empty((2 * MB,), "uint8")
         gone = weakref.ref(array)
         del array
         assert gone() is None
-        assert len(_buffers._idle) == 1
+        assert len(buffers.idle_blocks()) == 1
 
 
 def test_batches_that_are_alive_keep_their_pixels(clip: Path, clip_rgb: torch.Tensor) -> None:
@@ -206,16 +206,16 @@ def test_batches_that_are_alive_keep_their_pixels(clip: Path, clip_rgb: torch.Te
 _FORK = """
 import os
 import numpy as np
-from mediatensor._common import buffers as _buffers
+from mediatensor._common import buffers
 
 size = 2 << 20
-idle, mine = _buffers.empty((size,), "uint8"), _buffers.empty((size,), "uint8")
+idle, mine = buffers.empty((size,), "uint8"), buffers.empty((size,), "uint8")
 mine[:] = 7
 del idle
 child = os.fork()
-array = _buffers.empty((size,), "uint8")
+array = buffers.empty((size,), "uint8")
 array[:] = 1 if child == 0 else 2
-other = _buffers.empty((size,), "uint8")
+other = buffers.empty((size,), "uint8")
 other[:] = 3
 right = (mine == 7).all() and (array == (1 if child == 0 else 2)).all()
 if child == 0:
@@ -235,13 +235,13 @@ def test_after_a_fork_each_process_has_its_own() -> None:
 # Batches that are there when the interpreter ends, in a module, in a cycle and beside a thread.
 _END = """
 import sys, threading, time, torch
-from mediatensor._common import buffers as _buffers
+from mediatensor._common import buffers
 
-batch = _buffers.empty((2 << 20,), "uint8")
-sys.batch = [_buffers.empty((2 << 20,), "uint8")]
+batch = buffers.empty((2 << 20,), "uint8")
+sys.batch = [buffers.empty((2 << 20,), "uint8")]
 sys.batch.append(sys.batch)
 threading.Thread(target=time.sleep, args=(9,), daemon=True).start()
-sys.tensor = torch.from_numpy(_buffers.empty((2 << 20,), "uint8"))
+sys.tensor = torch.from_numpy(buffers.empty((2 << 20,), "uint8"))
 """
 
 

@@ -18,7 +18,7 @@ import torch
 import media
 from device_backends import ClumsyBackend, PlaneBackend, StandInCudaBackend, largest_difference, registered
 from fake_device import crossings
-from mediatensor._common import messages as _warnings
+from mediatensor._common.messages import forget_warnings
 from mediatensor._pyav import pixels
 from mediatensor.backends import StreamParameters, Surface
 from mediatensor.decoders import VideoDecoder
@@ -47,8 +47,8 @@ DECODED_CLIPS = [
 
 
 @pytest.fixture(autouse=True)
-def _warn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_warnings, "_warned", set())
+def _warn_anew() -> None:
+    forget_warnings()
 
 
 @pytest.fixture(autouse=True)

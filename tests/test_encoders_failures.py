@@ -20,7 +20,7 @@ import torch
 
 from encoder_oracles import moving_pictures
 from mediatensor import encoders
-from mediatensor._sources import atomic_files as _atomic_files
+from mediatensor._sources import AtomicFile
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder, VideoStream
 from mediatensor.errors import EncodeError, WriteError
@@ -66,7 +66,7 @@ def test_an_interrupt_at_any_line_leaves_nothing_half_done(tmp_path: Path) -> No
     path = folder / "video.mp4"
 
     def encode_until_none_comes() -> int:
-        number, where = 1, (encoders, _atomic_files)
+        number, where = 1, (encoders, sys.modules[AtomicFile.__module__])
         while interrupted_at_line(number, where, lambda: VideoEncoder(FRAMES[:2], frame_rate=25).to_file(path)):
             assert [file.name for file in folder.iterdir()] in ([], ["video.mp4"]), number
             if path.exists():

@@ -18,9 +18,7 @@ import pytest
 import torch
 from benchmarks.remote import remux
 
-from mediatensor._sources import Reader, make_source
-from mediatensor._sources import http as _http
-from mediatensor._sources.http import has_ranges
+from mediatensor._sources import Reader, has_ranges, make_source
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import OpenError, ReadError, SourceNotFoundError
 from range_server import RangeServer, serve
@@ -73,8 +71,9 @@ def server(big_files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeSe
 @pytest.fixture
 def small(clip: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
     """Serves the small clip, and noise of three requests' length."""
-    monkeypatch.setattr(_http, "TIMEOUT_SECONDS", 1.0)
-    monkeypatch.setattr(_http, "_MIN_BYTES_PER_SECOND", 1_000_000)
+    # Behind the face: nobody waits half a minute here for a server that is silent.
+    monkeypatch.setattr("mediatensor._sources.http.TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr("mediatensor._sources.http._MIN_BYTES_PER_SECOND", 1_000_000)
     noise = clip.parent / "noise.bin"
     noise.write_bytes(random.Random(0).randbytes(600_001))
     with serve(clip.parent) as running:

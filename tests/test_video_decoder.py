@@ -18,7 +18,7 @@ import torch
 
 import media
 from mediatensor import Frame, FrameBatch
-from mediatensor._common import messages as _warnings
+from mediatensor._common.messages import forget_warnings
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, SizeChangeError, StreamError
@@ -267,8 +267,8 @@ def test_automatic_dtype_follows_the_bit_depth(name: str, dtype: torch.dtype, tm
 @pytest.mark.parametrize(
     ("transfer", "name"), [("smpte2084", "PQ"), ("arib-std-b67", "HLG"), ("bt709", None), ("smpte170m", None)]
 )
-def test_hdr_is_told_once(transfer: str, name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_warnings, "_warned", set())
+def test_hdr_is_told_once(transfer: str, name: str | None) -> None:
+    forget_warnings()
     frames = torch.zeros(3, 3, 64, 64, dtype=torch.uint8)
     video = VideoEncoder(frames, frame_rate=25).to_tensor("mp4", extra_options={"color_trc": transfer})
     with warnings.catch_warnings(record=True) as caught:

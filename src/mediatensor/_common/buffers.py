@@ -1,4 +1,4 @@
-"""Memory for batches, used again when a batch is gone: fresh pages cost more than the copy into them."""
+"""Memory for batches, which is used again when a batch is gone: fresh pages cost more than the copy into them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["empty"]
+__all__ = ["empty", "free_idle_blocks", "idle_blocks"]
 
-# Smaller arrays come from the allocator's own lists anyway.
+# The allocator of the system keeps smaller arrays itself.
 _MIN_BYTES = 1 << 20
-# What lies idle at most: one batch of some twenty 1080p frames.
+# At most so much lies idle: one batch of some twenty 1080p frames.
 _MAX_IDLE_BYTES = 1 << 27
 
 _idle: deque[NDArray[np.uint8]] = deque()
 
 
-# Defaults are looked up now: when the interpreter ends, the names of this module are cleared before its last arrays.
+# The defaults are looked up now: the interpreter clears the names of this module before the last arrays are gone.
 def _give_back(
     memory: NDArray[np.uint8], idle: deque[NDArray[np.uint8]] = _idle, max_idle_bytes: int = _MAX_IDLE_BYTES
 ) -> None:
@@ -30,7 +30,7 @@ def _give_back(
     try:
         while sum(block.size for block in list(idle)) > max_idle_bytes:
             idle.popleft()
-    except (IndexError, RuntimeError):  # others take blocks at the same time, which serves as well
+    except (IndexError, RuntimeError):  # other threads take blocks at the same time, which frees memory as well
         pass
 
 
@@ -52,6 +52,16 @@ def empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         return np.empty(shape, dtype)
     block = np.asarray(_Block(_take(num_bytes)))
     return block[:num_bytes].view(dtype).reshape(shape)
+
+
+def idle_blocks() -> list[NDArray[np.uint8]]:
+    """The memory that waits for the next batch."""
+    return list(_idle)
+
+
+def free_idle_blocks() -> None:
+    """Give the memory that waits for the next batch back to the system."""
+    _idle.clear()
 
 
 def _take(num_bytes: int) -> NDArray[np.uint8]:

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import InvalidArgumentError, OpenError
 
 __all__ = [
+    "MAX_COPY_BYTES",
     "MAX_FRAMES_PER_CALL",
     "MAX_SAMPLES_PER_CALL",
     "check_frames",
@@ -25,6 +26,9 @@ MAX_FRAMES_PER_CALL = 1 << 20
 
 #: Most samples of sound, of all channels and clips together, that one call sets aside: 8 GiB as float32.
 MAX_SAMPLES_PER_CALL = 1 << 31
+
+#: Most bytes of frames that are copied from a device at once: each copy waits for the device, and takes memory here.
+MAX_COPY_BYTES = 1 << 28
 
 # A whole number in Python may be too large to be shown as a float.
 _MOST_SHOWN = 1e300

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .locks import ForkSafeLock
 
-__all__ = ["progress", "seconds_from_text", "warn_once", "warn_user", "without_bars"]
+__all__ = ["forget_warnings", "progress", "seconds_from_text", "warn_once", "warn_user", "without_bars"]
 
 # Messages can hold names and numbers of files without end.
 _MAX_NUM_WARNED = 256
@@ -32,6 +32,12 @@ def warn_once(message: str) -> None:
             return
         _warned.add(message)
     warnings.warn(message, stacklevel=_levels_to_the_user())
+
+
+def forget_warnings() -> None:
+    """Let `warn_once` warn of everything again, as in a new process."""
+    with _lock:
+        _warned.clear()
 
 
 def _levels_to_the_user() -> int:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "FFMPEG_SCHEMES",
     "FileLikeSource",
     "FsspecSource",
     "MemorySource",
@@ -42,12 +43,13 @@ __all__ = [
     "Source",
     "UrlSource",
     "make_source",
+    "url_scheme",
 ]
 
 # Two characters at least, so that a Windows drive letter is not taken for a scheme.
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 # fmt: off
-_FFMPEG_SCHEMES = frozenset((
+FFMPEG_SCHEMES = frozenset((
     "async", "cache", "concat", "concatf", "crypto", "data", "fd", "file", "ftp", "gopher", "gophers", "hls", "http",
     "httpproxy", "https", "icecast", "ipfs", "ipns", "mmsh", "mmst", "pipe", "rtmp", "rtmpe", "rtmps", "rtmpt",
     "rtmpte", "rtmpts", "rtp", "rtsp", "sftp", "srt", "srtp", "subfile", "tcp", "tls", "udp", "udplite", "unix",
@@ -67,6 +69,16 @@ _NUM_MAGIC_BYTES = 12
 
 # FFmpeg takes paths of pictures with these for patterns of many files, whatever file there is.
 _OF_PATTERNS = frozenset("%*?[{")
+
+
+def url_scheme(text: str) -> str | None:
+    """What stands before the colon of a URL, in small letters; ``None`` if the text is a plain path.
+
+    >>> url_scheme("HTTPS://example.org/clip.mp4"), url_scheme("C:/clip.mp4")
+    ('https', None)
+    """
+    match = _SCHEME.match(text)
+    return None if match is None else match[1].lower()
 
 
 class Source(ABC):
@@ -375,10 +387,10 @@ def make_source(source: object) -> Source:
 
 
 def _source_of_string(text: str) -> Source:
-    match = _SCHEME.match(text)
-    if match is None or os.path.exists(text):
+    scheme = url_scheme(text)
+    if scheme is None or os.path.exists(text):
         return PathSource(text)
-    if match[1].lower() in _FFMPEG_SCHEMES and "::" not in text:
+    if scheme in FFMPEG_SCHEMES and "::" not in text:
         return UrlSource(text)
     if "://" in text:
         return FsspecSource(text)

@@ -17,7 +17,7 @@ from ..decoders._audio_decoder import checked_form
 from ..decoders._audio_video_decoder import sample_grid
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
-from ..samplers._common import as_clips, check_num_clips, check_positive_seconds
+from ..samplers import as_clips, check_num_clips, check_positive_seconds
 from ._rows import (
     MediaDataset,
     Recipe,

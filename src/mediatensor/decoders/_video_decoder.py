@@ -32,7 +32,7 @@ from .._video import (
 )
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
-from ..transforms._decoder_transforms import resolve_transforms
+from ..transforms import resolve_transforms
 
 __all__ = ["SimpleVideoDecoder", "VideoDecoder"]
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._common import limits
 from .._common.devices import check_has_values
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
@@ -26,8 +27,6 @@ _TOLERANCE_SECONDS = 1e-3
 _MAX_GAP_SECONDS = 24 * 3600
 # What is encoded before packets are written: however long a tensor is, or a silence.
 _SAMPLES_AT_A_TIME = 1 << 16
-# What is copied at once of frames that are on a device: each copy waits for it, and takes memory here.
-_MAX_COPY_BYTES = 1 << 28
 
 
 class VideoStream:
@@ -103,7 +102,7 @@ class VideoStream:
 
 def _pictures(frames: Tensor) -> Iterator[NDArray[np.uint8]]:
     """Each frame, (3, H, W), on the CPU; as arrays: slicing a tensor for every frame costs more."""
-    num_together = max(1, _MAX_COPY_BYTES // frames[0].nbytes)
+    num_together = max(1, limits.MAX_COPY_BYTES // frames[0].nbytes)
     for at in range(0, len(frames), num_together):
         yield from frames[at : at + num_together].cpu().numpy()
 

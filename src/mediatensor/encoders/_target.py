@@ -9,8 +9,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from .._sources import AtomicFile, write_error
-from .._sources.source import _FFMPEG_SCHEMES, _SCHEME
+from .._sources import FFMPEG_SCHEMES, AtomicFile, url_scheme, write_error
 from ..errors import InvalidArgumentError, SourceTypeError, WriteError
 
 __all__ = ["FileLikeTarget", "FileTarget", "Sink", "Target", "UrlTarget", "make_target"]
@@ -228,13 +227,12 @@ def make_target(destination: object) -> Target:
             f"The destination must be a path, a str or a pathlib.Path (got {type(destination)}); use the method for "
             "file-like objects, to_file_like or open_file_like, for anything with write and seek."
         )
-    match = _SCHEME.match(destination)
-    if match is None or Path(destination).parent.is_dir():
+    scheme = url_scheme(destination)
+    if scheme is None or Path(destination).parent.is_dir():
         return FileTarget(destination)
-    scheme = match[1].lower()
     if scheme == "file":
         return FileTarget(destination[len("file:") :].removeprefix("//"))
-    if scheme in _FFMPEG_SCHEMES:
+    if scheme in FFMPEG_SCHEMES:
         return UrlTarget(destination)
     if "://" in destination:
         raise InvalidArgumentError(

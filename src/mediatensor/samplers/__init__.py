@@ -8,6 +8,13 @@ of time. Each sampler asks the decoder once for all its clips, and returns them 
 from __future__ import annotations
 
 from ._audio_clips import audio_clips_at_random_timestamps, audio_clips_at_regular_timestamps
+
+# What is imported "as" itself is for the datasets, and not public.
+from ._common import as_clips as as_clips
+from ._common import check_clip_length as check_clip_length
+from ._common import check_num_clips as check_num_clips
+from ._common import check_positive_integer as check_positive_integer
+from ._common import check_positive_seconds as check_positive_seconds
 from ._index_based import clips_at_random_indices, clips_at_regular_indices
 from ._time_based import clips_at_random_timestamps, clips_at_regular_timestamps
 

@@ -8,11 +8,10 @@ from functools import partial
 
 import torch
 
-from mediatensor._common.limits import check_samples
-from mediatensor.decoders._audio_video_decoder import SampleGrid, SoundDecoder, existing_samples, sample_grid
-from mediatensor.errors import InvalidArgumentError
-from mediatensor.frames import AudioSamplesBatch
-
+from .._common.limits import check_samples
+from ..decoders._audio_video_decoder import SampleGrid, SoundDecoder, existing_samples, sample_grid
+from ..errors import InvalidArgumentError
+from ..frames import AudioSamplesBatch
 from ._common import (
     check_decoder,
     check_not_empty,

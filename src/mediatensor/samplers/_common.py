@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mediatensor._common.checks import real_number, shown
-from mediatensor._common.limits import check_frames
-from mediatensor.errors import DecodeError, InvalidArgumentError, SourceTypeError
-from mediatensor.frames import FrameBatch
+from .._common.checks import real_number, shown
+from .._common.limits import check_frames
+from ..errors import DecodeError, InvalidArgumentError, SourceTypeError
+from ..frames import FrameBatch
 
 if TYPE_CHECKING:
-    from mediatensor.decoders import VideoDecoder
+    from ..decoders import VideoDecoder
 
 
 def check_integer(name: str, value: Any) -> int:

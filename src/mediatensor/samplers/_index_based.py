@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mediatensor._common.limits import check_frames
-from mediatensor.errors import InvalidArgumentError
-from mediatensor.frames import FrameBatch
-
+from .._common.limits import check_frames
+from ..errors import InvalidArgumentError
+from ..frames import FrameBatch
 from ._common import (
     as_clips,
     check_clip_length,
@@ -23,7 +22,7 @@ from ._common import (
 from ._policies import Policy, check_policy, complete
 
 if TYPE_CHECKING:
-    from mediatensor.decoders import VideoDecoder
+    from ..decoders import VideoDecoder
 
 
 def clips_at_random_indices(

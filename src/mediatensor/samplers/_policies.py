@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 import torch
 from torch import Tensor
 
-from mediatensor.errors import InvalidArgumentError
+from ..errors import InvalidArgumentError
 
 Policy: TypeAlias = Literal["repeat_last", "wrap", "error"]
 

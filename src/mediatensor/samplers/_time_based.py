@@ -7,10 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mediatensor._common.limits import check_frames
-from mediatensor.errors import InvalidArgumentError
-from mediatensor.frames import FrameBatch
-
+from .._common.limits import check_frames
+from ..errors import InvalidArgumentError
+from ..frames import FrameBatch
 from ._common import (
     as_clips,
     check_clip_length,
@@ -28,7 +27,7 @@ from ._common import (
 from ._policies import Policy, check_policy, complete
 
 if TYPE_CHECKING:
-    from mediatensor.decoders import VideoDecoder
+    from ..decoders import VideoDecoder
 
 
 def clips_at_random_timestamps(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .._common.pixel_steps import CropStep, ResizeStep
     from . import functional
     from ._decoder_transforms import CenterCrop, DecoderTransform, RandomCrop, RandomResizedCrop, Resize
+    from ._decoder_transforms import resolve_transforms as resolve_transforms  # for the decoder, and not public
     from ._log_mel import LogMelSpectrogram
     from ._tensor_transforms import Normalize, Pad, RandomHorizontalFlip, ToFloat
     from ._transform import Transform
@@ -53,7 +54,8 @@ __getattr__ = lazy_names(
     {
         "functional": ".",
         **dict.fromkeys(
-            ("CenterCrop", "DecoderTransform", "RandomCrop", "RandomResizedCrop", "Resize"), "._decoder_transforms"
+            ("CenterCrop", "DecoderTransform", "RandomCrop", "RandomResizedCrop", "Resize", "resolve_transforms"),
+            "._decoder_transforms",
         ),
         "LogMelSpectrogram": "._log_mel",
         **dict.fromkeys(("CropStep", "ResizeStep"), ".._common.pixel_steps"),

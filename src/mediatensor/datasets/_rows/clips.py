@@ -17,8 +17,13 @@ from ..._common import stages
 from ...decoders import AudioVideoDecoder, VideoDecoder
 from ...errors import InvalidArgumentError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
-from ...samplers import audio_clips_at_random_timestamps, clips_at_random_indices
-from ...samplers._common import check_clip_length, check_positive_integer, check_positive_seconds
+from ...samplers import (
+    audio_clips_at_random_timestamps,
+    check_clip_length,
+    check_positive_integer,
+    check_positive_seconds,
+    clips_at_random_indices,
+)
 
 __all__ = [
     "Sound",
