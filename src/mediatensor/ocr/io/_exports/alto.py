@@ -6,9 +6,18 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import SubElement
 
-from .hocr import tool_version
-from .regions import Place, Region, TextRow, Token, document_pages, language_tag, page_regions
-from .text import one_line, percent
+from .reading import one_line
+from .regions import (
+    Place,
+    Region,
+    TextRow,
+    Token,
+    document_pages,
+    language_tag,
+    page_regions,
+    percent,
+    tool_version,
+)
 
 __all__ = ["AltoExporter"]
 

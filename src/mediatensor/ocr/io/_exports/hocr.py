@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, ClassVar
 from xml.etree import ElementTree
 
-from .regions import Place, Region, TextRow, Token, language_tag, page_regions
-from .text import one_line, percent, xml_name
+from .reading import one_line
+from .regions import Place, Region, TextRow, Token, language_tag, page_regions, percent, tool_version
 
-__all__ = ["DEFAULT_TITLE", "XMLExporter", "tool_version"]
+__all__ = ["DEFAULT_TITLE", "XMLExporter"]
 
 DEFAULT_TITLE = "mediatensor - XML export (hOCR)"
 
 # Up to this angle, in degrees, text is skewed: its baseline has a slope, as tesseract writes it and as all readers
 # understand it. Beyond, it is turned, which is what textangle says.
 _MAX_SKEW = 5.0
-
-
-def tool_version() -> str:
-    """The version of this library."""
-    from .... import __version__
-
-    return str(__version__)
 
 
 def _bbox(place: Place) -> str:
@@ -120,10 +114,15 @@ class XMLExporter:
         return root, ElementTree.SubElement(root, "body")
 
 
+def _xml_name(text: str) -> str:
+    """The text as it may stand in an identifier: all but letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
+    return re.sub(r"[^\w.-]", "_", text)
+
+
 def _add_region(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
     """Add an area with one paragraph and its lines; identifiers are those that docTR gives."""
     number = counters[region.kind]
-    prefix = xml_name(region.class_name)
+    prefix = _xml_name(region.class_name)
     names = {
         "block": (f"block_{number}", f"par_{number}"),
         "table": (f"table_{number}", f"table_par_{number}"),
@@ -143,7 +142,7 @@ def _add_row(
     line_name = {
         "block": f"line_{counters['line']}",
         "table": f"table_{number}_row_{row.index + 1}",
-        "prediction": f"{xml_name(region.class_name)}_line_{number}",
+        "prediction": f"{_xml_name(region.class_name)}_line_{number}",
     }[region.kind]
     line = _add(paragraph, "span", "ocr_line", line_name, _line_title(row))
     if row.right_to_left:
@@ -153,7 +152,7 @@ def _add_row(
         word_name = {
             "block": f"word_{counters['word']}",
             "table": f"table_{number}_cell_{row.index + 1}_{column + 1}",
-            "prediction": f"{xml_name(region.class_name)}_word_{number}",
+            "prediction": f"{_xml_name(region.class_name)}_word_{number}",
         }[region.kind]
         word = _add_word(line, token, word_name)
         word.tail = " " if column + 1 < len(row.tokens) else None

@@ -7,7 +7,8 @@ from html import escape as escape_html
 from typing import ClassVar
 
 from .._elements import Table, TableCell
-from .text import TextFormat, one_line
+from .reading import one_line
+from .text import TextFormat
 
 __all__ = ["HTMLExporter"]
 

@@ -11,8 +11,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from .reading import one_line
 from .regions import TextRow
-from .text import one_line
 
 __all__ = [
     "ASCENT",

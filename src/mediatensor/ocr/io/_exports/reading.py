@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,25 @@ import numpy as np
 
 from .._elements import Block, LayoutElement, Line, PageBase, Prediction, PredictionPage, Table, TextPage, Word
 
-__all__ = ["line_boxes", "line_direction", "ordered_line_words", "page_reading_order", "predictions_in_reading_order"]
+__all__ = [
+    "line_boxes",
+    "line_direction",
+    "one_line",
+    "ordered_line_words",
+    "page_reading_order",
+    "predictions_in_reading_order",
+]
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
 _MIN_COVERAGE = 0.5
 # From so many lines on, so long in heights, their words tell how a page of straight boxes slopes.
 _MIN_SLOPES = 3
 _MIN_SLOPE_WIDTH = 5.0
+
+
+# Controls, surrogates and non-characters: XML 1.0 forbids most of them even as references, HTML the rest.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_SPACES = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 
 
 @dataclass
@@ -349,3 +362,13 @@ def predictions_in_reading_order(
         page_shape=shape,
     )
     return [predictions[index] for index in order]
+
+
+def one_line(text: str) -> str:
+    """The text without what would break a line or a file: breaks and tabs become a space, controls go.
+
+    Example:
+        >>> one_line("a\\tb\\x00c")
+        'a bc'
+    """
+    return _UNPRINTABLE.sub("", _SPACES.sub(" ", text))

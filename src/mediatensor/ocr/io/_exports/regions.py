@@ -26,7 +26,17 @@ from .._elements import (
 )
 from .reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
 
-__all__ = ["Place", "Region", "TextRow", "Token", "document_pages", "language_tag", "page_regions"]
+__all__ = [
+    "Place",
+    "Region",
+    "TextRow",
+    "Token",
+    "document_pages",
+    "language_tag",
+    "page_regions",
+    "percent",
+    "tool_version",
+]
 
 # Glyphs of Latin, Greek and Cyrillic, and signs, that reach below the line they stand on.
 _DESCENDING = frozenset("gjpqyçşţķļņģŗþQJ,;()[]{}|/\\@_$§¶ßƒµβγζημξρςφχψрудцщфЏ„¿")
@@ -162,6 +172,18 @@ def language_tag(page: Any) -> str | None:
     """The language of a page as a tag such as "en"; None where it is not known, as where no language was told."""
     value = page.language.get("value") if isinstance(page.language, dict) else None
     return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else None
+
+
+def percent(confidence: float) -> float:
+    """A confidence in [0, 1] as a percentage in [0, 100]; 0.0 for one that is not a number."""
+    return min(max(100.0 * float(confidence), 0.0), 100.0) if confidence == confidence else 0.0
+
+
+def tool_version() -> str:
+    """The version of this library."""
+    from .... import __version__
+
+    return str(__version__)
 
 
 def page_regions(

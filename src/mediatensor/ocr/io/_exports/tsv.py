@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .regions import Place, document_pages, page_regions
-from .text import one_line, percent
+from .reading import one_line
+from .regions import Place, document_pages, page_regions, percent
 
 __all__ = ["TSVExporter"]
 
