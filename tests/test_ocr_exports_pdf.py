@@ -21,6 +21,8 @@ from PIL import Image
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError
 from mediatensor.ocr import DocumentFile
 from mediatensor.ocr.io import Block, Document, Line, Page, PDFExporter, Table, TableCell, Word
+
+# Behind the face: a page that needs two fonts takes ten seconds.
 from mediatensor.ocr.io._exports import searchable_pdf as _searchable_pdf
 from ocr_export_pages import SIZE, empty_pages, kie_page, noise, page_of, relative, turned_word, word
 from ocr_pages import PAGE_KINDS, RenderedPage, render_page, render_text

@@ -21,6 +21,8 @@ from mediatensor.errors import (
     SourceTypeError,
 )
 from mediatensor.ocr.io import read_pdf
+
+# Behind the face: a page with as many objects as the limit has takes PDFium a quarter of a minute.
 from mediatensor.ocr.io._documents import pdf_page as _pdf_page
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2")

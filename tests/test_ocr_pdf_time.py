@@ -25,6 +25,8 @@ from mediatensor.distributed import TextReader
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError
 from mediatensor.isolate import IsolatedWorker
 from mediatensor.ocr.io import Pages, read_pdf
+
+# Behind the face: which process draws, and whether it is ended, is no business of users.
 from mediatensor.ocr.io._documents import pdf_process as _pdf_process
 from places import in_child, interrupted, needs_fork
 

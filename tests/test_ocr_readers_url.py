@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import io
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +26,9 @@ from mediatensor.errors import (
     SourceNotFoundError,
 )
 from mediatensor.ocr.io import DocumentFile, read_html
-from mediatensor.ocr.io._documents import web as _fetch
+
+# Behind the face: limits of minutes and gigabytes, and redirections from servers with certificates.
+from mediatensor.ocr.io._documents import web as _web
 from range_server import RangeServer, serve
 
 PICTURE = images.picture()
@@ -75,14 +79,14 @@ def test_a_server_that_fails(server: RangeServer, fault: str | int) -> None:
 
 @pytest.mark.parametrize("fault", ["stall", "trickle"])
 def test_a_server_that_is_slow(server: RangeServer, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fetch, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(_web, "TIMEOUT_SECONDS", 0.2)
     server.fault = fault
     with pytest.raises(OpenError, match="time"):
         DocumentFile.from_url(f"{server.url}/page.png")
 
 
 def test_more_than_is_read(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fetch, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(_web, "MAX_FILE_BYTES", 1000)
     with pytest.raises(OpenError, match="more than 1000 bytes are not read"):
         DocumentFile.from_url(f"{server.url}/page.png")
 
@@ -99,19 +103,28 @@ def test_what_is_no_url_of_the_web(url: Any) -> None:
 def test_no_redirection_leaves_https(target: str) -> None:
     request = urllib.request.Request("https://127.0.0.1/page.png")
     headers = http.client.HTTPMessage()
-    handler = _fetch._NoDowngrade()
+    handler = _web._NoDowngrade()
     with pytest.raises(ValueError, match="redirected from https to"):
         handler.redirect_request(request, io.BytesIO(), 302, "Found", headers, target)
     stays = handler.redirect_request(request, io.BytesIO(), 302, "Found", headers, "https://127.0.0.1/other")
     assert stays is not None
 
 
-def test_a_redirection_to_a_file_of_this_machine(server: RangeServer, tmp_path: Path) -> None:
-    path = (tmp_path / "page.png").as_uri()
-    original = RangeServer.__dict__  # the server redirects to what follows /moved
-    assert original
-    with pytest.raises(OpenError):
-        _fetch.fetch(f"{server.url}/moved{path}")
+def test_a_redirection_to_a_file_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "page.png").write_bytes(images.encoded(PICTURE, "PNG"))
+
+    class Redirecting(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", (tmp_path / "page.png").as_uri())
+            self.end_headers()
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Redirecting) as redirecting:
+        thread = threading.Thread(target=redirecting.handle_request)
+        thread.start()
+        with pytest.raises(OpenError, match="302"):
+            DocumentFile.from_url(f"http://127.0.0.1:{redirecting.server_port}/page.png")
+        thread.join()
 
 
 # Web pages
