@@ -34,7 +34,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 torch.set_num_threads(1)
-from mediatensor.decoders import VideoDecoder, _handle_pool
+from mediatensor._common import handle_pool
+from mediatensor.decoders import VideoDecoder
 
 THREE_GOPS = [27, 3, 19, 31, 7, 15, 3]
 
@@ -84,7 +85,7 @@ def interleaved(paths, callers, look):
 
 
 def idle_ones_give_way(paths, callers, look):
-    _handle_pool._REST_SECONDS = 0.2
+    handle_pool._REST_SECONDS = 0.2
     decoders = [VideoDecoder(path) for path in paths]
     for _ in range(2):
         for decoder in decoders:
