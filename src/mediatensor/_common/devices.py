@@ -18,6 +18,7 @@ __all__ = [
     "on_device",
     "pinned",
     "pinned_for",
+    "resolve_device",
     "tensors_on_cpu",
 ]
 
@@ -51,6 +52,21 @@ def checked_device(device: Any) -> torch.device:
         except (RuntimeError, AssertionError, ImportError) as error:
             raise _no_such_device(wanted, error) from None
     return wanted
+
+
+def resolve_device(device: object) -> torch.device:
+    """`checked_device`, made ready and with its index.
+
+    Raises:
+        InvalidArgumentError: if torch has no such device here.
+        DeviceError: if it is a CUDA device and this process was forked from one that used CUDA.
+
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
+    resolved = checked_device(device)
+    # Makes the device ready, and gives it an index if it had none.
+    return resolved if resolved.type == "cpu" else torch.empty(0, device=resolved).device
 
 
 def check_has_values(name: str, data: Tensor) -> None:

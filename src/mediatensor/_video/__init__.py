@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from .approximate import ApproximateFrames
 from .batch import ErrorPolicy, SizeChangePolicy
-from .devices import CpuFallbackStatus, choose_backend, resolve_device, set_cuda_backend
 from .exact import ExactFrames
+from .fallback import CpuFallbackStatus
 from .frame_stream import FrameStream, IndexMismatchError, MissingFrameError
 from .stream import HandleSpec, OpenVideo, Wishes
 
@@ -26,7 +26,4 @@ __all__ = [
     "OpenVideo",
     "SizeChangePolicy",
     "Wishes",
-    "choose_backend",
-    "resolve_device",
-    "set_cuda_backend",
 ]

@@ -26,7 +26,7 @@ from ..backends import PictureConverter, PictureDecoder, get_backend, open_guard
 from ..errors import DeviceError, MediaTensorError
 from ..frames import FrameBatch, ReplacedFrame
 from .batch import ErrorPolicy, PixelWriter, SizeChangePolicy
-from .devices import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
+from .fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
 from .frame_stream import FrameStream
 from .handles import Handle
 from .seeking import ApproximateStream

@@ -16,8 +16,9 @@ from ._interface import DecodeBackend, Picture, PictureConverter, PictureDecoder
 from ._interface import open_guarded as open_guarded
 from ._interface import why_not_guarded as why_not_guarded
 from ._registry import available_backends, get_backend, register_backend
-from ._registry import backend_for as backend_for
+from ._registry import choose_backend as choose_backend
 from ._registry import scoped_registry as scoped_registry
+from ._registry import set_cuda_backend as set_cuda_backend
 
 register_backend(CpuBackend())
 register_backend(CudaBackend())

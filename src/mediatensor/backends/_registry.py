@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
@@ -15,10 +16,11 @@ from ._interface import DecodeBackend
 
 __all__ = [
     "available_backends",
-    "backend_for",
+    "choose_backend",
     "get_backend",
     "register_backend",
     "scoped_registry",
+    "set_cuda_backend",
 ]
 
 _ENTRY_POINT_GROUP = "mediatensor.backends"
@@ -87,7 +89,7 @@ def get_backend(name: str) -> DecodeBackend:
     return _backends[name]
 
 
-def backend_for(device: torch.device) -> DecodeBackend:
+def _backend_for(device: torch.device) -> DecodeBackend:
     """The backend that decodes for a device if none is named: the CPU's for devices that have none of their own."""
     for name in available_backends():
         if name not in _backends:
@@ -98,6 +100,59 @@ def backend_for(device: torch.device) -> DecodeBackend:
                 _installed.cache_clear()
                 _broken.add(name)
     return next((known for known in _backends.values() if device.type in known.device_types), _backends["cpu"])
+
+
+def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
+    """The backend of a name, or the one that belongs to a device.
+
+    Raises:
+        InvalidArgumentError: if there is none of that name.
+
+    >>> import torch
+    >>> choose_backend(None, torch.device("cpu")).name
+    'cpu'
+    """
+    if name is None and device.type == "cuda":
+        name = _cuda_backend.get()
+    if name is None:
+        return _backend_for(device)
+    if name not in available_backends():
+        raise InvalidArgumentError(
+            f"Invalid decode_backend ({name!r}). Supported values are {', '.join(available_backends())}, and None for "
+            "the one that belongs to the device."
+        )
+    return get_backend(name)
+
+
+_CUDA_BACKENDS = {"nvdec": "cuda", "ffmpeg": "cuda", "beta": "cuda"}
+
+_cuda_backend: ContextVar[str | None] = ContextVar("cuda_backend", default=None)
+
+
+@contextmanager
+def set_cuda_backend(backend: str) -> Iterator[None]:
+    """For decoders that are made in a ``with`` block on a CUDA device, choose what decodes, as torchcodec has it.
+
+    Args:
+        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in capitals or not: NVDEC by way of FFmpeg here,
+            both. ``decode_backend=`` of `VideoDecoder` is the wider choice.
+
+    Raises:
+        InvalidArgumentError: if it is neither.
+
+    Example:
+        >>> from mediatensor.decoders import set_cuda_backend
+        >>> with set_cuda_backend("nvdec"):
+        ...     pass
+    """
+    name = backend.lower() if isinstance(backend, str) else backend
+    if not isinstance(name, str) or name not in _CUDA_BACKENDS:
+        raise InvalidArgumentError(f"Invalid CUDA backend ({backend}). Supported values are 'nvdec' and 'ffmpeg'.")
+    token = _cuda_backend.set(_CUDA_BACKENDS[name])
+    try:
+        yield
+    finally:
+        _cuda_backend.reset(token)
 
 
 @contextmanager

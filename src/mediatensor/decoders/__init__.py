@@ -17,8 +17,8 @@ if TYPE_CHECKING:
         VideoStreamHeaderMetadata,
         VideoStreamMetadata,
     )
-    from .._video import CpuFallbackStatus, set_cuda_backend
-    from ..backends import get_nvdec_cache_capacity, set_nvdec_cache_capacity
+    from .._video import CpuFallbackStatus
+    from ..backends import get_nvdec_cache_capacity, set_cuda_backend, set_nvdec_cache_capacity
     from ._audio_decoder import AudioDecoder
     from ._audio_video_decoder import AudioVideoDecoder
     from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
@@ -71,13 +71,12 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        **dict.fromkeys(("get_nvdec_cache_capacity", "set_nvdec_cache_capacity"), "..backends"),
+        **dict.fromkeys(("get_nvdec_cache_capacity", "set_cuda_backend", "set_nvdec_cache_capacity"), "..backends"),
         "AudioDecoder": "._audio_decoder",
         "AudioStreamMetadata": ".._metadata",
         "AudioVideoDecoder": "._audio_video_decoder",
         **dict.fromkeys(("Chapter", "ContainerMetadata", "get_container_metadata"), "._container_metadata"),
-        "CpuFallbackStatus": ".._video.devices",
-        "set_cuda_backend": ".._video.devices",
+        "CpuFallbackStatus": ".._video",
         "FrameIndex": ".._index",
         **dict.fromkeys(
             ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),

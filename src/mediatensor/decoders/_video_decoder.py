@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._common import checks
 from .._common.checks import real_number, shown
+from .._common.devices import resolve_device
 from .._common.locks import Closing
 from .._index import FrameIndex, check_index_belongs, note_source, parse_frame_mappings
 from .._metadata import VideoStreamMetadata, video_stream_metadata
@@ -27,9 +28,8 @@ from .._video import (
     OpenVideo,
     SizeChangePolicy,
     Wishes,
-    choose_backend,
-    resolve_device,
 )
+from ..backends import choose_backend
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
 from ..transforms import resolve_transforms
