@@ -9,7 +9,7 @@ from torch import nn
 
 from mediatensor.ocr.models.classification.vit import VisionTransformer
 from mediatensor.ocr.models.recognition import CRNN, MASTER, SAR, VIPTR, PARSeq, ViTSTR
-from mediatensor.ocr.models.recognition._backbones import PatchFeatures
+from mediatensor.ocr.models.recognition.core import PatchFeatures
 
 __all__ = [
     "VOCAB",

@@ -18,9 +18,8 @@ from mediatensor.ocr.models import (
     recognition,
     recognition_predictor,
 )
-from mediatensor.ocr.models._networks.devices import constant, download, have_all_ended, upload_images
-from mediatensor.ocr.models._pages.words import ink_map, ink_of_line, inks_of_lines
-from mediatensor.ocr.models.predictor._word_reading import cut_words
+from mediatensor.ocr.models._lines import cut_words, ink_map, ink_of_line, inks_of_lines
+from mediatensor.ocr.models._networks import constant, download, have_all_ended, upload_images
 from mediatensor.ocr.models.recognition import ppocr_v6_small_reco
 from mediatensor.ocr.models.utils import add_whitelist
 from ocr_onnx_sessions import require_weights

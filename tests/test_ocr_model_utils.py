@@ -22,7 +22,7 @@ from mediatensor.ocr import models, ocr_predictor
 from mediatensor.ocr.datasets import VOCABS
 from mediatensor.ocr.models.classification.vit import VisionTransformer
 from mediatensor.ocr.models.recognition import CRNN, PARSeq, crnn_mobilenet_v3_small, parseq
-from mediatensor.ocr.models.recognition._backbones import PatchFeatures
+from mediatensor.ocr.models.recognition.core import PatchFeatures
 from mediatensor.ocr.models.utils import (
     add_whitelist,
     conv_sequence_pt,

@@ -7,16 +7,16 @@ import pytest
 from PIL import Image, ImageDraw
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.models._pages.orientation import (
+from mediatensor.ocr.models._lines import (
     TURNS,
     LineEvidence,
     decide_line_turns,
-    estimate_page_skew,
     line_evidence,
     lines_are_tall,
     signed_turn,
     vote_page_turn,
 )
+from mediatensor.ocr.models._pages import estimate_page_skew
 
 
 def lines_of_page(turn: int, beliefs: list[float], aspect: float = 12.0) -> list[LineEvidence]:

@@ -12,9 +12,8 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError, WeightsError
 from mediatensor.ocr.models import ocr_predictor, ppocr_v6_small_det, ppocr_v6_small_reco
-from mediatensor.ocr.models._pages.crops import cut_lines, padded_width
+from mediatensor.ocr.models._lines import cut_lines, padded_width, read_lines, with_zeros
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
-from mediatensor.ocr.models.recognition._line_reader import read_lines, with_zeros
 from ocr_onnx_sessions import require_weights
 from ocr_reading import text_page
 

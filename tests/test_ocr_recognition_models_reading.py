@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.models._lines import ctc_best_path
 from mediatensor.ocr.models.recognition import CTCPostProcessor, ViTSTRPostProcessor
-from mediatensor.ocr.models.recognition._ctc import ctc_best_path
-from mediatensor.ocr.models.recognition._wide_crops import (
+from mediatensor.ocr.models.recognition.utils import (
     CropPieces,
     merge_multi_strings,
     merge_strings,

@@ -30,7 +30,7 @@ from mediatensor.ocr.models import (
     ppocr_mobile_v2_line_orientation,
     recognition_predictor,
 )
-from mediatensor.ocr.models._networks.onnx import fill_layers, read_onnx
+from mediatensor.ocr.models._networks import fill_layers, read_onnx
 from ocr_onnx_sessions import PPOCR, require_weights
 
 LINE_CLASSIFIER = "ppocr_mobile_v2_line_orientation"

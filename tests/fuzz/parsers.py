@@ -55,7 +55,7 @@ from mediatensor.decoders._subtitle_decoder import words_of_packet
 from mediatensor.errors import MediaTensorError
 from mediatensor.ocr.io import Document
 from mediatensor.ocr.io._documents.tiff import is_tiff, page_offsets
-from mediatensor.ocr.models._networks.onnx import read_onnx
+from mediatensor.ocr.models._networks import read_onnx
 
 from .corpus import seed_file, seed_names
 

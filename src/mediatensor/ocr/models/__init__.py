@@ -1,7 +1,7 @@
 """Networks that find and read text, and predictors made of them."""
 
 from . import builder, classification, detection, reading_order, recognition, utils
-from ._networks.weights import ModelCard, find_weights, list_models, model_card
+from ._networks import ModelCard, find_weights, list_models, model_card
 from .classification import (
     VGG,
     MobileNetV3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -13,9 +13,7 @@ from torch import nn
 
 from ..._sources import writing
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._networks.devices import plain
-from ._networks.weights import checksum_in_name, compare_checksum, given_file, load_state_dict_file
-from ._networks.whitelist import WhitelistHandle, add_whitelist
+from ._networks import WhitelistHandle, add_whitelist, conv_sequence_pt, load_pretrained_params, plain
 
 __all__ = [
     "WhitelistHandle",
@@ -27,79 +25,6 @@ __all__ = [
 ]
 
 Module = TypeVar("Module", bound=nn.Module)
-
-
-def load_pretrained_params(
-    model: nn.Module,
-    path_or_url: str | os.PathLike[str],
-    hash_prefix: str | None = None,
-    ignore_keys: Collection[str] | None = None,
-) -> None:
-    """Fill a model from a checkpoint file: a state dict as :func:`torch.save` writes it, docTR's own among them.
-
-    The file is read without running code from it. If its name carries a checksum, as docTR's do
-    (``crnn_vgg16_bn-0417f351.pt``), the content is compared with it first.
-
-    Args:
-        model: what to fill, on any device.
-        path_or_url: the path of the file. Nothing is downloaded: a URL is refused.
-        hash_prefix: how the file's SHA-256 begins, in hexadecimal; by default what its name says, if it does.
-        ignore_keys: names of the state dict that the model keeps as they are, such as those of a new head.
-
-    Raises:
-        InvalidArgumentError: a URL is given.
-        WeightsNotFoundError: there is no such file.
-        WeightsError: the file is damaged or another one, holds no state dict, or does not fit the model.
-
-    Example::
-
-        model = crnn_vgg16_bn()
-        load_pretrained_params(model, "models/crnn_vgg16_bn-0417f351.pt")
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models.utils import load_pretrained_params
-        >>> model = torch.nn.Linear(2, 1)
-        >>> torch.save(model.state_dict(), "linear.pt")
-        >>> load_pretrained_params(model, "linear.pt")
-    """
-    file = given_file(path_or_url)
-    compare_checksum(file, checksum_in_name(file) if hash_prefix is None else hash_prefix)
-    load_state_dict_file(model, file, ignore_keys or ())
-
-
-def conv_sequence_pt(
-    in_channels: int,
-    out_channels: int,
-    act: bool = False,
-    bn: bool = False,
-    activation: nn.Module | None = None,
-    **kwargs: Any,
-) -> list[nn.Module]:
-    """The layers of a convolution with what usually follows it.
-
-    Args:
-        in_channels: channels that come in.
-        out_channels: channels that go out.
-        act: end with an activation.
-        bn: follow the convolution with a batch normalization, and leave its bias out unless asked for.
-        activation: the activation; by default a new ReLU in place.
-        **kwargs: of :class:`torch.nn.Conv2d`, such as ``kernel_size``.
-
-    Returns:
-        The layers, in order.
-
-    >>> from mediatensor.ocr.models.utils import conv_sequence_pt
-    >>> len(conv_sequence_pt(3, 8, act=True, bn=True, kernel_size=3))
-    3
-    """
-    kwargs.setdefault("bias", not bn)
-    layers: list[nn.Module] = [nn.Conv2d(in_channels, out_channels, **kwargs)]
-    if bn:
-        layers.append(nn.BatchNorm2d(out_channels))
-    if act:
-        layers.append(nn.ReLU(inplace=True) if activation is None else activation)
-    return layers
 
 
 def set_device_and_dtype(

@@ -1,1 +1,100 @@
-"""What all networks share: their weights, checked and loaded; ONNX files; the device they are on."""
+"""Beneath all networks: which architectures there are, their weights, shared layers, and the device that they run on.
+
+* ``registry``: the names of architectures, where each is made, and what is published for it;
+* ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX;
+* ``blocks``: layers that several networks share;
+* ``devices``: copies to a device and back, each of them counted; networks that may be compiled;
+* ``whitelist``: recognisers that may read certain characters only.
+
+Nothing in this room knows a task, a page or a predictor.
+"""
+
+from .blocks import (
+    ConvNorm,
+    DropPath,
+    EncoderBlock,
+    MultiHeadAttention,
+    PositionwiseFeedForward,
+    SqueezeExcitation,
+    Stem,
+    conv_sequence_pt,
+    make_stage,
+    parameter_layers,
+)
+from .devices import (
+    at_least_float32,
+    compile_network,
+    constant,
+    download,
+    have_all_ended,
+    is_compiled,
+    plain,
+    upload,
+    upload_images,
+    with_open_sizes,
+)
+from .onnx import OnnxGraph, OnnxNode, fill_layers, read_onnx
+from .registry import (
+    ModelCard,
+    list_models,
+    make_predictor,
+    model_card,
+    network_factory,
+    refuse_unknown,
+    register_predictor,
+)
+from .weights import (
+    MODELS_FOLDER_VARIABLE,
+    checksum_in_name,
+    compare_checksum,
+    find_weights,
+    given_file,
+    load_pretrained_params,
+    load_state_dict_file,
+    load_weights,
+)
+from .whitelist import WhitelistHandle, add_whitelist
+
+__all__ = [
+    "MODELS_FOLDER_VARIABLE",
+    "ConvNorm",
+    "DropPath",
+    "EncoderBlock",
+    "ModelCard",
+    "MultiHeadAttention",
+    "OnnxGraph",
+    "OnnxNode",
+    "PositionwiseFeedForward",
+    "SqueezeExcitation",
+    "Stem",
+    "WhitelistHandle",
+    "add_whitelist",
+    "at_least_float32",
+    "checksum_in_name",
+    "compare_checksum",
+    "compile_network",
+    "constant",
+    "conv_sequence_pt",
+    "download",
+    "fill_layers",
+    "find_weights",
+    "given_file",
+    "have_all_ended",
+    "is_compiled",
+    "list_models",
+    "load_pretrained_params",
+    "load_state_dict_file",
+    "load_weights",
+    "make_predictor",
+    "make_stage",
+    "model_card",
+    "network_factory",
+    "parameter_layers",
+    "plain",
+    "read_onnx",
+    "refuse_unknown",
+    "register_predictor",
+    "upload",
+    "upload_images",
+    "with_open_sizes",
+]

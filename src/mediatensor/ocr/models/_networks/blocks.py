@@ -6,11 +6,26 @@ block, and a pointwise mixer. Parallel branches and batch norms of the training 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["ConvNorm", "SqueezeExcitation", "Stem", "make_stage", "parameter_layers"]
+from ....errors import InvalidArgumentError
+
+__all__ = [
+    "ConvNorm",
+    "DropPath",
+    "EncoderBlock",
+    "MultiHeadAttention",
+    "PositionwiseFeedForward",
+    "SqueezeExcitation",
+    "Stem",
+    "conv_sequence_pt",
+    "make_stage",
+    "parameter_layers",
+]
 
 
 class ConvNorm(nn.Module):
@@ -118,3 +133,149 @@ _WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn
 def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
     """The layers with parameters inside ``modules``, in the order of registration."""
     return [layer for module in modules for layer in module.modules() if isinstance(layer, _WITH_PARAMETERS)]
+
+
+def conv_sequence_pt(
+    in_channels: int,
+    out_channels: int,
+    act: bool = False,
+    bn: bool = False,
+    activation: nn.Module | None = None,
+    **kwargs: Any,
+) -> list[nn.Module]:
+    """The layers of a convolution with what usually follows it.
+
+    Args:
+        in_channels: channels that come in.
+        out_channels: channels that go out.
+        act: end with an activation.
+        bn: follow the convolution with a batch normalization, and leave its bias out unless asked for.
+        activation: the activation; by default a new ReLU in place.
+        **kwargs: of :class:`torch.nn.Conv2d`, such as ``kernel_size``.
+
+    Returns:
+        The layers, in order.
+
+    >>> from mediatensor.ocr.models.utils import conv_sequence_pt
+    >>> len(conv_sequence_pt(3, 8, act=True, bn=True, kernel_size=3))
+    3
+    """
+    kwargs.setdefault("bias", not bn)
+    layers: list[nn.Module] = [nn.Conv2d(in_channels, out_channels, **kwargs)]
+    if bn:
+        layers.append(nn.BatchNorm2d(out_channels))
+    if act:
+        layers.append(nn.ReLU(inplace=True) if activation is None else activation)
+    return layers
+
+
+class MultiHeadAttention(nn.Module):
+    """Scaled dot-product attention in several heads (Vaswani et al., "Attention Is All You Need", 2017).
+
+    Args:
+        num_heads: how many heads.
+        d_model: the width of the features, a multiple of ``num_heads``.
+
+    Raises:
+        InvalidArgumentError: the width cannot be shared among the heads.
+    """
+
+    def __init__(self, num_heads: int, d_model: int) -> None:
+        super().__init__()
+        if d_model % num_heads:
+            raise InvalidArgumentError(f"{num_heads} heads cannot share a width of {d_model}; it has to be a multiple")
+        self.num_heads = num_heads
+        self.linear_layers = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(3))
+        self.output_linear = nn.Linear(d_model, d_model)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Let each query gather from the values.
+
+        Args:
+            query: (N, Q, D) features.
+            key: (N, K, D) features.
+            value: (N, K, D) features.
+            mask: bool, broadcasts to (N, heads, Q, K): True where a query may look. None: everywhere.
+
+        Returns:
+            (N, Q, D) features.
+        """
+        heads = [
+            linear(features).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for linear, features in zip(self.linear_layers, (query, key, value), strict=True)
+        ]
+        gathered = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], attn_mask=mask)
+        projected: Tensor = self.output_linear(gathered.transpose(1, 2).flatten(2))
+        return projected
+
+
+class PositionwiseFeedForward(nn.Sequential):
+    """Two linear layers around an activation, applied to each position alone.
+
+    Args:
+        d_model: the width of the features.
+        ffd: the width between the two layers.
+        dropout: the probability of a feature to be dropped, in training.
+        activation: what is between the layers.
+    """
+
+    def __init__(self, d_model: int, ffd: int, dropout: float, activation: nn.Module) -> None:
+        super().__init__(
+            nn.Linear(d_model, ffd), activation, nn.Dropout(dropout), nn.Linear(ffd, d_model), nn.Dropout(dropout)
+        )
+
+
+class EncoderBlock(nn.Module):
+    """A stack of transformer encoder layers that normalize first and share their normalizations.
+
+    Args:
+        num_layers: how many layers.
+        num_heads: heads of the attention.
+        d_model: the width of the features.
+        dff: the width inside the feed-forward part.
+        dropout: the probability of a feature to be dropped, in training.
+        activation: of the feed-forward part.
+    """
+
+    def __init__(
+        self, num_layers: int, num_heads: int, d_model: int, dff: int, dropout: float, activation: nn.Module
+    ) -> None:
+        super().__init__()
+        self.layer_norm_input = nn.LayerNorm(d_model)
+        self.layer_norm_attention = nn.LayerNorm(d_model)
+        self.layer_norm_output = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.attention = nn.ModuleList(MultiHeadAttention(num_heads, d_model) for _ in range(num_layers))
+        self.position_feed_forward = nn.ModuleList(
+            PositionwiseFeedForward(d_model, dff, dropout, activation) for _ in range(num_layers)
+        )
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Encode (N, L, D) features; ``mask`` as in :class:`MultiHeadAttention`."""
+        for attention, feed_forward in zip(self.attention, self.position_feed_forward, strict=True):
+            normed = self.layer_norm_input(x)
+            x = x + self.dropout(attention(normed, normed, normed, mask))
+            x = x + self.dropout(feed_forward(self.layer_norm_attention(x)))
+        encoded: Tensor = self.layer_norm_output(x)
+        return encoded
+
+
+class DropPath(nn.Module):
+    """Drops the whole branch of some images of a batch, in training (Huang et al., "Stochastic Depth", 2016).
+
+    Args:
+        probability: of an image's branch to be dropped.
+    """
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop, and scale what is kept so that the mean stays."""
+        if not self.training or self.probability == 0:
+            return x
+        kept = 1 - self.probability
+        return (
+            x * torch.full((x.shape[0],) + (1,) * (x.ndim - 1), kept, device=x.device, dtype=x.dtype).bernoulli() / kept
+        )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
-import importlib
 import importlib.util
 import os
 import re
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -20,178 +17,18 @@ from torch import Tensor, nn
 from ...._common.checks import path_text
 from ....errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from .onnx import OnnxGraph, read_onnx
+from .registry import ModelCard, model_card
 
 __all__ = [
     "MODELS_FOLDER_VARIABLE",
-    "ModelCard",
     "checksum_in_name",
     "compare_checksum",
     "find_weights",
     "given_file",
-    "list_models",
+    "load_pretrained_params",
     "load_state_dict_file",
     "load_weights",
-    "model_card",
 ]
-
-_MODULES: dict[str, str] = {
-    "crnn_mobilenet_v3_large": "recognition.crnn",
-    "crnn_mobilenet_v3_small": "recognition.crnn",
-    "crnn_vgg16_bn": "recognition.crnn",
-    "db_mobilenet_v3_large": "detection.differentiable_binarization",
-    "db_resnet34": "detection.differentiable_binarization",
-    "db_resnet50": "detection.differentiable_binarization",
-    "fast_base": "detection.fast",
-    "fast_small": "detection.fast",
-    "fast_tiny": "detection.fast",
-    "linknet_resnet18": "detection.linknet",
-    "linknet_resnet34": "detection.linknet",
-    "linknet_resnet50": "detection.linknet",
-    "master": "recognition.master",
-    "mobilenet_v3_small_crop_orientation": "classification.mobilenet",
-    "mobilenet_v3_small_page_orientation": "classification.mobilenet",
-    "parseq": "recognition.parseq",
-    "ppocr_mobile_v2_line_orientation": "classification.ppocr",
-    "ppocr_v6_small_det": "detection.ppocr",
-    "ppocr_v6_small_reco": "recognition.ppocr",
-    "sar_resnet31": "recognition.sar",
-    "viptr_tiny": "recognition.viptr",
-    "vitstr_base": "recognition.vitstr",
-    "vitstr_small": "recognition.vitstr",
-}
-"""The module of each architecture, whose ``default_cfgs`` describes it."""
-
-_BACKBONES: dict[str, str] = {
-    "magc_resnet31": "classification.magc_resnet",
-    "mobilenet_v3_large": "classification.mobilenet",
-    "mobilenet_v3_large_r": "classification.mobilenet",
-    "mobilenet_v3_small": "classification.mobilenet",
-    "mobilenet_v3_small_r": "classification.mobilenet",
-    "resnet18": "classification.resnet",
-    "resnet31": "classification.resnet",
-    "resnet34": "classification.resnet",
-    "resnet34_wide": "classification.resnet",
-    "resnet50": "classification.resnet",
-    "starnet_s3": "classification.starnet",
-    "textnet_base": "classification.textnet",
-    "textnet_small": "classification.textnet",
-    "textnet_tiny": "classification.textnet",
-    "vgg16_bn_r": "classification.vgg",
-    "vip_base": "classification.vip",
-    "vip_tiny": "classification.vip",
-    "vit_b": "classification.vit",
-    "vit_det_m": "classification.vit_det",
-    "vit_det_s": "classification.vit_det",
-    "vit_s": "classification.vit",
-}
-"""Classifiers of characters, of use as parts of other networks alone: :func:`list_models` leaves them out."""
-
-_FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
-
-_PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls"}
-
-
-@dataclass(frozen=True)
-class ModelCard:
-    """What is known of an architecture and of the weights that are published for it.
-
-    Attributes:
-        name: Of the architecture, as predictors take it.
-        task: ``"detection"``, ``"recognition"`` or ``"classification"``.
-        input_shape: Channels, height and width that the model was made for; some take other sizes.
-        vocab: What a recogniser reads; empty where the weights file lists it.
-        license: Of the weights.
-        source: Where their makers publish them.
-        sha256: Of the file that packages bring, or the beginning of it as in the file's name.
-        file_names: How the file may be called in the folder that ``MEDIATENSOR_MODELS`` names.
-        package_files: Packages that bring the file, and its path inside each.
-        accuracy: In percent, by the name of the measure: what ``python -m benchmarks.ocr`` gave with the default
-            predictor, or what docTR publishes for its weights.
-
-    Example:
-        >>> from mediatensor.ocr.models import model_card
-        >>> card = model_card("parseq")
-        >>> card.license, card.input_shape
-        ('Apache-2.0', (3, 32, 128))
-    """
-
-    name: str
-    task: str
-    input_shape: tuple[int, int, int]
-    vocab: str = ""
-    license: str = ""
-    source: str = ""
-    sha256: str = ""
-    file_names: tuple[str, ...] = ()
-    package_files: tuple[tuple[str, str], ...] = ()
-    accuracy: Mapping[str, float] = field(default_factory=dict)
-
-
-def list_models(pattern: str = "*") -> list[str]:
-    """Names of the architectures, sorted.
-
-    Args:
-        pattern: Of the shell, such as ``"db_*"``. A name matches with or without its task before it: ``"det_*"`` lists
-            detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers.
-
-    Returns:
-        The names, as the ``arch`` arguments of predictors take them.
-
-    Example:
-        >>> from mediatensor.ocr.models import list_models
-        >>> list_models("fast_*")
-        ['fast_base', 'fast_small', 'fast_tiny']
-        >>> "db_resnet50" in list_models("det_*")
-        True
-    """
-    return sorted(
-        name
-        for name, module in _MODULES.items()
-        if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(f"{_PREFIXES[_task(module)]}_{name}", pattern)
-    )
-
-
-def model_card(name: str) -> ModelCard:
-    """Provenance of an architecture and its published weights.
-
-    Args:
-        name: Of :func:`list_models`.
-
-    Returns:
-        Its card.
-
-    Raises:
-        InvalidArgumentError: There is no such architecture.
-
-    Example:
-        >>> from mediatensor.ocr.models import model_card
-        >>> model_card("ppocr_v6_small_det").license
-        'Apache-2.0'
-    """
-    module = _MODULES.get(name) or _BACKBONES.get(name)
-    if module is None:
-        raise InvalidArgumentError(f"unknown architecture {name!r}: choose one of {', '.join(list_models())}.")
-    cfg: dict[str, Any] = importlib.import_module(f"mediatensor.ocr.models.{module}").default_cfgs[name]
-    source = cfg.get("url") or ""
-    found = _FILE_NAME.search(source)
-    published = found[0] if found else f"{name}.pt"
-    return ModelCard(
-        name=name,
-        task=_task(module),
-        input_shape=cfg["input_shape"],
-        vocab="" if cfg.get("brings_vocab") else cfg.get("vocab", ""),
-        license=cfg.get("license", "Apache-2.0"),
-        source=source,
-        sha256=cfg.get("sha256", published.rpartition(".")[0].rpartition("-")[2] if "-" in published else ""),
-        file_names=tuple(dict.fromkeys((*cfg.get("file_names", (published,)), f"{name}.pt", f"{name}.pth"))),
-        package_files=cfg.get("package_files", ()),
-        accuracy=cfg.get("accuracy", {}),
-    )
-
-
-def _task(module: str) -> str:
-    return module.partition(".")[0]
-
 
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable that names a folder of weights files."""
@@ -260,6 +97,45 @@ def load_weights(
         model.load_graph(read_onnx(file))
     else:
         load_state_dict_file(model, file, ignore_keys)
+
+
+def load_pretrained_params(
+    model: nn.Module,
+    path_or_url: str | os.PathLike[str],
+    hash_prefix: str | None = None,
+    ignore_keys: Collection[str] | None = None,
+) -> None:
+    """Fill a model from a checkpoint file: a state dict as :func:`torch.save` writes it, docTR's own among them.
+
+    The file is read without running code from it. If its name carries a checksum, as docTR's do
+    (``crnn_vgg16_bn-0417f351.pt``), the content is compared with it first.
+
+    Args:
+        model: what to fill, on any device.
+        path_or_url: the path of the file. Nothing is downloaded: a URL is refused.
+        hash_prefix: how the file's SHA-256 begins, in hexadecimal; by default what its name says, if it does.
+        ignore_keys: names of the state dict that the model keeps as they are, such as those of a new head.
+
+    Raises:
+        InvalidArgumentError: a URL is given.
+        WeightsNotFoundError: there is no such file.
+        WeightsError: the file is damaged or another one, holds no state dict, or does not fit the model.
+
+    Example::
+
+        model = crnn_vgg16_bn()
+        load_pretrained_params(model, "models/crnn_vgg16_bn-0417f351.pt")
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models.utils import load_pretrained_params
+        >>> model = torch.nn.Linear(2, 1)
+        >>> torch.save(model.state_dict(), "linear.pt")
+        >>> load_pretrained_params(model, "linear.pt")
+    """
+    file = given_file(path_or_url)
+    compare_checksum(file, checksum_in_name(file) if hash_prefix is None else hash_prefix)
+    load_state_dict_file(model, file, ignore_keys or ())
 
 
 def _candidates(card: ModelCard) -> Iterator[Path]:

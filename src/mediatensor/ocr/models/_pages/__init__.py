@@ -1,1 +1,48 @@
-"""A page on its way through the networks: as a tensor, upright, cut into lines, and its words told apart."""
+"""Pages as networks take them: tensors of whatever a caller gives, batches of one size, pages set upright.
+
+* ``inputs``: paths, arrays, frames and pictures as page tensors;
+* ``preprocessing``: page tensors as batches for a network, and boxes back on their page;
+* ``straightening``: by how much a page is turned, turning it upright, and boxes there and back;
+* ``language``: the language of the text that was read.
+
+The way of each line through a page is in ``_lines``.
+"""
+
+from .inputs import Image, as_image, as_images, as_tensor, check_values, page_sources, single_images
+from .language import get_language
+from .preprocessing import FlexiblePreProcessor, PageBatch, Placement, PreProcessor, positive, resized
+from .straightening import (
+    Straightening,
+    elongated_shapes,
+    estimate_page_skew,
+    map_boxes,
+    median_angle,
+    plan_straightening,
+    quad_angles,
+    straighten,
+)
+
+__all__ = [
+    "FlexiblePreProcessor",
+    "Image",
+    "PageBatch",
+    "Placement",
+    "PreProcessor",
+    "Straightening",
+    "as_image",
+    "as_images",
+    "as_tensor",
+    "check_values",
+    "elongated_shapes",
+    "estimate_page_skew",
+    "get_language",
+    "map_boxes",
+    "median_angle",
+    "page_sources",
+    "plan_straightening",
+    "positive",
+    "quad_angles",
+    "resized",
+    "single_images",
+    "straighten",
+]

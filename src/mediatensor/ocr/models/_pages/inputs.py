@@ -17,7 +17,7 @@ from torch import Tensor
 from ....errors import InvalidArgumentError
 from ....frames import Frame, FrameBatch
 from ...io.reader import Pages, open_document
-from .._networks.devices import download
+from .._networks import download
 
 __all__ = ["Image", "as_image", "as_images", "as_tensor", "check_values", "page_sources", "single_images"]
 

@@ -19,6 +19,7 @@ from ...utils.geometry import boxes_to_polygons, compute_expanded_shape, min_are
 __all__ = [
     "Straightening",
     "elongated_shapes",
+    "estimate_page_skew",
     "map_boxes",
     "median_angle",
     "plan_straightening",
@@ -30,6 +31,10 @@ __all__ = [
 _TILE = 1024
 # A page this large is refused rather than tried: 20,000 by 20,000 pixels, turned by 45 degrees, still fit.
 _MAX_PIXELS = 1 << 30
+# Shapes of a detector's map that decide its skew, the area from which they do, in pixels, and how long they must be.
+_MAP_SHAPES = 200
+_MAP_AREA = 60
+_MAP_RATIO = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,3 +297,36 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     first, last = np.searchsorted(reached, reached[-1] * np.array([0.5 - _EVEN, 0.5 + _EVEN]))
     lower, upper = offsets[order[first]], offsets[order[last]]
     return float((mean + (lower + upper) / 2 + _QUARTER / 2) % _QUARTER - _QUARTER / 2)
+
+
+def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = None) -> float:
+    """Estimate the small angle by which the lines of a page are off their axis.
+
+    The median over the lines, weighted by length, of the angles of their long sides; vertical notes count as much as
+    lines, as they are at a right angle to them.
+
+    >>> import numpy as np
+    >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
+    >>> round(estimate_page_skew(quad, page_shape=(100, 100)), 2)
+    5.0
+
+    Args:
+        lines: Relative quads of lines, float ``(N, 4, 2)``; or the binary map of a detector, ``(H, W)`` or ``(H, W,
+            1)``, not 0 where there is text, in the page's proportions.
+        page_shape: Height and width of the page that the quads are relative to; without it, in one unit already.
+
+    Returns:
+        Degrees in [-45, 45), clockwise; 0.0 where there is no line.
+
+    Raises:
+        InvalidArgumentError: if the array has another shape or is not finite.
+        MissingDependencyError: if a map is given and SciPy is not installed.
+    """
+    if lines.ndim == 3 and lines.shape[1:] == (4, 2):
+        height, width = (1, 1) if page_shape is None else page_shape
+        return median_angle(*quad_angles(lines * np.array([width, height])))
+    if lines.ndim == 2 or (lines.ndim == 3 and lines.shape[2] == 1):
+        angles, lengths, breadths = elongated_shapes(lines.reshape(lines.shape[:2]) > 0, _MAP_SHAPES, _MAP_AREA)
+        text = lengths > _MAP_RATIO * breadths
+        return median_angle(angles[text], lengths[text])
+    raise InvalidArgumentError(f"lines have shape {lines.shape}: give quads (N, 4, 2) or a map (H, W)")

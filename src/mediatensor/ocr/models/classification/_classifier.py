@@ -9,8 +9,7 @@ from torch import nn
 
 from mediatensor.ocr.datasets import VOCABS
 
-from .._networks.weights import load_weights
-from ..utils import load_pretrained_params
+from .._networks import load_pretrained_params, load_weights
 
 __all__ = ["Classifier", "build_classifier", "classifier_cfg"]
 

@@ -11,9 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._networks.blocks import ConvNorm, SqueezeExcitation, parameter_layers
-from .._networks.onnx import OnnxGraph, fill_layers
-from .._networks.weights import load_weights
+from .._networks import ConvNorm, OnnxGraph, SqueezeExcitation, fill_layers, load_weights, parameter_layers
 
 __all__ = ["LineOrientationClassifier", "default_cfgs", "ppocr_mobile_v2_line_orientation"]
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._networks.devices import compile_network, download, plain, upload_images, with_open_sizes
-from .._pages.inputs import Image, as_images
-from .._pages.orientation import LineEvidence, line_evidence, lines_are_tall, signed_turn, vote_page_turn
-from ..detection.predictor import DetectionPredictor
-from ..preprocessor import PreProcessor
-from ._turned_lines import WHOLE, longest, page_quads, upside_down_crops, upside_down_probabilities
+from .._lines import (
+    WHOLE_CROP,
+    LineEvidence,
+    line_evidence,
+    lines_are_tall,
+    longest_lines,
+    page_quads,
+    signed_turn,
+    upside_down_crops,
+    upside_down_probabilities,
+    vote_page_turn,
+)
+from .._networks import compile_network, download, plain, upload_images, with_open_sizes
+from .._pages import Image, PreProcessor, as_images
 from .ppocr import LineOrientationClassifier
 
 __all__ = ["CLASSES", "LinePageOrientation", "OrientationPredictor"]
@@ -79,6 +88,19 @@ class OrientationPredictor(nn.Module):
         return DEFAULT_BATCH_SIZE if self.pre_processor is None else self.pre_processor.batch_size
 
 
+class _FoundOnPage(Protocol):
+    @property
+    def boxes(self) -> Mapping[str, npt.NDArray[np.floating]]: ...
+
+
+class LineFinder(Protocol):
+    """A predictor that finds lines, such as :class:`~mediatensor.ocr.models.detection.predictor.DetectionPredictor`."""
+
+    def locate(self, images: Sequence[Tensor], *, rotated: bool) -> Iterable[_FoundOnPage]: ...
+
+    def compile(self, *args: Any, **kwargs: Any) -> None: ...
+
+
 class LinePageOrientation(nn.Module):
     """The direction of pages by a vote of their lines: no network sees the page as a whole.
 
@@ -87,7 +109,7 @@ class LinePageOrientation(nn.Module):
         classifier: Says of a line whether it is upside down.
     """
 
-    def __init__(self, detector: DetectionPredictor, classifier: LineOrientationClassifier) -> None:
+    def __init__(self, detector: LineFinder, classifier: LineOrientationClassifier) -> None:
         super().__init__()
         self.detector, self.classifier = detector, classifier.eval()
 
@@ -110,7 +132,7 @@ class LinePageOrientation(nn.Module):
 
 def _evidence(classifier: LineOrientationClassifier, image: Tensor, quads: np.ndarray) -> list[LineEvidence]:
     shape = (image.shape[1], image.shape[2])
-    sample = quads[longest(quads, shape)]
+    sample = quads[longest_lines(quads, shape)]
     return line_evidence(sample, shape, upside_down_probabilities(classifier, image, sample))
 
 
@@ -120,7 +142,7 @@ def _line_turns(
     """The turns of crops, each of which is a line: lying if it is much taller than wide."""
     crops = upload_images(images, next(classifier.parameters()).device)
     probabilities = upside_down_crops(classifier, crops, batch_size)
-    uprights = [90 if lines_are_tall(WHOLE, (image.shape[1], image.shape[2]))[0] else 0 for image in images]
+    uprights = [90 if lines_are_tall(WHOLE_CROP, (image.shape[1], image.shape[2]))[0] else 0 for image in images]
     return [
         (signed_turn(upright), 1 - probability)
         if probability <= 0.5

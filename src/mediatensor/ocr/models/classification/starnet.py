@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._networks import DropPath
 from ._classifier import Classifier, build_classifier, classifier_cfg
-from ._vip_layers import DropPath
 
 __all__ = ["StarNet", "starnet_s3"]
 

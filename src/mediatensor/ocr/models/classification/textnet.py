@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import torch
 from torch import nn
 
 from ._classifier import Classifier, build_classifier, classifier_cfg
-from ._fast_layer import FASTConvLayer
 
 __all__ = ["TextNet", "textnet_base", "textnet_small", "textnet_tiny"]
 
@@ -26,6 +26,115 @@ _STAGES = {
     "textnet_base": ("oo|o|oo-oo", "o-o|oo||oo", "ooo-o|o|", "o-||-"),
 }
 """Kernels of the four stages, found by architecture search: square ``o``, a row ``-``, a column ``|``."""
+
+
+class FASTConvLayer(nn.Module):
+    """Sum of a convolution, its one-column and its one-row variant, and the identity; each normalized.
+
+    A branch that would equal another or change the shape is left out. After :meth:`reparameterize_layer` the layer is
+    one convolution that computes the same.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: Height and width of the kernel, odd; one number for both.
+        stride: Step in both directions.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int | tuple[int, int] = 3, stride: int = 1
+    ) -> None:
+        super().__init__()
+        height, width = (kernel_size, kernel_size) if isinstance(kernel_size, int) else kernel_size
+        self.activation = nn.ReLU(inplace=True)
+        self.conv = _convolution(in_channels, out_channels, (height, width), stride)
+        self.bn = nn.BatchNorm2d(out_channels)
+        self.ver_conv, self.ver_bn, self.hor_conv, self.hor_bn = None, None, None, None
+        if width > 1:
+            self.ver_conv = _convolution(in_channels, out_channels, (height, 1), stride)
+            self.ver_bn = nn.BatchNorm2d(out_channels)
+        if height > 1:
+            self.hor_conv = _convolution(in_channels, out_channels, (1, width), stride)
+            self.hor_bn = nn.BatchNorm2d(out_channels)
+        same_shape = in_channels == out_channels and stride == 1
+        self.rbr_identity = nn.BatchNorm2d(in_channels) if same_shape else None
+        self.fused_conv: nn.Conv2d | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(N, in_channels, H, W) to (N, out_channels, H / stride, W / stride)."""
+        if self.fused_conv is not None:
+            total = self.fused_conv(x)
+        else:
+            total = self.bn(self.conv(x))
+            if self.ver_conv is not None and self.ver_bn is not None:
+                total = total + self.ver_bn(self.ver_conv(x))
+            if self.hor_conv is not None and self.hor_bn is not None:
+                total = total + self.hor_bn(self.hor_conv(x))
+            if self.rbr_identity is not None:
+                total = total + self.rbr_identity(x)
+        activated: torch.Tensor = self.activation(total)
+        return activated
+
+    @torch.no_grad()
+    def reparameterize_layer(self) -> None:
+        """Replace the branches by one convolution (for inference: it uses the running statistics). Once only."""
+        if self.fused_conv is not None:
+            return
+        height, width = self.conv.weight.shape[2:]
+        weight, bias = fuse_conv_norm(self.conv.weight, None, self.bn)
+        weight, bias = weight.clone(), bias.clone()
+        if self.ver_conv is not None and self.ver_bn is not None:
+            column_weight, column_bias = fuse_conv_norm(self.ver_conv.weight, None, self.ver_bn)
+            weight[:, :, :, width // 2] += column_weight[:, :, :, 0]
+            bias += column_bias
+        if self.hor_conv is not None and self.hor_bn is not None:
+            row_weight, row_bias = fuse_conv_norm(self.hor_conv.weight, None, self.hor_bn)
+            weight[:, :, height // 2] += row_weight[:, :, 0]
+            bias += row_bias
+        if self.rbr_identity is not None:
+            channels = weight.shape[0]
+            identity = torch.eye(channels, dtype=weight.dtype, device=weight.device)[:, :, None, None]
+            identity_weight, identity_bias = fuse_conv_norm(identity, None, self.rbr_identity)
+            weight[:, :, height // 2, width // 2] += identity_weight[:, :, 0, 0]
+            bias += identity_bias
+        # On the meta device: no initialization, which would take numbers from the random generator.
+        fused = nn.Conv2d(
+            weight.shape[1],
+            weight.shape[0],
+            (height, width),
+            stride=(self.conv.stride[0], self.conv.stride[1]),
+            padding=(height // 2, width // 2),
+            device="meta",
+        )
+        fused.weight, fused.bias = nn.Parameter(weight), nn.Parameter(bias)
+        self.fused_conv = fused
+        for name in ("conv", "bn", "ver_conv", "ver_bn", "hor_conv", "hor_bn", "rbr_identity"):
+            delattr(self, name)
+
+
+def fuse_conv_norm(
+    weight: torch.Tensor, bias: torch.Tensor | None, norm: nn.BatchNorm2d
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight and bias of the convolution that computes a convolution followed by ``norm`` with its running statistics.
+
+    Args:
+        weight: Of the convolution, (out, in, height, width).
+        bias: Of the convolution, (out,), or None.
+        norm: What follows it.
+
+    Returns:
+        The weight, of the same shape, and the bias (out,).
+    """
+    mean, var = norm.running_mean, norm.running_var
+    if mean is None or var is None:
+        raise ValueError("Only a normalization with running statistics can be fused.")
+    scale = norm.weight / torch.sqrt(var + norm.eps)
+    centered = -mean if bias is None else bias - mean
+    return weight * scale[:, None, None, None], norm.bias + centered * scale
+
+
+def _convolution(in_channels: int, out_channels: int, kernel: tuple[int, int], stride: int) -> nn.Conv2d:
+    return nn.Conv2d(in_channels, out_channels, kernel, stride, padding=(kernel[0] // 2, kernel[1] // 2), bias=False)
 
 
 class TextNet(Classifier, nn.Sequential):

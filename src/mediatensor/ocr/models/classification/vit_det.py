@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
+from .._networks import DropPath
 from ._classifier import Classifier, build_classifier, classifier_cfg
-from ._vip_layers import DropPath
 
 __all__ = ["VisionDetectionTransformer", "vit_det_m", "vit_det_s"]
 

@@ -8,8 +8,9 @@ from torch import nn
 
 from ...._common.checks import shown
 from ....errors import InvalidArgumentError
-from .._networks.weights import list_models
-from ..preprocessor import PreProcessor
+from .._networks import list_models, make_predictor, network_factory, refuse_unknown
+from .._pages import PreProcessor
+from .ppocr import ppocr_mobile_v2_line_orientation
 from .predictor import LinePageOrientation, OrientationPredictor
 
 __all__ = ["ARCHS", "crop_orientation_predictor", "page_orientation_predictor"]
@@ -79,19 +80,14 @@ def page_orientation_predictor(
     if arch is not None or kwargs.get("disabled"):
         return _predictor(LINE_ARCH if arch is None else arch, pretrained, batch_size, kwargs)
     kwargs.pop("disabled", None)
-    from ..detection.zoo import detection_predictor, refuse_unknown
-    from .ppocr import ppocr_mobile_v2_line_orientation
-
     refuse_unknown(kwargs)
-    detector = detection_predictor(pretrained=pretrained, assume_straight_pages=False, batch_size=batch_size)
+    detector = make_predictor("detection", pretrained=pretrained, assume_straight_pages=False, batch_size=batch_size)
     return LinePageOrientation(detector, ppocr_mobile_v2_line_orientation(pretrained=pretrained))
 
 
 def _predictor(
     arch: str | nn.Module, pretrained: bool, batch_size: int, kwargs: dict[str, Any]
 ) -> OrientationPredictor:
-    from ..detection.zoo import refuse_unknown
-
     if kwargs.pop("disabled", False):
         return OrientationPredictor(None, None)
     mean, std = kwargs.pop("mean", None), kwargs.pop("std", None)
@@ -100,9 +96,7 @@ def _predictor(
     if isinstance(arch, str):
         if arch not in ARCHS:
             raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
-        from .. import classification
-
-        model = getattr(classification, arch)(pretrained=pretrained)
+        model = network_factory(arch)(pretrained=pretrained)
     if not isinstance(model, nn.Module):
         raise InvalidArgumentError(f"arch must be one of {', '.join(ARCHS)}, or a model (got {shown(arch)}).")
     cfg: Any = getattr(model, "cfg", {})

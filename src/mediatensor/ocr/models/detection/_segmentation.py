@@ -12,9 +12,7 @@ from torch import nn
 
 from mediatensor.ocr.file_utils import CLASS_NAME
 
-from .._networks.devices import at_least_float32
-from .._networks.weights import load_weights
-from ..utils import load_pretrained_params
+from .._networks import at_least_float32, load_pretrained_params, load_weights
 from .core import DetectionPostProcessor
 
 __all__ = [

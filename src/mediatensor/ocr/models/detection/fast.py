@@ -13,8 +13,7 @@ from torch import nn
 
 from mediatensor.ocr.file_utils import CLASS_NAME
 
-from ..classification._fast_layer import FASTConvLayer, fuse_conv_norm
-from ..classification.textnet import TextNet, textnet_base, textnet_small, textnet_tiny
+from ..classification.textnet import FASTConvLayer, TextNet, fuse_conv_norm, textnet_base, textnet_small, textnet_tiny
 from ._segmentation import (
     FeatureExtractor,
     SegmentationDetector,

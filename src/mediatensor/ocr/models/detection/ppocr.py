@@ -17,10 +17,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...file_utils import CLASS_NAME
-from .._networks.blocks import SqueezeExcitation, Stem, make_stage, parameter_layers
-from .._networks.devices import at_least_float32
-from .._networks.onnx import OnnxGraph, fill_layers
-from .._networks.weights import load_weights
+from .._networks import (
+    OnnxGraph,
+    SqueezeExcitation,
+    Stem,
+    at_least_float32,
+    fill_layers,
+    load_weights,
+    make_stage,
+    parameter_layers,
+)
 from ._postprocessing import boxes_from_bitmap
 from ._training import dice_loss, draw_targets, focal_loss
 from .core import DetectionPostProcessor

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._networks.devices import compile_network, download, plain, with_open_sizes
-from .._pages.inputs import Image, as_images
-from ..preprocessor import FlexiblePreProcessor, PageBatch, PreProcessor
+from .._networks import compile_network, download, plain, with_open_sizes
+from .._pages import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images
 from ._segmentation import SegmentationDetector
 from .ppocr import PPOCRDetector
 

@@ -7,9 +7,8 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks.devices import plain
-from .._networks.weights import list_models
-from ..preprocessor import FlexiblePreProcessor, PreProcessor
+from .._networks import list_models, network_factory, plain, refuse_unknown, register_predictor
+from .._pages import FlexiblePreProcessor, PreProcessor
 from .fast import FAST, reparameterize
 from .predictor import DetectionPredictor
 
@@ -76,12 +75,6 @@ def detection_predictor(
     return DetectionPredictor(FlexiblePreProcessor(multiple=multiple, **sides, **options), model)
 
 
-def refuse_unknown(kwargs: dict[str, Any]) -> None:
-    """Raise for arguments that nobody took, so that a slip of the pen is noticed."""
-    if kwargs:
-        raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")
-
-
 def _model(arch: str | nn.Module, pretrained: bool, assume_straight_pages: bool, pretrained_backbone: bool) -> Any:
     if isinstance(arch, nn.Module):
         model = plain(arch)
@@ -91,8 +84,9 @@ def _model(arch: str | nn.Module, pretrained: bool, assume_straight_pages: bool,
         return arch
     if arch not in ARCHS:
         raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
-    from .. import detection
-
     kwargs = {} if arch.startswith("ppocr") else {"pretrained_backbone": pretrained_backbone}
-    model = getattr(detection, arch)(pretrained=pretrained, assume_straight_pages=assume_straight_pages, **kwargs)
+    model = network_factory(arch)(pretrained=pretrained, assume_straight_pages=assume_straight_pages, **kwargs)
     return reparameterize(model) if isinstance(model, FAST) else model
+
+
+register_predictor("detection", detection_predictor)

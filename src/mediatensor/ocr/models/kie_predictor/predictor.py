@@ -24,6 +24,7 @@ class KIEPredictor(TextPredictor):
     """
 
     builder_type: ClassVar = KIEDocumentBuilder
+    _keeps_classes_apart: ClassVar = True
     doc_builder: KIEDocumentBuilder
 
     if TYPE_CHECKING:  # of a module's call, type checkers know nothing
@@ -40,19 +41,5 @@ class KIEPredictor(TextPredictor):
         Returns:
             The document: per page, class name to predictions.
         """
-        read = list(self._read(pages, single_class=False))
-
-        def by_class(name: str) -> list[dict[str, Any]]:
-            return [{key: getattr(found, name) for key, found in page.words.items()} for page in read]
-
-        document: KIEDocument = self._document(
-            read,
-            by_class("boxes"),
-            by_class("scores"),
-            by_class("texts"),
-            by_class("orientations"),
-            characters=[
-                {key: found.characters or [()] * len(found.texts) for key, found in page.words.items()} for page in read
-            ],
-        )
+        document: KIEDocument = self._read_document(pages)
         return document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,13 @@ from torch import Tensor
 
 from ....errors import InvalidArgumentError
 from ...io.elements import Document, KIEPage, Page, Word
-from .._pages.orientation import signed_turn
-from .._pages.straightening import Straightening, map_boxes
-from ..classification._turned_lines import turned
+from .._lines import ClassWords, box_quads, signed_turn, turned
+from .._pages import Straightening, map_boxes
 from ..detection.predictor import Located
-from ._word_reading import PageWords, box_quads
 
 __all__ = [
     "IgnoredRegion",
+    "PageWords",
     "checked_boxes",
     "checked_regions",
     "located_upright",
@@ -27,6 +27,29 @@ __all__ = [
     "revised_boxes",
     "without_regions",
 ]
+
+
+@dataclass
+class PageWords:
+    """Everything that was found on a page.
+
+    Attributes:
+        image: The page to show.
+        shape: Height and width of the image that boxes are relative to.
+        words: By class.
+        orientation: Of the page as it was given, where it was asked for.
+        language: Likewise.
+        error: Why the page could not be read.
+        straightened: How the image that boxes are relative to was made of ``image``, where it is another.
+    """
+
+    image: Any
+    shape: tuple[int, int]
+    words: dict[str, ClassWords]
+    orientation: dict[str, Any] | None = None
+    language: dict[str, Any] | None = None
+    error: str | None = None
+    straightened: Straightening | None = None
 
 
 def located_upright(located: Located, plan: Straightening) -> Located:

@@ -17,38 +17,44 @@ from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
 from ...io._documents import PageOfFile
 from ...io.reader import Pages
-from .._networks.devices import compile_network, plain, upload_images
-from .._pages.inputs import Image, as_tensor, check_values, page_sources
-from .._pages.orientation import estimate_page_skew, signed_turn
-from .._pages.straightening import plan_straightening, straighten
-from .._utils import get_language
+from .. import _lines as lines
+from .._lines import (
+    ClassWords,
+    as_quads,
+    cut_lines_into_words,
+    cut_words,
+    no_words,
+    page_quads,
+    read_page_words,
+    scores_of,
+    signed_turn,
+    straight_boxes,
+)
+from .._networks import compile_network, plain, upload_images
+from .._pages import (
+    Image,
+    as_tensor,
+    check_values,
+    estimate_page_skew,
+    get_language,
+    page_sources,
+    plan_straightening,
+    straighten,
+)
 from ..builder import DocumentBuilder, KIEDocumentBuilder
-from ..classification._turned_lines import page_quads
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
 from ..recognition.predictor import RecognitionPredictor
-from . import _line_reading as lines
 from ._boxes import (
     IgnoredRegion,
+    PageWords,
     checked_boxes,
     checked_regions,
     located_upright,
     restore_original,
     revised_boxes,
     without_regions,
-)
-from ._word_reading import (
-    UNKNOWN,
-    ClassWords,
-    PageWords,
-    as_quads,
-    cut_lines_into_words,
-    cut_words,
-    no_words,
-    read_page_words,
-    scores_of,
-    straight_boxes,
 )
 
 __all__ = ["TextPredictor"]
@@ -87,7 +93,9 @@ class TextPredictor(nn.Module):
     """
 
     builder_type: ClassVar[type[DocumentBuilder] | type[KIEDocumentBuilder]]
-    """Makes documents of what was read."""
+    """Makes documents of the words that were read."""
+    _keeps_classes_apart: ClassVar[bool]
+    """Whether hooks and the builder get the words of each class by its name; otherwise there is one class."""
     doc_builder: Any
 
     def __init__(
@@ -174,11 +182,11 @@ class TextPredictor(nn.Module):
             raise InvalidArgumentError(f"a hook must be a function of the boxes of all pages (got {shown(hook)}).")
         self.hooks.append(hook)
 
-    def _read(self, pages: Iterable[Image] | Any, single_class: bool) -> Iterator[PageWords]:
+    def _read(self, pages: Iterable[Image] | Any) -> Iterator[PageWords]:
         """The words of each page, in order; no more than a few pages are held at once."""
         sources = page_sources(pages)
         if self.hooks:
-            yield from self._read_with_hooks(sources, single_class)
+            yield from self._read_with_hooks(sources)
             return
         at_once = self.det_predictor.pre_processor.batch_size
         for start in range(0, len(sources), at_once):
@@ -192,7 +200,7 @@ class TextPredictor(nn.Module):
                 else:
                     yield self._read_page(_original(sources, index), image, next(located))
 
-    def _read_with_hooks(self, sources: Any, single_class: bool) -> Iterator[PageWords]:
+    def _read_with_hooks(self, sources: Any) -> Iterator[PageWords]:
         """As hooks see all pages at once, all are searched before any is read."""
         found: list[Located | str] = []
         for index in range(len(sources)):
@@ -203,11 +211,11 @@ class TextPredictor(nn.Module):
         places = [{name: self._offered(boxes) for name, boxes in page.boxes.items()} for page in pages]
         # Copies: hooks that change boxes in place must not change what they are compared with.
         changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
-        if single_class:
+        if not self._keeps_classes_apart:
             changed = [next(iter(page.values())) for page in changed]
         for hook in self.hooks:
             changed = checked_boxes(hook(changed), changed)
-        if single_class:
+        if not self._keeps_classes_apart:
             names = [next(iter(page)) for page in places]
             changed = [{name: boxes} for name, boxes in zip(names, changed, strict=True)]
         revised = iter(
@@ -366,7 +374,7 @@ class TextPredictor(nn.Module):
         turns = np.zeros(len(places), dtype=np.int64)
         if places.ndim == 3:
             turns = self._turns(image, places.astype(np.float64))
-        return read_page_words(self.reco_predictor, image, places, scores, turns)
+        return read_page_words(self.reco_predictor.read, image, places, scores, turns)
 
     def _line_words(
         self,
@@ -410,30 +418,32 @@ class TextPredictor(nn.Module):
         value, confidence = get_language(" ".join(text for found in words.values() for text, _ in found.texts))
         return {"value": value, "confidence": confidence}
 
-    def _document(
-        self,
-        read: Sequence[PageWords],
-        boxes: Sequence[Any],
-        scores: Sequence[Any],
-        texts: Sequence[Any],
-        orientations: Sequence[Any],
-        **details: Sequence[Any],
-    ) -> Any:
-        """The document of pages, by what was found on each; ``details`` are for the builder."""
+    def _read_document(self, pages: Any) -> Any:
+        """Read pages, and build the document of their words."""
+        read = list(self._read(pages))
         for number, page in enumerate(read):
             if page.straightened is not None and page.orientation is not None:
                 logger.info("page %d is turned by %d degrees, and was read so", number, page.orientation["value"])
+
+        def of_words(values: Callable[[ClassWords], Any]) -> list[Any]:
+            """Page by page, what the builder is to know of the words."""
+            by_class = [{name: values(found) for name, found in page.words.items()} for page in read]
+            return by_class if self._keeps_classes_apart else [next(iter(page.values())) for page in by_class]
+
+        lines_of_words = {} if self._keeps_classes_apart else {"line_ids": of_words(lambda found: found.line_ids)}
+        unknown = {"value": None, "confidence": None}
         document = self.doc_builder(
             [page.image for page in read],
-            boxes,
-            scores,
-            texts,
+            of_words(lambda found: found.boxes),
+            of_words(lambda found: found.scores),
+            of_words(lambda found: found.texts),
             [page.shape for page in read],
-            orientations,
-            [page.orientation or dict(UNKNOWN) for page in read],
-            [page.language or dict(UNKNOWN) for page in read] if self.detect_language else None,
+            of_words(lambda found: found.orientations),
+            [page.orientation or dict(unknown) for page in read],
+            [page.language or dict(unknown) for page in read] if self.detect_language else None,
+            characters=of_words(lambda found: found.characters),
             errors=[page.error for page in read],
-            **details,
+            **lines_of_words,
         )
         for page, found in zip(document.pages, read, strict=True):
             page.unread = [line for own in found.words.values() for line in own.unread]

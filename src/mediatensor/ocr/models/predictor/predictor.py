@@ -35,6 +35,7 @@ class OCRPredictor(TextPredictor):
     """
 
     builder_type: ClassVar = DocumentBuilder
+    _keeps_classes_apart: ClassVar = False
     doc_builder: DocumentBuilder
 
     def __init__(
@@ -71,15 +72,5 @@ class OCRPredictor(TextPredictor):
             InvalidArgumentError: Something is no page.
             PageError: A page cannot be read, and ``on_error="raise"``.
         """
-        read = list(self._read(pages, single_class=True))
-        words = [next(iter(page.words.values())) for page in read]
-        document: Document = self._document(
-            read,
-            [found.boxes for found in words],
-            [found.scores for found in words],
-            [found.texts for found in words],
-            [found.orientations for found in words],
-            line_ids=[found.line_ids for found in words],
-            characters=[found.characters for found in words],
-        )
+        document: Document = self._read_document(pages)
         return document

@@ -11,12 +11,16 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from .._networks.devices import have_all_ended
-from .._networks.weights import load_weights
-from ..classification._transformer import MultiHeadAttention, PositionwiseFeedForward
+from .._networks import MultiHeadAttention, PositionwiseFeedForward, have_all_ended, load_weights
 from ..classification.magc_resnet import magc_resnet31
-from ._backbones import build_features
-from .core import LeastCertainPostProcessor, RecognitionModel, encode_with_marks, masked_cross_entropy, recognition_cfg
+from .core import (
+    LeastCertainPostProcessor,
+    RecognitionModel,
+    build_features,
+    encode_with_marks,
+    masked_cross_entropy,
+    recognition_cfg,
+)
 
 __all__ = ["MASTER", "MASTERPostProcessor", "master"]
 

@@ -12,12 +12,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .._networks.devices import have_all_ended
-from .._networks.weights import load_weights
-from ..classification._transformer import MultiHeadAttention, PositionwiseFeedForward
+from .._networks import MultiHeadAttention, PositionwiseFeedForward, have_all_ended, load_weights
 from ..classification.vit import vit_s
-from ._backbones import PatchFeatures, take_backbone_arguments
-from .core import RecognitionModel, SequencePostProcessor, encode_with_marks, recognition_cfg
+from .core import (
+    PatchFeatures,
+    RecognitionModel,
+    SequencePostProcessor,
+    encode_with_marks,
+    recognition_cfg,
+    take_backbone_arguments,
+)
 
 __all__ = ["PARSeq", "PARSeqPostProcessor", "parseq"]
 

@@ -6,7 +6,6 @@ version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two lay
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -15,11 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError, WeightsError
-from ...datasets.vocabs import VOCABS
-from .._networks.blocks import ConvNorm, Stem, make_stage, parameter_layers
-from .._networks.onnx import OnnxGraph, fill_layers
-from .._networks.weights import load_weights
-from ._ctc import CtcCharacters, ctc_best_path
+from ...datasets import VOCABS
+from .._lines import BLANK, CtcCharacters, ctc_best_path, is_east_asian, is_look_alike
+from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, parameter_layers
 
 __all__ = ["PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
@@ -89,16 +86,6 @@ default_cfgs: dict[str, dict[str, Any]] = {
         ),
     },
 }
-
-FIRST_EAST_ASIAN = 0x2E80
-"""The first code point of the blocks of Chinese, Japanese and Korean."""
-LAST_EAST_ASIAN = 0xFFF0
-"""The one behind their full-width and half-width forms."""
-MULTIPLICATION_SIGNS = "\u00d7\u00b7"
-"""The cross and the dot, which networks see in many an x and a hyphen."""
-
-BLANK = 0
-"""The class that CTC reserves; characters follow."""
 
 
 class Attention(nn.Module):
@@ -341,21 +328,6 @@ class PPOCRRecognizer(nn.Module):
         steps = torch.full((len(target),), logits.shape[1])
         scores = logits.float().log_softmax(-1).transpose(0, 1)
         return F.ctc_loss(scores, labels, steps, lengths, BLANK, zero_infinity=True)
-
-
-def is_east_asian(character: str) -> bool:
-    """Whether it is a letter of Chinese, Japanese or Korean."""
-    return (
-        ord(character[0]) >= FIRST_EAST_ASIAN
-        and unicodedata.category(character[0]).startswith("L")
-        and unicodedata.east_asian_width(character[0]) != "F"
-    )
-
-
-def is_look_alike(character: str) -> bool:
-    """Whether it is a sign that stands for a plain one among East Asian letters, or the cross of a multiplication."""
-    sign = FIRST_EAST_ASIAN <= ord(character[0]) < LAST_EAST_ASIAN and not is_east_asian(character)
-    return sign or character in MULTIPLICATION_SIGNS
 
 
 def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:

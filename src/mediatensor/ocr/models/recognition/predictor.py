@@ -9,13 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._networks.devices import compile_network, plain, upload_images, with_open_sizes
-from .._pages.crops import LineBatch, padded_width, to_float
-from .._pages.inputs import Image, as_images
-from ..preprocessor import PreProcessor, resized
-from ._line_reader import MAX_LINE_WIDTH, readings_of, see_batch
-from ._wide_crops import remap_preds, split_crops
+from .._lines import MAX_LINE_WIDTH, LineBatch, padded_width, readings_of, see_batch, to_float
+from .._networks import compile_network, plain, upload_images, with_open_sizes
+from .._pages import Image, PreProcessor, as_images, resized
 from .ppocr import PPOCRRecognizer
+from .utils import remap_preds, split_crops
 
 __all__ = ["RecognitionPredictor"]
 

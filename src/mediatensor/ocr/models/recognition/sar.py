@@ -12,10 +12,9 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...datasets import encode_sequences
-from .._networks.weights import load_weights
+from .._networks import load_weights
 from ..classification.resnet import resnet31
-from ._backbones import build_features
-from .core import LeastCertainPostProcessor, RecognitionModel, masked_cross_entropy, recognition_cfg
+from .core import LeastCertainPostProcessor, RecognitionModel, build_features, masked_cross_entropy, recognition_cfg
 
 __all__ = ["SAR", "SARPostProcessor", "sar_resnet31"]
 

@@ -10,10 +10,17 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from .._networks.weights import load_weights
+from .._networks import load_weights
 from ..classification.vit import VisionTransformer, vit_b, vit_s
-from ._backbones import PatchFeatures, take_backbone_arguments
-from .core import RecognitionModel, SequencePostProcessor, encode_with_marks, masked_cross_entropy, recognition_cfg
+from .core import (
+    PatchFeatures,
+    RecognitionModel,
+    SequencePostProcessor,
+    encode_with_marks,
+    masked_cross_entropy,
+    recognition_cfg,
+    take_backbone_arguments,
+)
 
 __all__ = ["ViTSTR", "ViTSTRPostProcessor", "vitstr_base", "vitstr_small"]
 

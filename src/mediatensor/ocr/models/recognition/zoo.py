@@ -7,9 +7,8 @@ from typing import Any
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks.devices import plain
-from .._networks.weights import list_models
-from ..preprocessor import PreProcessor, positive
+from .._networks import list_models, network_factory, plain
+from .._pages import PreProcessor, positive
 from .predictor import RecognitionPredictor
 
 __all__ = ["ARCHS", "recognition_predictor"]
@@ -74,8 +73,6 @@ def _model(arch: str | nn.Module, pretrained: bool, kwargs: dict[str, Any]) -> A
         return arch
     if arch not in ARCHS:
         raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
-    from .. import recognition
-
     if arch.startswith("ppocr"):
         kwargs.pop("pretrained_backbone", None)
-    return getattr(recognition, arch)(pretrained=pretrained, **kwargs)
+    return network_factory(arch)(pretrained=pretrained, **kwargs)

@@ -10,13 +10,20 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ...io.elements import UnreadLine
-from .._pages.crops import line_sizes
-from .._pages.orientation import decide_line_turns, line_evidence, lines_are_tall, signed_turn, vote_page_turn
-from ..classification._turned_lines import longest, turned, upside_down_probabilities
-from ..classification.ppocr import LineOrientationClassifier
-from ..recognition._line_reader import LineReading, read_lines
-from ..recognition.ppocr import PPOCRRecognizer, is_east_asian
-from ._word_reading import ClassWords, characters_of, place_boxes, straight_boxes
+from .characters import is_east_asian
+from .geometry import (
+    in_pixels,
+    line_sizes,
+    lines_are_tall,
+    longest_lines,
+    place_boxes,
+    signed_turn,
+    straight_boxes,
+    turned,
+)
+from .page_words import ClassWords, characters_of
+from .reading import LineReading, LineRecognizer, read_lines
+from .turning import LineClassifier, decide_line_turns, line_evidence, upside_down_probabilities, vote_page_turn
 
 __all__ = [
     "Readings",
@@ -50,7 +57,7 @@ Readings = dict[int, LineReading]
 
 
 def read_straight_lines(
-    model: PPOCRRecognizer, page: Tensor, quads: FloatArray, split_after: str = ""
+    model: LineRecognizer, page: Tensor, quads: FloatArray, split_after: str = ""
 ) -> list[Readings]:
     """Read the lines of a page that is taken for upright.
 
@@ -71,7 +78,7 @@ def read_straight_lines(
     tall, others = np.flatnonzero(is_tall), np.flatnonzero(~is_tall)
     candidates = np.concatenate([np.repeat(tall, 3), others])
     tried = np.concatenate([np.tile([0, 90, 270], len(tall)), np.zeros(len(others), dtype=np.int64)])
-    read = read_lines(model, page, _in_pixels(turned(quads[candidates], tried), shape), split_after)
+    read = read_lines(model, page, in_pixels(turned(quads[candidates], tried), shape), split_after)
     readings: list[Readings] = [{} for _ in range(len(quads))]
     for index, turn, reading in zip(candidates.tolist(), tried.tolist(), read, strict=True):
         readings[index][turn] = reading
@@ -92,7 +99,7 @@ def turns_of_straight_lines(
         Degrees (N,), clockwise, and the reading of each line.
     """
     turns = np.zeros(len(quads), dtype=np.int64)
-    widths, heights = line_sizes(_in_pixels(quads, shape))
+    widths, heights = line_sizes(in_pixels(quads, shape))
     for index, own in enumerate(readings):
         if len(own) > 1:
             turns[index] = _best_of_tall(own, float(heights[index] / max(widths[index], 1e-6)))
@@ -107,7 +114,7 @@ def _best_of_tall(readings: Readings, aspect: float) -> int:
     return sideways if is_line and readings[sideways].confidence >= readings[0].confidence else 0
 
 
-def turn_of_sideways_page(model: PPOCRRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
+def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
     """By how much a page is turned most of whose text stands in tall boxes; asked before all of it is read thrice.
 
     Args:
@@ -119,7 +126,7 @@ def turn_of_sideways_page(model: PPOCRRecognizer, page: Tensor, quads: FloatArra
         Degrees, clockwise, and the probability of it; (0, 0.0) where boxes are not tall, or do not say.
     """
     shape = (page.shape[1], page.shape[2])
-    lengths = np.maximum(*line_sizes(_in_pixels(quads, shape)))
+    lengths = np.maximum(*line_sizes(in_pixels(quads, shape)))
     is_tall = lines_are_tall(quads, shape)
     if 2 * lengths[is_tall].sum() <= lengths.sum():
         return 0, 0.0
@@ -128,7 +135,7 @@ def turn_of_sideways_page(model: PPOCRRecognizer, page: Tensor, quads: FloatArra
 
 
 def turn_of_read_page(
-    model: PPOCRRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
+    model: LineRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
 ) -> tuple[int, float]:
     """By how much a page is turned whose lines were read as if it were upright: by how well its long lines read.
 
@@ -145,8 +152,8 @@ def turn_of_read_page(
         Degrees, clockwise, and the probability of it. 0 unless the page reads well, and clearly better, when turned.
     """
     shape = (page.shape[1], page.shape[2])
-    sample = longest(quads, shape)
-    lengths = line_sizes(_in_pixels(quads[sample], shape))
+    sample = longest_lines(quads, shape)
+    lengths = line_sizes(in_pixels(quads[sample], shape))
     weights = dict(zip(sample.tolist(), np.maximum(*lengths).tolist(), strict=True))
     confidences = {index: {turn: _legibility(own) for turn, own in readings[index].items()} for index in weights}
     # Of scripts that the model does not know nothing comes out as they are, and letters that are none, upside down.
@@ -154,7 +161,7 @@ def turn_of_read_page(
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
         upside_down = turned(quads[few], np.full(len(few), 180))
-        for index, reading in zip(few, read_lines(model, page, _in_pixels(upside_down, shape)), strict=True):
+        for index, reading in zip(few, read_lines(model, page, in_pixels(upside_down, shape)), strict=True):
             if reading.words:
                 confidences[index][180] = reading.confidence
         # What was read one way only says nothing beside what was read both ways.
@@ -193,7 +200,7 @@ def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], tur
 
 
 def page_turn(
-    model: PPOCRRecognizer | None, classifier: LineOrientationClassifier, page: Tensor, quads: FloatArray
+    model: LineRecognizer | None, classifier: LineClassifier, page: Tensor, quads: FloatArray
 ) -> tuple[int, float]:
     """By how much a page is turned, by a vote of its longest lines.
 
@@ -208,7 +215,7 @@ def page_turn(
         Degrees, clockwise, and the probability of it; (0, 0.0) for a page without lines.
     """
     shape = (page.shape[1], page.shape[2])
-    sample = quads[longest(quads, shape)]
+    sample = quads[longest_lines(quads, shape)]
     flipped = upside_down_probabilities(classifier, page, sample)
     turn, confidence = vote_page_turn(line_evidence(sample, shape, flipped))
     if model is None or (turn == 0 and confidence >= SURE_OF_TURN) or not len(sample):
@@ -216,7 +223,7 @@ def page_turn(
     few = sample[:LINES_READ_TWICE]
     ways = (90, 270) if lines_are_tall(few, shape).mean() > 0.5 else (0, 180)
     both = np.concatenate([turned(few, np.full(len(few), way)) for way in ways])
-    readings = read_lines(model, page, _in_pixels(both, shape))
+    readings = read_lines(model, page, in_pixels(both, shape))
     confidences = [
         {way: readings[index + place * len(few)].confidence for place, way in enumerate(ways)}
         for index in range(len(few))
@@ -224,7 +231,7 @@ def page_turn(
     return vote_page_turn(line_evidence(few, shape, flipped[: len(few)], confidences))
 
 
-def turns_on_turned_page(classifier: LineOrientationClassifier, page: Tensor, quads: FloatArray, turn: int) -> IntArray:
+def turns_on_turned_page(classifier: LineClassifier, page: Tensor, quads: FloatArray, turn: int) -> IntArray:
     """By how much each line is turned, knowing by how much its page is: the lines across the page are classified.
 
     Args:
@@ -245,7 +252,7 @@ def turns_on_turned_page(classifier: LineOrientationClassifier, page: Tensor, qu
 
 
 def read_page_lines(
-    model: PPOCRRecognizer,
+    model: LineRecognizer,
     page: Tensor,
     quads: FloatArray,
     scores: npt.NDArray[np.floating],
@@ -278,7 +285,7 @@ def read_page_lines(
     known = dict(readings or {})
     open_lines = np.array([index for index in range(len(quads)) if index not in known], dtype=np.int64)
     lines = turned(quads, turns)
-    read = read_lines(model, page, _in_pixels(lines[open_lines], shape), split_after)
+    read = read_lines(model, page, in_pixels(lines[open_lines], shape), split_after)
     for index, reading in zip(open_lines, read, strict=True):
         known[int(index)] = reading
     if second_chance:
@@ -308,7 +315,7 @@ def _unread_of(
 
 
 def _turn_bad_ones(
-    model: PPOCRRecognizer,
+    model: LineRecognizer,
     page: Tensor,
     quads: FloatArray,
     turns: IntArray,
@@ -322,7 +329,7 @@ def _turn_bad_ones(
     shape = (page.shape[1], page.shape[2])
     result = turns.copy()
     other = turned(quads[weak], turns[weak] + 180)
-    read = read_lines(model, page, _in_pixels(other, shape), split_after)
+    read = read_lines(model, page, in_pixels(other, shape), split_after)
     for index, reading in zip(weak.tolist(), read, strict=True):
         if _legibility(reading) >= max(READS_TURNED, known[index].confidence + CLEARLY_BETTER):
             known[index] = reading
@@ -358,8 +365,3 @@ def _words_of(
         np.array(line_ids, dtype=np.int64),
         list(characters),
     )
-
-
-def _in_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    scaled: FloatArray = quads * np.array([shape[1], shape[0]], dtype=np.float64)
-    return scaled

@@ -1,4 +1,4 @@
-"""Which way up a page is, and each of its lines: pure functions of what the networks say.
+"""Which way up a page is, and each of its lines: what a classifier of lines says, and what follows from it.
 
 Angles have docTR's sign: a page turned by 90 degrees was turned clockwise, so its lines read from top to bottom; turn
 it counter-clockwise by as much to set it upright. Turns are 0, 90, 180 or 270; docTR writes -90 for 270.
@@ -10,29 +10,34 @@ knowing that of the page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from ....errors import InvalidArgumentError
-from .straightening import elongated_shapes, median_angle, quad_angles
+from .._networks import download, with_open_sizes
+from .cutting import cut_lines, network_input
+from .geometry import TALL_RATIO, WHOLE_CROP, lines_are_tall, side_lengths, turned
 
 __all__ = [
     "TURNS",
+    "LineClassifier",
     "LineEvidence",
     "decide_line_turns",
-    "estimate_page_skew",
     "line_evidence",
-    "lines_are_tall",
-    "signed_turn",
+    "upside_down_crops",
+    "upside_down_probabilities",
     "vote_page_turn",
 ]
 
 TURNS = (0, 90, 180, 270)
 
-# A crop this many times as tall as wide is turned before it is read, as PP-OCR does.
-_TALL_RATIO = 1.5
 # How a line's shape speaks for the axis that it is read along: a square has no say, odds grow with the aspect squared.
 _ASPECT_POWER = 2.0
 # A classifier is never believed more than this: it was trained on other pages.
@@ -52,10 +57,17 @@ _STRAY_LINE = 0.02
 # A line across the page is at least this many times as long as ordinary lines are high: a lone "1" or "I" is taller
 # than wide too, but upright.
 _MIN_ACROSS_HEIGHTS = 2.0
-# Shapes of a detector's map that decide its skew, the area from which they do, in pixels, and how long they must be.
-_MAP_SHAPES = 200
-_MAP_AREA = 60
-_MAP_RATIO = 3.0
+
+
+class LineClassifier(Protocol):
+    """A network that says of pictures of lines whether they are upside down: the second of its two classes."""
+
+    cfg: dict[str, Any]
+    """Has ``input_shape``, ``mean`` and ``std``."""
+
+    def parameters(self) -> Iterator[Any]: ...
+
+    def __call__(self, lines: Tensor) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +105,6 @@ class LineEvidence:
                 raise InvalidArgumentError(f"confidences[{turn}]={confidence}: turns are {TURNS}, values in [0, 1]")
 
 
-def lines_are_tall(quads: np.ndarray, page_shape: tuple[int, int], ratio: float = _TALL_RATIO) -> np.ndarray:
-    """Which lines to turn by 90 degrees counter-clockwise before they are looked at.
-
-    Args:
-        quads: Relative ``(N, 4, 2)``, TL, TR, BR, BL as they lie on the page.
-        page_shape: Height and width of the page in pixels.
-        ratio: How many times as tall as wide such a line is.
-
-    Returns:
-        Bool ``(N,)``.
-    """
-    widths, heights = _sides(quads, page_shape)
-    tall: np.ndarray = heights >= ratio * widths
-    return tall
-
-
 def line_evidence(
     quads: np.ndarray,
     page_shape: tuple[int, int],
@@ -133,7 +129,7 @@ def line_evidence(
     for name, argument in (("upside_down", upside_down), ("confidences", confidences)):
         if argument is not None and len(argument) != len(quads):
             raise InvalidArgumentError(f"{name} has {len(argument)} items for {len(quads)} lines")
-    widths, heights = (sides.clip(1e-6) for sides in _sides(quads, page_shape))
+    widths, heights = (sides.clip(1e-6) for sides in side_lengths(quads, page_shape))
     tall = lines_are_tall(quads, page_shape)
     aspects = np.where(tall, heights / widths, widths / heights)
     return [
@@ -205,7 +201,7 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
         return []
     along = np.array([line.tall == bool(page_turn % 180) for line in evidence])
     # A line that is near square was turned, or not, by chance: only a clear shape sets it across its page.
-    across = ~along & np.array([line.aspect >= _TALL_RATIO for line in evidence])
+    across = ~along & np.array([line.aspect >= TALL_RATIO for line in evidence])
     if along.any():
         height = np.median([line.length / line.aspect for line, own in zip(evidence, along, strict=True) if own])
         across &= np.array([line.length >= _MIN_ACROSS_HEIGHTS * height for line in evidence])
@@ -218,57 +214,6 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
     columns = (preferred[:, None] + np.arange(4)) % 4
     best = np.take_along_axis(odds * _likelihoods(evidence), columns, axis=1).argmax(axis=1)
     return [TURNS[(start + step) % 4] for start, step in zip(preferred.tolist(), best.tolist(), strict=True)]
-
-
-def signed_turn(turn: int) -> int:
-    """Write a turn as docTR does: 0, 90, 180 or -90.
-
-    >>> signed_turn(270)
-    -90
-    """
-    return turn - 360 if turn > 180 else turn
-
-
-def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = None) -> float:
-    """Estimate the small angle by which the lines of a page are off their axis.
-
-    The median over the lines, weighted by length, of the angles of their long sides; vertical notes count as much as
-    lines, as they are at a right angle to them.
-
-    >>> import numpy as np
-    >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
-    >>> round(estimate_page_skew(quad, page_shape=(100, 100)), 2)
-    5.0
-
-    Args:
-        lines: Relative quads of lines, float ``(N, 4, 2)``; or the binary map of a detector, ``(H, W)`` or ``(H, W,
-            1)``, not 0 where there is text, in the page's proportions.
-        page_shape: Height and width of the page that the quads are relative to; without it, in one unit already.
-
-    Returns:
-        Degrees in [-45, 45), clockwise; 0.0 where there is no line.
-
-    Raises:
-        InvalidArgumentError: if the array has another shape or is not finite.
-        MissingDependencyError: if a map is given and SciPy is not installed.
-    """
-    if lines.ndim == 3 and lines.shape[1:] == (4, 2):
-        height, width = (1, 1) if page_shape is None else page_shape
-        return median_angle(*quad_angles(lines * np.array([width, height])))
-    if lines.ndim == 2 or (lines.ndim == 3 and lines.shape[2] == 1):
-        angles, lengths, breadths = elongated_shapes(lines.reshape(lines.shape[:2]) > 0, _MAP_SHAPES, _MAP_AREA)
-        text = lengths > _MAP_RATIO * breadths
-        return median_angle(angles[text], lengths[text])
-    raise InvalidArgumentError(f"lines have shape {lines.shape}: give quads (N, 4, 2) or a map (H, W)")
-
-
-def _sides(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Widths and heights of quads in pixels."""
-    if quads.ndim != 3 or quads.shape[1:] != (4, 2):
-        raise InvalidArgumentError(f"quads must be (N, 4, 2), got shape {quads.shape}")
-    points = quads * np.array([page_shape[1], page_shape[0]], dtype=np.float64)
-    rights, downs = points[:, 1] - points[:, 0], points[:, 3] - points[:, 0]
-    return np.hypot(rights[:, 0], rights[:, 1]), np.hypot(downs[:, 0], downs[:, 1])
 
 
 def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
@@ -288,3 +233,68 @@ def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
     likelihoods *= np.exp((confidences - _EVEN_CONFIDENCE) / _CONFIDENCE_SCALE)
     normalised: np.ndarray = likelihoods / likelihoods.sum(axis=1, keepdims=True)
     return normalised
+
+
+def upside_down_probabilities(
+    classifier: LineClassifier, page: Tensor, quads: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """How likely each line is upside down; tall lines are looked at as if they were turned by 90 degrees.
+
+    Args:
+        classifier: The network.
+        page: (3, H, W), uint8 or floats in [0, 1].
+        quads: Relative (N, 4, 2), clockwise as they lie on the page.
+
+    Returns:
+        (N,), in [0, 1].
+    """
+    height, width = page.shape[1:]
+    tall = lines_are_tall(quads, (height, width))
+    corners = turned(quads, np.where(tall, 90, 0)) * (width, height)
+    rows, columns = classifier.cfg["input_shape"][1:]
+    result = np.zeros(len(quads))
+    order: list[int] = []
+    found = []
+    for batch in cut_lines(page, corners, rows, columns):
+        order += batch.indices
+        found.append(_upside_down(classifier, batch.data))
+    if found:
+        (result[order],) = download(torch.cat(found))
+    return result
+
+
+def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch_size: int) -> npt.NDArray[np.float64]:
+    """The same for crops that are lines, each on its own.
+
+    Args:
+        classifier: The network.
+        crops: (3, H, W), uint8 or floats in [0, 1], on its device.
+        batch_size: Crops that go through the network together.
+
+    Returns:
+        (N,), in [0, 1].
+    """
+    rows, columns = classifier.cfg["input_shape"][1:]
+    found = []
+    for start in range(0, len(crops), batch_size):
+        lines = []
+        for crop in crops[start : start + batch_size]:
+            height, width = crop.shape[1:]
+            corners = turned(WHOLE_CROP, np.where(lines_are_tall(WHOLE_CROP, (height, width)), 90, 0)) * (width, height)
+            lines += [
+                F.pad(line.data, (0, columns), value=torch.nan)[..., :columns]
+                for line in cut_lines(crop, corners, rows, columns)
+            ]
+        found.append(_upside_down(classifier, torch.cat(lines)))
+    (probabilities,) = download(torch.cat(found)) if found else (np.zeros(0),)
+    return probabilities.astype(np.float64)
+
+
+def _upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
+    """Probabilities (N,) on the device, float32, for lines (N, 3, H, W) of one padded width."""
+    columns = classifier.cfg["input_shape"][2]
+    parameter = next(classifier.parameters())
+    data = network_input(lines, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
+    data = with_open_sizes(classifier, F.pad(data, (0, columns - data.shape[3])), 0)
+    probabilities: Tensor = classifier(data).float().softmax(1)[:, 1]
+    return probabilities

@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._networks.devices import constant, upload
+from .._networks import constant, upload
+from .geometry import line_sizes
 
 __all__ = [
     "LineBatch",
     "cut_lines",
-    "line_sizes",
+    "cut_words",
     "network_input",
     "padded_width",
     "page_part",
@@ -49,13 +50,6 @@ class LineBatch:
     data: Tensor
     indices: list[int]
     widths: list[int]
-
-
-def line_sizes(quads: npt.NDArray[np.floating]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Widths and heights in pixels of quads (N, 4, 2), whose first side is the top of the line."""
-    quads = np.asarray(quads, dtype=np.float64)
-    sides = np.linalg.norm(np.roll(quads, -1, axis=1) - quads, axis=2)
-    return (sides[:, 0] + sides[:, 2]) / 2, (sides[:, 1] + sides[:, 3]) / 2
 
 
 def padded_width(width: int) -> int:
@@ -215,3 +209,49 @@ def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Te
         + down[None, :, None, None] * below[:, None, None]
     )
     return grid * 2 / size - 1
+
+
+def cut_words(page: Tensor, boxes: npt.NDArray[np.floating]) -> list[Tensor | None]:
+    """Crops of a page at its own resolution, on its device.
+
+    Args:
+        page: (3, H, W), uint8 or floats in [0, 1].
+        boxes: Relative: straight (N, 4), which include their last row and column, or (N, 4, 2) from where the
+            reading begins.
+
+    Returns:
+        Tensors (3, h, w) of the page's type; None where a box holds no pixel.
+    """
+    height, width = page.shape[1:]
+    if boxes.ndim == 3:
+        return _cut_quads(page, boxes * (width, height))
+    pixels = np.round(boxes[:, :4] * (width, height, width, height)).astype(np.int64)
+    pixels = (pixels + np.array([0, 0, 1, 1])).clip(0, (width, height, width, height))
+    return [
+        page[:, top:bottom, left:right] if bottom > top and right > left else None
+        for left, top, right, bottom in pixels.tolist()
+    ]
+
+
+def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating]) -> list[Tensor | None]:
+    """The parallelograms on the first, second and last corners, as large as their sides are long."""
+    widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
+    crops: list[Tensor | None] = [None] * len(quads)
+    kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]
+    if not kept:
+        return crops
+    parts = [page_part(page, quads[[index]]) for index in kept]
+    spans = upload_spans(
+        [
+            spans_of(part, quads[[index]] - corner, widths[index])
+            for index, (part, corner) in zip(kept, parts, strict=True)
+        ],
+        page.device,
+    )
+    for place, (index, (part, _)) in enumerate(zip(kept, parts, strict=True)):
+        grid = sampling_grid(spans[place : place + 1], heights[index], widths[index])
+        # What lies beyond the page is black, as in docTR.
+        crop = F.grid_sample(to_float(part)[None], grid, padding_mode="zeros", align_corners=False)[0]
+        is_bytes = page.dtype == torch.uint8
+        crops[index] = (crop * 255).round_().to(torch.uint8) if is_bytes else crop.to(page.dtype)
+    return crops

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from .._networks.devices import download, with_open_sizes
-from .._pages.crops import LineBatch, cut_lines, network_input
-from .._pages.words import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
-from ._ctc import CtcCharacters, ctc_best_path
-from .ppocr import BLANK, PPOCRRecognizer
+from .._networks import download, with_open_sizes
+from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
+from .cutting import LineBatch, cut_lines, network_input
+from .splitting import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
 
-__all__ = ["MAX_LINE_WIDTH", "LineReading", "SeenBatch", "read_lines", "readings_of", "see_batch"]
+__all__ = ["MAX_LINE_WIDTH", "LineReading", "LineRecognizer", "SeenBatch", "read_lines", "readings_of", "see_batch"]
 
 MAX_LINE_WIDTH = 4096
 """In pixels at the height of the recogniser: some 200 characters. Longer lines are squeezed."""
 
 
-# Capital letters of three scripts. What may stand beside a zero stays out: 0o17, 0D 0A, 10 in a date of Japan.
-_LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
-_IN_NUMBERS = frozenset(".,:;/-+%()")
+class LineRecognizer(Protocol):
+    """A network that reads whole lines.
+
+    Attributes:
+        cfg: Has ``input_shape``, ``mean`` and ``std``.
+        characters: What each class after the blank stands for.
+        step_pixels: So many columns of a line are one step.
+        head: Its last layer, on the network's device and of its type.
+    """
+
+    cfg: dict[str, Any]
+    characters: Sequence[str]
+    step_pixels: int
+    head: nn.Linear
+
+    def __call__(self, lines: Tensor, *, return_steps: bool) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class LineReading:
 
 
 def read_lines(
-    model: PPOCRRecognizer, page: Tensor, quads: npt.NDArray[np.floating], split_after: str = ""
+    model: LineRecognizer, page: Tensor, quads: npt.NDArray[np.floating], split_after: str = ""
 ) -> list[LineReading]:
     """Read the lines of a page.
 
@@ -79,7 +92,7 @@ class SeenBatch:
     inks: Tensor
 
 
-def see_batch(model: PPOCRRecognizer, batch: LineBatch) -> SeenBatch:
+def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
     """Have the network look at lines of one padded width; nothing waits for it."""
     parameter = model.head.weight
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
@@ -90,7 +103,7 @@ def see_batch(model: PPOCRRecognizer, batch: LineBatch) -> SeenBatch:
 
 
 def readings_of(
-    model: PPOCRRecognizer, seen: Sequence[SeenBatch], number: int, split_after: str = ""
+    model: LineRecognizer, seen: Sequence[SeenBatch], number: int, split_after: str = ""
 ) -> list[LineReading]:
     """Read what the network saw: everything comes from the device at once, and only then is read.
 
@@ -115,7 +128,7 @@ def readings_of(
 
 
 def _to_reading(
-    model: PPOCRRecognizer, found: CtcCharacters, ink: npt.NDArray[np.bool_], width: int, split_after: str
+    model: LineRecognizer, found: CtcCharacters, ink: npt.NDArray[np.bool_], width: int, split_after: str
 ) -> LineReading:
     if not len(found.labels):
         return LineReading([], 0.0)
@@ -128,29 +141,3 @@ def _to_reading(
     )
     words = split_line(characters, ink, split_after)
     return LineReading(words, float(found.confidences.mean()), bool(words) and leaves_ink_over(characters, ink))
-
-
-def with_zeros(values: Sequence[str]) -> list[str]:
-    """The characters of a line, where what looks like a zero and stands beside one in a number is a zero.
-
-    A number is what has only digits, such look-alikes and the signs of numbers, dates and times between two spaces. One
-    look-alike beside another digit stays: in ``5O2`` it may be meant.
-
-    >>> "".join(with_zeros("00O0 10:0O 5O2 A0O1 OO O"))
-    '0000 10:00 5O2 A0O1 OO O'
-    """
-    text = list(values)
-    start = 0
-    for end in range(len(text) + 1):
-        if end < len(text) and text[end] != " ":
-            continue
-        token = text[start:end]
-        if "0" in token and all(value.isdecimal() or value in _LIKE_ZERO or value in _IN_NUMBERS for value in token):
-            # From zero to zero, so that each look-alike of a run becomes one.
-            for places in (range(start, end), range(end - 1, start - 1, -1)):
-                for place in places:
-                    beside = text[place + (1 if places.step < 0 else -1)] if place != places[0] else ""
-                    if text[place] in _LIKE_ZERO and beside == "0":
-                        text[place] = "0"
-        start = end + 1
-    return text

@@ -274,7 +274,7 @@ BITS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 def inks_of_lines(pictures: Tensor) -> Tensor:
-    """Which pixels of lines are ink, see :func:`~mediatensor.ocr.models._pages.words.ink_map`, for :func:`ink_of_line`.
+    """Which pixels of lines are ink, see :func:`ink_map`, for :func:`ink_of_line`.
 
     Args:
         pictures: RGB in [0, 1], (N, 3, H, W), NaN right of a line's picture; W a multiple of 8.

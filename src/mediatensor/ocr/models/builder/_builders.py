@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..._common.checks import real_number
-from ...errors import InvalidArgumentError
-from ..io.elements import Block, Character, Document, KIEDocument, KIEPage, LayoutElement, Line, Page, Prediction, Word
-from ..io.exporters import ordered_line_words, page_reading_order
-from ._pages.lines import block_numbers, frame_order, line_numbers, upright_boxes
+from ...._common.checks import real_number
+from ....errors import InvalidArgumentError
+from ...io.elements import Block, Character, Document, KIEDocument, KIEPage, LayoutElement, Line, Page, Prediction, Word
+from ...io.exporters import ordered_line_words, page_reading_order
+from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
 
 __all__ = ["DocumentBuilder", "KIEDocumentBuilder"]
 

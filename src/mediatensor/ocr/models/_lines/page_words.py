@@ -1,0 +1,114 @@
+"""The words of a page by a recogniser of words: crops of the boxes that were found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from ...io.elements import Character, UnreadLine
+from .._networks import download
+from .cutting import cut_lines, cut_words
+from .geometry import place_boxes, signed_turn, straight_boxes, turned
+from .splitting import boxes_between_gaps, ink_of_line, inks_of_lines
+
+__all__ = ["ClassWords", "characters_of", "cut_lines_into_words", "no_words", "read_page_words"]
+
+FloatingArray = npt.NDArray[np.floating]
+
+
+@dataclass
+class ClassWords:
+    """The words of one class on a page, one item for each in every field.
+
+    Attributes:
+        boxes: Relative, (N, 4), or (N, 4, 2) from where the reading begins.
+        scores: Of the detector, (N,).
+        texts: With confidences.
+        orientations: ``{"value": degrees, "confidence": ...}``.
+        line_ids: Which detected line each was cut from; None if words were detected.
+        characters: Of each word; None if the recogniser does not place them.
+        unread: Lines that were not read, or not in full; not one for each word.
+    """
+
+    boxes: FloatingArray
+    scores: FloatingArray
+    texts: list[tuple[str, float]]
+    orientations: list[dict[str, Any]]
+    line_ids: npt.NDArray[np.int64] | None = None
+    characters: list[Sequence[Character]] | None = None
+    unread: list[UnreadLine] = field(default_factory=list)
+
+
+def no_words(straight: bool = True) -> ClassWords:
+    """Of a class that a page has nothing of."""
+    return ClassWords(np.zeros((0, 4) if straight else (0, 4, 2)), np.zeros(0), [], [])
+
+
+def characters_of(values: str, confidences: Sequence[float], quads: FloatingArray, straight: bool) -> list[Character]:
+    """Elements from the quads (N, 4, 2) of characters."""
+    if straight:
+        geometries: list[Any] = [((a, b), (c, d)) for a, b, c, d in straight_boxes(quads).tolist()]
+    else:
+        geometries = [tuple(tuple(point) for point in quad) for quad in quads.tolist()]
+    return [
+        Character(value, confidence, geometry)
+        for value, confidence, geometry in zip(values, confidences, geometries, strict=True)
+    ]
+
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+CUT_HEIGHT, CUT_WIDTH = 48, 4096
+"""The size at which lines are looked at to cut them into words."""
+
+
+def read_page_words(
+    read: Callable[[Sequence[Tensor]], list[tuple[str, float]]],
+    page: Tensor,
+    boxes: npt.NDArray[np.floating],
+    scores: npt.NDArray[np.floating],
+    turns: IntArray,
+) -> ClassWords:
+    """Read the words in boxes.
+
+    Args:
+        read: Reads crops of words, see :meth:`RecognitionPredictor.read`.
+        page: (3, H, W), uint8 or floats in [0, 1].
+        boxes: Relative: straight (N, 4), or (N, 4, 2), clockwise as they lie on the page.
+        scores: Of the detector, (N,).
+        turns: By how much each is turned, degrees clockwise; all 0 for straight boxes.
+
+    Returns:
+        The words whose box has pixels. Scores stay with their words.
+    """
+    straight = boxes.ndim == 2
+    places = boxes if straight else turned(boxes.astype(np.float64), turns)
+    crops = cut_words(page, places)
+    kept = [index for index, crop in enumerate(crops) if crop is not None]
+    texts = read([crop for crop in crops if crop is not None])
+    orientations = [{"value": signed_turn(int(turns[index])), "confidence": None} for index in kept]
+    return ClassWords(places[kept], scores[kept], texts, orientations)
+
+
+def cut_lines_into_words(
+    image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
+    """Lines cut at gaps in their ink, for recognisers that read words."""
+    height, width = image.shape[1:]
+    seen = [
+        (batch.indices, batch.widths, inks_of_lines(batch.data))
+        for batch in cut_lines(image, quads * (width, height), CUT_HEIGHT, CUT_WIDTH)
+    ]
+    parts: dict[int, npt.NDArray[np.float64]] = {}
+    for (indices, widths, _), inks in zip(seen, download(*(inks for _, _, inks in seen)), strict=True):
+        for position, (index, own) in enumerate(zip(indices, widths, strict=True)):
+            boxes = np.array(boxes_between_gaps(ink_of_line(inks, position, own)))
+            parts[index] = place_boxes(quads[index], boxes)
+    ordered = [parts[index] for index in range(len(quads))]
+    return np.concatenate(ordered), np.repeat(scores, [len(part) for part in ordered])

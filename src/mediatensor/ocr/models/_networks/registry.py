@@ -1,0 +1,221 @@
+"""Which architectures there are: the module of each, its card, and the function that makes it."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....errors import InvalidArgumentError
+
+__all__ = [
+    "ModelCard",
+    "list_models",
+    "make_predictor",
+    "model_card",
+    "network_factory",
+    "refuse_unknown",
+    "register_predictor",
+]
+
+_MODULES: dict[str, str] = {
+    "crnn_mobilenet_v3_large": "recognition.crnn",
+    "crnn_mobilenet_v3_small": "recognition.crnn",
+    "crnn_vgg16_bn": "recognition.crnn",
+    "db_mobilenet_v3_large": "detection.differentiable_binarization",
+    "db_resnet34": "detection.differentiable_binarization",
+    "db_resnet50": "detection.differentiable_binarization",
+    "fast_base": "detection.fast",
+    "fast_small": "detection.fast",
+    "fast_tiny": "detection.fast",
+    "linknet_resnet18": "detection.linknet",
+    "linknet_resnet34": "detection.linknet",
+    "linknet_resnet50": "detection.linknet",
+    "master": "recognition.master",
+    "mobilenet_v3_small_crop_orientation": "classification.mobilenet",
+    "mobilenet_v3_small_page_orientation": "classification.mobilenet",
+    "parseq": "recognition.parseq",
+    "ppocr_mobile_v2_line_orientation": "classification.ppocr",
+    "ppocr_v6_small_det": "detection.ppocr",
+    "ppocr_v6_small_reco": "recognition.ppocr",
+    "sar_resnet31": "recognition.sar",
+    "viptr_tiny": "recognition.viptr",
+    "vitstr_base": "recognition.vitstr",
+    "vitstr_small": "recognition.vitstr",
+}
+"""The module of each architecture, whose ``default_cfgs`` describes it."""
+
+_BACKBONES: dict[str, str] = {
+    "magc_resnet31": "classification.magc_resnet",
+    "mobilenet_v3_large": "classification.mobilenet",
+    "mobilenet_v3_large_r": "classification.mobilenet",
+    "mobilenet_v3_small": "classification.mobilenet",
+    "mobilenet_v3_small_r": "classification.mobilenet",
+    "resnet18": "classification.resnet",
+    "resnet31": "classification.resnet",
+    "resnet34": "classification.resnet",
+    "resnet34_wide": "classification.resnet",
+    "resnet50": "classification.resnet",
+    "starnet_s3": "classification.starnet",
+    "textnet_base": "classification.textnet",
+    "textnet_small": "classification.textnet",
+    "textnet_tiny": "classification.textnet",
+    "vgg16_bn_r": "classification.vgg",
+    "vip_base": "classification.vip",
+    "vip_tiny": "classification.vip",
+    "vit_b": "classification.vit",
+    "vit_det_m": "classification.vit_det",
+    "vit_det_s": "classification.vit_det",
+    "vit_s": "classification.vit",
+}
+"""Classifiers of characters, of use as parts of other networks alone: :func:`list_models` leaves them out."""
+
+_FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
+
+_PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls"}
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What is known of an architecture and of the weights that are published for it.
+
+    Attributes:
+        name: Of the architecture, as predictors take it.
+        task: ``"detection"``, ``"recognition"`` or ``"classification"``.
+        input_shape: Channels, height and width that the model was made for; some take other sizes.
+        vocab: What a recogniser reads; empty where the weights file lists it.
+        license: Of the weights.
+        source: Where their makers publish them.
+        sha256: Of the file that packages bring, or the beginning of it as in the file's name.
+        file_names: How the file may be called in the folder that ``MEDIATENSOR_MODELS`` names.
+        package_files: Packages that bring the file, and its path inside each.
+        accuracy: In percent, by the name of the measure: what ``python -m benchmarks.ocr`` gave with the default
+            predictor, or what docTR publishes for its weights.
+
+    Example:
+        >>> from mediatensor.ocr.models import model_card
+        >>> card = model_card("parseq")
+        >>> card.license, card.input_shape
+        ('Apache-2.0', (3, 32, 128))
+    """
+
+    name: str
+    task: str
+    input_shape: tuple[int, int, int]
+    vocab: str = ""
+    license: str = ""
+    source: str = ""
+    sha256: str = ""
+    file_names: tuple[str, ...] = ()
+    package_files: tuple[tuple[str, str], ...] = ()
+    accuracy: Mapping[str, float] = field(default_factory=dict)
+
+
+def list_models(pattern: str = "*") -> list[str]:
+    """Names of the architectures, sorted.
+
+    Args:
+        pattern: Of the shell, such as ``"db_*"``. A name matches with or without its task before it: ``"det_*"`` lists
+            detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers.
+
+    Returns:
+        The names, as the ``arch`` arguments of predictors take them.
+
+    Example:
+        >>> from mediatensor.ocr.models import list_models
+        >>> list_models("fast_*")
+        ['fast_base', 'fast_small', 'fast_tiny']
+        >>> "db_resnet50" in list_models("det_*")
+        True
+    """
+    return sorted(
+        name
+        for name, module in _MODULES.items()
+        if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(f"{_PREFIXES[_task(module)]}_{name}", pattern)
+    )
+
+
+def model_card(name: str) -> ModelCard:
+    """Provenance of an architecture and its published weights.
+
+    Args:
+        name: Of :func:`list_models`.
+
+    Returns:
+        Its card.
+
+    Raises:
+        InvalidArgumentError: There is no such architecture.
+
+    Example:
+        >>> from mediatensor.ocr.models import model_card
+        >>> model_card("ppocr_v6_small_det").license
+        'Apache-2.0'
+    """
+    module = _MODULES.get(name) or _BACKBONES.get(name)
+    if module is None:
+        raise InvalidArgumentError(f"unknown architecture {name!r}: choose one of {', '.join(list_models())}.")
+    cfg: dict[str, Any] = importlib.import_module(f"mediatensor.ocr.models.{module}").default_cfgs[name]
+    source = cfg.get("url") or ""
+    found = _FILE_NAME.search(source)
+    published = found[0] if found else f"{name}.pt"
+    return ModelCard(
+        name=name,
+        task=_task(module),
+        input_shape=cfg["input_shape"],
+        vocab="" if cfg.get("brings_vocab") else cfg.get("vocab", ""),
+        license=cfg.get("license", "Apache-2.0"),
+        source=source,
+        sha256=cfg.get("sha256", published.rpartition(".")[0].rpartition("-")[2] if "-" in published else ""),
+        file_names=tuple(dict.fromkeys((*cfg.get("file_names", (published,)), f"{name}.pt", f"{name}.pth"))),
+        package_files=cfg.get("package_files", ()),
+        accuracy=cfg.get("accuracy", {}),
+    )
+
+
+def network_factory(arch: str) -> Callable[..., Any]:
+    """The function that makes the network of an architecture.
+
+    Args:
+        arch: A name of :func:`list_models`.
+    """
+    factory: Callable[..., Any] = getattr(importlib.import_module(f"mediatensor.ocr.models.{_MODULES[arch]}"), arch)
+    return factory
+
+
+_PREDICTORS: dict[str, Callable[..., Any]] = {}
+
+
+def register_predictor(task: str, factory: Callable[..., Any]) -> None:
+    """Let predictors of other tasks make one of this task; see :func:`make_predictor`."""
+    _PREDICTORS[task] = factory
+
+
+def make_predictor(task: str, **options: Any) -> Any:
+    """A predictor of another task.
+
+    The orientation of a page needs a detector of lines, and detectors need classifiers as backbones: the registry is
+    what keeps classification from importing detection.
+
+    Args:
+        task: ``"detection"``.
+        **options: For its factory.
+    """
+    return _PREDICTORS[task](**options)
+
+
+def refuse_unknown(kwargs: dict[str, Any]) -> None:
+    """Refuse what is left of the arguments of a factory, so that a misspelled one is noticed.
+
+    Raises:
+        InvalidArgumentError: Something is left.
+    """
+    if kwargs:
+        raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")
+
+
+def _task(module: str) -> str:
+    return module.partition(".")[0]

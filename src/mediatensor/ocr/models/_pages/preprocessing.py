@@ -1,0 +1,378 @@
+"""From pages or crops of any size to batches for a network: resized, padded, normalised, on the device they are on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...._common.checks import shown, whole_number
+from ....errors import InvalidArgumentError
+from ....frames import FrameBatch
+from .._networks import constant, upload_images
+from .inputs import Image, as_image, as_images
+
+__all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "positive", "resized"]
+
+
+MAX_ENLARGEMENT = 2.0
+"""Pages are not enlarged by more: blurred edges of large letters, as in small frames of a video, mislead a detector."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the picture is in the input of a network: offsets and extents as fractions of the input."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    def restore(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        """Boxes relative to the input as boxes relative to the picture, limited to [0, 1].
+
+        Args:
+            boxes: (N, 4), (N, 5) with a score last, (N, 4, 2), or (N, 5, 2) with a score in the last row.
+
+        Returns:
+            The same shape.
+        """
+        restored = boxes.copy()
+        corners = restored[:, :4].reshape(-1, 2, 2) if boxes.ndim == 2 else restored[:, :4]
+        moved = (corners - (self.left, self.top)) / (self.width, self.height)
+        restored[:, :4] = moved.clip(0, 1).reshape(restored[:, :4].shape)
+        return restored
+
+
+@dataclass(frozen=True)
+class PageBatch:
+    """Inputs of one size: data (N, 3, H, W), which images they are, and where each picture is in its input."""
+
+    data: Tensor
+    indices: list[int]
+    placements: list[Placement]
+
+
+def normalized(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
+    """uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), less the mean and by the deviation of each channel."""
+    scale = 255.0 if data.dtype == torch.uint8 else 1.0
+    shape = (1, len(mean), 1, 1)
+    factor = constant(tuple(1 / (scale * value) for value in std), data.device).view(shape)
+    offset = constant(tuple(-m / s for m, s in zip(mean, std, strict=True)), data.device).view(shape)
+    return (data.float() * factor + offset).to(dtype)
+
+
+class Resize(nn.Module):
+    """Pictures of any size to pictures of one.
+
+    Args:
+        size: Height and width of the result, or one number for both.
+        preserve_aspect_ratio: Scale both sides alike, and pad with black.
+        symmetric_pad: Pad on all sides; else on the right and below.
+        return_padding_mask: :class:`PreProcessor` returns where the pictures are, too.
+
+    Raises:
+        InvalidArgumentError: The size is not two positive integers.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        preserve_aspect_ratio: bool = False,
+        symmetric_pad: bool = False,
+        return_padding_mask: bool = False,
+    ) -> None:
+        super().__init__()
+        sides = (size, size) if isinstance(size, int) else size
+        if not isinstance(sides, Sequence) or len(sides) != 2:
+            raise InvalidArgumentError(f"output_size must be (height, width), in pixels (got {shown(size)}).")
+        height, width = (whole_number("output_size", side, at_least=1) for side in sides)
+        self.size = (height, width)
+        self.preserve_aspect_ratio, self.symmetric_pad = preserve_aspect_ratio, symmetric_pad
+        self.return_padding_mask = return_padding_mask
+
+    def extra_repr(self) -> str:
+        """The size and how it is reached."""
+        ratio = f", preserve_aspect_ratio=True, symmetric_pad={self.symmetric_pad}"
+        return f"output_size={self.size}{ratio if self.preserve_aspect_ratio else ''}"
+
+    def place(self, image: Tensor) -> tuple[int, int, int, int]:
+        """Where the pixels of a picture go: top, left, height and width."""
+        height, width = self.size
+        if not self.preserve_aspect_ratio:
+            return 0, 0, height, width
+        scaled = fitting_size(image.shape[-2:], (height, width))
+        spare = (height - scaled[0], width - scaled[1])
+        top, left = (math.ceil(spare[0] / 2), math.ceil(spare[1] / 2)) if self.symmetric_pad else (0, 0)
+        return top, left, *scaled
+
+    def forward(self, image: Tensor) -> Tensor:
+        """One picture, (3, H, W), at the size, of its own dtype."""
+        top, left, height, width = self.place(image)
+        below, right = self.size[0] - top - height, self.size[1] - left - width
+        return F.pad(resized(image, (height, width)), (left, right, top, below))
+
+    def padding_mask(self, image: Tensor) -> Tensor:
+        """Where the picture is: bool (height, width), False where there is padding."""
+        top, left, height, width = self.place(image)
+        mask = torch.zeros(self.size, dtype=torch.bool, device=image.device)
+        mask[top : top + height, left : left + width] = True
+        return mask
+
+
+class Normalize(nn.Module):
+    """Batches with their mean and deviation brought to 0 and 1.
+
+    Args:
+        mean: Of each channel, for values in [0, 1].
+        std: Of each channel.
+    """
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.mean, self.std = tuple(mean), tuple(std)
+
+    def extra_repr(self) -> str:
+        """Both."""
+        return f"mean={self.mean}, std={self.std}"
+
+    def forward(self, data: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """See :func:`normalized`."""
+        return normalized(data, self.mean, self.std, dtype)
+
+
+class PreProcessor(nn.Module):
+    """Images of any size to batches of one size, as docTR does it.
+
+    Args:
+        output_size: Height and width of the input of the network, or one number for both.
+        batch_size: Images in a batch.
+        mean: Of each channel, for values in [0, 1].
+        std: Of each channel.
+        preserve_aspect_ratio: Scale both sides alike, and pad with black.
+        symmetric_pad: Pad on all sides; else on the right and below.
+        return_padding_mask: Return where the images are, too.
+
+    Raises:
+        InvalidArgumentError: The size or that of the batches is not of positive integers.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.models.preprocessor import PreProcessor
+        >>> batches = PreProcessor((32, 128), batch_size=2)([np.zeros((16, 20, 3), np.uint8)] * 3)
+        >>> [tuple(batch.shape) for batch in batches]
+        [(2, 3, 32, 128), (1, 3, 32, 128)]
+    """
+
+    def __init__(
+        self,
+        output_size: int | Sequence[int],
+        batch_size: int,
+        mean: Sequence[float] = (0.5, 0.5, 0.5),
+        std: Sequence[float] = (1.0, 1.0, 1.0),
+        preserve_aspect_ratio: bool = False,
+        symmetric_pad: bool = False,
+        return_padding_mask: bool = False,
+    ) -> None:
+        super().__init__()
+        self.batch_size = positive("batch_size", batch_size)
+        self.resize = Resize(output_size, preserve_aspect_ratio, symmetric_pad, return_padding_mask)
+        self.normalize = Normalize(mean, std)
+
+    def forward(
+        self, x: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]
+    ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
+        """All batches.
+
+        Args:
+            x: Images, see :func:`~mediatensor.ocr.models.ocr_predictor`. An array (N, H, W, 3) is one batch already:
+                it is stretched to the size, and nothing is padded.
+
+        Returns:
+            Float tensors (N, 3, H, W), N at most ``batch_size``; with ``return_padding_mask`` these, and bool tensors
+            (N, H, W), False where there is padding.
+
+        Raises:
+            InvalidArgumentError: One image was given, or what is no image.
+        """
+        images = as_images(x)
+        if isinstance(x, np.ndarray):
+            height, width = self.resize.size
+            stretched = [resized(image, (height, width)) for image in images]
+            batches = [self.normalize(torch.stack(stretched))] if stretched else []
+            masks = [torch.ones((len(batch), height, width), dtype=torch.bool) for batch in batches]
+        else:
+            batches = [batch.data for batch in self.batches(images)]
+            masks = self._in_batches([self.resize.padding_mask(image) for image in images])
+        return (batches, masks) if self.resize.return_padding_mask else batches
+
+    def sample_transforms(self, x: Image) -> Tensor | tuple[Tensor, Tensor]:
+        """One image at the size, not normalised.
+
+        Args:
+            x: The image.
+
+        Returns:
+            float32 (3, H, W), in [0, 1]; with ``return_padding_mask`` this and its mask, bool (H, W).
+
+        Raises:
+            InvalidArgumentError: It is no image.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.models.preprocessor import PreProcessor
+            >>> PreProcessor((32, 128), batch_size=2).sample_transforms(np.zeros((16, 20, 3), np.uint8)).shape
+            torch.Size([3, 32, 128])
+        """
+        image = as_image(x)
+        picture = self.resize(image)
+        sample = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
+        return (sample, self.resize.padding_mask(image)) if self.resize.return_padding_mask else sample
+
+    def batch_inputs(
+        self, samples: Sequence[Tensor] | Sequence[tuple[Tensor, Tensor]]
+    ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
+        """Samples of one size in batches.
+
+        Args:
+            samples: Tensors of one shape; or pairs of a tensor and a mask.
+
+        Returns:
+            Batches of at most ``batch_size``; of pairs those of the tensors, and those of the masks.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.ocr.models.preprocessor import PreProcessor
+            >>> batches, masks = PreProcessor((32, 128), 2).batch_inputs([(torch.zeros(3, 8, 8), torch.ones(8, 8))] * 3)
+            >>> [tuple(batch.shape) for batch in batches], [tuple(mask.shape) for mask in masks]
+            ([(2, 3, 8, 8), (1, 3, 8, 8)], [(2, 8, 8), (1, 8, 8)])
+        """
+        if samples and isinstance(samples[0], tuple):
+            tensors, masks = zip(*samples, strict=True)
+            return self._in_batches(tensors), self._in_batches(masks)
+        return self._in_batches(cast("Sequence[Tensor]", samples))
+
+    def batches(
+        self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
+    ) -> Iterator[PageBatch]:
+        """The same one by one, with what it takes to find the way back to the images."""
+        full_height, full_width = self.resize.size
+        for start in range(0, len(images), self.batch_size):
+            chunk = images[start : start + self.batch_size]
+            data = torch.stack([self.resize(image) for image in (upload_images(chunk, device) if device else chunk)])
+            places = [self.resize.place(image) for image in chunk]
+            yield PageBatch(
+                self.normalize(data, dtype),
+                list(range(start, start + len(chunk))),
+                [
+                    Placement(left / full_width, top / full_height, width / full_width, height / full_height)
+                    for top, left, height, width in places
+                ],
+            )
+
+    def _in_batches(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        return [
+            torch.stack(tuple(tensors[start : start + self.batch_size]))
+            for start in range(0, len(tensors), self.batch_size)
+        ]
+
+
+class FlexiblePreProcessor(nn.Module):
+    """Pages to batches for a network that takes any size: scaled, and not padded.
+
+    Args:
+        shorter_side: The shorter side of a page has at least so many pixels, unless that doubles it...
+        longer_side: ...unless the longer would have more than so many.
+        batch_size: Pages of one size that go together, where they are not on the CPU.
+        mean: Of each channel, for values in [0, 1].
+        std: Of each channel.
+        multiple: Both sides are rounded to multiples of this.
+
+    Example:
+        >>> from mediatensor.ocr.models.preprocessor import FlexiblePreProcessor
+        >>> FlexiblePreProcessor(960, 2000, batch_size=2).size_for(1000, 754)
+        (1280, 960)
+    """
+
+    def __init__(
+        self,
+        shorter_side: int,
+        longer_side: int,
+        batch_size: int,
+        mean: Sequence[float] = (0.5, 0.5, 0.5),
+        std: Sequence[float] = (1.0, 1.0, 1.0),
+        multiple: int = 32,
+    ) -> None:
+        super().__init__()
+        self.shorter_side, self.longer_side = (
+            positive("shorter_side", shorter_side),
+            positive("longer_side", longer_side),
+        )
+        self.batch_size = positive("batch_size", batch_size)
+        self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"shorter_side={self.shorter_side}, longer_side={self.longer_side}, batch_size={self.batch_size}"
+
+    def size_for(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of the input for a page of this size."""
+        scale = min(max(1.0, self.shorter_side / min(height, width)), MAX_ENLARGEMENT)
+        scale = min(scale, self.longer_side / max(height, width))
+        return self._rounded(height * scale), self._rounded(width * scale)
+
+    def batches(
+        self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
+    ) -> Iterator[PageBatch]:
+        """Batches of pages that share a size."""
+        # A core gains nothing from batches, which only take memory.
+        on_cpu = (device or torch.device("cpu")).type == "cpu"
+        at_once = 1 if on_cpu else self.batch_size
+        groups: dict[tuple[int, int], list[int]] = {}
+        for index, image in enumerate(images):
+            groups.setdefault(self.size_for(image.shape[1], image.shape[2]), []).append(index)
+        for size, members in groups.items():
+            for start in range(0, len(members), at_once):
+                indices = members[start : start + at_once]
+                chunk = [images[index] for index in indices]
+                data = torch.stack(
+                    [resized(page, size) for page in (upload_images(chunk, device) if device else chunk)]
+                )
+                whole = Placement(0, 0, 1, 1)
+                yield PageBatch(normalized(data, self.mean, self.std, dtype), indices, [whole] * len(indices))
+
+    def _rounded(self, length: float) -> int:
+        return max(self.multiple, round(length / self.multiple) * self.multiple)
+
+
+def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:
+    """The greatest size of the same shape inside ``target``, each side at least one pixel."""
+    height, width = size
+    if height / width > target[0] / target[1]:
+        return target[0], max(int(target[0] * width / height), 1)
+    return max(int(target[1] * height / width), 1), target[1]
+
+
+def resized(image: Tensor, size: tuple[int, int]) -> Tensor:
+    """(3, H, W) at another size, bilinear, with the area of a pixel that shrinks taken into account."""
+    if tuple(image.shape[1:]) == tuple(size):
+        return image
+    # Byte kernels exist on the CPU alone; elsewhere the arithmetic is in floats, and rounded as theirs.
+    exact = image.dtype == torch.uint8 and image.device.type != "cpu"
+    source = image[None].float() if exact or image.dtype in (torch.float16, torch.bfloat16) else image[None]
+    result = F.interpolate(source, size=size, mode="bilinear", align_corners=False, antialias=True)[0]
+    return result.round_().clamp_(0, 255).to(torch.uint8) if exact else result
+
+
+def positive(name: str, value: int) -> int:
+    """The value, if it is an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidArgumentError(f"{name}={value!r}: give an integer of at least 1.")
+    return value
