@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError
-from mediatensor.ocr.models.detection import _postprocessing as _regions
-from mediatensor.ocr.models.detection._postprocessing import (
+from mediatensor.ocr.models._maps import (
+    MAX_REGIONS,
     boxes_from_bitmap,
     boxes_from_map,
     find_regions,
@@ -183,18 +183,24 @@ def test_nan_harms_no_other_box() -> None:
     np.testing.assert_allclose(before, after)
 
 
-def test_of_too_many_regions_the_largest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_regions, "MAX_REGIONS", 3)
-    bitmap = np.zeros((10, 200), dtype=bool)
-    for index, size in enumerate([3, 9, 4, 8, 5, 7]):
-        bitmap[1:4, 20 * index : 20 * index + size] = True
-    assert find_regions(bitmap).bounds()[:, 0].tolist() == [20, 60, 100]
+def test_of_too_many_regions_the_largest_are_kept() -> None:
+    bitmap = np.zeros((400, 400), dtype=bool)
+    bitmap[::2, ::2] = True
+    specks = int(bitmap.sum())
+    assert specks > MAX_REGIONS
+    # Nine lines at the bottom and at the right, among specks that come before and after them.
+    for index in range(9):
+        bitmap[300 + 10 * index : 302 + 10 * index, 40 * index : 40 * index + 30] = True
+    bounds = find_regions(bitmap).bounds()
+    assert len(bounds) == MAX_REGIONS
+    large = bounds[bounds[:, 2] - bounds[:, 0] > 20]
+    assert large[:, 0].tolist() == [40 * index for index in range(9)]
 
 
 def test_noise_is_cut_off_at_the_limit() -> None:
     noise = random_map("noise", 600, 600, 1)
-    assert ndimage.label(noise > 0.85, np.ones((3, 3)))[1] > _regions.MAX_REGIONS
-    assert len(find_regions(noise > 0.85)) == _regions.MAX_REGIONS
+    assert ndimage.label(noise > 0.85, np.ones((3, 3)))[1] > MAX_REGIONS
+    assert len(find_regions(noise > 0.85)) == MAX_REGIONS
     boxes = boxes_from_bitmap(noise, noise > 0.85, box_thresh=0, unclip_ratio=1.5, straight=False)
     assert np.isfinite(boxes).all()
 

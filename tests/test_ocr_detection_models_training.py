@@ -10,9 +10,15 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection
-from mediatensor.ocr.models.detection import _postprocessing
-from mediatensor.ocr.models.detection import _training as _losses
-from mediatensor.ocr.models.detection import _training as _targets
+from mediatensor.ocr.models._maps import (
+    TargetMaps,
+    boxes_from_map,
+    dice_loss,
+    draw_targets,
+    focal_loss,
+    hard_negative_mask,
+    signed_distance,
+)
 
 MODELS = ["db_mobilenet_v3_large", "fast_tiny", "linknet_resnet18"]
 NOTHING = np.zeros((0, 4), dtype=np.float32)
@@ -26,8 +32,8 @@ def quadrangle(center: tuple[float, float], width: float, height: float, angle: 
     return np.array(center) + np.stack([-along - across, along - across, along + across, across - along])
 
 
-def draw(boxes: np.ndarray, size: tuple[int, int] = (100, 200), ratio: float = 0.4) -> _targets.TargetMaps:
-    return _targets.draw_targets([{"words": boxes}], ["words"], size, ratio)
+def draw(boxes: np.ndarray, size: tuple[int, int] = (100, 200), ratio: float = 0.4) -> TargetMaps:
+    return draw_targets([{"words": boxes}], ["words"], size, ratio)
 
 
 def test_straight_box_is_drawn_whole_and_shrunken() -> None:
@@ -68,7 +74,7 @@ def test_turned_box_has_the_area_of_the_shrunken_rectangle() -> None:
 def test_boxes_grow_back_to_what_was_shrunken(angle: float) -> None:
     corners = quadrangle((100, 60), 90, 24, angle)
     maps = draw((corners / (200, 120))[None].astype(np.float32), (120, 200))
-    found = _postprocessing.boxes_from_map(
+    found = boxes_from_map(
         maps.kernel[0, 0].astype(float), bin_thresh=0.5, box_thresh=0.5, unclip_ratio=1.5, straight=False
     )
     assert len(found) == 1
@@ -86,13 +92,13 @@ def test_small_box_is_left_out_of_the_loss() -> None:
 
 
 def test_class_without_boxes_is_unknown_and_class_not_named_is_absent() -> None:
-    maps = _targets.draw_targets([{"b": NOTHING}], ["a", "b"], (8, 8), 0.4)
+    maps = draw_targets([{"b": NOTHING}], ["a", "b"], (8, 8), 0.4)
     assert maps.known[0, 0].all()
     assert not maps.known[0, 1].any()
 
 
 def test_class_is_found_by_name_not_by_position() -> None:
-    maps = _targets.draw_targets([{"b": WORD}], ["a", "b"], (32, 32), 0.4)
+    maps = draw_targets([{"b": WORD}], ["a", "b"], (32, 32), 0.4)
     assert not maps.text[0, 0].any()
     assert maps.text[0, 1].any()
 
@@ -108,7 +114,7 @@ def test_class_is_found_by_name_not_by_position() -> None:
 )
 def test_bad_targets_are_named(target: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        _targets.draw_targets([target], ["words"], (32, 32), 0.4)
+        draw_targets([target], ["words"], (32, 32), 0.4)
 
 
 def test_degenerate_boxes_are_drawn_or_left_out() -> None:
@@ -138,7 +144,7 @@ def test_distance_is_that_to_the_nearest_point_of_the_outline() -> None:
     outline = np.concatenate([a + (b - a) * steps for a, b in zip(concave, np.roll(concave, -1, 0), strict=True)])
     grid = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 1, 2)
     nearest = np.concatenate([np.hypot(*np.moveaxis(part - outline, -1, 0)).min(1) for part in np.split(grid, 51)])
-    signed = _targets.signed_distance(concave, columns, rows)
+    signed = signed_distance(concave, columns, rows)
     np.testing.assert_allclose(np.abs(signed).ravel(), nearest, atol=0.05)
     inside = signed > 0
     assert inside[10 + 5, 20 + 5 - 10]
@@ -216,15 +222,15 @@ def test_focal_loss_is_its_formula() -> None:
     mask = torch.tensor([[[[True, True, False]]]])
     p = 1 / (1 + np.exp(-2.0))
     expected = (0.25 * 0.5**2 * -np.log(0.5) + 0.75 * p**2 * -np.log(1 - p)) / 2
-    assert float(_losses.focal_loss(logits, target, mask, 2.0, 0.25)) == pytest.approx(expected, rel=1e-5)
+    assert float(focal_loss(logits, target, mask, 2.0, 0.25)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_dice_loss_is_zero_for_the_truth_and_one_for_its_opposite() -> None:
     truth = torch.tensor([[[[1.0, 0.0, 1.0, 0.0]]]])
     everywhere = torch.ones_like(truth, dtype=torch.bool)
-    assert float(_losses.dice_loss(truth, truth, everywhere)) == pytest.approx(0, abs=1e-5)
-    assert float(_losses.dice_loss(1 - truth, truth, everywhere)) == pytest.approx(1, abs=1e-5)
-    assert float(_losses.dice_loss(1 - truth, truth, ~everywhere)) == 0
+    assert float(dice_loss(truth, truth, everywhere)) == pytest.approx(0, abs=1e-5)
+    assert float(dice_loss(1 - truth, truth, everywhere)) == pytest.approx(1, abs=1e-5)
+    assert float(dice_loss(1 - truth, truth, ~everywhere)) == 0
 
 
 def test_hardest_background_is_chosen_three_to_one() -> None:
@@ -233,6 +239,6 @@ def test_hardest_background_is_chosen_three_to_one() -> None:
     text[0, 0, 0, :2] = True
     known = torch.ones_like(text)
     known[0, 0, 0, 1] = False
-    chosen = _losses.hard_negative_mask(probabilities, text, known)
+    chosen = hard_negative_mask(probabilities, text, known)
     # One known pixel of text, so three of background: the last ones.
     assert chosen.flatten().nonzero().flatten().tolist() == [0, 9, 10, 11]

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from mediatensor.ocr.datasets import VOCABS
-
+from ...datasets import VOCABS
 from .._networks import load_pretrained_params, load_weights
 
 __all__ = ["Classifier", "build_classifier", "classifier_cfg"]
@@ -64,7 +63,7 @@ def build_classifier(
         default_cfg: Its configuration with the published weights.
         network: Builds it from ``num_classes`` and more.
         head: State-dict name of the last layers; they are left as they are where the published ones have other classes.
-        pretrained: Load the published weights, see :func:`~mediatensor.ocr.models._networks.weights.load_weights`.
+        pretrained: Load the published weights, see :func:`~mediatensor.ocr.models._networks.load_weights`.
         kwargs: What the caller of the factory gave: ``num_classes``, ``classes``, ``input_shape``, and arguments of
             ``network``.
         takes_input_shape: ``network`` is built for one size, and takes it; others take images of any.

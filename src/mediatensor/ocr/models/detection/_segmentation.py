@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from mediatensor.ocr.file_utils import CLASS_NAME
-
+from ...file_utils import CLASS_NAME
 from .._networks import at_least_float32, load_pretrained_params, load_weights
 from .core import DetectionPostProcessor
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mediatensor.errors import InvalidArgumentError
-
-from ._postprocessing import boxes_from_bitmap, boxes_from_map
+from ....errors import InvalidArgumentError
+from .._maps import boxes_from_bitmap, boxes_from_map
 
 __all__ = ["DetectionPostProcessor"]
 

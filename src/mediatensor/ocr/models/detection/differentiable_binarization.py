@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.file_utils import CLASS_NAME
-
+from ....errors import InvalidArgumentError
+from ...file_utils import CLASS_NAME
+from .._maps import dice_loss, draw_targets, focal_loss, masked_l1_loss
 from ..classification._classifier import Classifier
 from ..classification.mobilenet import mobilenet_v3_large
 from ..classification.resnet import resnet34, resnet50
@@ -24,7 +24,6 @@ from ._segmentation import (
     detector_cfg,
     load_detector_weights,
 )
-from ._training import dice_loss, draw_targets, focal_loss, masked_l1_loss
 from .core import DetectionPostProcessor
 
 __all__ = ["DBNet", "DBPostProcessor", "db_mobilenet_v3_large", "db_resnet34", "db_resnet50"]

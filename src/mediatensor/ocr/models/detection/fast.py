@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from mediatensor.ocr.file_utils import CLASS_NAME
-
+from ...file_utils import CLASS_NAME
+from .._maps import dice_loss, draw_targets, hard_negative_mask
 from ..classification.textnet import FASTConvLayer, TextNet, fuse_conv_norm, textnet_base, textnet_small, textnet_tiny
 from ._segmentation import (
     FeatureExtractor,
@@ -22,7 +22,6 @@ from ._segmentation import (
     detector_cfg,
     load_detector_weights,
 )
-from ._training import dice_loss, draw_targets, hard_negative_mask
 from .core import DetectionPostProcessor
 
 __all__ = ["FAST", "FASTPostProcessor", "fast_base", "fast_small", "fast_tiny", "reparameterize"]

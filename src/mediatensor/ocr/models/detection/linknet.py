@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.file_utils import CLASS_NAME
-
+from ....errors import InvalidArgumentError
+from ...file_utils import CLASS_NAME
+from .._maps import dice_loss, draw_targets, focal_loss
 from ..classification.resnet import NamedResNet, resnet18, resnet34, resnet50
 from ._segmentation import (
     FeatureExtractor,
@@ -22,7 +22,6 @@ from ._segmentation import (
     detector_cfg,
     load_detector_weights,
 )
-from ._training import dice_loss, draw_targets, focal_loss
 from .core import DetectionPostProcessor
 
 __all__ = ["LinkNet", "LinkNetPostProcessor", "linknet_resnet18", "linknet_resnet34", "linknet_resnet50"]

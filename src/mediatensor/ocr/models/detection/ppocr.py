@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...file_utils import CLASS_NAME
+from .._maps import boxes_from_bitmap, dice_loss, draw_targets, focal_loss
 from .._networks import (
     OnnxGraph,
     SqueezeExcitation,
@@ -27,8 +28,6 @@ from .._networks import (
     make_stage,
     parameter_layers,
 )
-from ._postprocessing import boxes_from_bitmap
-from ._training import dice_loss, draw_targets, focal_loss
 from .core import DetectionPostProcessor
 
 __all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]

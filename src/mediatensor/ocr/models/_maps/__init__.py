@@ -1,0 +1,39 @@
+"""Maps of where text is: boxes from the probabilities of a detector, and what it learns from boxes.
+
+* ``boxes``: from a map of probabilities to boxes, straight or at any angle;
+* ``targets``: from the boxes of a page to the maps that a detector should give;
+* ``losses``: how far a map is from its target.
+
+Nothing in this room knows a network.
+"""
+
+from .boxes import (
+    MAX_REGIONS,
+    Rectangles,
+    Regions,
+    boxes_from_bitmap,
+    boxes_from_map,
+    find_regions,
+    least_area_rectangles,
+    open_bitmap,
+)
+from .losses import dice_loss, focal_loss, hard_negative_mask, masked_l1_loss
+from .targets import TargetMaps, draw_targets, signed_distance
+
+__all__ = [
+    "MAX_REGIONS",
+    "Rectangles",
+    "Regions",
+    "TargetMaps",
+    "boxes_from_bitmap",
+    "boxes_from_map",
+    "dice_loss",
+    "draw_targets",
+    "find_regions",
+    "focal_loss",
+    "hard_negative_mask",
+    "least_area_rectangles",
+    "masked_l1_loss",
+    "open_bitmap",
+    "signed_distance",
+]
