@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mediatensor._audio.positions import opus_pre_roll_length
+from mediatensor._audio import opus_pre_roll_length
 from mediatensor._bitstreams import (
     FrameNumberCheck,
     break_detector,

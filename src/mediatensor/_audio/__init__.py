@@ -1,36 +1,44 @@
 """The way from a stream of sound to samples.
 
-`ranges` and `positions` say which samples are meant and which sample a time stamp means, `reader` and `stream` decode
-them, `batch` makes one tensor of them. `wav` reads samples straight from the bytes of WAV files.
+    seconds ──ranges──► samples of the output ──plan──► samples of the stream ──stream──► slices ──batch──► one tensor
+
+`stream` seeks, demuxes, decodes and cuts. It stands on `reader` (bare MP3 and AAC, joined files) and is told by
+`pre_roll` where decoding has to start and by `sample_clock` which sample a time stamp means. A `handle` is a stream
+that is open, lent to one call at a time. `wav` reads samples straight from the bytes of WAV files.
+
+`ranges`, `plan`, `pre_roll` and `sample_clock` are pure. Nothing here knows of decoders.
 """
 
 from __future__ import annotations
 
-from .batch import OutputForm, input_range, joined, section_begin
-from .handles import AudioHandle, AudioHandleSpec
-from .positions import is_exact_after_pre_roll
-from .ranges import check_ranges, checked_range, no_samples_error, sample_offset, sample_range
-from .stream import AudioStream, CountingNeededError, UnsteadyTimesError
-from .wav import WavFile, convert_samples, num_lead_bytes, wav_source
+from .handle import AudioHandle, AudioHandleSpec
+from .plan import OutputFormat, SamplePlan, check_output_format, group_ranges, input_range
+from .pre_roll import is_exact_after_pre_roll, opus_pre_roll_length
+from .ranges import check_range, check_ranges, no_samples_error, sample_offset, sample_range
+from .sample_clock import NUM_FRAMES_TO_FIT, SampleClock, fit_clock
+from .stream import AudioStream
+from .wav import WavFile, convert_samples, num_lead_bytes
 
 __all__ = [
+    "NUM_FRAMES_TO_FIT",
     "AudioHandle",
     "AudioHandleSpec",
     "AudioStream",
-    "CountingNeededError",
-    "OutputForm",
-    "UnsteadyTimesError",
+    "OutputFormat",
+    "SampleClock",
+    "SamplePlan",
     "WavFile",
+    "check_output_format",
+    "check_range",
     "check_ranges",
-    "checked_range",
     "convert_samples",
+    "fit_clock",
+    "group_ranges",
     "input_range",
     "is_exact_after_pre_roll",
-    "joined",
     "no_samples_error",
     "num_lead_bytes",
+    "opus_pre_roll_length",
     "sample_offset",
     "sample_range",
-    "section_begin",
-    "wav_source",
 ]

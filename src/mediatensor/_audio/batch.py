@@ -1,11 +1,10 @@
-"""From pieces of decoded frames to one tensor of the rate and the channels that were asked for."""
+"""From slices of decoded frames to one tensor of the sample rate and the channels that were asked for."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,9 +14,10 @@ from torch import Tensor
 from .._common import stages
 from .._common.buffers import empty
 from .._pyav import Resampler, SampleForm, SampleQueue
-from .stream import Piece
+from .plan import SamplePlan, rescale_up
+from .stream import FrameSlice
 
-__all__ = ["OutputForm", "input_range", "joined", "section_begin"]
+__all__ = ["samples_of"]
 
 # Memory that is set aside at once; a stream that turns out longer gets more.
 _MIN_CAPACITY_BYTES = 1 << 16
@@ -26,145 +26,115 @@ _MAX_CAPACITY_BYTES = 1 << 31
 # Samples that are converted at once: enough to do it in few calls, and few enough to be in the processor's cache.
 _QUEUE_LENGTH = 1 << 15
 
-# Frames from this length on are converted one by one.
-_LONG_FRAME = 2048
-
 # Leaps in time that are followed in one call: damage can make one of every frame.
 _MAX_LEAPS = 1000
 
-# Taps of FFmpeg's resampling filter, and where it cuts off, as a part of the lower of the two rates' band.
-_NUM_TAPS = 32
-_CUTOFF = 0.97
 
-
-@dataclass(frozen=True)
-class OutputForm:
-    """What samples are to become."""
-
-    sample_rate: int
-    num_channels: int
-
-    def is_that_of(self, form: SampleForm) -> bool:
-        return (self.sample_rate, self.num_channels) == (form.sample_rate, form.num_channels)
-
-
-def input_range(first: int, last: int | None, input_rate: int, output_rate: int) -> tuple[int, int | None]:
-    """The samples of the stream from which samples [first, last) of the output are made.
-
-    The filter sees its taps on both sides. The range begins where a sample of the input and one of the output are
-    played at the same time, so that the resampler is in the same phase as when it starts at 0.
-
-    >>> input_range(16_000, 32_000, 48_000, 48_000), input_range(16_000, 32_000, 44_100, 16_000)
-    ((16000, 32000), (43659, 88382))
-    """
-    if input_rate == output_rate:
-        return first, last
-    period = input_rate // math.gcd(input_rate, output_rate)
-    margin = 2 * math.ceil(_NUM_TAPS / min(1.0, _CUTOFF * output_rate / input_rate))
-    start = max(0, first * input_rate // output_rate - margin) // period * period
-    return start, None if last is None else -(-last * input_rate // output_rate) + margin
-
-
-def section_begin(origin: int, stream_rate: int, output_rate: int) -> int:
-    """The sample of the output with which a section begins, see `Piece`."""
-    return -(-origin * output_rate // stream_rate)
-
-
-def joined(
-    pieces: Iterable[Piece], output: OutputForm, stream_rate: int, first: int, last: int | None, expected_length: int
-) -> Tensor:
-    """Samples [first, last) of the output as float32 (channels, samples).
+def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
+    """Samples [plan.first, plan.last) of the output as float32 (channels, samples).
 
     Args:
-        pieces: From the stream's `input_range`, in order.
-        output: Rate and channels of the result.
-        stream_rate: Rate in which the pieces' positions count.
-        first: First sample of the output.
-        last: One past the last; ``None`` for all.
-        expected_length: How many samples the pieces probably have.
+        slices: Of the samples [plan.start, plan.stop) of the stream, in order.
+        plan: What the result is to be.
+        expected_length: How many samples the slices probably have.
     """
-    parts = [run.part(first, last) for run in _runs(pieces, output, stream_rate, expected_length)]
+    parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
     if len(parts) == 1:
         return torch.from_numpy(parts[0])
-    return torch.from_numpy(np.concatenate([np.empty((output.num_channels, 0), np.float32), *parts], axis=1))
+    empty_part = np.empty((plan.output.num_channels, 0), np.float32)
+    return torch.from_numpy(np.concatenate([empty_part, *parts], axis=1))
 
 
-def _runs(
-    pieces: Iterable[Piece], output: OutputForm, stream_rate: int, expected_length: int
-) -> Iterator[_StoredRun | _ConvertedRun]:
-    """Samples in a row. After a leap in time, what is resampled is resampled by itself."""
-    run: _StoredRun | _ConvertedRun | None = None
+def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
+    """Consecutive samples of one form. Resampled samples behind a leap in time are a run of their own."""
+    output = plan.output
+    run: _CopiedRun | _ResampledRun | None = None
     num_leaps = 0
-    for piece in pieces:
-        frame, position, _, _, origin = piece
+    for found in slices:
         if run is not None:
-            is_other = not run.takes(frame)
-            is_leap = not is_other and run.is_converted and num_leaps < _MAX_LEAPS and position > run.end
-            if is_leap or is_other:
-                if is_other:
-                    run.limit = section_begin(origin or position, stream_rate, output.sample_rate)
-                yield run
-                # Of a stream in pieces nobody knows how long each is.
-                run, expected_length, num_leaps = None, 0, num_leaps + is_leap
-        if run is None:
-            form = SampleForm.of_frame(frame)
-            if output.is_that_of(form):
-                run = _StoredRun(piece, form, output, stream_rate, expected_length)
-            else:
-                run = _ConvertedRun(piece, form, output, stream_rate)
-        run.append(piece)
+            is_leap = run.is_resampled and num_leaps < _MAX_LEAPS and found[1] > run.position + run.length
+            if not is_leap and run.append(found):
+                continue
+            if not run.takes(found[0]):
+                # The frame has another form. A leap into another form counts as that.
+                is_leap = False
+                run.limit = rescale_up(found[4] or found[1], plan.stream_rate, output.sample_rate)
+            yield run
+            # The lengths of the parts are not known.
+            expected_length = 0
+            num_leaps += is_leap
+        form = SampleForm.of_frame(found[0])
+        if output.is_that_of(form):
+            run = _CopiedRun(found, form, plan, expected_length)
+        else:
+            run = _ResampledRun(found, form, plan)
+        run.append(found)
     if run is not None:
         yield run
 
 
 class _Run(ABC):
-    def __init__(self, first: Piece, form: SampleForm, output: OutputForm, stream_rate: int) -> None:
+    """Consecutive samples of one form on their way into the result.
+
+    Attributes:
+        position: The sample with which the run begins, as its slices count.
+        length: How many samples it has.
+        limit: The sample of the output with which another run takes over, if one does.
+        output_begin: The first sample of the output that it has.
+    """
+
+    is_resampled: bool
+
+    # Longer frames are converted one by one.
+    _max_queued_frame: int
+
+    def __init__(self, first: FrameSlice, form: SampleForm, plan: SamplePlan) -> None:
+        frame, self.position, _, _, section_start = first
         self.form = form
-        _, self.position, _, _, origin = first
         self.length = 0
-        #: The sample of the output with which another run takes over, if one does.
         self.limit: int | None = None
-        self._section_begin = section_begin(origin, stream_rate, output.sample_rate)
-        #: The first sample of the output that the run has.
-        self.output_begin = self._section_begin + section_begin(self.position, form.sample_rate, output.sample_rate)
-        self._queue = SampleQueue(first[0])
+        rate = plan.output.sample_rate
+        self._section_begin = rescale_up(section_start, plan.stream_rate, rate)
+        self.output_begin = self._section_begin + rescale_up(self.position, form.sample_rate, rate)
+        self._queue = SampleQueue(frame)
         self.takes = self._queue.takes
 
-    @property
-    def end(self) -> int:
-        """The position behind the run, counted as its beginning is."""
-        return self.position + self.length
-
-    def part(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """What the run has of the output's samples [first, last), up to where another takes over; asked for last."""
-        samples = self.finish(first, last)
-        if self.limit is None:
-            return samples
-        end = self.limit if last is None else min(self.limit, last)
-        missing = max(0, end - max(first, self.output_begin)) - samples.shape[1]
-        # Where rates differ, numbers of samples are rounded; the next ones are in their place all the same.
-        return samples[:, :missing] if missing < 0 else np.pad(samples, ((0, 0), (0, missing)))
-
-    def append(self, piece: Piece) -> None:
-        frame, _, first, last, _ = piece
+    def append(self, found: FrameSlice) -> bool:
+        """Take the next samples, if they are of the run's form."""
+        frame, _, first, last, _ = found
         length = last - first
-        self.length += length
         queue = self._queue
-        if length < _LONG_FRAME and length == frame.samples:
-            queue.append(frame)
+        if length < self._max_queued_frame and length == frame.samples:
+            if not queue.append(frame):
+                return False
             if queue.length >= _QUEUE_LENGTH:
                 self._empty_queue()
         else:
+            if not queue.takes(frame):
+                return False
             self._empty_queue()
             memory = self._memory(length)
             queue.copy_frame(frame, first, last, memory)
             self._take(memory)
+        self.length += length
+        return True
 
     def _empty_queue(self) -> None:
         if self._queue.length:
             memory = self._memory(self._queue.length)
             self._queue.copy(memory)
             self._take(memory)
+
+    def part(self, first: int, last: int | None) -> NDArray[np.float32]:
+        """What the run has of the output's samples [first, last), up to its limit; the last thing to ask for."""
+        self._empty_queue()
+        samples = self._finish(first, last)
+        if self.limit is None:
+            return samples
+        end = self.limit if last is None else min(self.limit, last)
+        missing = max(0, end - max(first, self.output_begin)) - samples.shape[1]
+        # Numbers of samples are rounded where rates differ; the next run is in its place all the same.
+        return samples[:, :missing] if missing < 0 else np.pad(samples, ((0, 0), (0, missing)))
 
     @abstractmethod
     def _memory(self, length: int) -> NDArray[np.float32]:
@@ -175,19 +145,18 @@ class _Run(ABC):
         """Samples were written to the `_memory`."""
 
     @abstractmethod
-    def finish(self, first: int, last: int | None) -> NDArray[np.float32]:
+    def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
         """What the run has of the output's samples [first, last)."""
 
 
-class _StoredRun(_Run):
-    """Samples that are the output as they are: the range they came from is the range of the output."""
+class _CopiedRun(_Run):
+    """Samples that are the output as they are: its slices were cut to the range of the output."""
 
-    is_converted = False
+    is_resampled = False
+    _max_queued_frame = 2048
 
-    def __init__(
-        self, first: Piece, form: SampleForm, output: OutputForm, stream_rate: int, expected_length: int
-    ) -> None:
-        super().__init__(first, form, output, stream_rate)
+    def __init__(self, first: FrameSlice, form: SampleForm, plan: SamplePlan, expected_length: int) -> None:
+        super().__init__(first, form, plan)
         self._full: list[NDArray[np.float32]] = []
         self._open = self._block(expected_length)
         self._used = 0
@@ -208,23 +177,25 @@ class _StoredRun(_Run):
     def _take(self, samples: NDArray[np.float32]) -> None:
         pass
 
-    def finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        self._empty_queue()
+    def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
         samples = _compact(self._open, self._used)
         return np.concatenate([*self._full, samples], axis=1) if self._full else samples
 
 
-class _ConvertedRun(_Run):
-    """Samples that go through the resampler on the way, put in phase by silence in front of them."""
+class _ResampledRun(_Run):
+    """Samples that go through FFmpeg's resampler; silence in front of them puts it in phase."""
 
-    is_converted = True
+    is_resampled = True
+    # The resampler costs more by the call than a copy into the queue.
+    _max_queued_frame = _QUEUE_LENGTH
 
-    def __init__(self, first: Piece, form: SampleForm, output: OutputForm, stream_rate: int) -> None:
-        super().__init__(first, form, output, stream_rate)
+    def __init__(self, first: FrameSlice, form: SampleForm, plan: SamplePlan) -> None:
+        super().__init__(first, form, plan)
+        output = plan.output
         self._output_rate = output.sample_rate
         self._resampler = Resampler(form, output.sample_rate, output.num_channels)
         rate = form.sample_rate
-        # Up to where a sample of the input and one of the output are played at the same time.
+        # Back to where a sample of the input and one of the output are played at the same time.
         self._lead = 0 if rate == output.sample_rate else self.position % (rate // math.gcd(rate, output.sample_rate))
         self._resampler.push(np.zeros((form.num_channels, self._lead), np.float32))
 
@@ -235,12 +206,10 @@ class _ConvertedRun(_Run):
         with stages.CONVERT:
             self._resampler.push(samples)
 
-    def finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        self._empty_queue()
+    def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
         with stages.CONVERT:
             samples = self._resampler.finish()
-        rate = self.form.sample_rate
-        begin = self._section_begin + (self.position - self._lead) * self._output_rate // rate
+        begin = self._section_begin + (self.position - self._lead) * self._output_rate // self.form.sample_rate
         first_of_run = max(first, self.output_begin)
         end = begin + samples.shape[1]
         last_of_run = end if last is None else max(first_of_run, min(end, last))

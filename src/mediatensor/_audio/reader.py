@@ -1,8 +1,15 @@
-"""Reading packets of sound of files that may have been joined end to end.
+"""Reading packets of sound: seeks in bare MP3 and AAC, and files that were joined end to end.
 
-What is numbered otherwise than by its place cannot be found by time: such files are decoded from the beginning. FFmpeg
-reads on from one part to the next, but for a chain of Ogg whose parts have other codecs, rates or channels; of that,
-each run of parts that are alike is read by itself.
+Bare MP3 and AAC (ADTS) have no time stamps and no table of frames. FFmpeg finds a place in them by parsing all frames
+up to it, or by guessing. Here a seek finds the byte of a frame, and the packets behind it get the time stamps that a
+read from the beginning gives them:
+
+* MP3 of constant bit rate: the place of a frame is computed (`ConstantFrames`).
+* MP3 of variable bit rate and AAC: frame headers are read one after the other (`FrameWalk`).
+
+A file that was joined (a chain of Ogg, ``cat a.flac b.flac``) has time stamps or sample numbers that start again. Such
+a file is decoded from the beginning. FFmpeg reads on from one part to the next, except where parts of a chain of Ogg
+differ in codec, rate or channels: each run of equal parts is opened by itself.
 """
 
 from __future__ import annotations
@@ -10,12 +17,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from itertools import groupby
-from typing import Any, TypeVar
+from itertools import chain, groupby
+from typing import Any, NamedTuple, TypeVar
 
 from .._containers import (
     ConstantFrames,
     FrameWalk,
+    ReadAt,
     constant_frames,
     find_frame,
     flac_seconds,
@@ -24,113 +32,166 @@ from .._containers import (
     time_restarts,
     wavpack_seconds,
 )
-from .._containers.mp3 import ReadAt
 from .._pyav import AudioReader, UndecodablePacketError, set_trimming
 from .._sources import RangeReader, Source, SpanSource
 from ..errors import MediaTensorError, StreamError
-from .stream import CountingNeededError, UnsteadyTimesError
 
-__all__ = ["Mp3SeekingReader", "SoundReader"]
+__all__ = ["DecodedPacket", "SeekMissedError", "SoundReader", "UnknownPositionError"]
 
-# FFmpeg parses smaller files sooner than this looks at them.
+#: A packet (``None`` at the end), its frames, and why it could not be decoded.
+DecodedPacket = tuple[Any | None, list[Any], UndecodablePacketError | None]
+
+# FFmpeg parses smaller files faster than their layout is examined.
 _SMALL_FILE_BYTES = 256 * 1024
+
+# Formats whose numbers or time stamps may start again midway.
+_CAN_BE_JOINED = frozenset(("flac", "mpegts", "ogg", "wv"))
 
 _Result = TypeVar("_Result")
 
 
-class Mp3SeekingReader(AudioReader):
-    """An `AudioReader`, of any format, that knows where frames of MP3 files of constant bit rate lie.
+class SeekMissedError(Exception):
+    """A packet lies elsewhere than was computed; the next seek to the same time finds it in another way."""
 
-    Packets that it reads after a seek have the same time stamps as in a read from the beginning.
+
+class UnknownPositionError(Exception):
+    """Time stamps do not say which samples these are; decoding from the beginning, and counting, does."""
+
+
+class _FirstPacket(NamedTuple):
+    """Byte position, time stamp and duration of the first packet, the last two in ticks."""
+
+    position: int
+    pts: int
+    duration: int
+
+
+class SoundReader(AudioReader):
+    """An `AudioReader` that seeks exactly in bare MP3 and AAC, and knows whether a file was joined.
 
     Raises:
-        UnsteadyTimesError: when a packet is read that lies elsewhere; seek there again, which then does not reckon.
+        SeekMissedError: when a packet is read that is not where a seek has computed; seek there again.
+        UnknownPositionError: when only a read from the beginning can tell the time stamp of a packet.
     """
 
     def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
-        self._first: tuple[int, int, int] | None = None
-        self._first_frame = 0
-        self._next_frame: int | None = None
-        self._next_position = 0
-        # Seeks that were reckoned in vain. Others still are, so that what a range is does not depend on earlier ones.
-        self._in_vain: set[int] = set()
-        super().__init__(source, stream_index, num_threads)
+        self._first: _FirstPacket | None = None
+        # After a seek that found the byte of a frame: by what, and the number and the byte position of the next packet.
+        self._next: tuple[ConstantFrames | FrameWalk, int, int] | None = None
         self._frames: ConstantFrames | None = None
-        self._may_reckon = self.format_name == "mp3"
+        self._sought_number = 0
+        # Frames that were not where they were computed. Other seeks still compute, so that the samples of a range do
+        # not depend on earlier ranges.
+        self._missed: set[int] = set()
+        self._further_parts: list[SpanSource] = []
+        self._part_reader: AudioReader | None = None
+        super().__init__(source, stream_index, num_threads)
+        self._may_be_constant = self.format_name == "mp3"
+        self._walk = FrameWalk(self.format_name == "mp3") if self.format_name in ("aac", "mp3") else None
+        self._has_stated_size: bool | None = None
+        # On a remote source each look costs as much as all the rest.
+        if self.format_name in _CAN_BE_JOINED and not isinstance(self.byte_reader, RangeReader):
+            self._with_bytes(self._look_for_parts)
+            if self._further_parts:
+                self.reopen()
 
     def reopen(self) -> None:
-        self._next_frame = None
+        self._next = None
         super().reopen()
 
-    def seek(self, timestamp: int, number: int = 0) -> bool:
-        if self._may_reckon and self._frames is None:
-            self._frames = self._find_frames()
-            self._may_reckon = self._frames is not None
-        if self._frames is None or self._first is None:
-            return self._seek_parsing(timestamp)
-        frames = self._frames
-        _, first_pts, duration = self._first
-        number = min((timestamp - first_pts) // duration, frames.num_frames - 1)
-        # FFmpeg drops the encoder's delay from frame 0, which is for a read from the beginning.
-        if number < 1:
-            return False
-        if number in self._in_vain:
-            # What FFmpeg has read since a seek it has listed with wrong times.
-            self.reopen()
-            return self._seek_parsing(timestamp)
-        position = self._with_bytes(lambda read_at, _: find_frame(read_at, frames, number))
-        self._first_frame = self._next_frame = number
-        self._next_position = frames.position(number) if position is None else position
-        return self.seek_bytes(self._next_position)
+    def close(self) -> None:
+        if self._part_reader is not None:
+            self._part_reader.close()
+            self._part_reader = None
+        super().close()
 
-    def _seek_parsing(self, timestamp: int) -> bool:
-        """Seek where nothing can be reckoned."""
-        return super().seek(timestamp)
+    # Seeking
+
+    def seek(self, timestamp: int, number: int = 0) -> bool:
+        if self._may_be_constant and self._frames is None:
+            self._frames = self._find_constant_frames()
+            self._may_be_constant = self._frames is not None
+        frames, first = self._frames, self._first
+        if frames is None or first is None:
+            return self._seek_walking(timestamp)
+        frame_number = min((timestamp - first.pts) // first.duration, frames.num_frames - 1)
+        # FFmpeg cuts the encoder's delay from frame 0, which needs a read from the beginning.
+        if frame_number < 1:
+            return False
+        if frame_number in self._missed:
+            # FFmpeg has listed what it read after a seek with wrong times: it has to forget.
+            self.reopen()
+            return self._seek_walking(timestamp)
+        position = self._with_bytes(lambda read_at, _: find_frame(read_at, frames, frame_number))
+        if position is None:
+            position = frames.position(frame_number)
+        self._sought_number, self._next = frame_number, (frames, frame_number, position)
+        return self.seek_bytes(position)
+
+    def _seek_walking(self, timestamp: int) -> bool:
+        """Seek by frame headers, or as FFmpeg does where that is exact or the source is remote."""
+        self._next = None
+        walk, first = self._walk, self._first
+        if walk is None or first is None or isinstance(self.byte_reader, RangeReader):
+            return super().seek(timestamp)
+        if self.format_name == "mp3" and self._has_stated_size is None:
+            self._has_stated_size = bool(self._with_bytes(has_stated_size))
+        if self._has_stated_size:
+            return super().seek(timestamp)
+        frame_number = max(0, (timestamp - first.pts) // first.duration)
+        position = self._with_bytes(lambda read_at, _: walk.place_of(read_at, first.position, frame_number))
+        if position is None:
+            raise UnknownPositionError
+        if not self.seek_bytes(position):
+            return super().seek(timestamp)
+        self._next = walk, frame_number, position
+        return True
 
     def read_packet(self) -> Any | None:
-        if self._next_frame is None:
-            was_fresh = self.is_fresh
-            packet = super().read_packet()
-            if was_fresh and packet is not None and None not in (packet.pos, packet.pts, packet.duration):
-                self._first = packet.pos, packet.pts, packet.duration
-            return packet
+        was_fresh = self.is_fresh
         packet = super().read_packet()
-        if packet is not None:
-            self._place(packet, self._next_frame)
-            self._next_frame += 1
+        if packet is None:
+            return None
+        if self._next is not None:
+            self._place(packet, *self._next)
+        elif was_fresh and None not in (packet.pos, packet.pts, packet.duration):
+            self._first = _FirstPacket(packet.pos, packet.pts, packet.duration)
         return packet
 
-    def _place(self, packet: Any, number: int) -> None:
-        """Give a packet the time stamps of a frame."""
-        frames = self._frames
-        assert frames is not None
-        assert self._first is not None
-        if number < frames.num_frames:
-            # What follows the last one may be taken for a part of it.
+    def _place(self, packet: Any, frames: ConstantFrames | FrameWalk, number: int, position: int) -> None:
+        """Give a packet the time stamps of a frame, if it lies where that does."""
+        first = self._first
+        assert first is not None
+        if isinstance(frames, FrameWalk):
+            # The packet is something else than a frame, or a frame with something behind it.
+            if packet.pos != position:
+                raise UnknownPositionError
+        elif number < frames.num_frames:
+            # What follows the last frame may be taken for a part of it.
             may_be_longer = number + 1 == frames.num_frames
-            is_frame = packet.pos == self._next_position and frames.is_frame(packet, packet.size, may_be_longer)
-            if not is_frame:
-                self._in_vain.add(self._first_frame)
-                raise UnsteadyTimesError
-            self._next_position += packet.size
-        _, first_pts, duration = self._first
-        packet.pts = packet.dts = first_pts + number * duration
-        set_trimming(packet, frames.num_discarded(number))
+            if packet.pos != position or not frames.is_frame(packet, packet.size, may_be_longer):
+                self._missed.add(self._sought_number)
+                raise SeekMissedError
+        self._next = frames, number + 1, position + packet.size
+        packet.pts = packet.dts = first.pts + number * first.duration
+        if isinstance(frames, ConstantFrames):
+            set_trimming(packet, frames.num_discarded(number))
 
-    def _find_frames(self) -> ConstantFrames | None:
-        """Where the frames are, if that agrees with the first packet."""
-        if self._first is None:
+    def _find_constant_frames(self) -> ConstantFrames | None:
+        """Where the frames of an MP3 file of constant bit rate are, if that agrees with the first packet."""
+        first = self._first
+        if first is None:
             return None
-        frames = self._with_bytes(_find_constant_frames)
-        if frames is None:
+        frames = self._with_bytes(
+            lambda read_at, file_size: constant_frames(read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
+        )
+        if frames is None or first.position != frames.first_position:
             return None
-        position, _, duration = self._first
         time_base = self.stream_info().time_base or Fraction(1)
-        is_first = position == frames.first_position
-        return frames if is_first and duration * time_base * frames.sample_rate == frames.samples_per_frame else None
+        return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
 
     def _with_bytes(self, look: Callable[[ReadAt, int], _Result | None]) -> _Result | None:
-        """What a function finds that gets the file to read in and its size; ``None`` if it cannot be read."""
+        """What a function finds in the file, given how to read it and its size; ``None`` if it cannot be read."""
         shared = self.byte_reader
         try:
             file = self._source.open_bytes() if shared is None else shared
@@ -148,30 +209,7 @@ class Mp3SeekingReader(AudioReader):
             if shared is None:
                 file.close()
 
-
-def _find_constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
-    return constant_frames(read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
-
-
-_MAY_RESTART = frozenset(("flac", "mpegts", "ogg", "wv"))
-
-
-class SoundReader(Mp3SeekingReader):
-    """An `AudioReader` of any format that knows whether a file was joined."""
-
-    def __init__(self, source: Source, stream_index: int | None, num_threads: int) -> None:
-        self._further_parts: list[SpanSource] = []
-        self._part_reader: AudioReader | None = None
-        # The number of the next packet and its place, where frames were counted.
-        self._walked: tuple[int, int] | None = None
-        super().__init__(source, stream_index, num_threads)
-        self._walk = FrameWalk(self.format_name == "mp3") if self.format_name in ("aac", "mp3") else None
-        self._has_stated_size: bool | None = None
-        # From afar each look takes as long as all of the rest.
-        if self.format_name in _MAY_RESTART and not isinstance(self.byte_reader, RangeReader):
-            self._with_bytes(self._look_for_parts)
-            if self._further_parts:
-                self.reopen()
+    # Joined files
 
     def _look_for_parts(self, read_at: ReadAt, file_size: int) -> None:
         self.time_restarts = time_restarts(self.format_name, read_at, file_size)
@@ -179,67 +217,28 @@ class SoundReader(Mp3SeekingReader):
             return
         if self.format_name == "flac":
             self.joined_seconds = flac_seconds(read_at, file_size)
-        if self.format_name == "wv":
+        elif self.format_name == "wv":
             self.joined_seconds = wavpack_seconds(read_at, file_size)
-        if self.format_name != "ogg":
-            return
-        links = ogg_links(read_at, file_size)
-        seconds = [link.num_seconds for link in links]
-        self.joined_seconds = sum(filter(None, seconds)) if all(seconds) else None
-        starts = [next(alike).start for _, alike in groupby(links, lambda link: link.kinds)]
-        if len(starts) > 1:
-            stops = [*starts[1:], file_size]
-            parts = [SpanSource(self._source, *span) for span in zip(starts, stops, strict=True)]
-            self._source, self._further_parts = parts[0], parts[1:]
+        elif self.format_name == "ogg":
+            links = ogg_links(read_at, file_size)
+            seconds = [link.num_seconds for link in links]
+            self.joined_seconds = sum(filter(None, seconds)) if all(seconds) else None
+            starts = [next(alike).start for _, alike in groupby(links, lambda link: link.kinds)]
+            if len(starts) > 1:
+                stops = [*starts[1:], file_size]
+                parts = [SpanSource(self._source, *span) for span in zip(starts, stops, strict=True)]
+                self._source, self._further_parts = parts[0], parts[1:]
 
-    def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
-        yield from super().decoded(packets)
+    def decoded(self, packets: Iterable[Any]) -> Iterator[DecodedPacket]:
+        decoded = super().decoded(packets)
+        return chain(decoded, self._decoded_parts()) if self._further_parts else decoded
+
+    def _decoded_parts(self) -> Iterator[DecodedPacket]:
         for part in self._further_parts:
             try:
-                self._part_reader = AudioReader(part, None, self._num_threads)
+                self._part_reader = reader = AudioReader(part, None, self._num_threads)
             except StreamError:
                 continue  # no sound
-            yield from self._part_reader.decoded(())
-            self._close_part()
-
-    def _seek_parsing(self, timestamp: int) -> bool:
-        self._walked = None
-        if self._walk is None or self._first is None or isinstance(self.byte_reader, RangeReader):
-            return super()._seek_parsing(timestamp)
-        if self.format_name == "mp3" and self._has_stated_size is None:
-            self._has_stated_size = bool(self._with_bytes(has_stated_size))
-        if self._has_stated_size:
-            return super()._seek_parsing(timestamp)
-        walk, (first_position, first_pts, duration) = self._walk, self._first
-        number = max(0, (timestamp - first_pts) // duration)
-        place = self._with_bytes(lambda read_at, _: walk.place_of(read_at, first_position, number))
-        if place is None:
-            raise CountingNeededError
-        if not self.seek_bytes(place):
-            return super()._seek_parsing(timestamp)
-        self._walked = number, place
-        return True
-
-    def read_packet(self) -> Any | None:
-        packet = super().read_packet()
-        if packet is not None and self._walked is not None and self._first is not None:
-            (number, place), (_, first_pts, duration) = self._walked, self._first
-            # Something else than a frame, or a frame with something behind it.
-            if packet.pos != place:
-                raise CountingNeededError
-            packet.pts = packet.dts = first_pts + number * duration
-            self._walked = number + 1, place + packet.size
-        return packet
-
-    def reopen(self) -> None:
-        self._walked = None
-        super().reopen()
-
-    def _close_part(self) -> None:
-        part, self._part_reader = self._part_reader, None
-        if part is not None:
-            part.close()
-
-    def close(self) -> None:
-        self._close_part()
-        super().close()
+            yield from reader.decoded(())
+            reader.close()
+            self._part_reader = None

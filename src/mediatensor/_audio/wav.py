@@ -1,8 +1,8 @@
-"""The bytes of a WAV file by position, one reader for each call at a time.
+"""WAV files: their bytes by position, and stored samples as float32.
 
-Files are read by position and not mapped: a mapping of a file that is cut short kills the process (SIGBUS) when a page
-behind the new end is touched, and no Python code can catch that. A positioned read of what is in the page cache costs
-one copy more, into a block that stays in the processor's cache, and touches as few bytes of the disk.
+Files are read by position and not mapped into memory. When a mapped file is cut short, touching a page behind its new
+end kills the process (SIGBUS), and no Python code can catch that. Reading by position costs one more copy, into a block
+that stays in the processor's cache, and touches as few bytes of the disk.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from .._containers import SampleEncoding
 from .._sources import DescriptorReader, MemorySource, PathSource, Reader, Source, UrlSource, make_source
 from ..errors import OpenError, ReadError
 
-__all__ = ["WavBytes", "WavFile", "convert_samples", "num_lead_bytes", "wav_source"]
+__all__ = ["WavBytes", "WavFile", "convert_samples", "num_lead_bytes"]
 
-# How much of the beginning tells whether a source that is opened again is still the same file.
+# By so many of its first bytes a file that is opened again is known to be the same.
 _NUM_IDENTITY_BYTES = 4096
-
-
-def wav_source(source: object) -> Source:
-    """The `Source` for what a user passes to a `WavDecoder`."""
-    made = make_source(source)
-    if isinstance(made, UrlSource) and made.url.startswith("file:"):
-        return PathSource(made.url.removeprefix("file:"))
-    return made
 
 
 @dataclass
 class WavFile:
-    """A source, and what it was when it was opened first; picklable.
+    """A source, and what was in it when it was first opened; picklable.
 
     Attributes:
         source: Where the bytes come from.
-        size: Bytes in it; known once it was opened.
-        beginning: Its first bytes.
+        size: Number of bytes; ``None`` before it is opened.
+        beginning: The first bytes.
     """
 
     source: Source
     size: int | None = None
     beginning: bytes = b""
+
+    @classmethod
+    def of(cls, source: object) -> WavFile:
+        """The file for what a user passes to a `WavDecoder`."""
+        made = make_source(source)
+        if isinstance(made, UrlSource) and made.url.startswith("file:"):
+            made = PathSource(made.url.removeprefix("file:"))
+        return cls(made)
 
     @property
     def name(self) -> str:
@@ -155,17 +155,17 @@ _NATIVE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def num_lead_bytes(encoding: SampleEncoding) -> int:
-    """How many bytes in front of the first sample `convert_samples` wants to see."""
+    """How many bytes in front of the first sample `convert_samples` reads."""
     return 1 if encoding.num_bytes == 3 else 0
 
 
 def convert_samples(raw: memoryview, encoding: SampleEncoding, samples: NDArray[np.float32]) -> None:
-    """Write stored samples as float32: integers as [-1, 1), floats as they are, rounded to float32.
+    """Write stored samples as float32: integers scaled to [-1, 1), floats rounded to float32.
 
     Args:
-        raw: The bytes of the samples, those of one moment side by side, after `num_lead_bytes` others.
-        encoding: Of them.
-        samples: What is filled, (channels, samples).
+        raw: The bytes of interleaved samples, with `num_lead_bytes` other bytes in front.
+        encoding: How the samples are stored.
+        samples: Where they go, (channels, samples).
     """
     stored = _integers_of_24_bits(raw, encoding) if encoding.num_bytes == 3 else np.frombuffer(raw, _dtype(encoding))
     with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 is infinite, as in C

@@ -129,7 +129,7 @@ class SampleQueue:
         name = first_frame.format.name
         self._is_planar = bool(first_frame.format.is_planar)
         kind = name[:-1] if self._is_planar else name
-        self._form = _form(first_frame)
+        self._form = name, first_frame.sample_rate, first_frame.layout.nb_channels
         self._dtype = _DTYPES[kind]
         self._full_scale = _FULL_SCALE.get(kind)
         self._num_channels = int(first_frame.layout.nb_channels)
@@ -139,15 +139,18 @@ class SampleQueue:
 
     def takes(self, frame: Any) -> bool:
         """Whether a frame is of the queue's form."""
-        return _form(frame) == self._form
+        return (frame.format.name, frame.sample_rate, frame.layout.nb_channels) == self._form
 
-    def append(self, frame: Any) -> None:
-        """Queue all samples of a frame."""
+    def append(self, frame: Any) -> bool:
+        """Queue all samples of a frame, if it is of the queue's form."""
+        if (frame.format.name, frame.sample_rate, frame.layout.nb_channels) != self._form:
+            return False
         pts = frame.pts
         frame.pts = None  # the queue insists on time stamps without gaps, if there are any
         self._fifo.write(frame)
         frame.pts = pts
         self.length += frame.samples
+        return True
 
     def copy(self, out: NDArray[np.float32]) -> None:
         """Move the oldest samples to ``out``, (channels, length)."""
@@ -165,10 +168,6 @@ class SampleQueue:
             return
         samples = np.frombuffer(planes[0], self._dtype, last * self._num_channels)
         _convert(samples[first * self._num_channels :].reshape(-1, self._num_channels).T, self._full_scale, out)
-
-
-def _form(frame: Any) -> tuple[str, int, int]:
-    return frame.format.name, frame.sample_rate, frame.layout.nb_channels
 
 
 def _convert(samples: NDArray[Any], full_scale: int | None, out: NDArray[np.float32]) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
+from .._audio import check_output_format
 from .._common import stages
 from .._common.checks import function, options_dict
 from ..decoders import AudioDecoder
-from ..decoders._audio_decoder import checked_form
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch
 from ._rows import (
@@ -110,7 +110,7 @@ class AudioRecipe(Recipe):
     def __post_init__(self) -> None:
         function("sampler", self.sampler)
         function("transform", self.transform)
-        checked_form(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
+        check_output_format(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
 
     def open(self, item: Item) -> AudioDecoder:
         return AudioDecoder(item.source, **self.decoder_options)

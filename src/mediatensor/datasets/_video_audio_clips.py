@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
+from .._audio import check_output_format
 from .._common import stages
 from .._common.checks import frame_rate_times, function, options_dict
 from ..decoders import AudioVideoDecoder, VideoDecoder
-from ..decoders._audio_decoder import checked_form
 from ..decoders._audio_video_decoder import sample_grid
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
@@ -245,7 +245,7 @@ class VideoAudioRecipe(Recipe):
         function("sampler", self.sampler)
         function("transform", self.transform)
         function("audio_transform", self.audio_transform)
-        checked_form(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
+        check_output_format(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
 
     def open(self, item: Item) -> AudioVideoDecoder:
         return indexed_first(AudioVideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))

@@ -11,30 +11,26 @@ from itertools import count
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from .._audio import (
     AudioHandle,
     AudioHandleSpec,
     AudioStream,
-    CountingNeededError,
-    OutputForm,
-    UnsteadyTimesError,
+    OutputFormat,
+    SamplePlan,
+    check_output_format,
+    check_range,
     check_ranges,
-    checked_range,
-    input_range,
+    group_ranges,
     is_exact_after_pre_roll,
-    joined,
     no_samples_error,
     sample_range,
-    section_begin,
 )
 from .._common import stages
-from .._common.checks import check_num_threads, real_number, shown, whole_number
+from .._common.checks import check_num_threads, real_number
 from .._common.handle_pool import HandlePool
 from .._common.locks import Closing
 from .._metadata import AudioStreamMetadata, audio_stream_metadata
-from .._pyav import MAX_CHANNELS, MAX_SAMPLE_RATE
 from .._sources import make_source
 from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
@@ -43,9 +39,6 @@ __all__ = ["AudioDecoder"]
 
 # Ranges that lie closer together than this are decoded in one go: seeking and its pre-roll cost as much.
 _MAX_SECONDS_DECODED_THROUGH = 0.25
-
-# How far a header that states the length is believed when memory is set aside: ten hours at 48 kHz.
-_MAX_EXPECTED_SAMPLES = 36_000 * 48_000
 
 
 class AudioDecoder(Closing):
@@ -108,7 +101,7 @@ class AudioDecoder(Closing):
         num_channels: int | None = None,
         num_ffmpeg_threads: int | None = None,
     ) -> None:
-        self._sample_rate, self._num_channels = checked_form(sample_rate, num_channels)
+        self._sample_rate, self._num_channels = check_output_format(sample_rate, num_channels)
         check_num_threads(num_ffmpeg_threads)
         self._use(AudioHandleSpec(make_source(source), stream_index, num_ffmpeg_threads))
         with stages.OPEN, self._pool.borrow() as handle:
@@ -166,9 +159,9 @@ class AudioDecoder(Closing):
             >>> decoder.get_samples_played_in_range(2.0, 2.5).duration_seconds
             0.5
         """
-        checked = checked_range(start_seconds, stop_seconds)
+        start, stop = check_range(start_seconds, stop_seconds)
         with stages.DECODE, self._pool.borrow() as handle:
-            return self._samples(handle, *checked)
+            return self._samples(handle, start, stop)
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
         """The samples of several ranges, in the order of the ranges.
@@ -196,7 +189,7 @@ class AudioDecoder(Closing):
         results: dict[int, AudioSamples] = {}
         with stages.DECODE, self._pool.borrow() as handle:
             max_distance = _MAX_SECONDS_DECODED_THROUGH if is_exact_after_pre_roll(handle.stream.codec) else -1.0
-            for group in _groups(checked, max_distance):
+            for group in group_ranges(checked, max_distance):
                 if len(group) == 1:
                     results[group[0]] = self._samples(handle, *checked[group[0]])
                 else:
@@ -246,7 +239,7 @@ class AudioDecoder(Closing):
             raise InvalidArgumentError(
                 f"overlap_seconds = {overlap_seconds} must be at least 0 and less than seconds ({seconds})."
             )
-        sample_rate, num_channels = checked_form(sample_rate, num_channels)
+        sample_rate, num_channels = check_output_format(sample_rate, num_channels)
         return self._chunks(seconds, seconds - overlap_seconds, sample_rate, num_channels, pad_last=pad_last)
 
     def close(self) -> None:
@@ -259,57 +252,32 @@ class AudioDecoder(Closing):
         """
         self._pool.close()
 
-    def _output_form(self, handle: AudioHandle) -> OutputForm:
+    def _output_format(self, handle: AudioHandle) -> OutputFormat:
         form = handle.stream.form
-        return OutputForm(self._sample_rate or form.sample_rate, self._num_channels or form.num_channels)
+        return OutputFormat(self._sample_rate or form.sample_rate, self._num_channels or form.num_channels)
 
     def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
-        """The samples of a range; ``None`` stands for the beginning and the end of the stream."""
-        begin, output = handle.stream.begin_seconds, self._output_form(handle)
-        first, last = sample_range(begin if start is None else start, stop, begin, output.sample_rate)
-        if first == last:
+        """The samples of a range of seconds; ``None`` stands for the beginning and the end of the stream."""
+        begin, output = handle.stream.begin_seconds, self._output_format(handle)
+        stream_rate = handle.stream.form.sample_rate
+        if start is None:
+            plan, pts_seconds = SamplePlan.of_all(stream_rate, output), begin
+        else:
+            first, last = sample_range(start, stop, begin, output.sample_rate)
+            plan, pts_seconds = SamplePlan.of_range(first, last, stream_rate, output), max(begin, start)
+        if plan.first == plan.last:
             data = torch.empty((output.num_channels, 0), device="cpu")
         else:
-            data = self._decode(handle, output, None if start is None else first, last)
+            data = handle.read(plan, self.metadata.duration_seconds)
             if data.shape[1] == 0 and start is not None and handle.is_at_end:
                 raise no_samples_error(start, stop, self.metadata.end_stream_seconds)
-        pts_seconds = begin if start is None else max(begin, start)
         return AudioSamples(data, pts_seconds, data.shape[1] / output.sample_rate, output.sample_rate)
-
-    def _decode(self, handle: AudioHandle, output: OutputForm, first: int | None, last: int | None) -> Tensor:
-        """Samples [first, last) of the output; ``None`` stands for everything on that side."""
-        rate = handle.stream.form.sample_rate
-        start, stop = input_range(first or 0, last, rate, output.sample_rate)
-        if stop is None:
-            expected = min(math.ceil((self.metadata.duration_seconds or 0.0) * rate), _MAX_EXPECTED_SAMPLES) - start
-            handle.prepare_for(None if first is None else expected / rate)
-        else:
-            expected = stop - start
-            handle.prepare_for(expected / rate)
-
-        def section_range(origin: int, section_rate: int) -> tuple[int, int | None]:
-            begin = section_begin(origin, rate, output.sample_rate)
-            ends = max(0, (first or 0) - begin), None if last is None else max(0, last - begin)
-            return input_range(*ends, section_rate, output.sample_rate)
-
-        stream = handle.stream
-        while True:
-            pieces = stream.pieces(None if first is None else start, stop, section_range)
-            try:
-                samples = joined(pieces, output, rate, first or 0, last, expected)
-            except CountingNeededError:
-                stream = handle.counting_stream
-            except UnsteadyTimesError:
-                continue
-            else:
-                handle.is_at_end = stream.is_at_end
-                return samples
 
     def _samples_of_group(
         self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
     ) -> dict[int, AudioSamples]:
         """The samples of ranges that lie close together, cut out of one that has them all."""
-        begin, rate = handle.stream.begin_seconds, self._output_form(handle).sample_rate
+        begin, rate = handle.stream.begin_seconds, self._output_format(handle).sample_rate
         bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
         start = min(start for start, _ in ranges.values())
         stop = (
@@ -369,45 +337,8 @@ class AudioDecoder(Closing):
 def _described(stream: AudioStream) -> AudioStreamMetadata:
     reader = stream.reader
     facts = reader.stream_info()
-    begin, delay = facts.start_seconds or 0.0, 0.0
-    with suppress(StreamError):  # nothing can be decoded, which is for those to say who want samples
-        begin, delay = stream.begin_seconds, stream.delay_seconds
-    return audio_stream_metadata(facts, reader.container_info(), begin, delay, reader.joined_seconds)
-
-
-def checked_form(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """The rate and the channels that samples are to have, as ints; ``None`` are the stream's own."""
-    return (
-        _checked_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
-        _checked_count("num_channels", num_channels, MAX_CHANNELS),
-    )
-
-
-def _checked_count(name: str, value: int | None, highest: int, unit: str = "") -> int | None:
-    if value is None:
-        return None
-    try:
-        return whole_number(name, value, at_least=1, at_most=highest)
-    except InvalidArgumentError:
-        raise InvalidArgumentError(
-            f"{name} must be > 0 and at most {highest}{unit}, or None for the stream's own (got {shown(value)})."
-        ) from None
-
-
-def _groups(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
-    """Numbers of ranges to decode in one go, in the order of time. A negative distance keeps each by itself.
-
-    >>> _groups([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
-    [[1, 2], [0, 3]]
-    """
-    groups: list[list[int]] = []
-    reached = -math.inf
-    for number in sorted(range(len(ranges)), key=lambda number: ranges[number][0]):
-        start, stop = ranges[number]
-        if groups and max_distance >= 0 and start <= reached + max_distance and stop != start:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-            reached = -math.inf
-        reached = max(reached, math.inf if stop is None else stop)
-    return groups
+    begin, priming = facts.start_seconds or 0.0, 0.0
+    # Where nothing can be decoded, the calls for samples say so.
+    with suppress(StreamError):
+        begin, priming = stream.begin_seconds, stream.priming_seconds
+    return audio_stream_metadata(facts, reader.container_info(), begin, priming, reader.joined_seconds)

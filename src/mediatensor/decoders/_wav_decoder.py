@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from .._audio import (
     WavFile,
+    check_range,
     check_ranges,
-    checked_range,
     convert_samples,
     no_samples_error,
     num_lead_bytes,
     sample_range,
-    wav_source,
 )
 from .._common import buffers, stages
 from .._common.handle_pool import HandlePool
@@ -74,7 +73,7 @@ class WavDecoder(Closing):
     """
 
     def __init__(self, source: object) -> None:
-        self._file = WavFile(wav_source(source))
+        self._file = WavFile.of(source)
         self._pool = HandlePool(self._file.open)
         with self._pool.borrow() as handle:
             assert self._file.size is not None
@@ -111,7 +110,7 @@ class WavDecoder(Closing):
             ReadError: if reading fails, or the file was cut short after it was opened.
             ClosedError: after `close`.
         """
-        start_seconds, stop_seconds = checked_range(start_seconds, stop_seconds)
+        start_seconds, stop_seconds = check_range(start_seconds, stop_seconds)
         header = self._header
         if header.num_samples == 0:
             raise StreamError(f"{self._file.name} has no samples: its chunk 'data' is empty.")

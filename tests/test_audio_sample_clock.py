@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._audio import input_range
-from mediatensor._audio.positions import NUM_FRAMES_TO_FIT, fit_positions
+from mediatensor._audio import NUM_FRAMES_TO_FIT, fit_clock, input_range
 
 RATES = [8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000]
 
@@ -33,10 +32,10 @@ def test_milliseconds_are_enough(rate: int, frame_length: int, cut: int, first_t
     lengths = [frame_length - cut] + [frame_length] * (NUM_FRAMES_TO_FIT - 1)
     starts = [sum(lengths[:i]) for i in range(NUM_FRAMES_TO_FIT)]
     samples_per_tick = Fraction(rate, 1000)
-    rule = fit_positions(stamps(starts, samples_per_tick, first_tick, "nearest"), lengths, samples_per_tick)
+    clock = fit_clock(stamps(starts, samples_per_tick, first_tick, "nearest"), lengths, samples_per_tick)
     target = starts[1] + far * frame_length
     (stamp,) = stamps([target], samples_per_tick, first_tick, "nearest")
-    assert rule.certain_position(stamp) == (target, True)
+    assert clock.certain_position(stamp) == (target, True)
 
 
 @pytest.mark.parametrize("rate", [44_100, 48_000])
@@ -45,16 +44,16 @@ def test_short_frames_of_vorbis(rate: int) -> None:
     lengths = [576, *[1024] * 9, 576, 128, 128, 576, *[1024] * 18]
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
     samples_per_tick = Fraction(rate, 1000)
-    rule = fit_positions(stamps(starts, samples_per_tick, 3, "nearest"), lengths, samples_per_tick)
+    clock = fit_clock(stamps(starts, samples_per_tick, 3, "nearest"), lengths, samples_per_tick)
     for start in range(starts[1], starts[1] + 64 * 5000, 64):
         (stamp,) = stamps([start], samples_per_tick, 3, "nearest")
-        assert rule.position(stamp) == start
+        assert clock.position(stamp) == start
 
 
 @given(start=st.integers(0, 10**10), denominator=st.integers(1, 400))
 def test_ticks_finer_than_samples_are_exact(start: int, denominator: int) -> None:
-    rule = fit_positions([7, 7 + denominator], [1, 1], Fraction(1, denominator))
-    assert rule.certain_position(7 + start * denominator) == (start, True)
+    clock = fit_clock([7, 7 + denominator], [1, 1], Fraction(1, denominator))
+    assert clock.certain_position(7 + start * denominator) == (start, True)
 
 
 @given(position=st.integers(0, 10**9), rate=st.sampled_from(RATES))
@@ -62,14 +61,14 @@ def test_a_seek_to_the_time_before_is_never_late(position: int, rate: int) -> No
     samples_per_tick = Fraction(rate, 1000)
     starts = [1024 * k for k in range(NUM_FRAMES_TO_FIT)]
     lengths = [1024] * NUM_FRAMES_TO_FIT
-    rule = fit_positions(stamps(starts, samples_per_tick, 0, "nearest"), lengths, samples_per_tick)
-    assert rule.pts_before(position) * samples_per_tick <= position
+    clock = fit_clock(stamps(starts, samples_per_tick, 0, "nearest"), lengths, samples_per_tick)
+    assert clock.pts_before(position) * samples_per_tick <= position
 
 
 def test_wobbling_time_stamps_are_not_trusted() -> None:
-    rule = fit_positions([0, 20, 55, 61, 100, 118], [1024] * 6, Fraction(48))
-    assert rule.grid == 0
-    assert not rule.certain_position(118)[1]
+    clock = fit_clock([0, 20, 55, 61, 100, 118], [1024] * 6, Fraction(48))
+    assert clock.grid == 0
+    assert not clock.certain_position(118)[1]
 
 
 @given(
