@@ -18,8 +18,7 @@ import torch
 import isolated_work as work
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError, OpenError, SourceNotFoundError
-from mediatensor.isolate import IsolatedWorker, _confinement
-from mediatensor.isolate._confinement import MEMORY_EXIT_STATUS, can_deny_network
+from mediatensor.isolate import MEMORY_EXIT_STATUS, IsolatedWorker, can_deny_network
 from processes import WAIT_SECONDS, is_running, wait_for_pid, wait_until_gone
 
 MAX_MEMORY_BYTES = 256 << 20
@@ -169,11 +168,9 @@ def test_too_much_memory(worker: IsolatedWorker) -> None:
 
 def test_memory_where_the_system_does_not_limit_it() -> None:
     program = (
-        # By its file: of the library it needs nothing, whose imports take long.
-        "import runpy, sys, time, types; _confinement = types.ModuleType('_confinement')\n"
-        f"exec(open({_confinement.__file__!r}).read(), vars(_confinement)); _confinement._data_bytes = lambda: None\n"
-        "with _confinement.limited_memory(64 << 20): kept = bytearray(16 << 20)\n"
-        "with _confinement.limited_memory(64 << 20): kept = b'x' * (256 << 20); time.sleep(1000)"
+        "import time; from mediatensor.isolate import limited_memory\n"
+        "with limited_memory(256 << 20, by_system=False): kept = bytearray(16 << 20)\n"
+        "with limited_memory(256 << 20, by_system=False): kept = b'x' * (1 << 30); time.sleep(1000)"
     )
     # By way of a small process: a program's greatest memory begins with that of the process which started it.
     starter = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {program!r}]).returncode)"

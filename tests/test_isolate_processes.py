@@ -24,17 +24,20 @@ import pytest
 
 import quick_child
 from mediatensor.errors import ClosedError, IsolatedWorkerError
-from mediatensor.isolate import IsolatedWorker, _worker
-from mediatensor.isolate._structure import MAX_NUM_VALUES
+
+# Behind the face: a process that starts at once stands in for the real one, whose start takes seconds.
+from mediatensor.isolate import IsolatedWorker, _channel, _child, _process
+from mediatensor.isolate._values import MAX_NUM_VALUES
 from processes import is_running, wait_for_pid, wait_until_gone
 
 WAIT_SECONDS = 10
+WORKER_FILE = str(sys.modules[IsolatedWorker.__module__].__file__)
 
 
 @pytest.fixture(autouse=True)
 def quick_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mediatensor.isolate._child._PROGRAM", quick_child.PROGRAM)
-    monkeypatch.setattr("mediatensor.isolate._process.START_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr(_child, "_PROGRAM", quick_child.PROGRAM)
+    monkeypatch.setattr(_process, "START_SECONDS", WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -86,8 +89,8 @@ def test_many_calls_from_threads_and_the_end() -> None:
 
 
 def test_closing_ends_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mediatensor.isolate._child._PROGRAM", quick_child.HANGING_PROGRAM)
-    monkeypatch.setattr("mediatensor.isolate._process.START_SECONDS", 3)
+    monkeypatch.setattr(_child, "_PROGRAM", quick_child.HANGING_PROGRAM)
+    monkeypatch.setattr(_process, "START_SECONDS", 3)
     before = what_is_held()
     with IsolatedWorker() as worker, ThreadPoolExecutor(1) as pool:
         starting = pool.submit(worker.run, quick_child.give, 0)
@@ -121,8 +124,8 @@ def test_crashes_leave_nothing(worker: IsolatedWorker) -> None:
 @pytest.mark.parametrize("size", [0, 1 << 20])
 def test_a_process_that_stops_between_calls_costs_the_time_of_one(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # A large call would fill the socket that nobody reads.
-    monkeypatch.setattr("mediatensor.isolate._channel._HAS_SEALED_MEMORY", False)
-    monkeypatch.setattr("mediatensor.isolate._process.GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(_channel, "_HAS_SEALED_MEMORY", False)
+    monkeypatch.setattr(_process, "GRACE_SECONDS", 0.5)
     with IsolatedWorker(timeout_seconds=0.3) as worker:
         before = worker.run(os.getpid)
         os.kill(before, signal.SIGSTOP)
@@ -165,9 +168,9 @@ def interrupted_at(line: int, function: Callable[[], Any]) -> bool:
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal num_lines
-        if frame.f_code.co_filename != _worker.__file__:
+        if frame.f_code.co_filename != WORKER_FILE:
             return None
-        text = linecache.getline(_worker.__file__, frame.f_lineno).strip()
+        text = linecache.getline(WORKER_FILE, frame.f_lineno).strip()
         # No signal is handled between the end of a with block and the lock being released, but lines are traced there.
         if event == "line" and not text.startswith("with "):
             num_lines += 1

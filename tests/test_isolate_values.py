@@ -22,10 +22,20 @@ import torch
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, ReplacedFrame
+
+# Behind the face: what somebody might send who took a process over, which would end with each of the cases.
+from mediatensor.isolate import _channel, _values
 from mediatensor.isolate._channel import ChannelError, receive, send
 from mediatensor.isolate._result_types import ResultTypes
-from mediatensor.isolate._structure import MAX_NESTING, extent_of, read_structure
-from mediatensor.isolate._values import MAX_DEPTH, MAX_NUM_HASHED, decode, encode
+from mediatensor.isolate._values import (
+    MAX_DEPTH,
+    MAX_NESTING,
+    MAX_NUM_HASHED,
+    decode,
+    encode,
+    extent_of,
+    read_structure,
+)
 from mediatensor.ocr.io import Document
 
 TYPES = ResultTypes()
@@ -193,7 +203,7 @@ def test_contents_come_by_shared_memory_or_without(
 ) -> None:
     here, there = ends
     if not is_shared:
-        monkeypatch.setattr("mediatensor.isolate._channel._HAS_SEALED_MEMORY", False)
+        monkeypatch.setattr(_channel, "_HAS_SEALED_MEMORY", False)
     contents = bytes(range(256)) * 256
     send(there, b"V", b"body", [memoryview(contents)])
     message = receive(here)
@@ -299,7 +309,7 @@ def num_values_of(value: Any) -> int:
 
 def test_values_are_counted_before_they_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the values themselves; an empty list counts as one of one value."""
-    monkeypatch.setattr("mediatensor.isolate._structure._CHUNK_BYTES", 7)  # texts go over the ends of chunks
+    monkeypatch.setattr(_values, "_CHUNK_BYTES", 7)  # texts go over the ends of chunks
     generator = random.Random(1)
     texts = ["[[[", '"', "\\", '\\"', '\\\\",{', "}]", ",,,", "", "\n\u1234"]
 
@@ -317,7 +327,7 @@ def test_values_are_counted_before_they_are_built(monkeypatch: pytest.MonkeyPatc
 
 
 def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mediatensor.isolate._structure.MAX_NUM_VALUES", 1000)
+    monkeypatch.setattr(_values, "MAX_NUM_VALUES", 1000)
     assert read_structure(b"[" + b"0," * 998 + b"0]") == [0] * 999
     with pytest.raises(InvalidArgumentError, match="1001 values, of at most 1000"):
         read_structure(b"[" + b"0," * 999 + b"0]")

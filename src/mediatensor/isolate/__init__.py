@@ -1,4 +1,4 @@
-"""Work on files of strangers in a process of its own: what breaks there does not break here.
+"""Work on untrusted files in a separate process: a crash there does not end this program.
 
 >>> from mediatensor.isolate import IsolatedWorker
 >>> with IsolatedWorker(timeout_seconds=10, max_memory_bytes=2 << 30) as worker:  # doctest: +SKIP
@@ -7,6 +7,13 @@
 
 from __future__ import annotations
 
+# What is imported "as" itself is for the other rooms of this library, and not public.
+from ._channel import common_memory as common_memory
+from ._confinement import MEMORY_EXIT_STATUS as MEMORY_EXIT_STATUS
+from ._confinement import can_deny_network as can_deny_network
+from ._confinement import limited_memory as limited_memory
+from ._process import Process as Process
+from ._process import TimeLimit as TimeLimit
 from ._worker import DEFAULT_MAX_MEMORY_BYTES, DEFAULT_TIMEOUT_SECONDS, IsolatedWorker
 
 __all__ = ["DEFAULT_MAX_MEMORY_BYTES", "DEFAULT_TIMEOUT_SECONDS", "IsolatedWorker"]

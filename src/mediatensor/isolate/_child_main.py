@@ -17,8 +17,7 @@ from . import _channel
 from ._confinement import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
 from ._failures import failure_of, ran_out_of_memory
 from ._result_types import MainModule, ResultTypes, import_main
-from ._structure import MAX_NUM_VALUES, extent_of
-from ._values import encode
+from ._values import MAX_NUM_VALUES, encode, extent_of
 
 __all__ = ["Kind", "Settings", "main"]
 

@@ -83,14 +83,19 @@ def end_with_parent(connection: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def limited_memory(max_bytes: int | None) -> Iterator[None]:
-    """Within the block this process gets no more than so many bytes beyond those it has.
+def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator[None]:
+    """Within the block this process gets at most so many bytes beyond those that it has.
 
-    Linux refuses them, so that whoever asks sees an error. Elsewhere the process ends with `MEMORY_EXIT_STATUS`.
+    Linux refuses to give more, and the code that asks sees an error. Elsewhere the process watches itself, and ends
+    with `MEMORY_EXIT_STATUS`.
+
+    Args:
+        max_bytes: The limit; ``None`` for none.
+        by_system: Whether the system enforces the limit where it can.
     """
     if max_bytes is None:
         yield
-    elif (used := _data_bytes()) is not None:
+    elif by_system and (used := _data_bytes()) is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = min(used + max_bytes, _MOST_BYTES if hard == resource.RLIM_INFINITY else hard)
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))

@@ -21,8 +21,7 @@ import numpy as np
 
 from ...._common.locks import ForkSafeLock
 from ....errors import DecodeError, IsolatedWorkerError, OpenError
-from ....isolate._channel import common_memory
-from ....isolate._process import Process, TimeLimit
+from ....isolate import Process, TimeLimit, common_memory
 from .pdf_page import MAX_PAGE_CHARACTERS, Characters, PdfOptions, Pixels
 from .pdf_process_main import FAILURE, READY, VALUE, Request
 
