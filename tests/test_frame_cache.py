@@ -177,7 +177,7 @@ def test_pictures_numbered_by_another_index_are_forgotten(clip: Path) -> None:
     """Another thread may have settled the index meanwhile."""
     with av.open(str(clip)) as container:
         picture = next(container.decode(video=0))
-    recent, one, other = _recent.RecentPictures(), object(), object()
+    recent, one, other = _recent.FrameCache(), object(), object()
     recent.use(one)
     recent.put(3, picture)
     recent.use(one)

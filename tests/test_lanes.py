@@ -21,7 +21,7 @@ import media
 import mediatensor
 from exactness import Truth, assert_all_same, find_truth
 from mediatensor._common import threads as _lanes
-from mediatensor._common.threads import Crew, choose_crew, run_in_lanes
+from mediatensor._common.threads import Division, divide_threads, run_in_parallel
 from mediatensor._pyav import Demuxer
 from mediatensor._video import batch as _call
 from mediatensor.decoders import VideoDecoder
@@ -35,7 +35,7 @@ SMALL = 96 * 64
 
 
 @pytest.mark.parametrize(
-    ("pictures", "pixels", "num_threads", "num_codec_threads", "num_open_lanes", "expected"),
+    ("pictures", "pixels", "num_threads", "num_codec_threads", "num_open_workers", "expected"),
     [
         # One thread is one thread.
         ([100, 100], HD, 1, None, 1, (1, 1)),
@@ -69,17 +69,17 @@ def test_crew(
     pixels: int,
     num_threads: int,
     num_codec_threads: int | None,
-    num_open_lanes: int,
+    num_open_workers: int,
     expected: tuple[int, int],
 ) -> None:
-    crew = choose_crew(
+    division = divide_threads(
         pictures,
         pixels,
         num_threads=num_threads,
         num_codec_threads=num_codec_threads,
-        num_open_lanes=num_open_lanes,
+        num_open_workers=num_open_workers,
     )
-    assert crew == Crew(*expected)
+    assert division == Division(*expected)
 
 
 @given(
@@ -87,7 +87,7 @@ def test_crew(
     pixels=st.integers(0, 1 << 28),
     num_threads=st.integers(1, 64),
     num_codec_threads=st.none() | st.integers(1, 64),
-    num_open_lanes=st.integers(1, 64),
+    num_open_workers=st.integers(1, 64),
     codec_has_threads=st.booleans(),
 )
 def test_a_crew_stays_within_the_budget(
@@ -95,21 +95,21 @@ def test_a_crew_stays_within_the_budget(
     pixels: int,
     num_threads: int,
     num_codec_threads: int | None,
-    num_open_lanes: int,
+    num_open_workers: int,
     codec_has_threads: bool,
 ) -> None:
-    crew = choose_crew(
+    division = divide_threads(
         pictures,
         pixels,
         num_threads=num_threads,
         num_codec_threads=num_codec_threads,
-        num_open_lanes=num_open_lanes,
+        num_open_workers=num_open_workers,
         codec_has_threads=codec_has_threads,
     )
-    assert codec_has_threads or crew.num_codec_threads == 1
-    assert 1 <= crew.num_lanes <= min(num_threads, len(pictures))
-    assert crew.num_codec_threads >= 1
-    assert crew.num_lanes * crew.num_codec_threads <= num_threads
+    assert codec_has_threads or division.num_codec_threads == 1
+    assert 1 <= division.num_workers <= min(num_threads, len(pictures))
+    assert division.num_codec_threads >= 1
+    assert division.num_workers * division.num_codec_threads <= num_threads
 
 
 # Parts side by side
@@ -119,7 +119,7 @@ def test_a_crew_stays_within_the_budget(
 def test_every_part_is_done_once_and_no_thread_is_left(num_lanes: int, num_parts: int) -> None:
     done: list[tuple[int, int]] = []
     before = threading.active_count()
-    run_in_lanes(range(num_lanes), range(num_parts), lambda lane, part: done.append((lane, part)))
+    run_in_parallel(range(num_lanes), range(num_parts), lambda lane, part: done.append((lane, part)))
     assert sorted(part for _, part in done) == list(range(num_parts))
     assert {lane for lane, _ in done} <= set(range(num_lanes))
     assert threading.active_count() == before
@@ -133,14 +133,14 @@ def test_lanes_run_at_the_same_time_and_the_first_in_the_calling_thread() -> Non
         threads[lane] = threading.get_ident()
         meeting.wait()
 
-    run_in_lanes(range(3), range(3), work)
+    run_in_parallel(range(3), range(3), work)
     assert len(set(threads.values())) == 3
     assert threads[0] == threading.get_ident()
 
 
 def test_parts_are_begun_in_order() -> None:
     begun: list[int] = []
-    run_in_lanes([0], range(10), lambda lane, part: begun.append(part))
+    run_in_parallel([0], range(10), lambda lane, part: begun.append(part))
     assert begun == list(range(10))
 
 
@@ -168,7 +168,7 @@ def test_the_first_error_comes_after_all_lanes_have_stopped(failing: int, late_o
 
     before = threading.active_count()
     with pytest.raises(ReadError, match="the first"):
-        run_in_lanes(range(3), range(30), work)
+        run_in_parallel(range(3), range(30), work)
     assert sorted(stopped) == sorted({0, 1, 2} - {failing})
     assert sorted(begun) == [0, 1, 2], "nothing is begun after an error"
     assert threading.active_count() == before
@@ -180,7 +180,7 @@ def test_an_interrupt_is_passed_on() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_in_lanes(range(2), range(8), work)
+        run_in_parallel(range(2), range(8), work)
 
 
 # Frames through lanes
@@ -204,7 +204,7 @@ def num_threads(request: pytest.FixtureRequest) -> int:
 def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many lanes each call had that was split; without the cost of opening, small clips are, too."""
     numbers: list[int] = []
-    original = run_in_lanes
+    original = run_in_parallel
 
     def recording(lanes: Sequence[Any], parts: Sequence[Any], work: Callable[[Any, Any], None]) -> None:
         numbers.append(len(lanes))
@@ -212,7 +212,7 @@ def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(_lanes, "_OPENING", 0.0)
     monkeypatch.setattr(_lanes, "_LOCKED", 0.0)
-    monkeypatch.setattr(_call, "run_in_lanes", recording)
+    monkeypatch.setattr(_call, "run_in_parallel", recording)
     return numbers
 
 
@@ -293,9 +293,9 @@ def test_a_long_clip_is_split_without_more_ado(tmp_path: Path, monkeypatch: pyte
     )
     media.write_clip(spec, tmp_path / "clip.mp4")
     numbers: list[int] = []
-    original = run_in_lanes
+    original = run_in_parallel
     monkeypatch.setattr(
-        _call, "run_in_lanes", lambda lanes, parts, work: (numbers.append(len(lanes)), original(lanes, parts, work))
+        _call, "run_in_parallel", lambda lanes, parts, work: (numbers.append(len(lanes)), original(lanes, parts, work))
     )
     mediatensor.set_num_threads(2)
     wanted = [57, 7, 17, 37, 27, 47]

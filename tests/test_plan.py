@@ -36,7 +36,7 @@ def index_with_keys(num_frames: int, keys: list[int]) -> FrameIndex:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "position", "patience", "plan"),
+    ("wanted", "position", "max_skipped", "plan"),
     [
         ([0], None, 0, [(0, [0])]),
         ([5, 7], None, 0, [(0, [5, 7])]),
@@ -50,23 +50,23 @@ def index_with_keys(num_frames: int, keys: list[int]) -> FrameIndex:
     ],
 )
 def test_plans_by_hand(
-    wanted: list[int], position: int | None, patience: int, plan: list[tuple[int | None, list[int]]]
+    wanted: list[int], position: int | None, max_skipped: int, plan: list[tuple[int | None, list[int]]]
 ) -> None:
     index = index_with_keys(30, [0, 10, 20])
     expected = [Segment(key_frame, tuple(members), len(plan) > 1) for key_frame, members in plan]
-    assert make_plan(index, wanted, position, patience) == expected
-    left = [Segment(key_frame, tuple(members), True) for key_frame, members in plan]
-    assert make_plan(index, wanted, position, patience, is_left=True) == left
+    assert make_plan(index, wanted, position, max_skipped) == expected
+    drained = [Segment(key_frame, tuple(members), True) for key_frame, members in plan]
+    assert make_plan(index, wanted, position, max_skipped, drains=True) == drained
 
 
 @pytest.mark.parametrize(
-    ("is_left", "fed"),
+    ("drains", "fed"),
     [(True, "I b P - P b P - P - P"), (False, "I b P - P b P b P b P")],
 )
-def test_only_disposable_pictures_that_nobody_asked_for_are_left_out(is_left: bool, fed: str) -> None:
+def test_only_disposable_pictures_that_nobody_asked_for_are_left_out(drains: bool, fed: str) -> None:
     """Display order I b P b P b P b P b P; wanted are the first and the third of the five disposable ones."""
     pictures = [*"IbPbPbPbPbP"]
-    segment = Segment(0, (1, 5), is_left)
+    segment = Segment(0, (1, 5), drains)
     needed = [segment.needs(i, Disposable.YES if kind == "b" else Disposable.NO) for i, kind in enumerate(pictures)]
     assert [kind if is_fed else "-" for kind, is_fed in zip(pictures, needed, strict=True)] == fed.split()
 
@@ -82,14 +82,14 @@ def test_pictures_of_which_nothing_is_known_are_needed() -> None:
     keys=st.sets(st.integers(1, 59), max_size=8),
     wanted=st.sets(st.integers(0, 59), min_size=1, max_size=20),
     position=st.none() | st.integers(0, 60),
-    patience=st.integers(0, 20),
+    max_skipped=st.integers(0, 20),
 )
 def test_a_plan_yields_every_frame_once_and_decodes_none_twice(
-    keys: set[int], wanted: set[int], position: int | None, patience: int
+    keys: set[int], wanted: set[int], position: int | None, max_skipped: int
 ) -> None:
     index = index_with_keys(60, sorted(keys | {0}))
     at, decoded, given_out = position, [], []
-    for segment in make_plan(index, sorted(wanted), position, patience):
+    for segment in make_plan(index, sorted(wanted), position, max_skipped):
         if segment.key_frame is not None:
             at = int(index.key_frame_pts[segment.key_frame])
         for place in segment.places:
@@ -100,6 +100,6 @@ def test_a_plan_yields_every_frame_once_and_decodes_none_twice(
             at = place + 1
     assert given_out == sorted(wanted)
     assert len(decoded) == len(set(decoded))
-    # Never more than seeking to the key frame before each frame, plus the patience of one run-through for each.
+    # Never more than seeking to the key frame before each frame, plus the max_skipped of one run-through for each.
     by_seeking = sum(w - max(k for k in keys | {0} if k <= w) + 1 for w in wanted)
-    assert len(decoded) <= by_seeking + patience * len(wanted)
+    assert len(decoded) <= by_seeking + max_skipped * len(wanted)

@@ -38,6 +38,7 @@ __all__ = [
     "frame_range",
     "frame_rate_times",
     "function",
+    "index_of",
     "indices_of",
     "is_integer",
     "items_of",
@@ -261,6 +262,18 @@ def valid_index(index: int, num_frames: int, stream_index: int) -> int:
             f"Invalid frame index={index} for stream_index={stream_index}; must be less than {num_frames}."
         )
     return index + num_frames if index < 0 else index
+
+
+def index_of(index: SupportsIndex) -> int:
+    """One frame index as an int; what is refused in a series of them is refused here, in the same words.
+
+    >>> index_of(np.int64(7))
+    7
+    """
+    try:
+        return operator.index(index)
+    except TypeError:
+        return indices_of([index])[0]
 
 
 def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list[int]:

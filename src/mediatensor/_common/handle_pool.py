@@ -12,15 +12,15 @@ import math
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import ClosedError, MediaTensorError
 from . import stages
 from .interrupts import interrupts_kept
 from .locks import ForkSafeLock
-from .threads import ThreadLease, working
+from .threads import ThreadLease, begin_work, end_work
 
 __all__ = ["HandlePool", "PooledHandle", "reclaim_threads"]
 
@@ -82,21 +82,13 @@ class HandlePool(Generic[H]):
         for handle in idle:
             handle.close()
 
-    @contextmanager
-    def borrow(self) -> Iterator[H]:
+    def borrow(self) -> _Loan[H]:
         """A handle for the time of a ``with`` block. After an exception it is closed, its state being unknown.
 
         Raises:
             ClosedError: after `close`.
         """
-        handle, generation = self._take()
-        try:
-            with working(), interrupts_kept():
-                yield handle
-        except BaseException:
-            handle.close()
-            raise
-        self._give_back(handle, generation)
+        return _Loan(self)
 
     def _take(self) -> tuple[H, int]:
         with self._lock:
@@ -161,6 +153,44 @@ class HandlePool(Generic[H]):
         # Freeing a codec in the child would wait for threads that the fork did not copy.
         _handles_of_the_parent.extend(self._idle)
         self._idle = []
+
+
+class _Loan(Generic[H]):
+    """The ``with`` block of a call. A class, because a generator would cost more than a small frame."""
+
+    __slots__ = ("_generation", "_handle", "_interrupts", "_pool")
+
+    def __init__(self, pool: HandlePool[H]) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> H:
+        self._handle, self._generation = self._pool._take()
+        begin_work()
+        try:
+            self._interrupts = interrupts_kept()
+            self._interrupts.__enter__()
+        except BaseException:
+            end_work()
+            self._handle.close()
+            raise
+        return self._handle
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        handle, pool = self._handle, self._pool
+        del self._handle
+        try:
+            self._interrupts.__exit__(kind, error, traceback)
+        except BaseException:
+            handle.close()
+            raise
+        finally:
+            end_work()
+        if error is None:
+            pool._give_back(handle, self._generation)
+        else:
+            handle.close()
 
 
 _pools: weakref.WeakSet[HandlePool[Any]] = weakref.WeakSet()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 import weakref
 from abc import abstractmethod
 from types import TracebackType
@@ -12,23 +12,15 @@ from typing import Self
 __all__ = ["Closing", "ForkSafeLock"]
 
 
-class ForkSafeLock:
+class ForkSafeLock(_thread.RLock):  # type: ignore[misc]
     """A re-entrant lock that is free in a forked child, whoever held it in the parent.
 
-    The thread that held it does not exist in the child, so that nobody would ever release it there.
+    The thread that held it does not exist in the child, so that nobody would ever release it there. It is a lock of the
+    interpreter itself, because calls take several, and methods in Python would cost more than all the rest of them.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
         _all_locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._lock.release()
 
 
 _all_locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
@@ -36,7 +28,7 @@ _all_locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 
 def _free_all() -> None:
     for lock in list(_all_locks):
-        lock._lock = threading.RLock()
+        lock._at_fork_reinit()  # type: ignore[attr-defined]
 
 
 if hasattr(os, "register_at_fork"):

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,12 +20,14 @@ from .checks import whole_number
 from .locks import ForkSafeLock
 
 __all__ = [
-    "Crew",
+    "Division",
     "ThreadLease",
-    "choose_crew",
+    "begin_work",
+    "divide_threads",
+    "end_work",
     "get_num_threads",
     "lease_threads",
-    "run_in_lanes",
+    "run_in_parallel",
     "set_num_threads",
     "working",
 ]
@@ -133,21 +135,38 @@ def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
     return ThreadLease(num_threads)
 
 
-def working() -> AbstractContextManager[None]:
-    """For the time of a ``with`` block, the calling thread decodes: it counts as one that is busy."""
-    return _budget.working()
+def begin_work() -> None:
+    """Count the calling thread as one that decodes, until `end_work`."""
+    _budget.callers.append(None)
+
+
+def end_work() -> None:
+    """Count the calling thread as idle again."""
+    if _budget.callers:  # a child forked meanwhile has forgotten them
+        _budget.callers.pop()
+
+
+@contextmanager
+def working() -> Iterator[None]:
+    """For the time of a ``with`` block, the calling thread counts as one that decodes."""
+    begin_work()
+    try:
+        yield
+    finally:
+        end_work()
 
 
 class _Budget:
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
         self._num_leased = 0
-        self._num_callers = 0
+        #: One element for each thread that decodes: a list needs no lock.
+        self.callers: list[None] = []
 
     def take(self) -> int:
         with self._lock:
             # Each caller beside this one keeps a core busy.
-            num_free = get_num_threads() - self._num_leased - max(0, self._num_callers - 1)
+            num_free = get_num_threads() - self._num_leased - max(0, len(self.callers) - 1)
             if num_free < 2:  # one thread more would not be faster than the caller's own
                 return 1
             self._num_leased += num_free
@@ -157,19 +176,10 @@ class _Budget:
         with self._lock:
             self._num_leased -= num_threads
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        with self._lock:
-            self._num_callers += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._num_callers = max(0, self._num_callers - 1)  # 0 already in a child forked meanwhile
-
     def forget(self) -> None:
         """In a forked child, which has none of the parent's threads."""
-        self._num_leased = self._num_callers = 0
+        self._num_leased = 0
+        self.callers.clear()
 
 
 _budget = _Budget()
@@ -178,101 +188,105 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_budget.forget)
 
 
-# What a demuxer and a codec cost to open, in pictures of 1920x1080.
+# Dividing threads among the runs of a call. The unit of cost is decoding one picture of 1920x1080.
+
+# Opening a demuxer and a codec.
 _OPENING = 3.0
-# After a jump, going on for about so many pictures is to be expected.
+# After a jump, a caller is expected to go on for about this many pictures.
 _AHEAD = 10.0
 # Codec threads wait for each other, and for the first and last pictures of a run.
 _CODEC_THREAD_EFFICIENCY = 0.8
-# What a lane does with each picture holds the interpreter's lock.
+# The part of the work on each picture that holds the interpreter's lock.
 _LOCKED = 0.05
 
 _PIXELS_PER_UNIT = 1920 * 1080
 
-LaneT = TypeVar("LaneT")
+WorkerT = TypeVar("WorkerT")
 PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True)
-class Crew:
-    """Who decodes a call.
+class Division:
+    """How the threads of a call are divided.
 
     Attributes:
-        num_lanes: Codecs that run side by side.
-        num_codec_threads: Of each.
+        num_workers: Codecs that run in parallel.
+        num_codec_threads: Threads of each codec.
     """
 
-    num_lanes: int
+    num_workers: int
     num_codec_threads: int
 
 
-def choose_crew(
+def divide_threads(
     pictures: Sequence[int],
     pixels: int,
     *,
     num_threads: int,
     num_codec_threads: int | None,
-    num_open_lanes: int,
+    num_open_workers: int,
     codec_has_threads: bool = True,
-) -> Crew:
-    """The quickest crew for the runs of a call.
+) -> Division:
+    """The quickest division of threads for the runs of a call.
 
     Args:
         pictures: How many pictures each run decodes.
-        pixels: Of a picture.
+        pixels: Pixels of a picture.
         num_threads: How many threads there are.
-        num_codec_threads: Of the codec that is open; ``None`` if none is.
-        num_open_lanes: Lanes that are open.
+        num_codec_threads: Threads of the codec that is open; ``None`` if none is.
+        num_open_workers: Workers that are open.
         codec_has_threads: Whether one codec can use several threads.
 
-    >>> choose_crew([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_lanes=1)
-    Crew(num_lanes=2, num_codec_threads=1)
-    >>> choose_crew([200], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_lanes=1)
-    Crew(num_lanes=1, num_codec_threads=2)
+    >>> divide_threads([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
+    Division(num_workers=2, num_codec_threads=1)
+    >>> divide_threads([200], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
+    Division(num_workers=1, num_codec_threads=2)
     """
 
     def opening(codec_threads: int) -> float:
         return 0.0 if num_codec_threads in (None, codec_threads) else _OPENING
 
+    if num_threads == 1:
+        return Division(1, 1)
     size = pixels / _PIXELS_PER_UNIT
     work = sum(pictures) * size
     ahead = _AHEAD * size if len(pictures) == 1 else 0.0
-    single = (work + ahead + opening(1), Crew(1, 1))
-    if num_threads == 1:
-        return single[1]
     speed_up = max(1.0, num_threads * _CODEC_THREAD_EFFICIENCY)
-    threaded = ((work + ahead) / speed_up + opening(num_threads), Crew(1, num_threads))
-    num_lanes = min(num_threads, len(pictures))
-    longest = max(work / num_lanes, max(pictures) * size, sum(pictures) * _LOCKED)
-    split = (longest + opening(1) + max(0, num_lanes - num_open_lanes) * _OPENING, Crew(num_lanes, 1))
-    options = [single, *([threaded] if codec_has_threads else []), *([split] if num_lanes > 1 else [])]
-    return min(options, key=lambda option: option[0])[1]
+    num_workers = min(num_threads, len(pictures))
+    longest = max(work / num_workers, max(pictures) * size, sum(pictures) * _LOCKED)
+    costs = {Division(1, 1): work + ahead + opening(1)}
+    if codec_has_threads:
+        costs[Division(1, num_threads)] = (work + ahead) / speed_up + opening(num_threads)
+    if num_workers > 1:
+        num_missing = max(0, num_workers - num_open_workers)
+        costs[Division(num_workers, 1)] = longest + opening(1) + num_missing * _OPENING
+    return min(costs, key=costs.__getitem__)
 
 
-def run_in_lanes(lanes: Sequence[LaneT], parts: Sequence[PartT], work: Callable[[LaneT, PartT], None]) -> None:
-    """Do ``work`` for all parts, each lane in a thread of its own; the first lane works in the calling thread.
+def run_in_parallel(workers: Sequence[WorkerT], parts: Sequence[PartT], work: Callable[[WorkerT, PartT], None]) -> None:
+    """Do ``work`` for all parts, each worker in a thread of its own; the first one works in the calling thread.
 
     Raises:
-        BaseException: the first error of any lane, after all of them have stopped.
+        BaseException: the first error of any worker, after all of them have stopped.
     """
     waiting = deque(parts)
     errors: list[BaseException] = []
 
-    def run(lane: LaneT) -> None:
+    def run(worker: WorkerT) -> None:
         try:
             while not errors:
                 try:
                     part = waiting.popleft()
                 except IndexError:
                     return
-                work(lane, part)
+                work(worker, part)
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(lane,), name="mediatensor-lane") for lane in lanes[1:]]
+    threads = [threading.Thread(target=run, args=(worker,), name="mediatensor-worker") for worker in workers[1:]]
     for thread in threads:
         thread.start()
-    run(lanes[0])
+    run(workers[0])
     for thread in threads:
         thread.join()
     if errors:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .building import from_table, parse_frame_mappings
 from .cache import cached_index, get_index_cache, set_index_cache, store_index
-from .frame_index import FrameIndex, check_index_belongs, note_source
+from .frame_index import FrameIndex, check_index_belongs, frame_times, note_source
 from .header_table import has_header_table
 from .identity import SourceIdentity, identify
 from .indexing import index_by_decoding, index_first_frames, index_stream
@@ -20,6 +20,7 @@ __all__ = [
     "cached_index",
     "check_index_belongs",
     "first_frame",
+    "frame_times",
     "from_table",
     "get_index_cache",
     "has_header_table",

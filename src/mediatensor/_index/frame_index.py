@@ -386,6 +386,12 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
         )
 
 
+def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
+    """(pts, duration) of one frame in seconds: what `FrameIndex.times_of` gives, without tensors."""
+    ticks = float(index.duration[frame])
+    return float(index._pts_seconds[frame]), ticks * index.time_base.numerator / index.time_base.denominator
+
+
 def _tensor(values: NDArray[Any]) -> Tensor:
     from torch import from_numpy
 

@@ -12,7 +12,7 @@ from .batch import ErrorPolicy, SizeChangePolicy
 from .exact import ExactFrames
 from .fallback import CpuFallbackStatus
 from .frame_stream import FrameStream, IndexMismatchError, MissingFrameError
-from .stream import HandleSpec, OpenVideo, Wishes
+from .stream import HandleSpec, OpenVideo, OutputOptions
 
 __all__ = [
     "ApproximateFrames",
@@ -24,6 +24,6 @@ __all__ = [
     "IndexMismatchError",
     "MissingFrameError",
     "OpenVideo",
+    "OutputOptions",
     "SizeChangePolicy",
-    "Wishes",
 ]

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from .._common import checks, stages
 from .._metadata import video_stream_metadata
 from ..errors import DecodeError, DeviceError, StreamError
-from ..frames import FrameBatch
-from .seeking import ApproximateStream
+from ..frames import Frame, FrameBatch
+from .approximate_stream import ApproximateStream
+from .batch import DecodedRows
 from .stream import OpenVideo
 
 __all__ = ["ApproximateFrames", "Timeline"]
@@ -82,8 +84,18 @@ class ApproximateFrames:
         """Whether the header promises a frame of a non-negative index."""
         return i < self.num_frames
 
+    def frame_at(self, i: int) -> Frame:
+        """The frame nearest to the time of an index; a negative one counts from the end."""
+        i = checks.valid_index(i, self.num_frames, self._video.facts.index)
+        return self._frame_at([self._timeline.seconds(i)], nearest=True)
+
+    def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
+        """The frame shown at a time."""
+        checks.check_seconds(seconds, *self.span_seconds)
+        return self._frame_at(seconds.tolist(), nearest=False)
+
     def by_index(
-        self, select: Callable[[int], list[int]], highest: int | None = None, *, is_passing: bool = False
+        self, select: Callable[[int], Sequence[int]], highest: int | None = None, *, is_sequential: bool = False
     ) -> FrameBatch:
         """The frames nearest to the times of the indices that ``select`` gives for a number of frames."""
         return self._batch(select(self.num_frames))
@@ -102,9 +114,27 @@ class ApproximateFrames:
         return self._batch_at([self._timeline.seconds(i) for i in indices], nearest=True)
 
     def _batch_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
-        return self._video.decoding(lambda: self._decode_at(seconds, nearest=nearest))
+        decoded, times = self._decode(seconds, nearest=nearest)
+        return self._video.batch(decoded, times[0], times[1])
 
-    def _decode_at(self, seconds: list[float], *, nearest: bool) -> FrameBatch:
+    def _frame_at(self, seconds: list[float], *, nearest: bool) -> Frame:
+        decoded, times = self._decode(seconds, nearest=nearest)
+        return self._video.frame(decoded, times[0, 0].item(), times[1, 0].item())
+
+    def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
+        """The frames of some times, and their (pts, duration). If the device cannot decode, the CPU does."""
+        self._video.check_ready()
+        decodes_in_software = self._video.spec.decodes_in_software
+        try:
+            return self._decode_once(seconds, nearest=nearest)
+        except DeviceError as error:
+            if decodes_in_software:
+                raise
+            reason = str(error)
+        self._video.decode_on_cpu(reason)
+        return self._decode_once(seconds, nearest=nearest)
+
+    def _decode_once(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
         tick = self._video.time_base
         times = torch.zeros(2, len(seconds), dtype=torch.float64, device="cpu")
         with stages.DECODE, self._video.pool.borrow() as handle:
@@ -113,14 +143,13 @@ class ApproximateFrames:
                 handle.stream.reader.use_threads(handle.num_threads())
             writer = self._video.pixel_writer(len(seconds))
             for row in sorted(range(len(seconds)), key=seconds.__getitem__):
-                frame = self._frame_at(handle.stream, seconds[row], nearest=nearest)
-                name = f"The frame at {seconds[row]:.6f} s"
-                writer.write(handle.converter, frame, [row], name)
+                frame = self._picture_at(handle.stream, seconds[row], nearest=nearest)
+                writer.write(handle.converter, frame, [row], f"at {seconds[row]:.6f} s")
                 times[0, row] = frame.pts * tick.numerator / tick.denominator
                 times[1, row] = frame.duration * tick.numerator / tick.denominator or 1 / self._timeline.fps
-        return self._video.batch(writer.pixels, times[0], times[1])
+        return DecodedRows(writer.pixels, []), times
 
-    def _frame_at(self, stream: ApproximateStream, seconds: float, *, nearest: bool) -> Any:
+    def _picture_at(self, stream: ApproximateStream, seconds: float, *, nearest: bool) -> Any:
         try:
             return stream.frame_at(seconds, nearest=nearest)
         except DecodeError as error:

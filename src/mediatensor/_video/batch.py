@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from .._common import stages
 from .._common.orientation import Orientation
-from .._common.threads import choose_crew, run_in_lanes
+from .._common.threads import divide_threads, run_in_parallel
 from .._index import FrameIndex
 from ..backends import PictureConverter
 from ..errors import DecodeError, DeviceError, ReadError, SizeChangeError
 from ..frames import ReplacedFrame
 from .frame_stream import FrameStream, MissingFrameError
-from .handles import Handle, Lane
+from .handles import Handle, Worker
 from .plan import Segment, first_place_of, num_pictures, runs_by_key_frame
 
-__all__ = ["Assembled", "Call", "ErrorPolicy", "PixelWriter", "SizeChangePolicy", "assemble", "decode_call"]
+__all__ = ["DecodedRows", "ErrorPolicy", "PixelWriter", "SizeChangePolicy", "decode_rows"]
 
+ErrorPolicy = Literal["raise", "skip", "nearest"]
 SizeChangePolicy = Literal["raise", "scale"]
+
+# How far from a frame that cannot be decoded a replacement is looked for, in frames to either side.
+_NEAREST_REACH = 32
+
+# A call for more frames than this counts as going through the video once: keeping its frames would cost fresh memory.
+_MAX_KEPT = 64
+
+# A request up to this many frames before the previous one counts as stepping backwards.
+_STEP_BACK = 32
 
 
 class PixelWriter:
@@ -33,251 +42,76 @@ class PixelWriter:
     Args:
         num_rows: Rows to allocate.
         size: (height, width) to scale frames of other sizes to; ``None`` if they are an error.
-        orientation: How frames are turned that say nothing of it.
+        orientation: How frames are turned that say nothing of it; ``None`` for not at all.
     """
 
     def __init__(self, num_rows: int, size: tuple[int, int] | None, orientation: Orientation | None = None) -> None:
         self._num_rows = num_rows
         self._scale_to = size
-        self._orientation = orientation or Orientation()
+        self._orientation = orientation
         self._lock = Lock()
+        self._size: tuple[int, int] | None = None
         self.pixels: NDArray[Any] | Tensor | None = None
 
-    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: str) -> None:
+    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
         """Convert a picture into the first of ``rows``, copy it to the others. Threads may write different rows.
 
         Raises:
-            SizeChangeError: if it has another size than the rows that were written before.
+            SizeChangeError: if it has another size than the rows that were written before; it names the frame.
         """
         orientation = converter.orientation_of(picture)
-        if not orientation.turns:
+        if self._orientation is not None and not orientation.turns:
             orientation = self._orientation
         size = converter.output_size(picture, orientation)
-        pixels = self._rows_for(converter, self._scale_to or size)
-        if size != tuple(pixels.shape[1:3]) and self._scale_to is None:
+        if self._size is None:
+            with self._lock:
+                if self._size is None:
+                    pixels_size = self._scale_to or size
+                    self.pixels = converter.empty(self._num_rows, *pixels_size)
+                    self._size = pixels_size
+        pixels: Any = self.pixels
+        if size != self._size and self._scale_to is None:
             raise SizeChangeError(
-                f"{name} is {size[1]}x{size[0]} (width x height), but the frames before it are "
+                f"Frame {name} is {size[1]}x{size[0]} (width x height), but the frames before it are "
                 f"{pixels.shape[2]}x{pixels.shape[1]}: the resolution of the stream changes. "
                 "Pass on_size_change='scale' or transforms=[Resize(...)], or decode such frames one by one."
             )
-        first, *others = rows
+        first = rows[0]
         with stages.CONVERT:
             converter.write(picture, orientation, pixels[first])
-            for row in others:
-                pixels[row] = pixels[first]
+            if len(rows) > 1:
+                for row in rows[1:]:
+                    pixels[row] = pixels[first]
 
-    def _rows_for(self, converter: PictureConverter, size: tuple[int, int]) -> Any:
-        with self._lock:
-            if self.pixels is None:
-                self.pixels = converter.empty(self._num_rows, *size)
-            return self.pixels
-
-
-ErrorPolicy = Literal["raise", "skip", "nearest"]
-
-# How far from a frame that cannot be decoded a replacement is looked for, in frames to either side.
-_NEAREST_REACH = 32
-
-# Calls for more frames than this are taken to go through the video once: keeping theirs would cost fresh memory.
-_MAX_KEPT = 64
-
-# Who asks for a frame at most this far before the last one is taken to step backwards.
-_STEP_BACK = 32
+    def start_over(self) -> None:
+        """Forget what was written."""
+        self._size = self.pixels = None
 
 
-class Call:
-    """What the threads that work on one call share."""
-
-    def __init__(
-        self,
-        handle: Handle,
-        index: FrameIndex,
-        rows: dict[int, list[int]],
-        writer: PixelWriter,
-        on_error: ErrorPolicy,
-        *,
-        is_passing: bool,
-    ) -> None:
-        self.handle = handle
-        self.index = index
-        self.rows = rows
-        self.writer = writer
-        self.on_error = on_error
-        self.is_passing = is_passing
-        self.failed: dict[int, str] = {}
-
-    def write_kept(self, frames: list[int]) -> list[int]:
-        """Write the frames whose pictures were kept; the others are returned."""
-        return [frame for frame in frames if not self._write_kept(frame, self.rows[frame])]
-
-    def _write_kept(self, frame: int, rows: list[int]) -> bool:
-        picture = self.handle.recent.get(int(self.index.output_order[frame]))
-        if picture is None:
-            return False
-        self.write(self.handle.converter, frame, picture, rows)
-        return True
-
-    def write(self, converter: PictureConverter, frame: int, picture: Any, rows: list[int]) -> None:
-        self.writer.write(converter, picture, rows, f"Frame {frame}")
-
-    def decode(self, lane: Lane, frames: list[int], *, keeps: bool, is_left: bool = False) -> None:
-        """Decode frames and write those that have rows; what cannot be decoded is noted, or raises."""
-        for frame, picture in self._pictures(lane.stream, frames, is_left=is_left):
-            rows = self.rows.get(frame)
-            if rows:
-                self.write(lane.converter, frame, picture, rows)
-            if keeps and lane.stream.may_keep:
-                self.handle.recent.put(int(self.index.output_order[frame]), picture)
-            del picture  # else it would be held while frames that nobody asked for are decoded
-
-    def _pictures(self, stream: FrameStream, frames: list[int], *, is_left: bool = False) -> Iterator[tuple[int, Any]]:
-        """(frame, picture) of all that can be decoded; the others are noted, or raise."""
-        index = self.index
-        remaining = {int(index.output_order[frame]) for frame in frames}
-        while remaining:
-            try:
-                for place, picture in stream.run(index, stream.plan(index, sorted(remaining), is_left=is_left)):
-                    remaining.discard(place)
-                    yield index.frame_of(place), picture
-                    del picture
-                return
-            except MissingFrameError as error:
-                frame, reason = index.frame_of(error.place), "it does not come out of the codec"
-                if not stream.decodes_in_software:
-                    raise DeviceError(f"Frame {frame} does not come out of the device's decoder.") from None
-                if self.on_error == "raise":
-                    raise DecodeError(f"Frame {frame} could not be decoded: {reason}.") from None
-                lost = {error.place}
-            except ReadError as error:
-                reason = str(error)
-                if self.on_error == "raise":
-                    raise
-                lost = set(remaining)
-            stream.position = None
-            self.failed.update((index.frame_of(place), reason) for place in lost)
-            remaining -= lost
-
-    def raise_size_change(self, frames: list[int]) -> None:
-        """Decode frames in order of their indices, so that the error names the first that differs from those before."""
-        assert isinstance(self.handle.stream, FrameStream)
-        self.handle.recent.clear()
-        self.writer.pixels = None
-        self.decode(Lane(self.handle.stream, self.handle.converter), frames, keeps=False)
-
-    def write_nearest(self, frame: int) -> int:
-        """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
-        rows, handle = self.rows[frame], self.handle
-        assert isinstance(handle.stream, FrameStream)
-        for distance in range(1, _NEAREST_REACH + 1):
-            for other in (frame - distance, frame + distance):
-                if not 0 <= other < len(self.index) or other in self.failed or self.index.is_damaged[other]:
-                    continue
-                if self._write_kept(other, rows):
-                    return other
-                for _, picture in self._pictures(handle.stream, [other]):
-                    self.write(handle.converter, other, picture, rows)
-                    return other
-        raise DecodeError(
-            f"Frame {frame} could not be decoded ({self.failed[frame]}), nor any of the {_NEAREST_REACH} frames to "
-            "either side."
-        )
-
-
-def decode_call(call: Call, frames: list[int], *, overlaps: bool) -> None:
-    """Decode and write frames, in the way that is quickest; ``overlaps`` if other frames of the call had been kept."""
-    handle, index, stream = call.handle, call.index, call.handle.stream
-    assert isinstance(stream, FrameStream)
-    window = _window_before(call, frames[0]) if len(frames) == 1 else []
-    if window:
-        call.decode(Lane(stream, handle.converter), window, keeps=True, is_left=True)
-        return
-    places = sorted(int(index.output_order[frame]) for frame in frames)
-    if stream.position == places[0] and not overlaps:
-        handle.recent.clear()  # those who go forward do not ask again for what lies behind
-    keeps = not call.is_passing and len(frames) <= _MAX_KEPT
-    keeps = keeps and handle.recent.has_room_for(len(frames), stream.reader.num_pixels)
-    runs = runs_by_key_frame(index, places) if _chooses_threads(call, stream.plan(index, places)) else {}
-    sizes = {key_frame: num_pictures(index, key_frame, members) for key_frame, members in runs.items()}
-    lanes = _lanes_for(call, list(sizes.values())) if runs else [Lane(stream, handle.converter)]
-    if len(lanes) == 1:
-        call.decode(lanes[0], frames, keeps=keeps)
-        return
-    longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
-    parts = [[index.frame_of(place) for place in runs[key_frame]] for key_frame in longest_first]
-    here = handle.converter.here()
-
-    def decode(lane: Lane, part: list[int]) -> None:
-        with here():
-            call.decode(lane, part, keeps=keeps, is_left=True)
-
-    run_in_lanes(lanes, parts, decode)
-
-
-def _chooses_threads(call: Call, segments: list[Segment]) -> bool:
-    """Whether threads can be divided anew: where the codec goes on, it goes on as it is."""
-    is_sure = not (call.index.settled or call.index.is_authoritative)
-    return call.handle.chooses_threads and is_sure and segments[0].key_frame is not None
-
-
-def _lanes_for(call: Call, pictures: list[int]) -> list[Lane]:
-    """The threads that are to decode a call, given the pictures of its runs that need nothing of each other."""
-    handle, stream = call.handle, call.handle.stream
-    assert isinstance(stream, FrameStream)
-    crew = choose_crew(
-        pictures,
-        stream.reader.num_pixels,
-        num_threads=handle.num_threads(),
-        num_codec_threads=stream.num_codec_threads,
-        num_open_lanes=handle.num_open_lanes,
-        codec_has_threads=stream.reader.codec_has_threads,
-    )
-    if crew.num_lanes > 1:
-        return handle.lanes(crew.num_lanes)
-    stream.use_threads(crew.num_codec_threads)
-    return [Lane(stream, handle.converter)]
-
-
-def _window_before(call: Call, frame: int) -> list[int]:
-    """The frames to decode and keep for somebody who steps backwards: those of the same run that come before.
-
-    ::
-
-        key frame                 frame  last asked for
-          k . . . . . [ . . . . . . x ]  x
-                        as many as can be kept
-    """
-    handle, index = call.handle, call.index
-    last = handle.last_single
-    if last is None or not 0 < last - frame <= _STEP_BACK or index.settled or index.is_authoritative:
-        return []
-    first = max(first_place_of(index, index.key_frame_for(frame)), frame + 1 - handle.recent.capacity())
-    return list(range(min(first, frame), frame + 1))
-
-
-@dataclass(frozen=True)
-class Assembled:
-    """Decoded rows.
+@dataclass(slots=True)
+class DecodedRows:
+    """What a call decoded.
 
     Attributes:
         pixels: (N, H, W, 3); ``None`` if there is no row.
-        frames: Index of the frame in each row, int64 (N,).
+        frames: Index of the frame in each row.
         replaced: What the error policy did.
     """
 
     pixels: NDArray[Any] | Tensor | None
-    frames: NDArray[np.int64]
-    replaced: tuple[ReplacedFrame, ...]
+    frames: Sequence[int]
+    replaced: tuple[ReplacedFrame, ...] = ()
 
 
-def assemble(
+def decode_rows(
     handle: Handle,
     index: FrameIndex,
-    frames: NDArray[np.int64],
+    frames: Sequence[int],
     writer: PixelWriter,
     on_error: ErrorPolicy,
     *,
-    is_passing: bool = False,
-) -> Assembled:
+    is_sequential: bool = False,
+) -> DecodedRows:
     """Decode the wanted frames, each once.
 
     Args:
@@ -286,55 +120,271 @@ def assemble(
         frames: Wanted indices, in any order and with duplicates; not negative.
         writer: Takes the frames; one row for each wanted index.
         on_error: What to do about frames that cannot be decoded.
-        is_passing: Nobody is going to ask for the same frames again.
+        is_sequential: Whether the caller goes through the video, so that nobody will ask for the same frames again.
 
     Raises:
         DecodeError, ReadError: under ``on_error="raise"``, or if nothing can replace a frame.
         SizeChangeError: see `PixelWriter`.
     """
-    wanted, row_of = np.unique(frames, return_inverse=True)
-    rows = _rows_by_frame(wanted, row_of)
-    call = Call(handle, index, rows, writer, on_error, is_passing=is_passing)
-    call.failed = _known_failures(index, wanted, on_error)
-    handle.recent.use(index)
-    there = [int(i) for i in wanted if int(i) not in call.failed]
+    rows = {frames[0]: [0]} if len(frames) == 1 else _rows_by_frame(frames)
+    failed = _known_failures(index, list(rows), on_error)
+    request = _Request(handle, index, rows, writer, on_error, failed)
+    handle.frame_cache.use(index)
+    decodable = [frame for frame in rows if frame not in failed] if failed else list(rows)
     try:
-        todo = call.write_kept(there)
-        if todo:
-            decode_call(call, todo, overlaps=len(todo) < len(there))
+        missing = [frame for frame in decodable if not request.write_kept(frame, rows[frame])]
+        if missing:
+            _decode(request, missing, overlaps=len(missing) < len(decodable), is_sequential=is_sequential)
     except SizeChangeError:
-        call.raise_size_change(there)
-    handle.last_single = int(wanted[0]) if len(wanted) == 1 else None
-    failed, used = call.failed, frames.copy()
-    if on_error == "nearest":
-        for frame in sorted(failed):
-            used[rows[frame]] = call.write_nearest(frame)
-    replaced = tuple(
-        ReplacedFrame(frame, failed[frame], row, int(used[row]) if on_error == "nearest" else None)
-        for row, frame in enumerate(frames.tolist())
-        if frame in failed
-    )
-    pixels = writer.pixels
-    if failed and on_error == "skip":
-        kept = [row for row, frame in enumerate(frames.tolist()) if frame not in failed]
-        pixels, used = None if pixels is None else pixels[kept], used[kept]
-    return Assembled(pixels, used, replaced)
+        request.raise_size_change(decodable)
+    handle.last_single = frames[0] if len(rows) == 1 else None
+    if not failed:
+        return DecodedRows(writer.pixels, frames)
+    return _with_replacements(request, frames)
 
 
-def _known_failures(index: FrameIndex, wanted: NDArray[np.int64], on_error: ErrorPolicy) -> dict[int, str]:
+def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
+    """The rows that each frame goes to, in ascending order of frames."""
+    rows: dict[int, list[int]] = {}
+    for row, frame in enumerate(frames):
+        rows.setdefault(frame, []).append(row)
+    return dict(sorted(rows.items()))
+
+
+def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
     """The frames of which the index knows that there is nothing, or nothing good, to decode, with the reason."""
-    reason = f"decoding showed that the stream has only {len(index)} frames"
-    failed = {int(frame): reason for frame in wanted[wanted >= len(index)]}
-    if on_error == "raise":
-        if failed:
+    num_frames = len(index.pts)
+    failed: dict[int, str] = {}
+    if wanted and wanted[-1] >= num_frames:
+        reason = f"decoding showed that the stream has only {num_frames} frames"
+        failed = {frame: reason for frame in wanted if frame >= num_frames}
+        if on_error == "raise":
             raise DecodeError(f"Frame {min(failed)} could not be decoded: {reason} ({'; '.join(index.anomalies)}).")
-        return failed
-    there = wanted[wanted < len(index)]
-    return failed | {int(frame): "the codec flags it as damaged" for frame in there[index.is_damaged[there]]}
+    if on_error != "raise":
+        there = [frame for frame in wanted if frame < num_frames]
+        damaged = index.is_damaged[there].tolist() if there else []
+        reason = "the codec flags it as damaged"
+        failed |= {frame: reason for frame, is_damaged in zip(there, damaged, strict=True) if is_damaged}
+    return failed
 
 
-def _rows_by_frame(wanted: NDArray[np.int64], row_of: NDArray[np.intp]) -> dict[int, list[int]]:
-    rows: dict[int, list[int]] = {int(frame): [] for frame in wanted}
-    for row, number in enumerate(row_of.tolist()):
-        rows[int(wanted[number])].append(row)
-    return rows
+class _Request:
+    """What one call wants, shared by the threads that work on it.
+
+    Args:
+        handle: Gives and keeps decoded pictures.
+        index: The frames of the stream.
+        rows: The rows that each wanted frame goes to.
+        writer: Takes the frames.
+        on_error: What to do about frames that cannot be decoded.
+        failed: Frames that are known not to be decodable, with the reason; others are added.
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        index: FrameIndex,
+        rows: dict[int, list[int]],
+        writer: PixelWriter,
+        on_error: ErrorPolicy,
+        failed: dict[int, str],
+    ) -> None:
+        self.handle = handle
+        self.index = index
+        self.rows = rows
+        self.writer = writer
+        self.on_error = on_error
+        self.failed = failed
+
+    def write_kept(self, frame: int, rows: list[int]) -> bool:
+        """Write a frame if its picture is in the frame cache."""
+        picture = self.handle.frame_cache.get(frame)
+        if picture is None:
+            return False
+        self.writer.write(self.handle.converter, picture, rows, frame)
+        return True
+
+    def decode(
+        self,
+        worker: Worker,
+        frames: Sequence[int],
+        rows: dict[int, list[int]],
+        segments: list[Segment] | None = None,
+        *,
+        keeps: bool = False,
+        drains: bool = False,
+    ) -> None:
+        """Decode frames and write those that have rows; what cannot be decoded is noted in ``failed``, or raises.
+
+        Args:
+            worker: Decodes.
+            frames: To decode.
+            rows: The rows that frames go to.
+            segments: How to decode them; ``None`` to plan it here.
+            keeps: Whether to keep the pictures in the frame cache.
+            drains: Whether to drain the codec afterwards.
+        """
+        index, stream = self.index, worker.stream
+        remaining = set(_places_of(index, frames))
+        while remaining:
+            if segments is None:
+                segments = stream.plan(index, sorted(remaining), drains=drains)
+            try:
+                for place, picture in stream.run(index, segments):
+                    remaining.remove(place)
+                    frame = index.frame_of(place)
+                    if frame in rows:
+                        self.writer.write(worker.converter, picture, rows[frame], frame)
+                    if keeps and stream.may_keep:
+                        self.handle.frame_cache.put(frame, picture)
+                    del picture  # else it would be held while frames that nobody asked for are decoded
+                return
+            except MissingFrameError as error:
+                remaining.remove(error.place)
+                self._note_missing(stream, index.frame_of(error.place))
+            except ReadError as error:
+                if self.on_error == "raise":
+                    raise
+                self.failed.update((index.frame_of(place), str(error)) for place in remaining)
+                remaining.clear()
+            stream.position = segments = None
+
+    def _note_missing(self, stream: FrameStream, frame: int) -> None:
+        reason = "it does not come out of the codec"
+        if not stream.decodes_in_software:
+            raise DeviceError(f"Frame {frame} does not come out of the device's decoder.")
+        if self.on_error == "raise":
+            raise DecodeError(f"Frame {frame} could not be decoded: {reason}.")
+        self.failed[frame] = reason
+
+    def raise_size_change(self, frames: list[int]) -> None:
+        """Decode frames in order of their indices, so that the error names the first that differs from those before."""
+        self.handle.frame_cache.clear()
+        self.writer.start_over()
+        self.decode(self.handle.worker(), frames, self.rows)
+
+    def write_nearest(self, frame: int) -> int:
+        """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
+        rows = self.rows[frame]
+        for distance in range(1, _NEAREST_REACH + 1):
+            for other in (frame - distance, frame + distance):
+                if not 0 <= other < len(self.index) or other in self.failed or self.index.is_damaged[other]:
+                    continue
+                if not self.write_kept(other, rows):
+                    self.decode(self.handle.worker(), [other], {other: rows})
+                if other not in self.failed:
+                    return other
+        raise DecodeError(
+            f"Frame {frame} could not be decoded ({self.failed[frame]}), nor any of the {_NEAREST_REACH} frames to "
+            "either side."
+        )
+
+
+def _places_of(index: FrameIndex, frames: Sequence[int]) -> list[int]:
+    """Places of frames in the order in which the codec gives them, ascending. In an index from packets they are equal.
+
+    Args:
+        index: The frames of the stream.
+        frames: Ascending.
+    """
+    return sorted(index.output_order[list(frames)].tolist()) if index.settled else list(frames)
+
+
+def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
+    """Decode and write frames, in the way that is quickest.
+
+    Args:
+        request: The call.
+        frames: Wanted frames that were not kept, ascending.
+        overlaps: Whether other frames of the call had been kept.
+        is_sequential: Whether nobody will ask for these frames again.
+    """
+    handle, index = request.handle, request.index
+    worker = handle.worker()
+    stream = worker.stream
+    window = _window_before(handle, index, frames)
+    if window:
+        request.decode(worker, window, request.rows, keeps=True, drains=True)
+        return
+    places = _places_of(index, frames)
+    segments = stream.plan(index, places)
+    if stream.position == places[0] and not overlaps:
+        handle.frame_cache.clear()  # a caller who goes forward does not ask again for what lies behind
+    keeps = not is_sequential and (len(frames) == 1 or _can_keep(handle, stream, len(frames)))
+    # A codec that goes on keeps its threads, and so does one whose frames must be compared with a linear decode.
+    if not handle.chooses_threads or segments[0].key_frame is None or index.settled or index.is_authoritative:
+        request.decode(worker, frames, request.rows, segments, keeps=keeps)
+        return
+    runs = runs_by_key_frame(index, places)
+    sizes = {key_frame: num_pictures(index, key_frame, members) for key_frame, members in runs.items()}
+    workers = _workers_for(handle, list(sizes.values()))
+    if len(workers) == 1:
+        request.decode(worker, frames, request.rows, segments, keeps=keeps)
+        return
+    longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
+    parts = [[index.frame_of(place) for place in runs[key_frame]] for key_frame in longest_first]
+    on_device = handle.converter.here()
+
+    def decode(worker: Worker, part: list[int]) -> None:
+        with on_device():
+            request.decode(worker, part, request.rows, keeps=keeps, drains=True)
+
+    run_in_parallel(workers, parts, decode)
+
+
+def _can_keep(handle: Handle, stream: FrameStream, num_frames: int) -> bool:
+    return num_frames <= _MAX_KEPT and handle.frame_cache.has_room_for(num_frames, stream.reader.num_pixels)
+
+
+def _workers_for(handle: Handle, pictures: list[int]) -> list[Worker]:
+    """Who decodes a call, given how many pictures each of its runs decodes; a run needs nothing of the others."""
+    worker = handle.worker()
+    stream = worker.stream
+    division = divide_threads(
+        pictures,
+        stream.reader.num_pixels,
+        num_threads=handle.num_threads(),
+        num_codec_threads=stream.num_codec_threads,
+        num_open_workers=handle.num_open_workers,
+        codec_has_threads=stream.reader.codec_has_threads,
+    )
+    if division.num_workers > 1:
+        return handle.workers(division.num_workers)
+    stream.use_threads(division.num_codec_threads)
+    return [worker]
+
+
+def _window_before(handle: Handle, index: FrameIndex, frames: list[int]) -> list[int]:
+    """The frames to decode and keep for a caller who steps backwards: those of the same GOP that come before.
+
+    ::
+
+        key frame                 frame  last asked for
+          k . . . . . [ . . . . . . x ]  x
+                        as many as can be kept
+    """
+    frame, last = frames[0], handle.last_single
+    if last is None or len(frames) > 1 or not 0 < last - frame <= _STEP_BACK:
+        return []
+    if index.settled or index.is_authoritative:
+        return []
+    first = max(first_place_of(index, index.key_frame_for(frame)), frame + 1 - handle.frame_cache.capacity())
+    return list(range(min(first, frame), frame + 1))
+
+
+def _with_replacements(request: _Request, frames: Sequence[int]) -> DecodedRows:
+    """Do with the frames that failed what the error policy says."""
+    failed, pixels, used = request.failed, request.writer.pixels, list(frames)
+    if request.on_error == "nearest":
+        for frame in sorted(failed):
+            nearest = request.write_nearest(frame)
+            for row in request.rows[frame]:
+                used[row] = nearest
+        pixels = request.writer.pixels
+        replaced = tuple(
+            ReplacedFrame(frame, failed[frame], row, used[row]) for row, frame in enumerate(frames) if frame in failed
+        )
+        return DecodedRows(pixels, used, replaced)
+    kept = [row for row, frame in enumerate(frames) if frame not in failed]
+    replaced = tuple(ReplacedFrame(frame, failed[frame], row) for row, frame in enumerate(frames) if frame in failed)
+    return DecodedRows(None if pixels is None else pixels[kept], [frames[row] for row in kept], replaced)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from .._common.locks import ForkSafeLock
 from .._index import (
     FrameIndex,
     cached_index,
+    frame_times,
     from_table,
     get_index_cache,
     index_by_decoding,
@@ -20,15 +22,14 @@ from .._index import (
     index_stream,
     store_index,
 )
-from ..errors import OutOfRangeError
-from ..frames import FrameBatch
-from .batch import assemble
-from .frame_stream import FrameStream, IndexMismatchError
+from .._pyav import VideoReader
+from ..errors import DecodeError, DeviceError, OutOfRangeError
+from ..frames import Frame, FrameBatch
+from .batch import DecodedRows, decode_rows
+from .frame_stream import IndexMismatchError
 from .stream import OpenVideo
 
 __all__ = ["ExactFrames"]
-
-T = TypeVar("T")
 
 
 class ExactFrames:
@@ -51,8 +52,10 @@ class ExactFrames:
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
         #: An index made from packets that proved wrong, and the one made by decoding that took its place.
         self._replacement: tuple[FrameIndex, FrameIndex] | None = None
-        #: Of the first frames, while the rest of the stream was not read.
+        #: The index of the first frames, as long as the rest of the stream was not read.
         self._first_frames: FrameIndex | None = None
+
+    # The index
 
     @property
     def index(self) -> FrameIndex:
@@ -61,68 +64,54 @@ class ExactFrames:
         Raises:
             StreamError: if there is no frame at all.
         """
+        if self._index is not None:
+            return self._index
         with self._lock:
-            return self._made_index()
+            if self._index is None:
+                with stages.INDEX:
+                    self._index = cached_index(self._video.identify, self._read_index)
+            return self._index
+
+    def _read_index(self) -> FrameIndex:
+        return index_stream(self._video.source, self._lend_reader, self._video.decode_on_cpu)
+
+    def _lend_reader(self) -> AbstractContextManager[VideoReader]:
+        return self._video.lend_reader(is_moved=True)
 
     def _index_up_to(self, highest: int | None) -> FrameIndex:
-        """An index that has the frame ``highest``: of first frames alone, if those will do, or of all (``None``)."""
-        if highest is None:
+        """An index that has the frame ``highest``: one of the first frames alone, if that will do, or of all."""
+        if self._index is not None or highest is None:
             return self.index
         with self._lock:
             first = self._first_frames
-            is_short = first is None or len(first) <= highest
-            if self._index is None and is_short:
+            if self._index is None and (first is None or len(first) <= highest):
                 first, is_whole = self._scan_first_frames(highest + 1)
                 self._first_frames = first
                 if is_whole:
                     self._index = first
-            return self._made_index() if first is None or self._index is not None else first
+            return self.index if first is None or self._index is not None else first
 
     def _scan_first_frames(self, num_frames: int) -> tuple[FrameIndex | None, bool]:
         # Replacements may come from further on, and a cache wants the whole.
-        if self._video.wishes.on_error != "raise" or get_index_cache() is not None:
+        if self._video.options.on_error != "raise" or get_index_cache() is not None:
             return None, False
-        with stages.INDEX, self._video.lend_reader(is_moved=True) as reader:
+        with stages.INDEX, self._lend_reader() as reader:
             return index_first_frames(reader, num_frames)
 
-    def _made_index(self) -> FrameIndex:
-        if self._index is None:
-            with stages.INDEX:
-                self._index = cached_index(self._video.identify, self._read_index)
-        return self._index
-
-    def _read_index(self) -> FrameIndex:
-        video = self._video
-        return index_stream(video.source, lambda: video.lend_reader(is_moved=True), video.decode_on_cpu)
-
-    def has_frame(self, i: int) -> bool:
-        """Whether there is a frame of a non-negative index; for the first ones that takes no scan."""
-        return i < len(self._index_up_to(i))
-
-    def _with_index(self, decode: Callable[[FrameIndex], T], highest: int | None = None) -> T:
-        """Run ``decode`` on the index; if the index turns out to be wrong, make it by decoding and run again."""
-        index = self._index_up_to(highest)
-        try:
-            return self._video.decoding(lambda: decode(index))
-        except IndexMismatchError as mismatch:
-            reason = str(mismatch)
-        if index is not self.index:  # of first frames alone: the whole may show what is the matter
-            return self._with_index(decode)
+    def _better_index(self, index: FrameIndex, reason: str) -> FrameIndex:
+        """The index to use in place of one that decoding proved wrong."""
+        if index is not self.index:  # of the first frames alone: the packets behind them may show what is the matter
+            return self.index
         with self._lock:
             if self._index is index:  # else another thread has replaced it meanwhile
-                self._index = self._made_by_decoding(index, reason)
-        return self._video.decoding(lambda: decode(self.index))
-
-    def _made_by_decoding(self, index: FrameIndex, reason: str) -> FrameIndex:
-        if self._replacement is None or self._replacement[0] is not index:
-            with stages.INDEX:
-                video = self._video
-                made = index_by_decoding(
-                    video.source, lambda: video.lend_reader(is_moved=True), video.decode_on_cpu, reason
-                )
-                store_index(made, video.identify)
-                self._replacement = index, made
-        return self._replacement[1]
+                if self._replacement is None or self._replacement[0] is not index:
+                    with stages.INDEX:
+                        video = self._video
+                        made = index_by_decoding(video.source, self._lend_reader, video.decode_on_cpu, reason)
+                        store_index(made, video.identify)
+                        self._replacement = index, made
+                self._index = self._replacement[1]
+            return self.index
 
     def restore_packet_index(self) -> None:
         """Go back to the index as it was before decoding proved it wrong, until decoding does so again."""
@@ -139,51 +128,105 @@ class ExactFrames:
     def span_seconds(self) -> tuple[float, float]:
         return self.index.begin_seconds, self.index.end_seconds
 
+    def has_frame(self, i: int) -> bool:
+        """Whether there is a frame of a non-negative index; for the first ones that takes no scan."""
+        return i < len(self._index_up_to(i))
+
+    # Frames
+
+    def frame_at(self, i: int) -> Frame:
+        """The frame of an index; a negative one counts from the end."""
+        index = self._index_up_to(i if i >= 0 else None)
+        return self._frame(index, lambda index: [checks.valid_index(i, len(index.pts), self._video.facts.index)])
+
+    def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
+        """The frame shown at a time."""
+        checks.check_seconds(seconds, *self.span_seconds)
+        return self._frame(self.index, lambda index: index.played_at(seconds).tolist())
+
     def by_index(
-        self, select: Callable[[int], list[int]], highest: int | None = None, *, is_passing: bool = False
+        self, select: Callable[[int], Sequence[int]], highest: int | None = None, *, is_sequential: bool = False
     ) -> FrameBatch:
         """The frames of the indices that ``select`` gives for a number of frames.
 
-        ``highest`` is the highest of them if they do not depend on that number; then the rest of the stream may stay
-        unread. ``is_passing`` says that nobody is going to ask for them again.
-
         If decoding shows that there are fewer frames than the packets promised, indices that were valid stay so, and
         the error policy decides about frames that are not there.
+
+        Args:
+            select: Gives the indices.
+            highest: The highest of them if they do not depend on the number of frames; then the rest of the stream may
+                stay unread.
+            is_sequential: Whether the caller goes through the video, and will not ask for the same frames again.
         """
-        promised = select(len(self._index_up_to(highest)))
-
-        def decode(index: FrameIndex) -> FrameBatch:
-            try:
-                frames = select(len(index))
-            except OutOfRangeError:
-                frames = promised
-            return self._batch(index, np.array(frames, np.int64), is_passing=is_passing)
-
-        return self._with_index(decode, highest)
+        index = self._index_up_to(highest)
+        return self._batch(index, lambda index: select(len(index.pts)), is_sequential=is_sequential)
 
     def by_time(self, seconds: NDArray[np.float64]) -> FrameBatch:
         """The frames shown at times."""
         checks.check_seconds(seconds, *self.span_seconds)
-        return self._with_index(lambda index: self._batch(index, index.played_at(seconds)))
+        return self._batch(self.index, lambda index: index.played_at(seconds).tolist())
 
     def by_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
         """The frames shown within [start, stop)."""
         checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
+        bounds = np.array([start_seconds, np.nextafter(stop_seconds, -np.inf)])
 
-        def decode(index: FrameIndex) -> FrameBatch:
-            before_stop = np.nextafter(stop_seconds, -np.inf)
-            first, last = index.played_at(np.array([start_seconds, before_stop])).tolist()
-            stop = last + 1 if stop_seconds > start_seconds else first
-            return self._batch(index, np.arange(first, stop, dtype=np.int64))
+        def select(index: FrameIndex) -> range:
+            first, last = index.played_at(bounds).tolist()
+            return range(first, last + 1 if stop_seconds > start_seconds else first)
 
-        return self._with_index(decode)
+        return self._batch(self.index, select)
 
-    def _batch(self, index: FrameIndex, frames: NDArray[np.int64], *, is_passing: bool = False) -> FrameBatch:
-        with stages.DECODE, self._video.pool.borrow() as handle:
-            assert isinstance(handle.stream, FrameStream)
-            writer = self._video.pixel_writer(len(frames))
-            assembled = assemble(handle, index, frames, writer, self._video.wishes.on_error, is_passing=is_passing)
-        return self._video.batch(assembled.pixels, *index.times_of(assembled.frames), assembled.replaced)
+    def _frame(self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]]) -> Frame:
+        index, decoded = self._decode(index, select)
+        if not decoded.frames:
+            report = decoded.replaced[0]
+            raise DecodeError(
+                f"Frame {report.index} could not be decoded ({report.reason}), and on_error='skip' leaves nothing to "
+                "return; use on_error='nearest', or a method that returns a batch."
+            )
+        return self._video.frame(decoded, *frame_times(index, decoded.frames[0]))
+
+    def _batch(
+        self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]], *, is_sequential: bool = False
+    ) -> FrameBatch:
+        index, decoded = self._decode(index, select, is_sequential=is_sequential)
+        return self._video.batch(decoded, *index.times_of(np.array(decoded.frames, np.int64)))
+
+    def _decode(
+        self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]], *, is_sequential: bool = False
+    ) -> tuple[FrameIndex, DecodedRows]:
+        """Decode the frames that ``select`` takes from an index.
+
+        Whatever turns out only while decoding is dealt with here, by doing the whole call again: on the CPU if the
+        device cannot decode, and with an index made by decoding if the packets promised other frames.
+
+        Returns:
+            The index that the frames are from, and the frames.
+        """
+        video = self._video
+        video.check_ready()
+        frames = select(index)
+        while True:
+            spec = video.spec
+            try:
+                with stages.DECODE, video.pool.borrow() as handle:
+                    writer = video.pixel_writer(len(frames))
+                    on_error = video.options.on_error
+                    return index, decode_rows(handle, index, frames, writer, on_error, is_sequential=is_sequential)
+            except DeviceError as error:
+                if spec.decodes_in_software:
+                    raise
+                device_failure, mismatch = str(error), ""
+            except IndexMismatchError as error:
+                device_failure, mismatch = None, str(error)
+            if device_failure is not None:
+                video.decode_on_cpu(device_failure)
+                continue
+            index = self._better_index(index, mismatch)
+            # Indices that were valid stay so: the error policy decides about frames that are not there.
+            with suppress(OutOfRangeError):
+                frames = select(index)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

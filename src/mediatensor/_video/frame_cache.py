@@ -1,4 +1,4 @@
-"""Pictures that were decoded lately, kept within one bound for the whole process.
+"""The frame cache: decoded pictures, kept within one bound for the whole process.
 
 What is kept are decoded pictures, not RGB: half the memory, and keeping one costs no copy. Each handle has its own,
 because a picture must not be converted by two threads at once; the bound is shared, and the handle that was used
@@ -17,7 +17,7 @@ from .._common.locks import ForkSafeLock
 from .._pyav import is_frame
 from ..errors import InvalidArgumentError
 
-__all__ = ["RecentPictures", "get_frame_cache_bytes", "set_frame_cache_bytes"]
+__all__ = ["FrameCache", "get_frame_cache_bytes", "set_frame_cache_bytes"]
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
 
@@ -74,8 +74,8 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
     _cache.shrink(get_frame_cache_bytes())
 
 
-class RecentPictures:
-    """The decoded pictures that one handle keeps, by their places in the order in which the codec gives them."""
+class FrameCache:
+    """The decoded pictures that one handle keeps, by the index of their frame."""
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
@@ -90,22 +90,24 @@ class RecentPictures:
             self.clear()
             self._index = index
 
-    def get(self, place: int) -> Any | None:
+    def get(self, frame: int) -> Any | None:
         with _cache.lock:
-            found = self._pictures.get(place)
+            found = self._pictures.get(frame)
             if found is None:
                 return None
-            self._pictures.move_to_end(place)
+            self._pictures.move_to_end(frame)
             return found[0]
 
-    def put(self, place: int, picture: Any) -> None:
+    def put(self, frame: int, picture: Any) -> None:
         size = self._size_of(picture)
         limit = get_frame_cache_bytes()
         with _cache.lock:
-            if place not in self._pictures and size <= limit:
-                self._pictures[place] = picture, size
-                _cache.add(self, size)
-                _cache.shrink(limit)
+            if frame not in self._pictures and size <= limit:
+                self._pictures[frame] = picture, size
+                _cache.num_bytes += size
+                _cache.touch(self)
+                if _cache.num_bytes > limit:
+                    _cache.shrink(limit)
 
     def _size_of(self, picture: Any) -> int:
         if not is_frame(picture):  # a backend's own; what it does not tell is taken to be as large as RGB
@@ -147,12 +149,13 @@ class _Cache:
         self.lock = ForkSafeLock()
         self.limit: int | None = None
         self.num_bytes = 0
-        self.owners: OrderedDict[int, weakref.ref[RecentPictures]] = OrderedDict()
+        self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
 
-    def add(self, owner: RecentPictures, size: int) -> None:
-        self.owners[id(owner)] = weakref.ref(owner)
-        self.owners.move_to_end(id(owner))
-        self.num_bytes += size
+    def touch(self, owner: FrameCache) -> None:
+        """Note that a handle was used last."""
+        key = id(owner)
+        self.owners[key] = weakref.ref(owner)
+        self.owners.move_to_end(key)
 
     def shrink(self, limit: int) -> None:
         """Drop the oldest pictures of the handles that were used least recently, until the rest fits."""

@@ -1,4 +1,4 @@
-"""What one call on a video works with: a stream, a converter, threads, and pictures decoded lately."""
+"""What one call on a video works with: a stream, a converter, threads, and the frame cache."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .._common.handle_pool import reclaim_threads
 from .._common.threads import ThreadLease, lease_threads
 from ..backends import PictureConverter
 from ..errors import MediaTensorError
-from .frame_cache import RecentPictures
+from .approximate_stream import ApproximateStream
+from .frame_cache import FrameCache
 from .frame_stream import FrameStream
-from .seeking import ApproximateStream
 
-__all__ = ["Handle", "Lane"]
+__all__ = ["Handle", "Worker"]
 
 
-@dataclass
-class Lane:
+@dataclass(slots=True)
+class Worker:
     """What one thread needs to decode: a stream with its codec, and a converter with its scratch memory."""
 
     stream: FrameStream
@@ -27,11 +27,11 @@ class Lane:
 
 
 class Handle:
-    """What one call needs: a stream, a converter, threads, and the pictures that were decoded lately.
+    """What one call needs: a stream, a converter, threads, and the frame cache.
 
     Args:
         stream: Stands on a fresh reader.
-        make_converter: Makes what converts its frames, for each lane another.
+        make_converter: Makes what converts its frames, for each worker another.
         open_stream: Opens the source once more for one thread; ``None`` if the number of codec threads is the user's
             choice.
     """
@@ -44,14 +44,14 @@ class Handle:
     ) -> None:
         self.stream = stream
         self.converter = make_converter()
-        self.recent = RecentPictures()
+        self.frame_cache = FrameCache()
         self.lease = ThreadLease(1)
         self.idle_since = 0.0
         #: The frame that the last call asked for, if it was a single one.
         self.last_single: int | None = None
         self._make_converter = make_converter
         self._open_stream = open_stream
-        self._more_lanes: list[Lane] = []
+        self._more_workers: list[Worker] = []
 
     @property
     def chooses_threads(self) -> bool:
@@ -59,34 +59,39 @@ class Handle:
         return self._open_stream is not None
 
     def num_threads(self) -> int:
-        """How many threads may work on a call: what the budget has left."""
+        """How many threads may work on a call: those of the budget that nobody else uses."""
         if self.lease.num_threads == 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
 
-    def lanes(self, count: int) -> list[Lane]:
-        """Up to ``count`` lanes of one thread each; the first is the handle's own stream."""
+    def worker(self) -> Worker:
+        """The handle's own stream and converter."""
         assert isinstance(self.stream, FrameStream)
+        return Worker(self.stream, self.converter)
+
+    def workers(self, count: int) -> list[Worker]:
+        """Up to ``count`` workers of one thread each; the first has the handle's own stream."""
+        first = self.worker()
         assert self._open_stream is not None
-        self.stream.use_threads(1)
+        first.stream.use_threads(1)
         with stages.OPEN, suppress(MediaTensorError):  # too many open files, say: then fewer
-            while len(self._more_lanes) < count - 1:
-                self._more_lanes.append(Lane(self._open_stream(), self._make_converter()))
-        return [Lane(self.stream, self.converter), *self._more_lanes[: count - 1]]
+            while len(self._more_workers) < count - 1:
+                self._more_workers.append(Worker(self._open_stream(), self._make_converter()))
+        return [first, *self._more_workers[: count - 1]]
+
+    @property
+    def num_open_workers(self) -> int:
+        return 1 + len(self._more_workers)
 
     def convert_with(self, make_converter: Callable[[], PictureConverter]) -> None:
         """Convert frames in another way from now on."""
         self._make_converter, self.converter = make_converter, make_converter()
-        for lane in self._more_lanes:
-            lane.converter = make_converter()
-
-    @property
-    def num_open_lanes(self) -> int:
-        return 1 + len(self._more_lanes)
+        for worker in self._more_workers:
+            worker.converter = make_converter()
 
     def close(self) -> None:
-        self.recent.clear()
-        for lane in self._more_lanes:
-            lane.stream.reader.close()
+        self.frame_cache.clear()
+        for worker in self._more_workers:
+            worker.stream.reader.close()
         self.stream.reader.close()
         self.lease.release()

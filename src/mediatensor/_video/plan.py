@@ -1,12 +1,14 @@
-"""What to decode for a set of frames: where to start, and when going on is cheaper than seeking. Pure functions."""
+"""What to decode for a set of frames: where to start, and when going on is cheaper than seeking. Pure functions.
+
+Frames are named here by their *place*: their number in the order in which a linear decode gives them
+(`FrameIndex.output_order`). In an index made from packets that is the index of the frame.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
 
 from .._bitstreams import Disposable
 from .._index import FrameIndex
@@ -16,82 +18,78 @@ __all__ = ["Segment", "byte_range", "first_place_of", "make_plan", "num_pictures
 _YES = int(Disposable.YES)  # looking up a member of an enumeration costs more than the rest of the decision
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Segment:
     """Frames that come out of one run of the codec.
 
     Attributes:
         key_frame: Number of the key frame to seek to; ``None`` to go on where the codec stands.
-        places: Of the wanted frames in the codec's output order, ascending.
-        is_left: Whether the codec is not needed any more where it stands after the last of them. Then it need not be
-            fed what follows that frame only to push it out: it can be drained.
+        places: The wanted frames, ascending.
+        drains: Whether to drain the codec after the last of them. The frame then comes out without the packets behind
+            it, and the next call has to seek.
     """
 
     key_frame: int | None
     places: tuple[int, ...]
-    is_left: bool
-
-    @cached_property
-    def wanted(self) -> frozenset[int]:
-        return frozenset(self.places)
+    drains: bool
 
     def needs(self, place: int, disposable: int) -> bool:
         """Whether the codec must see a picture, for its own sake or for that of others.
 
         Args:
-            place: Of the frame.
+            place: The place of its frame.
             disposable: A `Disposable`: whether other pictures refer to it.
 
         ::
 
-            places                 *           *
+            places                   *           *
             pictures     I  b  B  b  P  b  B  b  P  b  B  b  P
-            fed          I     B     P     B     P              (is_left)
+            fed          I     B     P     B     P              (drains)
             fed          I     B     P     B     P  b  B  b  P  (else: what follows may be asked for next)
         """
-        if disposable != _YES or place in self.wanted:
-            return True
-        return not self.is_left and place > self.places[-1]
+        if disposable != _YES or place > self.places[-1]:
+            return disposable != _YES or not self.drains
+        return self.places[bisect_left(self.places, place)] == place
 
 
 def make_plan(
-    index: FrameIndex, places: Sequence[int], position: int | None, patience: int, *, is_left: bool = False
+    index: FrameIndex, places: Sequence[int], position: int | None, max_skipped: int, *, drains: bool = False
 ) -> list[Segment]:
     """Group wanted frames into runs, none of which decodes a frame twice.
 
     ::
 
         position    key frame of w       w
-           x ---------------- k --------- o      seek to k if x..k is more than ``patience`` frames,
+           x ---------------- k --------- o      seek to k if x..k is more than ``max_skipped`` frames,
                                                  else decode through: a flush throws that much away
 
     Args:
         index: The frames of the stream.
-        places: Wanted frames as places in the codec's output order, ascending, without duplicates.
+        places: The wanted frames, ascending, without duplicates.
         position: Place of the frame that comes out next if decoding goes on; ``None`` if that is not known.
-        patience: Frames that a seek costs: the codec's reorder delay and what its threads hold.
-        is_left: Whether the codec is not needed any more after the last frame. Who jumped once is expected to jump
-            again, so a plan with several segments always leaves the codec.
+        max_skipped: Most frames before the key frame that are decoded rather than skipped by a seek. A seek throws away
+            as many: those that the codec reorders, and those that its threads hold.
+        drains: Whether to drain the codec after the last frame. A plan with several segments always does: who jumped
+            once is expected to jump again.
 
     Returns:
         Segments in the order in which to run them.
     """
     runs: list[tuple[int | None, list[int]]] = []
     for place in places:
-        if place == position and runs:
-            runs[-1][1].append(place)
-            position += 1
-            continue
-        key_frame = index.key_frame_for(index.frame_of(place))
-        if position is None or place < position or first_place_of(index, key_frame) - position > patience:
-            runs.append((key_frame, [place]))
-        elif runs:
+        if place != position:
+            key_frame = index.key_frame_for(index.frame_of(place))
+            if position is None or place < position or first_place_of(index, key_frame) - position > max_skipped:
+                runs.append((key_frame, [place]))
+                position = place + 1
+                continue
+        if runs:
             runs[-1][1].append(place)
         else:
             runs.append((None, [place]))
         position = place + 1
-    is_left = is_left or len(runs) > 1
-    return [Segment(key_frame, tuple(members), is_left) for key_frame, members in runs]
+    drains = drains or len(runs) > 1
+    return [Segment(key_frame, tuple(members), drains) for key_frame, members in runs]
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:
@@ -103,18 +101,17 @@ def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, lis
 
 
 def num_pictures(index: FrameIndex, key_frame: int, places: Sequence[int]) -> int:
-    """About how many pictures a run decodes; those of which it is not known whether they are disposable count.
+    """About how many pictures a run decodes. Pictures that may be disposable, for all that is known, count.
 
     Args:
         index: The frames of the stream.
-        key_frame: Where it starts.
-        places: Of the wanted frames, ascending.
+        key_frame: Number of the key frame where the run starts.
+        places: The wanted frames, ascending.
     """
     last = places[-1]
     first = first_place_of(index, key_frame)
-    span = slice(min(first, last), last + 1)
-    left_out = (index.disposable[span] == Disposable.YES).sum()
-    return max(len(places), last + 1 - first - int(left_out))
+    num_disposable = (index.disposable[min(first, last) : last + 1] == _YES).sum()
+    return max(len(places), last + 1 - first - int(num_disposable))
 
 
 def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int] | None:
@@ -137,5 +134,5 @@ def byte_range(index: FrameIndex, key_frame: int, place: int) -> tuple[int, int]
 
 def first_place_of(index: FrameIndex, key_frame: int) -> int:
     """Place of the first frame shown at or after the time of a key frame."""
-    frame = int(np.searchsorted(index.pts, index.key_frame_pts[key_frame]))
+    frame = int(index.pts.searchsorted(index.key_frame_pts[key_frame]))
     return int(index.output_order[min(frame, len(index) - 1)])

@@ -1,15 +1,14 @@
-"""One video stream, opened: its handles, its header, the size of its frames, and what the user wants of them."""
+"""One video stream, opened: its handles, its header, the size of its frames, and how they are to come out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from .._common import stages
@@ -24,16 +23,14 @@ from .._pyav import VideoReader, orientation_of
 from .._sources import Source
 from ..backends import PictureConverter, PictureDecoder, get_backend, open_guarded
 from ..errors import DeviceError, MediaTensorError
-from ..frames import FrameBatch, ReplacedFrame
-from .batch import ErrorPolicy, PixelWriter, SizeChangePolicy
+from ..frames import Frame, FrameBatch
+from .approximate_stream import ApproximateStream
+from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
 from .fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
 from .frame_stream import FrameStream
 from .handles import Handle
-from .seeking import ApproximateStream
 
-__all__ = ["HandleSpec", "OpenVideo", "Wishes"]
-
-T = TypeVar("T")
+__all__ = ["HandleSpec", "OpenVideo", "OutputOptions"]
 
 # Containers that can say that pictures are to be turned.
 _FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
@@ -91,7 +88,7 @@ class HandleSpec:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class OutputOptions:
     """How batches are to come out, see `VideoDecoder`."""
 
     is_channels_first: bool
@@ -105,15 +102,15 @@ class OpenVideo:
 
     Args:
         spec: How to open handles.
-        wishes: How batches are to come out.
+        options: How batches are to come out.
 
     Raises:
         OpenError, ReadError, StreamError: if the source or the stream cannot be opened.
         DeviceError: if the device must decode, and it is known already that it cannot.
     """
 
-    def __init__(self, spec: HandleSpec, wishes: Wishes) -> None:
-        self.wishes = wishes
+    def __init__(self, spec: HandleSpec, options: OutputOptions) -> None:
+        self.options = options
         self._size: tuple[int, int] | None = None
         self._orientation: Orientation | None = None
         self._fallback_reason: str | None = None
@@ -125,8 +122,9 @@ class OpenVideo:
             formats = set(handle.stream.reader.format_name.split(","))
             self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
             parameters = stream_parameters(handle.stream.reader)
+        self._hdr_transfer = _HDR_TRANSFERS.get(self.facts.color_transfer_characteristic or "")
         self.spec = replace(spec, stream_index=self.facts.index)
-        reason = why_not(get_backend(spec.backend), parameters, spec.device, wishes.on_error)
+        reason = why_not(get_backend(spec.backend), parameters, spec.device, options.on_error)
         if reason is not None:
             self.decode_on_cpu(reason)
 
@@ -156,24 +154,13 @@ class OpenVideo:
         is_known = self.spec.decodes_in_software or self._has_decoded
         return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
 
-    def decoding(self, decode: Callable[[], T]) -> T:
-        """Do what decodes; if the device turns out not to be able to, do it again on the CPU."""
-        check_process(self.spec.device)
-        self._tell_of_hdr()
-        decodes_in_software = self.spec.decodes_in_software
-        try:
-            return decode()
-        except DeviceError as error:
-            if decodes_in_software:
-                raise
-            self.decode_on_cpu(str(error))
-            return decode()
-
-    def _tell_of_hdr(self) -> None:
-        transfer = self.facts.color_transfer_characteristic or ""
-        if transfer in _HDR_TRANSFERS:
+    def check_ready(self) -> None:
+        """Before a call decodes: refuse a device that a fork has lost, and warn of frames that are not tone-mapped."""
+        if self.spec.device.type != "cpu":
+            check_process(self.spec.device)
+        if self._hdr_transfer is not None:
             warn_once(
-                f"This video is HDR ({_HDR_TRANSFERS[transfer]}), and its frames are not tone-mapped: as RGB for "
+                f"This video is HDR ({self._hdr_transfer}), and its frames are not tone-mapped: as RGB for "
                 "screens they look gray. (metadata.color_transfer_characteristic tells such files; the ffmpeg program "
                 "converts them with its filters zscale and tonemap.)"
             )
@@ -188,7 +175,7 @@ class OpenVideo:
         with self._lock:
             if self.spec.decodes_in_software:
                 return  # as before, or another thread has seen to it
-            if self.wishes.is_strict_device:
+            if self.options.is_strict_device:
                 raise DeviceError(
                     f"{self.name} cannot be decoded on {str(self.spec.device)!r}: {reason}. Without strict_device=True "
                     "it is decoded on the CPU and converted on the device."
@@ -281,24 +268,31 @@ class OpenVideo:
         return output_size(self.spec.steps, *self.upright_size())
 
     def pixel_writer(self, num_rows: int) -> PixelWriter:
-        size = self.output_size() if self.wishes.on_size_change == "scale" else None
+        """What writes frames into rows of one array."""
+        size = self.output_size() if self.options.on_size_change == "scale" else None
         return PixelWriter(num_rows, size, self.stated_orientation())
 
-    def batch(
-        self,
-        pixels: NDArray[Any] | Tensor | None,
-        pts_seconds: Tensor,
-        duration_seconds: Tensor,
-        replaced: tuple[ReplacedFrame, ...] = (),
-    ) -> FrameBatch:
-        """(N, H, W, 3) pixels as a batch in the user's layout; ``None`` stands for no frame at all."""
-        self._has_decoded |= pixels is not None
+    def batch(self, decoded: DecodedRows, pts_seconds: Tensor, duration_seconds: Tensor) -> FrameBatch:
+        """Decoded rows as a batch in the user's layout."""
+        pixels = decoded.pixels
         if pixels is None:
             pixels = self.spec.converter().empty(0, *self.output_size())
+        else:
+            self._has_decoded = True
         data = pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
-        if self.wishes.is_channels_first:
+        if self.options.is_channels_first:
             data = data.permute(0, 3, 1, 2)
-        return FrameBatch(data, pts_seconds, duration_seconds, replaced=replaced)
+        return FrameBatch(data, pts_seconds, duration_seconds, replaced=decoded.replaced)
+
+    def frame(self, decoded: DecodedRows, pts_seconds: float, duration_seconds: float) -> Frame:
+        """The only one of decoded rows as a frame in the user's layout."""
+        assert decoded.pixels is not None
+        self._has_decoded = True
+        row = decoded.pixels[0]
+        data = row if isinstance(row, Tensor) else torch.from_numpy(row)
+        if self.options.is_channels_first:
+            data = data.permute(2, 0, 1)
+        return Frame(data, pts_seconds, duration_seconds, replaced=decoded.replaced)
 
     def __getstate__(self) -> dict[str, Any]:
         # Handles and locks belong to a process.

@@ -14,7 +14,7 @@ from .._common import stages
 from .._common.checks import whole_number
 from .._common.devices import checked_device, on_device, pinned_for
 from .._common.limits import check_max_pixels
-from .._common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_lanes, working
+from .._common.threads import MAX_NUM_THREADS, get_num_threads, lease_threads, run_in_parallel, working
 from .._images import MAX_PIXELS, ImageReadMode, check_mode, check_output_dtype, decode, read_bytes
 
 __all__ = [
@@ -439,7 +439,7 @@ def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
     with stages.DECODE, working():
         lease = lease_threads()
         try:
-            run_in_lanes(range(max(1, min(lease.num_threads, len(sources)))), range(len(sources)), work)
+            run_in_parallel(range(max(1, min(lease.num_threads, len(sources)))), range(len(sources)), work)
         finally:
             lease.release()
     return [result for result in results if result is not None]

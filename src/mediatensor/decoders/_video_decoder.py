@@ -26,11 +26,11 @@ from .._video import (
     ExactFrames,
     HandleSpec,
     OpenVideo,
+    OutputOptions,
     SizeChangePolicy,
-    Wishes,
 )
 from ..backends import choose_backend
-from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
+from ..errors import InvalidArgumentError, MediaTensorError
 from ..frames import Frame, FrameBatch
 from ..transforms import resolve_transforms
 
@@ -153,7 +153,7 @@ class VideoDecoder(Closing):
         backend = choose_backend(decode_backend, resolved).name
         self._video = OpenVideo(
             HandleSpec(make_source(source), stream_index, num_ffmpeg_threads, is_approximate, resolved, backend),
-            Wishes(dimension_order == "NCHW", on_error, on_size_change, strict_device),
+            OutputOptions(dimension_order == "NCHW", on_error, on_size_change, strict_device),
         )
         if given_index is not None:
             video = self._video
@@ -276,7 +276,7 @@ class VideoDecoder(Closing):
               pts_seconds: 0.0
               duration_seconds: 0.03333333333333333
         """
-        return _only_frame(self.get_frames_at([index]))
+        return self._frames.frame_at(checks.index_of(index))
 
     def get_frames_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> FrameBatch:
         """The frames of several indices, in the order asked for; each is decoded once.
@@ -317,13 +317,13 @@ class VideoDecoder(Closing):
         return self._frames_in_range(*checks.bounds_of(start, stop, step))
 
     def _frames_in_range(
-        self, start: int | None, stop: int | None, step: int | None, *, is_passing: bool = False
+        self, start: int | None, stop: int | None, step: int | None, *, is_sequential: bool = False
     ) -> FrameBatch:
         highest = None if stop is None or stop <= 0 or (start or 0) < 0 else stop - 1
         return self._frames.by_index(
-            lambda num_frames: list(checks.frame_range(start, stop, step, num_frames)),
+            lambda num_frames: checks.frame_range(start, stop, step, num_frames),
             highest,
-            is_passing=is_passing,
+            is_sequential=is_sequential,
         )
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -332,7 +332,7 @@ class VideoDecoder(Closing):
         while self._frames.has_frame(start):
             try:
                 # A range and not an index: the stream may turn out to end earlier than its packets promise.
-                frames = self._frames_in_range(start, start + step, 1, is_passing=True).data
+                frames = self._frames_in_range(start, start + step, 1, is_sequential=True).data
             except MediaTensorError:
                 if step == 1:
                     raise
@@ -368,7 +368,7 @@ class VideoDecoder(Closing):
             >>> decoder.get_frame_played_at(1.51).pts_seconds
             1.5
         """
-        return _only_frame(self._frames.by_time(checks.one_time(seconds)))
+        return self._frames.frame_played_at(checks.one_time(seconds))
 
     def get_frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> FrameBatch:
         """The frames that are shown at several times, in the order asked for; each is decoded once.
@@ -497,17 +497,6 @@ def _num_frames_at_a_time(frame: Tensor) -> int:
 def _copied(frame: Tensor) -> Tensor:
     """The frame in memory of its own; NumPy copies with one thread."""
     return torch.from_numpy(frame.numpy().copy(order="K")) if frame.device.type == "cpu" else frame.clone()
-
-
-def _only_frame(batch: FrameBatch) -> Frame:
-    if len(batch) == 0:
-        report = batch.replaced[0]
-        raise DecodeError(
-            f"Frame {report.index} could not be decoded ({report.reason}), and on_error='skip' leaves nothing to "
-            "return; use on_error='nearest', or a method that returns a batch."
-        )
-    pts_seconds, duration_seconds = batch.pts_seconds[0].item(), batch.duration_seconds[0].item()
-    return Frame(batch.data[0], pts_seconds, duration_seconds, replaced=batch.replaced)
 
 
 def _resampled(batch: FrameBatch, times: NDArray[np.float64], fps: float) -> FrameBatch:
