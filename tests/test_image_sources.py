@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import images
 from mediatensor import set_num_threads
-from mediatensor.decoders import _image_decoders, decode_image, decode_jpeg, decode_png, decode_webp
+from mediatensor.decoders import decode_image, decode_jpeg, decode_png, decode_webp
 from mediatensor.errors import DecodeError, OpenError, SourceNotFoundError, SourceTypeError
 
 SOURCES: dict[str, Callable[[Path], Any]] = {
@@ -112,31 +112,32 @@ def test_every_function_takes_a_list(files: list[bytes]) -> None:
     assert decode_jpeg([]) == []
 
 
-def test_a_list_is_decoded_side_by_side(monkeypatch: pytest.MonkeyPatch, eight_threads: None) -> None:
-    # None gets on before four of them are at it.
-    together = threading.Barrier(4)
-    original = _image_decoders.decode
+class ObservedFile(io.BytesIO):
+    """A file that calls a function when it is first read."""
 
-    def waiting(*arguments: Any, **options: Any) -> torch.Tensor:
-        together.wait(timeout=30)
-        return original(*arguments, **options)
+    def __init__(self, data: bytes, on_read: Callable[[], object]) -> None:
+        super().__init__(data)
+        self._on_read: Callable[[], object] | None = on_read
 
-    monkeypatch.setattr(_image_decoders, "decode", waiting)
-    assert len(decode_png([images.encoded(images.picture(), "PNG")] * 4)) == 4
+    def read(self, size: int | None = -1) -> bytes:
+        on_read, self._on_read = self._on_read, None
+        if on_read is not None:
+            on_read()
+        return super().read(size)
 
 
-def test_no_more_threads_than_the_budget_has(monkeypatch: pytest.MonkeyPatch, files: list[bytes]) -> None:
+def test_a_list_is_decoded_side_by_side(eight_threads: None) -> None:
+    # None is read before four of them are about to be.
+    together = threading.Barrier(4, timeout=30)
+    file = images.encoded(images.picture(), "PNG")
+    assert len(decode_png([ObservedFile(file, together.wait) for _ in range(4)])) == 4
+
+
+def test_no_more_threads_than_the_budget_has(files: list[bytes]) -> None:
     names = set()
-    original = _image_decoders.decode
-
-    def noting(*arguments: Any, **options: Any) -> torch.Tensor:
-        names.add(threading.get_ident())
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(_image_decoders, "decode", noting)
     set_num_threads(1)
     try:
-        decode_image(files)
+        decode_image([ObservedFile(file, lambda: names.add(threading.get_ident())) for file in files])
         assert names == {threading.get_ident()}
     finally:
         set_num_threads(None)

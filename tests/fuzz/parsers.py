@@ -45,9 +45,7 @@ from mediatensor._containers import (
     top_level_boxes,
     wavpack_seconds,
 )
-from mediatensor._images.formats import DamagedImageError, jpeg_facts, webp_canvas
-from mediatensor._images.gif import parse_gif
-from mediatensor._images.png import parse_png
+from mediatensor._images import DamagedImageError, parse_gif, parse_png, read_jpeg_headers, webp_canvas
 from mediatensor._index import parse_frame_mappings
 from mediatensor._index.index_file import load_index
 from mediatensor.datasets._sources import TarReader
@@ -151,7 +149,7 @@ def frame_mappings(data: bytes) -> None:
 
 def images(data: bytes) -> None:
     """The structure of GIF, PNG, JPEG, WebP and TIFF files."""
-    for parse in (parse_gif, parse_png, jpeg_facts, webp_canvas):
+    for parse in (parse_gif, parse_png, read_jpeg_headers, webp_canvas):
         with suppress(MediaTensorError, DamagedImageError):
             parse(data)
     if is_tiff(data):

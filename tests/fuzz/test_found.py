@@ -17,9 +17,7 @@ import torch
 import media
 import pdf_files
 import wav_files
-from mediatensor._images import Layout
-from mediatensor._images import decoding as _image_decoding
-from mediatensor._images.reading import OpenedImage
+from mediatensor._images import Layout, OpenedImage
 from mediatensor._pyav import linear_decode
 from mediatensor._pyav.probe import stream_info
 from mediatensor.datasets import as_items
@@ -176,7 +174,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_picture_without_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     # libheif tells a turned or cropped picture of no size only when it is decoded.
     opened = OpenedImage(0, 4, Layout.RGB, np.uint8, lambda: iter(()))
-    monkeypatch.setattr(_image_decoding, "open_image", lambda *_, **__: opened)
+    monkeypatch.setattr("mediatensor._images.decoding.open_image", lambda *_, **__: opened)
     with pytest.raises(OpenError, match="0x4 pixels"):
         decode_image(b"\xff\xd8\xff")
 

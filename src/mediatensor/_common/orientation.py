@@ -57,6 +57,15 @@ class Orientation:
             cls(True, True, False, rotation),
         )[quarter_turns]
 
+    @classmethod
+    def from_exif(cls, number: int) -> Orientation:
+        """The orientation that EXIF numbers 1 to 8.
+
+        >>> Orientation.from_exif(6)
+        Orientation(transposed=True, flipped_horizontally=True, flipped_vertically=False, rotation=None)
+        """
+        return cls(number >= 5, number in (2, 3, 6, 7), number in (3, 4, 7, 8))
+
     @property
     def turns(self) -> bool:
         """Whether the picture changes at all."""
@@ -75,6 +84,14 @@ class Orientation:
         if self.flipped_horizontally:
             pixels = pixels[:, ::-1]
         return pixels
+
+    def undo(self, upright: NDArray[Any]) -> NDArray[Any]:
+        """A view of upright (H, W, C) pixels in which the picture lies as it is stored; writing to it turns."""
+        if self.flipped_vertically:
+            upright = upright[::-1]
+        if self.flipped_horizontally:
+            upright = upright[:, ::-1]
+        return upright.transpose(1, 0, 2) if self.transposed else upright
 
     def apply_to_tensor(self, pixels: Tensor) -> Tensor:
         """(H, W, C) pixels turned; a view where torch has one."""

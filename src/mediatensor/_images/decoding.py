@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -11,31 +12,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._common import buffers
+from .._common.orientation import Orientation
 from .._sources import MemorySource, PathSource, Source, UrlSource, make_source
 from ..errors import DecodeError, MediaTensorError, OpenError
-from .channels import ImageReadMode, Layout, convert, wanted_layout
+from .channels import ImageReadMode, convert, wanted_layout
 from .formats import DamagedImageError, look_like, sniff
-from .reading import OpenedImage, open_image
+from .reading import open_image
 
 __all__ = ["MAX_BYTES_PER_PIXEL", "MAX_FILE_BYTES", "MAX_PIXELS", "decode", "read_bytes"]
 
 #: Default of `max_pixels`: that of Pillow, a quarter of a GiB at three bytes a pixel.
 MAX_PIXELS = 178_956_970
 
-#: Result of an animation, in bytes for each of `max_pixels`.
+#: Most bytes of a result, for each pixel of `max_pixels`.
 MAX_BYTES_PER_PIXEL = 16
-
-# Whether rows and columns change places, then whether rows and whether columns run backwards, by orientation of EXIF.
-_TURNS = {
-    1: (False, False, False),
-    2: (False, False, True),
-    3: (False, True, True),
-    4: (False, True, False),
-    5: (True, False, False),
-    6: (True, False, True),
-    7: (True, True, True),
-    8: (True, True, False),
-}
 
 
 def decode(
@@ -51,18 +41,18 @@ def decode(
 
     Args:
         data: The whole file.
-        name: Of the file, in messages.
+        name: What messages call the file.
         kind: The format it must have, one of `FORMATS`; ``None`` for any.
         mode: Channels of the result.
-        dtype: Of the result; ``None`` for that of the file.
+        dtype: Type of the result; ``None`` for that of the file.
         max_pixels: Most pixels of one picture; ``None`` for no limit.
-        num_threads: Of decoders that can use several.
+        num_threads: Threads of decoders that can use several.
 
     Returns:
-        Contiguous, (C, H, W), or (N, C, H, W) if the file has several pictures.
+        A contiguous tensor (C, H, W), or (N, C, H, W) if the file has several pictures.
 
     Raises:
-        OpenError: if the file is not of the format, cannot be read, or is beyond the limit.
+        OpenError: if the file is not of the format, cannot be read, or exceeds the limit.
         DecodeError: if it is damaged or incomplete.
         MissingDependencyError: if a package for the format is missing.
     """
@@ -85,17 +75,28 @@ def decode(
     layout = wanted_layout(image.layout, mode)
     stored = image.read_layout or image.layout
     dtype = dtype or image.dtype
-    pixels = _result(image, layout, np.dtype(dtype), name, max_pixels)
+    orientation = Orientation.from_exif(image.orientation)
+    height, width = orientation.size(image.height, image.width)
+    shape = (image.num_frames, layout.num_channels, height, width)
+    num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if max_pixels is not None and num_bytes > max_pixels * MAX_BYTES_PER_PIXEL:
+        raise OpenError(
+            f"{name} has {image.num_frames} pictures of {width}x{height}: a result of {num_bytes} bytes, more than the "
+            f"{max_pixels * MAX_BYTES_PER_PIXEL} that max_pixels = {max_pixels} allows ({MAX_BYTES_PER_PIXEL} for each "
+            "pixel). If you trust the file, pass a larger max_pixels, or None for no limit."
+        )
+    pixels: NDArray[Any] = buffers.empty(shape, dtype)
     try:
         for number, bands in enumerate(image.read()):
-            picture = _as_stored(pixels[number], image.orientation)
+            # (C, H, W) as it is stored; writing to it turns the picture upright.
+            picture = orientation.undo(pixels[number].transpose(1, 2, 0)).transpose(2, 0, 1)
             for top, planes in bands:
                 rows = picture[:, top : top + len(planes[0])]
                 for channel, plane in enumerate(convert(planes, stored, layout, dtype)):
                     rows[channel] = plane
     except (MediaTensorError, MemoryError):
         raise
-    except Exception as error:  # here, too
+    except Exception as error:  # Pillow again
         raise _damaged(name, kind, error) from error
     return torch.from_numpy(pixels if image.num_frames > 1 else pixels[0])
 
@@ -121,34 +122,6 @@ def _check_pixels(width: int, height: int, name: str, max_pixels: int | None) ->
         )
 
 
-def _result(
-    image: OpenedImage, layout: Layout, dtype: np.dtype[Any], name: str, max_pixels: int | None
-) -> NDArray[Any]:
-    """Memory for the result, (N, C, H, W), if it is not too much."""
-    height, width = image.height, image.width
-    if _TURNS[image.orientation][0]:
-        height, width = width, height
-    shape = (image.num_frames, layout.num_channels, height, width)
-    num_bytes = image.num_frames * layout.num_channels * height * width * dtype.itemsize
-    if max_pixels is not None and num_bytes > max_pixels * MAX_BYTES_PER_PIXEL:
-        raise OpenError(
-            f"{name} has {image.num_frames} pictures of {width}x{height}: a result of {num_bytes} bytes, more than the "
-            f"{max_pixels * MAX_BYTES_PER_PIXEL} that max_pixels = {max_pixels} allows ({MAX_BYTES_PER_PIXEL} for each "
-            "pixel). If you trust the file, pass a larger max_pixels, or None for no limit."
-        )
-    return buffers.empty(shape, dtype)
-
-
-def _as_stored(upright: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """A view (C, H, W) of an upright picture in which it lies as it is stored."""
-    is_transposed, rows_backwards, columns_backwards = _TURNS[orientation]
-    if rows_backwards:
-        upright = upright[:, ::-1]
-    if columns_backwards:
-        upright = upright[:, :, ::-1]
-    return upright.transpose(0, 2, 1) if is_transposed else upright
-
-
 def _damaged(name: str, kind: str, error: Exception) -> DecodeError:
     return DecodeError(
         f"{name} cannot be decoded as a {kind.upper()} image: {_text(error)}. The file is damaged or incomplete."
@@ -159,7 +132,7 @@ def _text(error: Exception) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-#: Largest file of a picture that is read.
+#: Largest image file that is read.
 MAX_FILE_BYTES = 1 << 30
 
 _FILE_SCHEME = "file:"
@@ -169,7 +142,7 @@ def read_bytes(source: object) -> tuple[bytes, str]:
     """(the bytes, what to call the source in messages).
 
     Args:
-        source: Whatever `make_source` takes. Of a file object, everything from its beginning; it stays open.
+        source: Whatever `make_source` takes. A file object is read from its beginning, and stays open.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: as `make_source`.

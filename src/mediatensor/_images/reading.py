@@ -1,7 +1,7 @@
-"""Opening image files and reading their pixels, band by band, upright or not, as they are stored.
+"""Opening image files and reading their pixels in bands of rows, as they are stored.
 
-Pillow decodes, except 16-bit PNG and AVIF of 10 and 12 bits (FFmpeg) and HEIC (pillow-heif). Its classes for the
-formats are used one by one rather than by ``Image.open``, whose limit of pixels is a setting of the whole process.
+Pillow decodes, except 16-bit PNG and AVIF of 10 and 12 bits (FFmpeg) and HEIC (pillow-heif). Its class for each
+format is used rather than ``Image.open``, whose limit of pixels is a setting of the whole process.
 """
 
 from __future__ import annotations
@@ -22,24 +22,17 @@ from .._pyav.still_images import PlanarPicture, UndecodableImageError, avif_plan
 from ..errors import MissingDependencyError
 from .avif import MATRICES, avif_depth, rgb_16_bands
 from .channels import Layout, Planes, convert
-from .formats import (
-    DamagedImageError,
-    JpegFacts,
-    exif_orientation,
-    jpeg_facts,
-    webp_canvas,
-    webp_with_alpha,
-    with_more_data,
-)
+from .formats import DamagedImageError, exif_orientation, webp_canvas, webp_with_alpha
 from .gif import GifFrame, composed_gif, parse_gif, single_gif
+from .jpeg import JpegHeaders, completed_jpegs, read_jpeg_headers
 from .png import PngFile, PngFrame, animation_layout, check_num_bytes, composed_frames, parse_png, single_png
 
 __all__ = ["Bands", "OpenedImage", "open_image"]
 
-# Rows of one picture from top to bottom: (number of the first one, their planes).
+#: Rows of one picture from top to bottom: (number of the first row, planes of the rows).
 Bands = Iterator[tuple[int, Planes]]
 
-# Small enough that a band stays in the cache of the processor between being copied out of Pillow and being written.
+# A band of so many pixels stays in the processor's cache while it is copied out of Pillow and written to the result.
 _BAND_PIXELS = 1 << 18
 
 _avif_lock = ForkSafeLock()
@@ -60,14 +53,14 @@ class OpenedImage:
     """What is known of an image before its pixels are decoded.
 
     Attributes:
-        width, height: Of a picture as it is stored, in pixels.
+        width, height: Size of a picture as it is stored, in pixels.
         layout: Its channels.
         dtype: uint8 or uint16.
         read: Decodes: gives the bands of one picture after the other.
         num_frames: How many pictures there are.
-        orientation: How to turn them, as EXIF numbers it.
-        max_pixels: Of a part that is decoded on its own and may be larger than the picture.
-        read_layout: The channels that are read, if there are more of them than the file tells of.
+        orientation: How to turn them, by EXIF's number.
+        max_pixels: Pixels of the largest part that is decoded by itself, which may be larger than the picture.
+        read_layout: The channels that ``read`` gives, if these are more than the file states.
     """
 
     width: int
@@ -94,10 +87,10 @@ def open_image(
     Args:
         kind: One of `FORMATS`.
         data: The whole file.
-        check_pixels: Raises if a picture of so many columns and rows is not to be decoded; for decoders that allocate
-            a picture when they are made.
-        wants_8_bits: Whether a decoder that has only those will do.
-        num_threads: Of decoders that can use several.
+        check_pixels: Given columns and rows, raises if a picture of that size is refused. Some decoders allocate a
+            picture when they are made.
+        wants_8_bits: Whether samples of 8 bits are enough.
+        num_threads: Threads of decoders that can use several.
 
     Raises:
         MissingDependencyError: if this Pillow lacks the format, or pillow-heif is not installed.
@@ -112,22 +105,22 @@ def open_image(
 
 
 def _open_jpeg(data: bytes) -> OpenedImage:
-    facts = jpeg_facts(data)
+    headers = read_jpeg_headers(data)
     image = _pillow("Jpeg", "jpg", data)
 
     def read() -> Iterator[Bands]:
         image.load()
-        if _has_flat_corner(image) and jpeg_is_damaged(data) and _has_an_early_end(data, facts):
+        if _has_flat_corner(image) and jpeg_is_damaged(data) and _lacks_only_data(data, headers):
             raise DamagedImageError("its data ends before the picture does")
         yield _bands(image, layout)
 
     layout = _LAYOUT_OF_MODE[image.mode]
-    return OpenedImage(image.width, image.height, layout, np.uint8, read, orientation=exif_orientation(facts.exif))
+    return OpenedImage(image.width, image.height, layout, np.uint8, read, orientation=exif_orientation(headers.exif))
 
 
-def _has_an_early_end(data: bytes, facts: JpegFacts) -> bool:
-    """Whether all that a damaged file lacks is data; wrong codes are decoded as libjpeg does, which goes on."""
-    return any(not jpeg_is_damaged(longer) for longer in with_more_data(data, facts))
+def _lacks_only_data(data: bytes, headers: JpegHeaders) -> bool:
+    """Whether a damaged file would be whole with more data. One with wrong codes is shown as libjpeg shows it."""
+    return any(not jpeg_is_damaged(longer) for longer in completed_jpegs(data, headers))
 
 
 def _has_flat_corner(image: Image.Image) -> bool:

@@ -82,7 +82,7 @@ __getattr__ = lazy_names(
             ("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png", "decode_webp"),
             "._image_decoders",
         ),
-        "ImageReadMode": ".._images.channels",
+        "ImageReadMode": ".._images",
         **dict.fromkeys(
             (
                 "AudioStreamHeaderMetadata",

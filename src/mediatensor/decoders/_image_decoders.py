@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, BinaryIO, TypeAlias, overload
+from typing import Any, BinaryIO, TypeAlias, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor
@@ -27,30 +27,32 @@ __all__ = [
     "decode_webp",
 ]
 
-#: What an image is decoded from.
+#: What an image is decoded from: a path or URL, the bytes of a file, or an open file.
 ImageSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | Tensor | BinaryIO
-Mode = str | ImageReadMode
-OutputDtype = torch.dtype | str
+ImageSources: TypeAlias = list[ImageSource] | tuple[ImageSource, ...]
+Mode: TypeAlias = str | ImageReadMode
+OutputDtype: TypeAlias = torch.dtype | str
+
+
+class ImageOptions(TypedDict, total=False):
+    """The options of every image decoder, for its overloads: one source gives a tensor, several give a list."""
+
+    mode: Mode
+    output_dtype: OutputDtype
+    device: Any
+    max_pixels: int | None
+
+
+class AvifOptions(ImageOptions, total=False):
+    """Those of `decode_avif`."""
+
+    num_threads: int
 
 
 @overload
-def decode_image(
-    source: ImageSource,
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> Tensor: ...
+def decode_image(source: ImageSource, **options: Unpack[ImageOptions]) -> Tensor: ...
 @overload
-def decode_image(
-    source: list[ImageSource] | tuple[ImageSource, ...],
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> list[Tensor]: ...
+def decode_image(source: ImageSources, **options: Unpack[ImageOptions]) -> list[Tensor]: ...
 def decode_image(
     source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
     *,
@@ -108,23 +110,9 @@ def decode_image(
 
 
 @overload
-def decode_jpeg(
-    source: ImageSource,
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> Tensor: ...
+def decode_jpeg(source: ImageSource, **options: Unpack[ImageOptions]) -> Tensor: ...
 @overload
-def decode_jpeg(
-    source: list[ImageSource] | tuple[ImageSource, ...],
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> list[Tensor]: ...
+def decode_jpeg(source: ImageSources, **options: Unpack[ImageOptions]) -> list[Tensor]: ...
 def decode_jpeg(
     source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
     *,
@@ -156,23 +144,9 @@ def decode_jpeg(
 
 
 @overload
-def decode_png(
-    source: ImageSource,
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> Tensor: ...
+def decode_png(source: ImageSource, **options: Unpack[ImageOptions]) -> Tensor: ...
 @overload
-def decode_png(
-    source: list[ImageSource] | tuple[ImageSource, ...],
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> list[Tensor]: ...
+def decode_png(source: ImageSources, **options: Unpack[ImageOptions]) -> list[Tensor]: ...
 def decode_png(
     source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
     *,
@@ -205,23 +179,9 @@ def decode_png(
 
 
 @overload
-def decode_webp(
-    source: ImageSource,
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> Tensor: ...
+def decode_webp(source: ImageSource, **options: Unpack[ImageOptions]) -> Tensor: ...
 @overload
-def decode_webp(
-    source: list[ImageSource] | tuple[ImageSource, ...],
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> list[Tensor]: ...
+def decode_webp(source: ImageSources, **options: Unpack[ImageOptions]) -> list[Tensor]: ...
 def decode_webp(
     source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
     *,
@@ -254,23 +214,9 @@ def decode_webp(
 
 
 @overload
-def decode_gif(
-    source: ImageSource,
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> Tensor: ...
+def decode_gif(source: ImageSource, **options: Unpack[ImageOptions]) -> Tensor: ...
 @overload
-def decode_gif(
-    source: list[ImageSource] | tuple[ImageSource, ...],
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> list[Tensor]: ...
+def decode_gif(source: ImageSources, **options: Unpack[ImageOptions]) -> list[Tensor]: ...
 def decode_gif(
     source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
     *,
@@ -304,25 +250,9 @@ def decode_gif(
 
 
 @overload
-def decode_avif(
-    source: ImageSource,
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    num_threads: int = 1,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> Tensor: ...
+def decode_avif(source: ImageSource, **options: Unpack[AvifOptions]) -> Tensor: ...
 @overload
-def decode_avif(
-    source: list[ImageSource] | tuple[ImageSource, ...],
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    num_threads: int = 1,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> list[Tensor]: ...
+def decode_avif(source: ImageSources, **options: Unpack[AvifOptions]) -> list[Tensor]: ...
 def decode_avif(
     source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
     *,
@@ -353,23 +283,9 @@ def decode_avif(
 
 
 @overload
-def decode_heic(
-    source: ImageSource,
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> Tensor: ...
+def decode_heic(source: ImageSource, **options: Unpack[ImageOptions]) -> Tensor: ...
 @overload
-def decode_heic(
-    source: list[ImageSource] | tuple[ImageSource, ...],
-    *,
-    mode: Mode = "RGB",
-    output_dtype: OutputDtype = torch.uint8,
-    device: Any = "cpu",
-    max_pixels: int | None = MAX_PIXELS,
-) -> list[Tensor]: ...
+def decode_heic(source: ImageSources, **options: Unpack[ImageOptions]) -> list[Tensor]: ...
 def decode_heic(
     source: ImageSource | list[ImageSource] | tuple[ImageSource, ...],
     *,

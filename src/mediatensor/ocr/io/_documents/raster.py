@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ...._common.orientation import Orientation
 from ...._images import Bands, Layout, Planes, convert
 from ....errors import DecodeError
 
@@ -91,13 +92,7 @@ def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
     >>> upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1), 6)[..., 0].tolist()
     [[3, 0], [4, 1], [5, 2]]
     """
-    if orientation >= 5:  # rows and columns change places
-        page = page.transpose(1, 0, 2)
-    if orientation in (3, 4, 7, 8):
-        page = page[::-1]
-    if orientation in (2, 3, 6, 7):
-        page = page[:, ::-1]
-    return np.ascontiguousarray(page)
+    return np.ascontiguousarray(Orientation.from_exif(orientation).apply(page))
 
 
 def resized(page: NDArray[np.uint8], size: Sequence[int]) -> NDArray[np.uint8]:

@@ -1,0 +1,106 @@
+"""The headers of a JPEG file, and a file whose data ends too early. Pure; no I/O."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .formats import DamagedImageError
+
+__all__ = ["MAX_JPEG_SCANS", "JpegHeaders", "completed_jpegs", "read_jpeg_headers"]
+
+#: Most scans of a JPEG. Each scan of a progressive one goes over the whole picture again, however few bytes it has.
+MAX_JPEG_SCANS = 500
+
+_NO_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
+_START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
+_START_OF_SCAN, _END_OF_IMAGE, _APP1, _RESTART_INTERVAL = 0xDA, b"\xff\xd9", 0xE1, 0xDD
+
+# 64 coefficients of a code of two bits and one bit.
+_MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
+
+
+class JpegHeaders(NamedTuple):
+    """What the headers of a JPEG file say.
+
+    Attributes:
+        exif: The EXIF data, if there is any.
+        num_mcus: How many minimum coded units (MCUs) a scan with all components has.
+        blocks_per_mcu: Blocks of 8x8 samples in each MCU.
+        restart_interval: MCUs between two restart markers; 0 if there are no such markers.
+    """
+
+    exif: bytes | None
+    num_mcus: int
+    blocks_per_mcu: int
+    restart_interval: int
+
+
+def read_jpeg_headers(data: bytes) -> JpegHeaders:
+    """Parse the headers of a JPEG file, up to its first scan, and check that the file has an end.
+
+    Raises:
+        DamagedImageError: if the file is cut, or has more than `MAX_JPEG_SCANS`.
+    """
+    exif = None
+    num_components = num_mcus = blocks_per_mcu = restart_interval = 0
+    at = 2
+    while True:
+        at = data.find(b"\xff", at)
+        while at >= 0 and data[at + 1 : at + 2] == b"\xff":
+            at += 1
+        if at < 0 or at + 10 > len(data):
+            raise DamagedImageError(f"it ends within its headers, after {len(data)} bytes")
+        marker = data[at + 1]
+        if marker in _NO_LENGTH or marker == 0:
+            at += 2
+            continue
+        length = int.from_bytes(data[at + 2 : at + 4], "big")
+        if marker == _START_OF_SCAN:
+            # One that has all components is the only one, unless the file is progressive.
+            has_many_scans = num_components != data[at + 4]
+            break
+        if marker in _START_OF_FRAME and length > 7:
+            num_components = 0 if marker in _PROGRESSIVE else data[at + 9]
+            num_mcus, blocks_per_mcu = _mcus(data[at + 5 : at + 2 + length])
+        if marker == _RESTART_INTERVAL and length == 4:
+            restart_interval = int.from_bytes(data[at + 4 : at + 6], "big")
+        if marker == _APP1 and exif is None and data[at + 4 : at + 10] == b"Exif\0\0":
+            exif = data[at + 4 : at + 2 + length]
+        at += 2 + length
+    if data.rfind(_END_OF_IMAGE) < at:
+        raise DamagedImageError(f"it has no end: {len(data)} bytes are not the whole file")
+    # Within a scan this pair of bytes does not occur; before it, thumbnails may have some.
+    num_scans = data.count(bytes((0xFF, _START_OF_SCAN)), at) if has_many_scans else 1
+    if num_scans > MAX_JPEG_SCANS:
+        raise DamagedImageError(f"it has {num_scans} scans, more than the {MAX_JPEG_SCANS} that are accepted")
+    return JpegHeaders(exif, num_mcus, blocks_per_mcu, restart_interval)
+
+
+def _mcus(frame: bytes) -> tuple[int, int]:
+    """(how many minimum coded units, blocks in each), from a frame header behind its precision."""
+    height, width = struct.unpack_from(">HH", frame)
+    factors = [(factor >> 4, factor & 15) for factor in frame[6::3]]
+    columns, rows = (max((pair[axis] for pair in factors), default=1) or 1 for axis in (0, 1))
+    return -(-width // (8 * columns)) * -(-height // (8 * rows)), sum(across * down for across, down in factors)
+
+
+def completed_jpegs(data: bytes, headers: JpegHeaders) -> Iterator[bytes]:
+    """A JPEG file with enough data for a whole picture inserted before its end, in several ways.
+
+    If one of these decodes without an error, nothing was wrong with the file but that its data ends too early. The
+    inserted bits are zero, which are codes in every Huffman table. The ways differ in the bits that complete the code
+    at which the data may have been cut.
+    """
+    end = data.rfind(_END_OF_IMAGE)
+    before = data[:end]
+    interval = headers.restart_interval or headers.num_mcus
+    zeros = bytes(interval * headers.blocks_per_mcu * _MAX_BYTES_OF_ZEROS_PER_BLOCK)
+    num_restarts = headers.num_mcus // interval if headers.restart_interval else 0
+    last = max((before.rfind(bytes((0xFF, 0xD0 + number))), number) for number in range(8))
+    first = last[1] + 1 if last[0] >= 0 else 0
+    more = b"".join([zeros, *(bytes((0xFF, 0xD0 + (first + number) % 8)) + zeros for number in range(num_restarts))])
+    for junction in (b"", b"\x2a", b"\x55", b"\x7f\x80", b"\xaa", b"\x99\x66"):
+        yield before + junction + more + data[end:]
