@@ -102,7 +102,7 @@ def test_text_layers_without_end_fail() -> None:
 def test_pages_and_words_are_those_of_this_process(
     options: dict[str, Any], is_seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_pdf_process, "_MAX_SEEN_BYTES", (64 << 20) if is_seen else 4096)
+    monkeypatch.setattr(_pdf_process, "_SHARED_BYTES", (64 << 20) if is_seen else 4096)
     path = tmp_path / "good.pdf"
     path.write_bytes(GOOD)
     expected = read_pdf(GOOD, **options)

@@ -21,7 +21,7 @@ from ._documents import (
     fetch,
     is_pdf,
     is_tiff,
-    keep,
+    keep_source,
 )
 from .html import print_page
 from .pdf import read_pdf
@@ -142,7 +142,7 @@ def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_optio
         >>> len(open_document("report.pdf")), len(open_document("page.png"))
         (3, 1)
     """
-    source = keep(file).source
+    source = keep_source(file).source
     if is_pdf(source):
         return read_pdf(source, max_pixels=max_pixels, **pdf_options)
     return _from_images(source, max_pixels=max_pixels)

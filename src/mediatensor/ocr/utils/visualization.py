@@ -113,7 +113,9 @@ def visualize_page(
         for line in block["lines"]:
             if not words_only:
                 shapes.append(_Shape(line["geometry"], "line", _LINE))
-            shapes += [_Shape(word["geometry"], _told(word), _WORD, 2, caption=word["value"]) for word in line["words"]]
+            shapes += [
+                _Shape(word["geometry"], _hover_text(word), _WORD, 2, caption=word["value"]) for word in line["words"]
+            ]
         if display_artefacts:
             shapes += [_Shape(artefact["geometry"], "artefact", _ARTEFACT) for artefact in block["artefacts"]]
     return _figure(as_picture(image), shapes, scale, interactive, add_labels, kwargs)
@@ -161,14 +163,14 @@ def visualize_kie_page(
     """
     shapes = [*(_regions(page) if display_layout else ())]
     predictions = {} if words_only else page["predictions"]
-    for color, (name, entries) in zip(get_colors(len(predictions)), predictions.items(), strict=True):
+    for color, (name, group) in zip(get_colors(len(predictions)), predictions.items(), strict=True):
         shapes += [
-            _Shape(entry["geometry"], f"{name}\n{_told(entry)}", color, caption=entry["value"]) for entry in entries
+            _Shape(entry["geometry"], f"{name}\n{_hover_text(entry)}", color, caption=entry["value"]) for entry in group
         ]
     return _figure(as_picture(image), shapes, scale, interactive, add_labels, kwargs)
 
 
-def _told(word: Mapping[str, Any]) -> str:
+def _hover_text(word: Mapping[str, Any]) -> str:
     return f"{word['value']} (confidence: {word['confidence']:.2%})"
 
 

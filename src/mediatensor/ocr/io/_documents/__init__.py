@@ -1,8 +1,10 @@
-"""Documents in: PDF files and images as pages, each read when it is asked for.
+"""Documents in: PDF files and images as pages, each read on access.
 
-`pages` has `Pages` and what every kind of document owes to it; `images`, `tiff` and `raster` read images; `pdf` reads
-PDF files with PDFium, in this process (`pdfium`, `pdf_page`) or in one of its own with a limit on time (`pdf_process`,
-`pdf_process_main`); `picture_pdf` puts an image into a PDF file; `web` fetches from a web server.
+`pages` has `Pages` and the interface of documents. `images`, `tiff` and `raster` read images. `pdf` reads PDF files
+with PDFium, in this process (`pdfium`, `pdf_page`) or in a separate one with a time limit (`pdf_process`,
+`pdf_process_main`). `picture_pdf` puts an image into a PDF file. `web` fetches files from web servers.
+
+This room knows the elements, because a PDF page has words, and nothing of exports.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from .pages import (
     Pages,
     PageSource,
     check_output_size,
-    keep,
+    keep_source,
 )
 from .pdf import PageCharacters, PdfDocument, words_of
 from .pdf_page import PdfOptions, characters, relative_matrix
 from .pdf_process import DEFAULT_TIMEOUT_SECONDS
 from .pdfium import import_pdfium, is_pdf, pdfium_lock, save_document
-from .picture_pdf import picture_pdf, pixels_as_jpeg, pixels_as_they_are
+from .picture_pdf import picture_pdf, pixels_as_jpeg, pixels_lossless
 from .tiff import is_tiff
 from .web import Fetched, fetch, web_scheme
 
@@ -42,11 +44,11 @@ __all__ = [
     "import_pdfium",
     "is_pdf",
     "is_tiff",
-    "keep",
+    "keep_source",
     "pdfium_lock",
     "picture_pdf",
     "pixels_as_jpeg",
-    "pixels_as_they_are",
+    "pixels_lossless",
     "relative_matrix",
     "save_document",
     "web_scheme",

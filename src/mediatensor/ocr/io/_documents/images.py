@@ -1,4 +1,4 @@
-"""Image files as documents: every picture of a file is a page, decoded when it is asked for."""
+"""Image files as documents: every picture of a file is a page, decoded on access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...._common.locks import ForkSafeLock
 from ...._common.threads import working
 from ...._images import NUM_SNIFFED_BYTES, look_like, open_image, sniff
 from ....errors import MissingDependencyError, OpenError
-from .pages import PageSource, failing_as_page, keep
+from .pages import PageSource, keep_source, raising_page_error
 from .pdfium import is_pdf
 from .picture_pdf import Picture, jpeg_picture, png_picture
 from .raster import page_of_bands, resized, upright
@@ -24,20 +24,20 @@ from .tiff import is_tiff, page_offsets, read_tiff_page, stored_tiff_page
 __all__ = ["ImageDocument", "ImageOptions"]
 
 
-# How many animations keep the place where they were read last.
+# So many animations remember where they were read last.
 _MAX_CURSORS = 4
 
-# The chunk that makes a PNG an animation comes before its data; who has more than this before either is read whole.
+# The chunk that makes a PNG an animation comes before its data. A file with neither in its first bytes is read whole.
 _PNG_HEAD_BYTES = 1 << 16
 
 
 class ImageOptions(NamedTuple):
-    """How pages are wanted.
+    """How to decode pages.
 
     Attributes:
-        output_size: (height, width) in pixels; ``None`` for that of the file.
-        rgb_output: Whether red comes first; else blue.
-        max_pixels: Most pixels of a picture; ``None`` for no limit.
+        output_size: (height, width) in pixels; ``None`` for the size of the file.
+        rgb_output: Whether the channels are RGB; otherwise BGR.
+        max_pixels: Maximum number of pixels of a picture; ``None`` for no limit.
     """
 
     output_size: tuple[int, int] | None
@@ -48,11 +48,11 @@ class ImageOptions(NamedTuple):
 class ImageDocument(PageSource):
     """One image file.
 
-    Of a path only the path is kept, of anything else the bytes.
+    A document that was opened by path keeps the path only; any other keeps the bytes.
 
     Args:
         source: Whatever `make_source` takes.
-        options: How pages are wanted.
+        options: How to decode pages.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
@@ -61,7 +61,7 @@ class ImageDocument(PageSource):
     """
 
     def __init__(self, source: object, options: ImageOptions) -> None:
-        self._source = keep(source)
+        self._source = keep_source(source)
         self.name = self._source.name
         self._options = options
         beginning = self._beginning(NUM_SNIFFED_BYTES)
@@ -89,7 +89,7 @@ class ImageDocument(PageSource):
         self._start()
 
     def read(self, number: int) -> NDArray[np.uint8]:
-        with failing_as_page(number, self.name), working():
+        with raising_page_error(number, self.name), working():
             page = self._page(number)
             if self._options.output_size is not None:
                 page = resized(page, self._options.output_size)
@@ -105,10 +105,10 @@ class ImageDocument(PageSource):
             return self._frame_of_animation(number)
 
     def stored(self, number: int) -> Picture | None:
-        """A page as it lies in the file, if a PDF can show that; none that was scaled, or is one of an animation."""
+        """The stored data of a page if PDF can show it as it is; ``None`` for scaled pages and animations too."""
         if self._options.output_size is not None:
             return None
-        with failing_as_page(number, self.name):
+        with raising_page_error(number, self.name):
             if self._is_tiff:
                 with self._source.open() as file:
                     return stored_tiff_page(file, self._offsets[number])
@@ -127,7 +127,7 @@ class ImageDocument(PageSource):
         cursor = self._cursor
         if cursor is None or cursor.number > number:
             cursor = _Cursor(_frames(self._source.read(), self._kind, self._options.max_pixels))
-        # What fails on the way leaves no cursor, so that the next call begins anew.
+        # After an error there is no cursor, and the next call starts from the beginning.
         self._cursor = None
         frame = cursor.frame_at(number)
         if number + 1 < self.num_pages:
@@ -136,7 +136,7 @@ class ImageDocument(PageSource):
         return frame
 
     def forget_cursor(self) -> None:
-        """Give back what makes reading the next picture of an animation quick."""
+        """Drop the decoder of an animation, which makes reading its next picture fast."""
         self._cursor = None
 
     def _count_pages(self) -> int:
@@ -153,7 +153,7 @@ class ImageDocument(PageSource):
             return open_image(self._kind, self._source.read(), self._check_pixels).num_frames
         except (MissingDependencyError, MemoryError):
             raise
-        except Exception:  # a damaged file is a document whose one page cannot be read
+        except Exception:  # a damaged file is a document of one page that cannot be read
             return 1
 
     def _may_have_several_pictures(self) -> bool:
@@ -172,10 +172,10 @@ class ImageDocument(PageSource):
 
 
 class _Cursor:
-    """Where an animation was read last.
+    """A decoder in the middle of an animation.
 
     Args:
-        frames: All its pictures.
+        frames: All pictures of the animation.
     """
 
     def __init__(self, frames: Iterator[NDArray[np.uint8]]) -> None:
@@ -183,7 +183,7 @@ class _Cursor:
         self.number = 0
 
     def frame_at(self, number: int) -> NDArray[np.uint8]:
-        """Picture ``number``, which must not lie before `number`."""
+        """The picture with this number, which must not be less than `number`."""
         while True:
             frame = next(self._frames, None)
             if frame is None:
@@ -193,7 +193,7 @@ class _Cursor:
                 return frame
 
 
-# Weakly, so that they keep no document alive.
+# Weak references, so that documents can be freed.
 _with_cursor: deque[weakref.ref[ImageDocument]] = deque()
 _cursors_lock = ForkSafeLock()
 

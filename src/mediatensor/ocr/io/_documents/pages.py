@@ -1,4 +1,4 @@
-"""Pages of documents, each read when it is asked for, and what a document of any kind owes to them."""
+"""Pages of documents, each read on access, and the interface that every kind of document implements."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = [
     "Pages",
     "check_index",
     "check_output_size",
-    "failing_as_page",
-    "keep",
+    "keep_source",
+    "raising_page_error",
     "selected",
 ]
 
 
 class PageSource(ABC):
-    """A document that was opened: picklable, and to be read from several threads.
+    """An opened document: picklable, and readable from several threads.
 
     Attributes:
-        name: What to call the document in messages.
-        num_pages: How many pages it has.
+        name: The name of the document in messages.
+        num_pages: The number of its pages.
     """
 
     name: str
@@ -52,37 +52,37 @@ class PageSource(ABC):
         """Page ``number``, from 0: (H, W, 3) uint8, contiguous.
 
         Raises:
-            PageError: if that page cannot be read.
+            PageError: if the page cannot be read.
         """
 
     def text_layer(self, number: int) -> list[Word]:
-        """The words that the document itself has for page ``number``.
+        """The words that the file itself stores for page ``number``.
 
         Raises:
-            PageError: if that page cannot be read.
+            PageError: if the page cannot be read.
         """
         return []
 
 
 @contextmanager
-def failing_as_page(number: int, name: str) -> Iterator[None]:
-    """Turn whatever goes wrong in the block into a `PageError` that names the page."""
+def raising_page_error(number: int, name: str) -> Iterator[None]:
+    """Turn any error in the block into a `PageError` that names the page."""
     try:
         yield
     except (PageError, MissingDependencyError, MemoryError):
         raise
-    except Exception as error:  # decoders raise almost anything for data that make no sense
+    except Exception as error:  # decoders raise almost anything for damaged data
         reason = str(error).rstrip(".") or type(error).__name__
         raise PageError(f"Page {number} (counted from 0) of {name} cannot be read: {reason}.") from error
 
 
 class KeptSource(NamedTuple):
-    """What a document keeps of where it comes from, so that its pages can be read later.
+    """What a document keeps of its source, so that its pages can be read later.
 
     Attributes:
-        path: Of a plain file, absolute; ``None`` of anything else.
-        data: The bytes of anything else.
-        name: What to call it in messages.
+        path: The absolute path of a plain file; ``None`` for any other source.
+        data: The bytes of any other source; empty for a plain file.
+        name: The name of the source in messages.
     """
 
     path: str | None
@@ -91,15 +91,15 @@ class KeptSource(NamedTuple):
 
     @property
     def source(self) -> str | bytes:
-        """The path, or the bytes of anything else."""
+        """The path of a plain file, or the bytes of any other source."""
         return self.data if self.path is None else self.path
 
     def open(self) -> BinaryIO:
-        """The file, to be read from its beginning and closed."""
+        """Open the file at its beginning; the caller closes it."""
         return io.BytesIO(self.data) if self.path is None else open(self.path, "rb")
 
     def read(self) -> bytes:
-        """Everything that is in it.
+        """All bytes of the file.
 
         Raises:
             SourceNotFoundError, ReadError, OpenError: if it cannot be read any more.
@@ -107,8 +107,8 @@ class KeptSource(NamedTuple):
         return self.data if self.path is None else read_bytes(self.path)[0]
 
 
-def keep(source: object) -> KeptSource:
-    """The path of a plain file, or everything that is in the source.
+def keep_source(source: object) -> KeptSource:
+    """The path of a plain file, or all bytes of any other source.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: as `make_source`.
@@ -130,10 +130,10 @@ PageNumbers = int | range | slice | Sequence[int] | None
 
 
 def check_index(index: object, length: int, name: str) -> int:
-    """The index, counted from 0.
+    """The index as a number from 0.
 
     Raises:
-        InvalidArgumentError: if it is no integer.
+        InvalidArgumentError: if it is not an integer.
         OutOfRangeError: if there is no such page.
     """
     if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
@@ -145,14 +145,14 @@ def check_index(index: object, length: int, name: str) -> int:
 
 
 def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
-    """Numbers of the pages that are wanted, from 0.
+    """The numbers, from 0, of the selected pages.
 
     >>> selected(slice(1, None), 3), selected([0, -1], 3), selected(None, 3)
     (range(1, 3), (0, 2), range(0, 3))
 
     Raises:
-        InvalidArgumentError: if ``pages`` is no selection, or selects nothing.
-        OutOfRangeError: if there is no page of one of the numbers.
+        InvalidArgumentError: if ``pages`` is not a selection, or selects nothing.
+        OutOfRangeError: if one of the numbers is out of range.
     """
     if pages is None:
         return range(length)
@@ -192,15 +192,15 @@ def check_output_size(output_size: Any, max_pixels: int | None) -> tuple[int, in
 
 
 class Pages(Sequence[NDArray[np.uint8]]):
-    """Pages of documents, in order. A page is read or rendered when it is asked for, and not kept.
+    """A sequence of pages of documents. A page is read or rendered on access, and not kept.
 
-    Made by `DocumentFile`, `read_pdf`, slices (``pages[2:5]``) and sums (``pages + others``). Can be pickled, and read
-    from several threads and from forked processes. A page that cannot be read raises `PageError`; the others are not
-    concerned, and an iterator goes on after it.
+    `DocumentFile`, `read_pdf`, slices (``pages[2:5]``) and sums (``pages + others``) make them. They can be pickled,
+    and read from several threads and from forked processes. A page that cannot be read raises `PageError`; the other
+    pages are not affected, and an iterator continues after it.
 
     Args:
-        documents: Whose pages they are, one document after the other.
-        numbers: Which of them, counted through all the documents; ``None`` for all.
+        documents: The documents, in order.
+        numbers: The numbers of the pages, counted through all documents; ``None`` for all.
 
     Example:
         >>> import io
@@ -234,12 +234,12 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def __getitem__(self, index: slice) -> Pages: ...
 
     def __getitem__(self, index: int | slice) -> NDArray[np.uint8] | Pages:
-        """A page, (H, W, 3) uint8; or, for a slice, these pages, not yet read.
+        """A page, (H, W, 3) uint8; for a slice, `Pages` that are not read yet.
 
         Raises:
             PageError: if the page cannot be read.
-            OutOfRangeError: (an IndexError) if there is none of that index.
-            TypeError: if the index is neither a whole number nor a slice.
+            OutOfRangeError: (an IndexError) if the index is out of range.
+            TypeError: if the index is neither an integer nor a slice.
         """
         if isinstance(index, slice):
             return Pages(self._documents, self._numbers[index])
@@ -252,7 +252,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return map(self.__getitem__, range(len(self)))
 
     def __add__(self, other: Iterable[NDArray[np.uint8]]) -> Any:
-        """The pages of both: `Pages` if ``other`` is, else a list with every page read."""
+        """The pages of both: `Pages` if ``other`` is `Pages`, otherwise a list of arrays."""
         if isinstance(other, Pages):
             shift = self._starts[-1]
             numbers = (*self._numbers, *(number + shift for number in other._numbers))
@@ -270,11 +270,12 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """Some of the pages.
 
         Args:
-            pages: A number from 0 (negative from the end), or a range, a slice or a sequence of them; ``None`` for all.
+            pages: A number from 0 (negative: from the end), or a range, a slice or a sequence of numbers; ``None`` for
+                all.
 
         Raises:
-            InvalidArgumentError: if it is no selection, or an empty one.
-            OutOfRangeError: if there is no page of one of the numbers.
+            InvalidArgumentError: if it is not a selection, or an empty one.
+            OutOfRangeError: if one of the numbers is out of range.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -290,7 +291,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """A page as a tensor, (3, H, W) uint8, contiguous.
 
         Raises:
-            PageError, OutOfRangeError: as indexing does.
+            PageError, OutOfRangeError: as for indexing.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -300,14 +301,14 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return torch.from_numpy(self[index]).permute(2, 0, 1).contiguous()
 
     def text_layer(self, index: int) -> list[Word]:
-        """The words that the file itself has for a page: those of a PDF; of images none.
+        """The words that the file itself stores for a page: the text of a PDF page; none for images.
 
-        A word is what stands between spaces; its box is that of its letters, which are its ``characters``. Relative to
-        the page as it is rendered. In the order of the file, hidden text (as of a scanned page that was made
-        searchable) included; what lies beyond the page is not. Nobody vouches that they say what is to be seen.
+        Words are separated by spaces. Their boxes enclose their letters, which are their ``characters``, and are
+        relative to the rendered page. The order is that of the file. Hidden text is included, as in a scan that was
+        made searchable; text outside the page is not. The words need not be what the page shows.
 
         Raises:
-            PageError, OutOfRangeError: as indexing does.
+            PageError, OutOfRangeError: as for indexing.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -318,7 +319,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.text_layer(number)
 
     def origin(self, index: int) -> tuple[str, int]:
-        """Where a page comes from: what its document is called, and its number there, from 0.
+        """The name of the document that a page comes from, and the number of the page in it, from 0.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -335,18 +336,18 @@ class Pages(Sequence[NDArray[np.uint8]]):
 
 
 def _stop_of(numbers: range) -> int | None:
-    """The end of a slice that takes what a range has, which for one that runs to the very beginning is none."""
+    """The ``stop`` of the slice that is equal to a range; ``None`` for a range that counts down to 0."""
     return numbers.stop if numbers.stop >= 0 else None
 
 
 @dataclass(frozen=True)
 class PageOfFile:
-    """The image of a page of a file, which is read again each time that it is asked for.
+    """Reads the image of a page from its file on every call.
 
     Args:
-        pages: That it is one of: `Pages`.
-        index: Which.
-        is_readable: Whether it could be read; else it has no pixels.
+        pages: The `Pages` that it belongs to.
+        index: Its index in them.
+        is_readable: Whether the page could be read; otherwise the image is empty.
     """
 
     pages: Any
@@ -358,7 +359,7 @@ class PageOfFile:
         return pixels
 
     @property
-    def located(self) -> tuple[PageSource, int]:
-        """The document that it is in, and its number there."""
+    def location(self) -> tuple[PageSource, int]:
+        """The document of the page, and its number there."""
         place: tuple[PageSource, int] = self.pages._locate(self.index)
         return place

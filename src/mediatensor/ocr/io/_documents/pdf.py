@@ -1,4 +1,4 @@
-"""PDF files as documents: pages rendered when they are asked for, and the words that the file has for them."""
+"""PDF files as documents: pages rendered on access, and the words that the file stores for them (PDF text)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...._common.threads import working
 from ....errors import DecodeError
 from .._elements import Character, Word
-from .pages import PageSource, failing_as_page, keep
+from .pages import PageSource, keep_source, raising_page_error
 from .pdf_page import PdfOptions, Pixels, characters, rendered
 from .pdf_process import IsolatedPdf
 from .pdfium import OpenPdf, import_pdfium
@@ -18,9 +18,9 @@ from .raster import blend_over_white
 
 __all__ = ["PageCharacters", "PdfDocument", "words_of"]
 
-# PDFium's sign for a hyphen at the end of a line, after which the word goes on.
+# PDFium's code for a hyphen at the end of a line, where the word continues on the next line.
 _BROKEN_HYPHEN = 0x02
-# Codes of characters for which the font does not tell a meaning.
+# Codes of characters for which the font defines no Unicode value.
 _UNKNOWN = (0x0, 0xFFFE, 0xFFFF)
 _REPLACEMENT = 0xFFFD
 
@@ -29,8 +29,8 @@ class PageCharacters(NamedTuple):
     """Characters in the order of the file.
 
     Attributes:
-        codes: (N,) uint32, of Unicode or halves of surrogate pairs.
-        boxes: (N, 4) float64, xmin, ymin, xmax, ymax relative to the page; NaN where a character has none.
+        codes: (N,) uint32: Unicode code points, or halves of surrogate pairs.
+        boxes: (N, 4) float64: xmin, ymin, xmax, ymax relative to the page; NaN for a character without a box.
     """
 
     codes: NDArray[np.uint32]
@@ -38,7 +38,7 @@ class PageCharacters(NamedTuple):
 
 
 def words_of(characters: PageCharacters) -> list[Word]:
-    """The words: runs of characters between spaces and ends of lines that lie on the page, at least in part."""
+    """Split characters into words at spaces and line ends; words that lie entirely outside the page are left out."""
     codes = characters.codes.copy()
     codes[np.isin(codes, _UNKNOWN)] = _REPLACEMENT
     is_hyphen = codes == _BROKEN_HYPHEN
@@ -76,7 +76,7 @@ def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
 
 
 def _letters(codes: NDArray[np.uint32]) -> list[str]:
-    """The text of each character; of the two halves of a surrogate pair the first one has all of it."""
+    """The text of each character; the first half of a surrogate pair gets the whole character, the second none."""
     letters = [chr(code) for code in codes.tolist()]
     for number in range(len(letters) - 1):
         if "\ud800" <= letters[number] <= "\udbff" and "\udc00" <= letters[number + 1] <= "\udfff":
@@ -88,22 +88,22 @@ def _letters(codes: NDArray[np.uint32]) -> list[str]:
 class PdfDocument(PageSource):
     """One PDF file.
 
-    Of a path only the path is kept, of anything else the bytes.
+    A document that was opened by path keeps the path only; any other keeps the bytes.
 
     Args:
         source: Whatever `make_source` takes.
-        password: To open it with.
-        options: How pages are rendered.
-        timeout_seconds: Most seconds that PDFium may work on a page, in a process of its own; ``None`` for this process
-            and no limit.
+        password: The password of an encrypted file.
+        options: How to render pages.
+        timeout_seconds: Maximum seconds that PDFium may work on a page, in a separate process; ``None`` for this
+            process and no limit.
 
     Attributes:
-        options: As given.
-        file: To open it in this process.
+        options: The options.
+        file: Opens the file in this process.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if it is no PDF file, is damaged, has no pages, or the password is missing or wrong.
+        OpenError: if it is not a PDF file, is damaged, has no pages, or the password is missing or wrong.
         MissingDependencyError: if pypdfium2 is not installed.
     """
 
@@ -111,7 +111,7 @@ class PdfDocument(PageSource):
         self, source: object, password: str | None, options: PdfOptions, timeout_seconds: float | None = None
     ) -> None:
         import_pdfium()
-        kept = keep(source)
+        kept = keep_source(source)
         self.name = kept.name
         self.options = options
         self.file = OpenPdf(kept.source, self.name, password)
@@ -124,14 +124,14 @@ class PdfDocument(PageSource):
                 self.num_pages = len(pdf)
 
     def read(self, number: int) -> NDArray[np.uint8]:
-        with failing_as_page(number, self.name), working():
+        with raising_page_error(number, self.name), working():
             if self._isolated is not None:
                 return _page_of(self._isolated.rendered(number))
             with self.file() as pdf:
                 return _page_of(rendered(pdf, number, self.options))
 
     def text_layer(self, number: int) -> list[Word]:
-        with failing_as_page(number, self.name), working():
+        with raising_page_error(number, self.name), working():
             if self._isolated is not None:
                 found = self._isolated.characters(number)
             else:
@@ -145,10 +145,10 @@ class PdfDocument(PageSource):
 
 
 def _page_of(pixels: Pixels) -> NDArray[np.uint8]:
-    """(H, W, 3), contiguous, of what PDFium has drawn.
+    """A page that PDFium has drawn as a contiguous array (H, W, 3).
 
     Raises:
-        DecodeError: if the numbers of the picture are not those of its data.
+        DecodeError: if the size of the picture and the size of its data do not match.
     """
     height, width, num_channels = pixels.height, pixels.width, pixels.num_channels
     data = np.frombuffer(pixels.data, np.uint8)

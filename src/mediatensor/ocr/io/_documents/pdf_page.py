@@ -1,7 +1,7 @@
-"""What PDFium makes of a page, as plain data: pixels, characters and where they are.
+"""What PDFium finds on a page, as plain data: pixels, and characters with their boxes.
 
-A process that renders for another one runs this and little else, so that it imports neither torch nor numpy: it starts
-in a fifth of a second.
+The separate PDF process runs this module and little else. It imports neither torch nor numpy, so that the process
+starts in a fifth of a second.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from .pdfium import import_pdfium
 
 __all__ = ["MAX_PAGE_CHARACTERS", "MAX_PAGE_OBJECTS", "Characters", "PdfOptions", "Pixels", "characters", "rendered"]
 
-#: Most objects (paths, pictures, pieces of text) on a page that is rendered.
+#: Maximum number of objects (paths, pictures, pieces of text) on a page that is rendered.
 MAX_PAGE_OBJECTS = 2_000_000
 
-#: Most characters of the text layer of a page.
+#: Maximum number of characters in the text layer of a page.
 MAX_PAGE_CHARACTERS = 1_000_000
 
-# Ink that is thinner, for its length, is none: PDFium has lines for glyphs without outlines.
+# A box that is thinner than this share of its length is not ink: PDFium reports lines for glyphs without outlines.
 _MIN_INK = 0.01
 
-# Steps of device coordinates, which PDFium rounds, across a page.
+# Device units across a page; PDFium rounds device coordinates to whole units.
 _STEPS = 1 << 20
 
 
 class PdfOptions(NamedTuple):
-    """How pages are rendered.
+    """How to render pages.
 
     Attributes:
-        scale: Pixels for each 1/72 inch.
-        rgb_mode: Whether red comes first; else blue.
-        max_pixels: Most pixels of a page; ``None`` for no limit.
+        scale: Pixels per point (1/72 inch).
+        rgb_mode: Whether the channels are RGB; otherwise BGR.
+        max_pixels: Maximum number of pixels of a page; ``None`` for no limit.
         render: Further arguments of pypdfium2's ``PdfPage.render``.
     """
 
@@ -49,13 +49,13 @@ class PdfOptions(NamedTuple):
 
 
 class Pixels(NamedTuple):
-    """A page that was rendered.
+    """A rendered page.
 
     Attributes:
-        width, height: In pixels.
-        num_channels: Of a pixel.
-        row_bytes: From one row to the next.
-        has_alpha: Whether the last channel is alpha; else one of four is nothing.
+        width, height: Size in pixels.
+        num_channels: Bytes per pixel.
+        row_bytes: Bytes from one row to the next.
+        has_alpha: Whether the last channel is alpha; otherwise the fourth of four channels is unused.
         data: uint8, row by row.
     """
 
@@ -71,10 +71,10 @@ class Characters(NamedTuple):
     """The text layer of a page.
 
     Attributes:
-        codes: uint32 (N,): of Unicode or halves of surrogate pairs.
-        boxes: float64 (N, 4): left, right, bottom, top in points of the page, as the file counts them; NaN where a
-            character has none.
-        matrix: float64 (3, 2): what (x, y, 1) in points is multiplied with for places in the picture, in [0, 1].
+        codes: uint32 (N,): Unicode code points, or halves of surrogate pairs.
+        boxes: float64 (N, 4): left, right, bottom, top in points, in the coordinates of the file; NaN for a character
+            without a box.
+        matrix: float64 (3, 2): maps (x, y, 1) in points to relative positions in the picture, in [0, 1].
     """
 
     codes: array[int]
@@ -86,10 +86,10 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
     """Render a page.
 
     Args:
-        pdf: Of pypdfium2.
-        number: Of the page.
+        pdf: The document of pypdfium2.
+        number: The number of the page, from 0.
         options: How to render it.
-        new_bitmap: What to draw it on, as ``PdfPage.render`` takes it; one of the options goes before.
+        new_bitmap: Makes the bitmap to draw on, as for ``PdfPage.render``; ``bitmap_maker`` in the options comes first.
 
     Raises:
         DecodeError, OpenError: if it is too large, or has too much on it.
@@ -106,7 +106,7 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
             arguments.setdefault("bitmap_maker", new_bitmap)
         bitmap = page.render(scale=options.scale, rev_byteorder=options.rgb_mode, **arguments)
         with closing(bitmap):
-            # Another maker's memory may be gone with its bitmap.
+            # The memory of a user's bitmap may be freed together with the bitmap.
             data = bytearray(bitmap.buffer) if "bitmap_maker" in options.render else bitmap.buffer
             return Pixels(
                 bitmap.width,
@@ -141,7 +141,7 @@ def characters(pdf: Any, number: int, options: PdfOptions) -> Characters:
                 box = [side.value for side in sides]
                 sides_of_ink = sorted((box[1] - box[0], box[3] - box[2]))
                 if not is_known or sides_of_ink[0] <= _MIN_INK * sides_of_ink[1]:
-                    # Nothing of it is to be seen, as of the text of a scan: the place that the font has for it.
+                    # The character has no ink, as in the text layer of a scan: take its box from the font.
                     is_known = raw.FPDFText_GetLooseCharBox(text, index, loose)
                     box = [loose.left, loose.right, loose.bottom, loose.top]
                 boxes.extend(box if is_known else [math.nan] * 4)
@@ -149,7 +149,7 @@ def characters(pdf: Any, number: int, options: PdfOptions) -> Characters:
 
 
 def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
-    """(3, 2): from points of the page, as the file counts them, to where they lie in the picture, in [0, 1]."""
+    """The matrix (3, 2) from points, in the coordinates of the file, to relative positions in the picture."""
     raw = import_pdfium().raw
     rotation = options.render.get("rotation", 0)
     left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
@@ -165,7 +165,7 @@ def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
             (row.value / _STEPS - top / height) * (height / (height - top - bottom)),
         )
 
-    # Far apart, so that rounding does not matter; not farther than a page, so that nothing overflows.
+    # Points that are far apart, so that rounding does not matter, but within the page, so that nothing overflows.
     unit = max(1.0, min(page.get_size()))
     (x0, y0), (x1, y1), (x2, y2) = place(0, 0), place(unit, 0), place(0, unit)
     return array("d", [(x1 - x0) / unit, (y1 - y0) / unit, (x2 - x0) / unit, (y2 - y0) / unit, x0, y0])

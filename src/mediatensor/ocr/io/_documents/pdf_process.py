@@ -1,7 +1,7 @@
-"""PDFium in a process of its own, which is ended when a page takes too long.
+"""PDFium in a separate process, which is ended when a page takes too long.
 
-PDFium does not stop before it is done: neither while it reads the content of a page, nor within a pattern that it
-draws. A thread would wait with it. One process serves all documents of this one, and starts when one is opened.
+PDFium cannot be interrupted while it reads the content of a page or draws a pattern, and a thread would have to wait
+for it. One process serves all documents of this process. It starts when the first document is opened.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from .pdf_process_main import FAILURE, READY, VALUE, Request
 
 __all__ = ["DEFAULT_TIMEOUT_SECONDS", "IsolatedPdf"]
 
-#: Most seconds that PDFium works on a page, where files are those of strangers as a rule: in datasets and the command.
+#: Maximum seconds that PDFium works on a page in datasets and the command, where files are usually untrusted.
 DEFAULT_TIMEOUT_SECONDS = 60
 
-# A page of A4 at 450 dpi.
-_MAX_SEEN_BYTES = 64 << 20
+# Memory that both processes see: an A4 page at 450 dpi.
+_SHARED_BYTES = 64 << 20
 
-# Each may hold a file, or all its bytes.
+# Documents that the process keeps open; each may hold a file, or all its bytes.
 _MAX_OPEN = 4
 
-# The packages are there without what they import for others: torch takes seconds.
+# Stub packages stand in for the packages of this library, so that their ``__init__`` is not run: importing torch takes
+# seconds. The list has every package of which the process imports a module.
 _PROGRAM = """\
 import sys, types
 descriptors = [int(text) for text in sys.argv[1:4]]
@@ -55,7 +56,7 @@ _FOLDER = str(Path(__file__).resolve().parents[3])
 _keys = itertools.count()
 _lock = ForkSafeLock()
 _process: _PdfProcess | None = None
-# Finalizers run at any time, also while a request is made: they only note what is not wanted any more.
+# Keys of documents that were freed. Finalizers run at any time, even during a request, so they only append a key.
 _forgotten: list[int] = []
 
 
@@ -63,34 +64,34 @@ class _PdfProcess(Process):
     """The process.
 
     Attributes:
-        known: Keys of the documents that it has, those used last at the end.
-        page: What it draws pages on, uint8, if the system has memory for two; larger ones are sent.
+        known: Keys of the documents that it has, the most recently used last.
+        page: Shared memory that it draws pages on, uint8; empty if the system has none. Larger pages are sent.
     """
 
     def __init__(self) -> None:
         self.known: OrderedDict[int, None] = OrderedDict()
         self.page = np.empty(0, np.uint8)
-        descriptor = common_memory(_MAX_SEEN_BYTES)
+        descriptor = common_memory(_SHARED_BYTES)
         if descriptor is None:
             super().__init__(_PROGRAM, ["-1", _FOLDER, *sys.path])
         else:
             try:
                 super().__init__(_PROGRAM, [str(descriptor), _FOLDER, *sys.path], [descriptor])
-                self.page = np.frombuffer(mmap.mmap(descriptor, _MAX_SEEN_BYTES), np.uint8)
+                self.page = np.frombuffer(mmap.mmap(descriptor, _SHARED_BYTES), np.uint8)
             finally:
                 os.close(descriptor)
         self.receive(TimeLimit.of_start(), READY)
 
 
 class IsolatedPdf:
-    """A PDF file that a process of its own opens whenever it is needed: picklable, and safe to use after a fork.
+    """A PDF file that the PDF process opens when it is needed: picklable, and safe to use after a fork.
 
     Args:
         source: A path, or the bytes of the file.
-        name: Of it, in messages.
-        password: To open it with.
-        options: How pages are rendered.
-        timeout_seconds: Most seconds for opening it, and for each page.
+        name: The name of the file in messages.
+        password: The password of an encrypted file.
+        options: How to render pages.
+        timeout_seconds: Maximum seconds for opening the file, and for each page.
     """
 
     def __init__(
@@ -113,65 +114,65 @@ class IsolatedPdf:
         self._start()
 
     def num_pages(self) -> int:
-        """How many pages it has.
+        """The number of pages.
 
         Raises:
             OpenError: if PDFium cannot open it, or not in time.
         """
         try:
-            (count,), _ = self._ask("open", 0)
+            (count,), _ = self._call("open", 0)
         except (DecodeError, IsolatedWorkerError) as error:
             raise OpenError(f"Could not open {self._opening[1]} as a PDF document: {error}.") from None
         return int(count)
 
     def rendered(self, number: int) -> Pixels:
-        """A page, as `_pdf_page.rendered` gives it.
+        """A page, as from `pdf_page.rendered`.
 
         Raises:
             DecodeError: if it cannot be rendered, or not in time.
         """
-        (width, height, num_channels, row_bytes, has_alpha, _), data = self._ask("render", number)
+        (width, height, num_channels, row_bytes, has_alpha, _), data = self._call("render", number)
         return Pixels(int(width), int(height), int(num_channels), int(row_bytes), bool(has_alpha), data)
 
     def characters(self, number: int) -> Characters:
-        """The text layer of a page, as `_pdf_page.characters` gives it.
+        """The text layer of a page, as from `pdf_page.characters`.
 
         Raises:
             DecodeError: if it cannot be read, or not in time.
         """
-        (count,), data = self._ask("characters", number)
+        (count,), data = self._call("characters", number)
         if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 36 * count + 48:
-            raise DecodeError("its process sent what it must not")
+            raise DecodeError("its process sent data of the wrong size")
         numbers = data[: 32 * count + 48].view(np.float64)
         codes: Any = data[32 * count + 48 :].view(np.uint32)
         boxes: Any = numbers[: 4 * count]
         matrix: Any = numbers[4 * count :]
         return Characters(codes, boxes, matrix)
 
-    def _ask(self, task: str, number: int) -> tuple[Any, Any]:
-        """What the process answers: facts, and the bytes beside them as uint8 (bytes,)."""
+    def _call(self, task: str, number: int) -> tuple[Any, Any]:
+        """Call the process; the values that it returns, and the bytes that come with them as uint8 (N,)."""
         options = pickle.dumps(self._options)
         with _lock:
             process = _running()
             try:
-                answer = self._answer(process, task, number, options)
-                facts = json.loads(answer.body)
-                if answer.kind == VALUE:
-                    if task == "render" and facts[-1]:
-                        # The next page is drawn in the same place.
-                        return facts, process.page[: int(facts[1]) * int(facts[3])].copy()
-                    return facts, answer.contents.numpy()
+                response = self._exchange(process, task, number, options)
+                values = json.loads(response.body)
+                if response.kind == VALUE:
+                    if task == "render" and values[-1]:
+                        # The next page is drawn on the same memory.
+                        return values, process.page[: int(values[1]) * int(values[3])].copy()
+                    return values, response.contents.numpy()
             except IsolatedWorkerError as error:
                 process.close()
                 raise DecodeError(self._reason(error)) from error
             except BaseException:
-                # Ctrl-C: nobody waits any longer for the answer, which would be taken for the next one.
+                # Ctrl-C: the response that is still to come would be taken for that of the next call.
                 process.close()
                 raise
-        kind, text = facts
+        kind, text = values
         raise {"OpenError": OpenError, "MemoryError": MemoryError}.get(kind, DecodeError)(str(text))
 
-    def _answer(self, process: _PdfProcess, task: str, number: int, options: bytes) -> Any:
+    def _exchange(self, process: _PdfProcess, task: str, number: int, options: bytes) -> Any:
         forgotten, known = list(_forgotten), process.known
         del _forgotten[: len(forgotten)]
         opening = None if self._key in known else pickle.dumps(self._opening)
@@ -198,7 +199,7 @@ class IsolatedPdf:
 
 
 def _running() -> _PdfProcess:
-    """The process, started if there is none."""
+    """The process; it is started if there is none."""
     global _process
     if _process is None or not _process.is_alive:
         if _process is not None:

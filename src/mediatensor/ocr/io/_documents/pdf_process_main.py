@@ -1,4 +1,4 @@
-"""The program of a process in which PDFium opens and renders documents; what it sends is data, and never code."""
+"""The program of the PDF process, in which PDFium opens and renders documents. It sends plain data, never pickles."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ READY, VALUE, FAILURE = b"R", b"V", b"F"
 
 
 class Request(NamedTuple):
-    """What is asked for.
+    """A request of the parent process.
 
     Attributes:
-        key: Of the document.
-        opening: A pickle of the arguments of `OpenPdf`, the first time that there is something to do with it.
-        forgotten: Keys of documents that are not wanted any more.
+        key: The key of the document.
+        opening: A pickle of the arguments of `OpenPdf`, in the first request for the document.
+        forgotten: Keys of documents that are no longer needed.
         task: ``"open"``, ``"render"`` or ``"characters"``.
-        number: Of the page.
+        number: The number of the page.
         options: A pickle of `PdfOptions`.
-        timeout_seconds: When to give up.
+        timeout_seconds: The process ends itself after this time.
     """
 
     key: int
@@ -45,14 +45,14 @@ class Request(NamedTuple):
 
 
 def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None:
-    """Serve requests until nobody is left to make them.
+    """Serve requests until the parent closes the connection.
 
     Args:
-        descriptor: Of the socket to the parent.
-        fault_descriptor: Of a file for what Python has to say of a crash.
-        memory_descriptor: Of memory that the parent sees, too; -1 for none.
+        descriptor: File descriptor of the socket to the parent.
+        fault_descriptor: File descriptor that Python writes a traceback to when the process crashes.
+        memory_descriptor: File descriptor of the memory that is shared with the parent; -1 for none.
     """
-    # What is printed here is no business of the parent's standard output.
+    # Nothing that is printed in this process may reach the standard output of the parent.
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     no_core_dumps()
@@ -67,15 +67,15 @@ def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None
         with connection.makefile("rb") as requests:
             while True:
                 request: Request = pickle.load(requests)
-                # Its thread ends the process even while PDFium works, or the parent is gone.
+                # A watchdog thread, which ends the process even while PDFium works or after the parent has ended.
                 faulthandler.dump_traceback_later(request.timeout_seconds, exit=True, file=fault_descriptor)
-                _channel.send(connection, *_answer(request, documents, memory))
+                _channel.send(connection, *_respond(request, documents, memory))
                 faulthandler.cancel_dump_traceback_later()
     except (EOFError, ConnectionError):
         return
 
 
-def _answer(
+def _respond(
     request: Request, documents: dict[int, OpenPdf], memory: mmap.mmap | None
 ) -> tuple[bytes, bytes, list[memoryview]]:
     try:
@@ -92,7 +92,7 @@ def _answer(
                     return _rendered(pdf, request.number, options, memory)
                 case _:
                     found = pdf_page.characters(pdf, request.number, options)
-                    # Numbers of 64 bits first, so that all lie where such numbers may.
+                    # 64-bit numbers first, so that all numbers are aligned.
                     parts = (found.boxes, found.matrix, found.codes)
                     return VALUE, _json(len(found.codes)), [memoryview(part).cast("B") for part in parts if part]
     except Exception as error:
@@ -102,19 +102,19 @@ def _answer(
 def _rendered(
     pdf: Any, number: int, options: pdf_page.PdfOptions, memory: mmap.mmap | None
 ) -> tuple[bytes, bytes, list[memoryview]]:
-    """A page; one that fits into the memory that the parent sees is drawn there, and not sent."""
-    is_seen = False
+    """Render a page; one that fits into the shared memory is drawn there and not sent."""
+    is_shared = False
 
     def new_bitmap(width: int, height: int, format: int, rev_byteorder: bool = False) -> Any:
-        nonlocal is_seen
+        nonlocal is_shared
         pdfium = import_pdfium()
         num_bytes = width * height * pdfium.internal.BitmapTypeToNChannels[format]
-        is_seen = memory is not None and num_bytes <= len(memory)
-        buffer = (ctypes.c_ubyte * num_bytes).from_buffer(memory) if memory is not None and is_seen else None
+        is_shared = memory is not None and num_bytes <= len(memory)
+        buffer = (ctypes.c_ubyte * num_bytes).from_buffer(memory) if memory is not None and is_shared else None
         return pdfium.PdfBitmap.new_native(width, height, format, rev_byteorder, buffer=buffer)
 
-    *facts, data = pdf_page.rendered(pdf, number, options, new_bitmap)
-    return VALUE, _json(*facts, is_seen), [] if is_seen else [memoryview(data).cast("B")]
+    *values, data = pdf_page.rendered(pdf, number, options, new_bitmap)
+    return VALUE, _json(*values, is_shared), [] if is_shared else [memoryview(data).cast("B")]
 
 
 def _json(*values: Any) -> bytes:

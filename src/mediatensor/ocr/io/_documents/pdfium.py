@@ -1,7 +1,7 @@
 """PDFium, used by one thread at a time, with few documents open.
 
-PDFium is not thread-safe, not even for different documents: everything that calls it, closing included, holds one
-lock. A document is opened when a page of it is wanted and stays open until others were, or until nobody has it.
+PDFium is not thread-safe, not even for different documents, so every call, closing included, holds one lock. A document
+is opened when a page is needed. It stays open until enough other documents were used, or until it is freed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ....errors import MissingDependencyError, OpenError, SourceNotFoundError
 
 __all__ = ["OpenPdf", "import_pdfium", "is_pdf", "pdfium_lock", "save_document"]
 
-# Each may hold a file and what PDFium has read of it.
+# Documents that stay open; each may hold a file and what PDFium has read of it.
 _MAX_OPEN = 4
 
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
@@ -33,11 +33,12 @@ _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
 # Other bytes may come before the signature of a PDF file, but not more than these.
 _SIGNATURE_WITHIN = 1024
 
-#: Held by whoever calls PDFium.
+#: Held during every call of PDFium.
 pdfium_lock = ForkSafeLock()
 _documents: OrderedDict[int, Any] = OrderedDict()
 _keys = itertools.count()
-# Of the parent of a forked process: they share the positions of its files, and are not this one's to close.
+# Documents of the parent of a forked process. They share file positions with the parent, and are not closed here before
+# the end.
 _inherited: list[Any] = []
 
 
@@ -54,7 +55,7 @@ def import_pdfium() -> Any:
 
 
 def is_pdf(file: str | PathLike[str] | bytes) -> bool:
-    """Whether a file holds a PDF, by its first bytes: the path of a file that can be read, or its bytes.
+    """Whether a file is a PDF, by its first bytes. The file is the path of a readable file, or its bytes.
 
     >>> is_pdf(b"%PDF-1.7 ..."), is_pdf(b"GIF89a")
     (True, False)
@@ -68,7 +69,7 @@ def is_pdf(file: str | PathLike[str] | bytes) -> bool:
 
 
 def save_document(document: Any, file: BinaryIO) -> None:
-    """Write a document of pypdfium2, and raise what the file raises; the caller holds the lock."""
+    """Write a document of pypdfium2, and raise what writing to the file raises. The caller holds the lock."""
     kept = _KeepingErrors(file)
     with interrupts_kept():
         document.save(kept)
@@ -77,7 +78,7 @@ def save_document(document: Any, file: BinaryIO) -> None:
 
 
 class _KeepingErrors:
-    """A file for PDFium, which is told of no error when writing fails, and takes a part of the file for all of it."""
+    """A file for PDFium that keeps the first error: PDFium ignores errors and would leave a part of the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -92,12 +93,12 @@ class _KeepingErrors:
 
 
 class OpenPdf:
-    """A PDF file that can be opened again whenever it is needed: picklable, and safe to use after a fork.
+    """A PDF file that is opened when it is needed: picklable, and safe to use after a fork.
 
     Args:
         source: A path, or the bytes of the file.
-        name: Of it, in messages.
-        password: To open it with.
+        name: The name of the file in messages.
+        password: The password of an encrypted file.
     """
 
     def __init__(self, source: str | bytes, name: str, password: str | None) -> None:
@@ -120,7 +121,7 @@ class OpenPdf:
 
     @contextmanager
     def __call__(self) -> Iterator[Any]:
-        """The document of pypdfium2, for the time of a ``with`` block in which nobody else uses PDFium.
+        """The document of pypdfium2, for a ``with`` block that holds the lock.
 
         Raises:
             OpenError: if PDFium cannot open it.
@@ -138,12 +139,12 @@ class OpenPdf:
     def _open(self) -> Any:
         _close_at_exit()
         document = self.opened()
-        # Otherwise what was filled into a form would not be drawn.
+        # Without this, filled-in form fields are not drawn.
         document.init_forms()
         return document
 
     def opened(self) -> Any:
-        """Another document of pypdfium2, to be changed and closed by who asks, who holds the lock.
+        """A new document of pypdfium2, which the caller may change and must close. The caller holds the lock.
 
         Raises:
             SourceNotFoundError: if the file is gone.
@@ -153,7 +154,7 @@ class OpenPdf:
         with ExitStack() as if_refused:
             source: Any = self._source
             if isinstance(source, str):
-                # PDFium itself leaves some files open that it refuses.
+                # PDFium does not close every file that it refuses.
                 try:
                     source = if_refused.enter_context(open(source, "rb"))
                 except FileNotFoundError:
@@ -188,7 +189,7 @@ def _close(key: int) -> None:
 
 @functools.cache
 def _close_at_exit() -> None:
-    """See to it, once, that nothing is open any more when pypdfium2, imported by now, ends."""
+    """Close all documents at exit, before pypdfium2 ends. It is imported by now, so its own handler runs later."""
     atexit.register(_close_all)
 
 
@@ -201,7 +202,7 @@ def _close_all() -> None:
 
 
 def _before_fork() -> None:
-    # A child must not begin with a PDFium that another thread of the parent was in the middle of.
+    # No thread may be inside PDFium during a fork: the child would inherit it in the middle of a call.
     pdfium_lock.__enter__()
 
 

@@ -1,4 +1,4 @@
-"""A PDF file of one page with one picture: the bytes of an image file as they are, where PDF can show them."""
+"""A PDF file of one page with one picture, which is the data of an image file where PDF can show it unchanged."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = [
     "jpeg_picture",
     "picture_pdf",
     "pixels_as_jpeg",
-    "pixels_as_they_are",
+    "pixels_lossless",
     "png_picture",
     "tiff_picture",
 ]
 
-# How the unit square that a picture is lies on a page of width 1 and height 1, by its EXIF orientation.
+# PDF matrices that place a picture, which is a unit square, on a page of width 1 and height 1, by EXIF orientation.
 _PLACES = {
     1: (1, 0, 0, 1, 0, 0),
     2: (-1, 0, 0, 1, 1, 0),
@@ -34,7 +34,7 @@ _PLACES = {
 }
 _COLORS = {1: "/DeviceGray", 3: "/DeviceRGB", 4: "/DeviceCMYK"}
 
-# Of JPEG: frames that PDF knows (baseline, extended, progressive), all frames, markers without contents.
+# JPEG markers: frames that PDF supports (baseline, extended, progressive), all frames, markers without contents.
 _KNOWN_FRAMES = frozenset((0xC0, 0xC1, 0xC2))
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BARE = frozenset((0x01, *range(0xD0, 0xD9)))
@@ -44,10 +44,10 @@ class Picture(NamedTuple):
     """A picture as PDF stores it.
 
     Attributes:
-        width, height: In pixels, as stored.
-        entries: Of its dictionary, but for size and length.
+        width, height: Stored size in pixels.
+        entries: The entries of its dictionary, except size and length.
         data: The stream.
-        orientation: How to turn it, as EXIF numbers it.
+        orientation: The EXIF orientation to show it in.
     """
 
     width: int
@@ -58,12 +58,12 @@ class Picture(NamedTuple):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height as it is shown."""
+        """Width and height as shown."""
         return (self.height, self.width) if self.orientation >= 5 else (self.width, self.height)
 
 
 def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
-    """The file, its page as large as said, in points, and covered by the picture; empty without one."""
+    """A PDF file with one page, of this size in points, that the picture covers; an empty page without a picture."""
     objects = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>"]
     page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 {width:.6f} {height:.6f}]"
     if picture is None:
@@ -90,7 +90,7 @@ def picture_pdf(picture: Picture | None, width: float, height: float) -> bytes:
 
 
 def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
-    """Pixels (H, W, 3) as a JPEG with colours at full resolution; a grey picture has no colours to store."""
+    """Pixels (H, W, 3) as a JPEG without chroma subsampling; a grey picture is stored as one channel."""
     target = io.BytesIO()
     pixels = np.ascontiguousarray(image[..., 0]) if _is_grey(image) else image
     Image.fromarray(pixels).save(target, "JPEG", quality=quality, subsampling=0)
@@ -99,8 +99,8 @@ def pixels_as_jpeg(image: NDArray[np.uint8], quality: int) -> Picture:
     return picture
 
 
-def pixels_as_they_are(image: NDArray[np.uint8]) -> Picture:
-    """Pixels (H, W, 3), compressed without loss; black and white as bits, grey as bytes."""
+def pixels_lossless(image: NDArray[np.uint8]) -> Picture:
+    """Pixels (H, W, 3), losslessly compressed; black and white as bits, grey as one channel."""
     height, width = image.shape[:2]
     num_channels, num_bits, pixels = 3, 8, image
     if _is_grey(image):
@@ -116,9 +116,9 @@ def _is_grey(image: NDArray[np.uint8]) -> bool:
 
 
 def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
-    """A JPEG file, or ``None`` if PDF readers could take it for another picture.
+    """A JPEG file as it is, or ``None`` if PDF readers could show it differently.
 
-    The markers are those of ITU-T T.81, B.1; PDF 32000-1, 7.4.8 says which of them are read.
+    ITU-T T.81, B.1 defines the markers; PDF 32000-1, 7.4.8 says which of them PDF supports.
     """
     at, is_adobe, is_jfif = 2, False, False
     while at + 4 <= len(data):
@@ -142,7 +142,7 @@ def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
             is_doubtful = names == b"RGB" and not is_adobe and not is_jfif
             if num_bits != 8 or 0 in (width, height) or num_channels not in _COLORS or is_doubtful:
                 return None
-            # Adobe's programs store what is printed the other way round.
+            # Adobe's programs store CMYK inverted.
             decode = "/Decode[1 0 1 0 1 0 1 0]" if num_channels == 4 and is_adobe else ""
             entries = f"/ColorSpace{_COLORS[num_channels]}/BitsPerComponent 8/Filter/DCTDecode{decode}"
             return Picture(width, height, entries, data, orientation)
@@ -151,7 +151,7 @@ def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def png_picture(data: bytes, orientation: int) -> Picture | None:
-    """The data of a PNG file, or ``None`` if it is interlaced, transparent or moves, which PDF stores in other ways."""
+    """The data of a PNG file; ``None`` if it is interlaced, transparent or animated: PDF has no such stream."""
     at, header, palette, packed = 8, b"", b"", []
     while at + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -180,11 +180,11 @@ def png_picture(data: bytes, orientation: int) -> Picture | None:
 
 
 def tiff_picture(file: BinaryIO, tags: dict[int, tuple[int, ...]]) -> Picture | None:
-    """A page of a TIFF file that lies in one piece; ``None`` if it does not, or PDF does not know how it is coded.
+    """A page of a TIFF file that is stored in one strip; ``None`` if it is not, or PDF has no such compression.
 
     Args:
         file: The file.
-        tags: The numbers in the directory of the page, by tag (TIFF 6.0).
+        tags: The integer values in the directory of the page, by tag (TIFF 6.0).
     """
 
     def first(tag: int, default: int) -> int:

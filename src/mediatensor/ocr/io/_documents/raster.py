@@ -1,4 +1,4 @@
-"""Pictures of any layout and depth as pages: (H, W, 3) uint8, RGB, upright, alpha over white."""
+"""Pictures of any layout and depth as pages: (H, W, 3) uint8, RGB, upright, alpha blended over white."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
-    """The page that bands of planes make, from top to bottom.
+    """Assemble a page from bands of planes, from top to bottom.
 
     Args:
-        bands: As the image decoders of this library give them.
-        layout: What the planes are.
-        width, height: Of the picture as it is stored.
+        bands: Bands as the image decoders of this library yield them.
+        layout: The layout of the planes.
+        width, height: Stored size of the picture.
     """
     page = np.empty((height, width, 3), np.uint8)
     wanted = Layout.RGB_ALPHA if layout.has_alpha else Layout.RGB
@@ -39,7 +39,7 @@ def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDAr
 
 
 def blend_over_white(planes: Planes) -> Planes:
-    """Colours of RGBA planes (uint8) as they look on white paper: (colour alpha + 255 (255 - alpha)) / 255, rounded.
+    """Blend RGBA planes (uint8) over white: (colour alpha + 255 (255 - alpha)) / 255, rounded.
 
     >>> import numpy as np
     >>> planes = [np.full((1, 1), value, np.uint8) for value in (0, 255, 100, 51)]
@@ -52,14 +52,14 @@ def blend_over_white(planes: Planes) -> Planes:
 
 
 def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArray[np.uint8]:
-    """The page that a loaded image of Pillow makes.
+    """A loaded Pillow image as a page.
 
     Args:
-        image: Of any mode but those of 32 bits a sample, whose range nobody knows.
-        is_white_zero: Whether samples of 16 bits count darkness.
+        image: An image of any mode except those with 32 bits per sample, whose range is unknown.
+        is_white_zero: Whether 0 is white in 16-bit samples.
 
     Raises:
-        DecodeError: for samples of 32 bits.
+        DecodeError: for 32-bit samples.
     """
     if image.mode.startswith("I;16"):
         return _page_of_16_bits(np.asarray(image), is_white_zero)
@@ -86,7 +86,7 @@ def _planes(image: Image.Image) -> Planes:
 
 
 def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """A stored picture turned as EXIF says, contiguous.
+    """A stored picture turned upright by its EXIF orientation, contiguous.
 
     >>> import numpy as np
     >>> upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1), 6)[..., 0].tolist()
@@ -96,7 +96,7 @@ def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
 
 
 def resized(page: NDArray[np.uint8], size: Sequence[int]) -> NDArray[np.uint8]:
-    """The page at another size (height, width), linearly; what gets smaller is averaged, so that thin strokes stay."""
+    """Resize a page to (height, width), bilinearly; shrinking averages, so that thin strokes remain visible."""
     height, width = size
     if page.shape[:2] == (height, width):
         return page

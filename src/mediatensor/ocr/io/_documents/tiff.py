@@ -1,6 +1,7 @@
-"""Pages of a TIFF file: where they lie, and one of them at a time.
+"""Pages of a TIFF file: where they are, and decoding one of them.
 
-Pillow decodes. It finds a page by going over those before it; here each page is shown to it as the first one instead.
+Pillow decodes. It finds a page by walking over the pages before it, so each page is presented to it as the first page
+of a patched file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .raster import page_of_pillow, upright
 
 __all__ = ["MAX_TIFF_PAGES", "is_tiff", "page_offsets", "read_tiff_page", "stored_tiff_page"]
 
-#: Most pages of one file.
+#: Maximum number of pages of a file.
 MAX_TIFF_PAGES = 1 << 20
 
 _MAGIC = {b"II*\0": "<", b"MM\0*": ">", b"II+\0": "<", b"MM\0+": ">"}
@@ -29,7 +30,7 @@ _ORIENTATION, _PHOTOMETRIC, _WHITE_IS_ZERO = 274, 262, 0
 
 
 def is_tiff(beginning: bytes) -> bool:
-    """Whether a file begins as a TIFF, of whichever byte order and size of offsets.
+    """Whether a file begins as a TIFF or BigTIFF of either byte order.
 
     >>> is_tiff(b"II*" + bytes(5)), is_tiff(b"II-" + bytes(5))
     (True, False)
@@ -38,10 +39,10 @@ def is_tiff(beginning: bytes) -> bool:
 
 
 def page_offsets(file: BinaryIO) -> tuple[int, ...]:
-    """Where the directory of each page lies.
+    """The offset of the directory of each page.
 
-    Where the chain leads out of the file or in a circle it ends; an offset beyond the end counts as a page, so that
-    somebody notices that it is missing.
+    The list ends where the chain of directories leaves the file or becomes a circle. An offset beyond the end of the
+    file counts as a page, so that reading that page reports what is missing.
 
     Raises:
         OpenError: if there is no page, or more than `MAX_TIFF_PAGES`.
@@ -83,9 +84,9 @@ def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArr
     """One page, (H, W, 3) uint8.
 
     Args:
-        file: The whole file, open; it stays open.
-        offset: Of the directory of the page.
-        max_pixels: Most pixels of it; ``None`` for no limit.
+        file: The open file; it stays open.
+        offset: The offset of the directory of the page.
+        max_pixels: Maximum number of pixels; ``None`` for no limit.
 
     Raises:
         Exception: whatever Pillow raises for a page that it cannot decode.
@@ -97,13 +98,13 @@ def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArr
     is_white_zero = image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
     image.load()
     page = page_of_pillow(image, is_white_zero=is_white_zero)
-    # Pillow turns the picture itself when it loads it, and forgets the tag then; older ones do neither.
+    # Newer versions of Pillow turn the picture while loading it and remove the tag; older versions do neither.
     orientation = image.tag_v2.get(_ORIENTATION, 1)
     return upright(page, orientation if orientation in range(1, 9) else 1)
 
 
 def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:
-    """One page as it is stored, if PDF can show that; arguments as of `read_tiff_page`."""
+    """The stored data of a page, if PDF can show it as it is; arguments as for `read_tiff_page`."""
     shown: Any = _with_first_page(file, offset)
     shown.seek(0)
     image: Any = TiffImagePlugin.TiffImageFile(shown)
@@ -125,11 +126,11 @@ def _with_first_page(file: BinaryIO, offset: int) -> _PatchedFile:
 
 
 class _PatchedFile(io.RawIOBase):
-    """A file whose first bytes are others.
+    """A file with replaced first bytes.
 
     Args:
         file: The file; it stays open.
-        begin: What it begins with instead.
+        begin: The bytes that replace its beginning.
     """
 
     def __init__(self, file: BinaryIO, begin: bytes) -> None:
@@ -143,7 +144,7 @@ class _PatchedFile(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        # libtiff reads from the descriptor by itself; it is told where the page lies.
+        # libtiff reads from the descriptor itself; Pillow tells it where the page is.
         return self._file.fileno()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:

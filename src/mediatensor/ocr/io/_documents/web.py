@@ -1,4 +1,4 @@
-"""One GET request, within limits of size and time, and never from https to http."""
+"""Fetch a file from a web server, with limits on size and time, and without redirections from https to http."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["Fetched", "fetch", "web_scheme"]
 # "Not found" and "gone".
 _NOT_THERE = frozenset((404, 410))
 _CHUNK_BYTES = 1 << 18
-# A server that trickles is given up, too.
+# A slower server is given up after the timeout.
 _MIN_BYTES_PER_SECOND = 10_000
 _WEB = re.compile(r"(https?)://", re.IGNORECASE)
-# Everything that a URL may hold unescaped, and the sign of what is escaped already.
+# All characters that may stand unescaped in a URL, and the percent sign of those that are escaped already.
 _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]#"
 
 
 class Fetched(NamedTuple):
-    """What a server sent.
+    """The response of a server.
 
     Attributes:
-        url: Where it came from in the end.
-        data: All of it.
-        content_type: What the server calls it, "text/html" for instance.
-        charset: Of a text, if the server tells it.
+        url: The URL after all redirections.
+        data: The body.
+        content_type: The type according to the server, such as "text/html".
+        charset: The character set of a text, if the server tells it.
     """
 
     url: str
@@ -44,7 +44,7 @@ class Fetched(NamedTuple):
 
 
 def web_scheme(url: object) -> str | None:
-    """ "https" or "http" if something is a URL of that scheme, else ``None``.
+    """The scheme of a URL of the web, "https" or "http"; ``None`` for anything else.
 
     >>> web_scheme("HTTPS://example.com"), web_scheme("file:///etc/hosts"), web_scheme(17)
     ('https', None, None)
@@ -57,8 +57,8 @@ def fetch(url: str) -> Fetched:
     """Fetch a file from a web server.
 
     Raises:
-        InvalidArgumentError: if ``url`` is no URL of https or http.
-        SourceNotFoundError: if the server says that there is nothing.
+        InvalidArgumentError: if ``url`` is not an https or http URL.
+        SourceNotFoundError: if the server says that there is no such file.
         OpenError: for any other failure, or more than `MAX_FILE_BYTES`.
     """
     if web_scheme(url) is None:
@@ -78,7 +78,7 @@ def fetch(url: str) -> Fetched:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    # Not `build_opener`, which also reads files of this machine and ftp.
+    # Not `build_opener`, which would also read local files and ftp.
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

@@ -212,7 +212,7 @@ def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
             f"Pass what {owner.__name__}.export() gave."
         )
     value = save_dict[key]
-    fits, words = _FORMS.get(key, _ANYTHING)
+    fits, words = _EXPECTED.get(key, _ANYTHING)
     if not fits(value):
         raise InvalidArgumentError(
             f"The stored {owner.__name__} has {key!r} = {repr(value)[:80]}, which should be {words}. "
@@ -254,7 +254,7 @@ def _is_coordinate(value: Any) -> bool:
     return _is_number(value) and -_MAX_COORDINATE <= value <= _MAX_COORDINATE
 
 
-def _is_guess(value: object) -> bool:
+def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
@@ -262,15 +262,15 @@ def _are_lists(value: object) -> bool:
     return isinstance(value, Mapping) and all(map(_is_list, value.values()))
 
 
-_Form = tuple[Callable[[Any], bool], str]
-_ANYTHING: _Form = (lambda value: True, "anything")
-_LIST: _Form = (_is_list, "a list")
-_NUMBER: _Form = (_is_number, "a number")
-_WHOLE: _Form = (_is_whole, "a whole number")
-_GUESS: _Form = (_is_guess, "a dictionary of value and confidence")
+_Expected = tuple[Callable[[Any], bool], str]
+_ANYTHING: _Expected = (lambda value: True, "anything")
+_LIST: _Expected = (_is_list, "a list")
+_NUMBER: _Expected = (_is_number, "a number")
+_WHOLE: _Expected = (_is_whole, "a whole number")
+_VALUE_AND_CONFIDENCE: _Expected = (_is_mapping, "a dictionary of value and confidence")
 
 # By key, which means the same in every element.
-_FORMS: dict[str, _Form] = {
+_EXPECTED: dict[str, _Expected] = {
     "pages": _LIST,
     "blocks": _LIST,
     "lines": _LIST,
@@ -296,7 +296,7 @@ _FORMS: dict[str, _Form] = {
     "num_rows": _WHOLE,
     "num_cols": _WHOLE,
     "dimensions": (_is_size, "(height, width)"),
-    "orientation": _GUESS,
-    "language": _GUESS,
-    "crop_orientation": _GUESS,
+    "orientation": _VALUE_AND_CONFIDENCE,
+    "language": _VALUE_AND_CONFIDENCE,
+    "crop_orientation": _VALUE_AND_CONFIDENCE,
 }

@@ -1,4 +1,4 @@
-"""Searchable PDF: each page as it is in its file, or as a picture, with its text, invisible, over it; by PDFium."""
+"""Searchable PDF: pages of PDF files as they are, others as images, each with its text as an invisible layer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .._documents import (
     pdfium_lock,
     picture_pdf,
     pixels_as_jpeg,
-    pixels_as_they_are,
+    pixels_lossless,
     relative_matrix,
     save_document,
 )
@@ -35,7 +35,7 @@ from .regions import document_pages, page_regions
 __all__ = ["PDFExporter"]
 
 _POINTS_PER_INCH = 72.0
-# The largest side of a page that readers accept, and the sheet in place of a page of which not even the size is known.
+# The largest side of a page that readers accept, and (height, width) in pixels of a page of unknown size.
 _MAX_SIDE = 14_400.0
 _BLANK_PAGE = (842, 595)
 # Pixels; libjpeg refuses larger pictures, which are stored without loss.
@@ -43,45 +43,47 @@ _MAX_JPEG_SIDE = 65_500
 
 
 class _Sheet(NamedTuple):
-    """Where a page of the result comes from.
+    """A page of the result, before its text is added.
 
     Attributes:
-        page: What was read.
-        origin: Its page of a PDF file and the number there; ``None`` of a page that is made.
-        size: Height and width in pixels that places are for.
-        made: A file of one page instead, and points to a pixel.
+        page: The page of the document that was read.
+        origin: The PDF file that the page is copied from, and its number there; ``None`` if it is made from an image.
+        size: Height and width in pixels, to which the positions of words refer.
+        image_pdf: A PDF file of this one page, if it is made from an image.
+        scale: Points per pixel, if it is made from an image.
     """
 
     page: Any
     origin: tuple[PdfDocument, int] | None
     size: tuple[int, int]
-    made: bytes = b""
+    image_pdf: bytes = b""
     scale: float = 1.0
 
 
 class PDFExporter:
     """Export to searchable PDF.
 
-    A page of a PDF file stays that page, with its text, drawings, pictures and links, and the result keeps the file's
-    title, bookmarks and password. Words that the file itself has at their place are not written again. Of an image file
-    the bytes are put in as they are, if PDF can show them: JPEG, and PNG and TIFF of one piece without transparency;
-    other files that keep every pixel do so here. All other pages, as frames of a video and pages that were
-    straightened, are pictures. They have the size of their image; those that could not be read, and are no page of a
-    PDF file, are blank. Words lie where they were found, straight or turned, in any script.
+    * A page of a PDF file is copied with its text, drawings, pictures and links, and the result keeps the file's title,
+      bookmarks and password. Words that the page already has as text are not written again.
+    * The data of an image file are embedded unchanged if PDF can show them: JPEG, and PNG and TIFF in one piece without
+      transparency. Other lossless files are embedded without loss.
+    * All other pages, such as video frames and straightened pages, are stored as images. Pages that could not be read,
+      and do not come from a PDF file, are blank.
 
-    Files are read again for it, and must be there still, and the same.
+    Words are placed where they were found, straight or turned, in any script. The original files are read again and
+    must not have changed.
 
     Args:
-        dpi: Pixels of the image to an inch of paper; 144 is what PDFs are rendered with by default. Pages that would be
-            too large for a PDF get more. Of no concern for pages of PDF files.
-        quality: Of the JPEG that an image becomes, from 1 to 100.
-        lossless: Whether such an image keeps every pixel instead; the file is several times larger.
+        dpi: Pixels of an image per inch of paper; the default, 144, is the default resolution of rendered PDF pages. It
+            is raised for pages that would be too large for a PDF, and does not matter for pages of PDF files.
+        quality: Quality of JPEG images, from 1 to 100.
+        lossless: Whether images are stored without loss instead; the file is several times larger.
         direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-        keep_pages: Whether pages and images of files are put in as they are; else each page is the picture that was
-            read, and no more.
+        keep_pages: Whether pages and images of files are copied; otherwise each page is stored as the image that was
+            read.
 
     Raises:
-        InvalidArgumentError: if the resolution is not positive or the quality not from 1 to 100.
+        InvalidArgumentError: if ``dpi`` is not positive, or ``quality`` is not from 1 to 100.
 
     Example:
         >>> import numpy as np
@@ -122,26 +124,26 @@ class PDFExporter:
 
         Raises:
             InvalidArgumentError: if a page has no image, as after ``from_dict`` without one.
-            SourceNotFoundError: if a file of which pages come is not there any more.
-            PageError: if it is another file now, or a page of it cannot be read.
+            SourceNotFoundError: if the file of a page no longer exists.
+            PageError: if that file has changed, or a page of it cannot be read.
             MissingDependencyError: if pypdfium2 is not installed.
-            EncodeError: if PDFium refuses.
+            EncodeError: if PDFium refuses the text.
         """
         pdfium = import_pdfium()
         pages = document_pages(source)
         kept = [self._origin(page) for page in pages]
-        whole = _whole(kept)
+        whole = _base_file(kept)
         with pdfium_lock:
             document = pdfium.PdfDocument.new() if whole is None else whole.file.opened()
         try:
             if whole is not None:
                 with pdfium_lock:
-                    _leave_out(document, whole, [number for owner, number in filter(None, kept) if owner is whole])
+                    _keep_only(document, whole, [number for owner, number in filter(None, kept) if owner is whole])
             for index, (page, origin) in enumerate(zip(pages, kept, strict=True)):
-                sheet = _Sheet(page, origin, page.dimensions) if origin is not None else self._made(page)
+                sheet = _Sheet(page, origin, page.dimensions) if origin is not None else self._image_page(page)
                 with pdfium_lock:
-                    if sheet.made:
-                        with closing(pdfium.PdfDocument(sheet.made)) as single:
+                    if sheet.image_pdf:
+                        with closing(pdfium.PdfDocument(sheet.image_pdf)) as single:
                             document.import_pages(single, [0], index)
                     elif origin is not None and origin[0] is not whole:
                         with origin[0].file() as other:
@@ -160,15 +162,15 @@ class PDFExporter:
         origin = page_origin(page)
         if not self.keep_pages or not isinstance(origin, PageOfFile):
             return None
-        document, number = origin.located
+        document, number = origin.location
         return (document, number) if isinstance(document, PdfDocument) else None
 
-    def _made(self, page: Any) -> _Sheet:
-        """A page with its picture, all that can be done without PDFium."""
+    def _image_page(self, page: Any) -> _Sheet:
+        """A page made from its image. This needs no PDFium, and so no lock."""
         origin, picture = page_origin(page), None
         is_lossless = self.lossless
         if self.keep_pages and isinstance(origin, PageOfFile) and origin.is_readable:
-            document, number = origin.located
+            document, number = origin.location
             if isinstance(document, ImageDocument):
                 picture = document.stored(number)
                 is_lossless |= document.is_lossless
@@ -182,7 +184,7 @@ class PDFExporter:
                 image = page_pixels(pixels)
                 height, width = image.shape[:2]
                 is_jpeg = not is_lossless and max(height, width) <= _MAX_JPEG_SIDE
-                picture = pixels_as_jpeg(image, self.quality) if is_jpeg else pixels_as_they_are(image)
+                picture = pixels_as_jpeg(image, self.quality) if is_jpeg else pixels_lossless(image)
         scale = min(_POINTS_PER_INCH / self.dpi, _MAX_SIDE / max(height, width))
         return _Sheet(page, None, (height, width), picture_pdf(picture, width * scale, height * scale), scale)
 
@@ -194,7 +196,7 @@ class PDFExporter:
             if any(token.text.strip() for token in row.tokens)
         ]
         if not rows:
-            return  # PDFium need not read the page, which may take it for ever
+            return  # Without PDFium, which may take forever to read the page.
         raw = import_pdfium().raw
         with pdfium_lock, closing(document[index]) as own:
             if sheet.origin is None:
@@ -207,8 +209,8 @@ class PDFExporter:
             own.gen_content()
 
 
-def _whole(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
-    """The PDF file that the result is made of, if its pages are in their order there."""
+def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
+    """The PDF file that the result is based on: the first one, if its pages are used in their original order."""
     found = [origin for origin in origins if origin is not None]
     if not found:
         return None
@@ -217,8 +219,8 @@ def _whole(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | N
     return first if all(before < after for before, after in pairwise(numbers)) else None
 
 
-def _leave_out(document: Any, source: PdfDocument, numbers: Sequence[int]) -> None:
-    """Leave out of a document all pages but some."""
+def _keep_only(document: Any, source: PdfDocument, numbers: Sequence[int]) -> None:
+    """Delete all pages of a document except those with these numbers."""
     _check_number(document, source, max(numbers))
     for number in sorted(set(range(len(document))) - set(numbers), reverse=True):
         del document[number]
@@ -233,7 +235,7 @@ def _check_number(document: Any, source: PdfDocument, number: int) -> None:
 
 
 def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
-    """(3, 2): from pixels of the image that was read to points of the page, as the file counts them."""
+    """The matrix (3, 2) from pixels of the image that was read to points in the coordinates of the file."""
     assert sheet.origin is not None
     source, number = sheet.origin
     options, (height, width) = source.options, sheet.size
@@ -251,11 +253,11 @@ def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
 
 
 def _own_letters(document: Any, index: int, sheet: _Sheet) -> NDArray[np.float64]:
-    """(N, 2): the middles of the letters that the page has as text already, in points."""
+    """The centres (N, 2), in points, of the letters that the page already has as text."""
     assert sheet.origin is not None
     found = characters(document, index, sheet.origin[0].options)
     codes, boxes = np.asarray(found.codes), np.asarray(found.boxes).reshape(-1, 4)
-    # Not spaces, nor what has no meaning: codes of no character, and those that each font uses as it likes.
+    # Without spaces, codes that are not characters, and the private use area.
     has_meaning = (codes > 0x20) & (codes < 0xFFF0) & ~((codes >= 0xE000) & (codes < 0xF900)) & (codes != 0xA0)
     middles = np.stack([boxes[:, :2].mean(axis=1), boxes[:, 2:].mean(axis=1)], axis=1)
     known: NDArray[np.float64] = middles[has_meaning & np.isfinite(middles).all(axis=1)]
@@ -263,7 +265,7 @@ def _own_letters(document: Any, index: int, sheet: _Sheet) -> NDArray[np.float64
 
 
 def _font_groups(texts: Sequence[PlacedText]) -> list[list[PlacedText]]:
-    """Divide texts so that each group needs no more codes than one font has."""
+    """Divide texts into groups that each need at most `MAX_CODES` codes, the number that one font has."""
     groups: list[list[PlacedText]] = []
     known: set[str] = set()
     for text in texts:
@@ -276,10 +278,10 @@ def _font_groups(texts: Sequence[PlacedText]) -> list[list[PlacedText]]:
 
 
 def _insert_texts(raw: Any, document: Any, sheet: Any, texts: Sequence[PlacedText]) -> None:
-    """Lay invisible texts over the sheet, in a font of their own."""
+    """Add invisible texts to a page, in a font of their own."""
     codes = FontCodes()
     encoded = [codes.encode(text.glyphs) for text in texts]
-    # PDFium takes fonts of one name on a page for one, and there may be some of an earlier run.
+    # PDFium merges fonts of the same name on a page, and the page may have invisible fonts of an earlier run.
     name = f"Invisible{zlib.crc32(codes.unicode_map()):08x}"
     file, glyphs = font_file(name), codes.glyph_map()
     font = raw.FPDFText_LoadCidType2Font(
