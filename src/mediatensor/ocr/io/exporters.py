@@ -135,7 +135,7 @@ class _Exports(Element, Generic[_HocrType]):
         Args:
             file_name: Name of the image or document, for the description in the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into the order in which it is read; else as stored.
+            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
         Returns:
             The file in UTF-8 and its tree.
@@ -147,7 +147,7 @@ class _Exports(Element, Generic[_HocrType]):
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into the order in which it is read; else as stored.
+            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
         Returns:
             The table, a line of column names first.
@@ -250,7 +250,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         Args:
             file_title: Title of the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into the order in which it is read; else as stored.
+            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
         Returns:
             The file in UTF-8 and its tree.

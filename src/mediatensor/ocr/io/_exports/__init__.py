@@ -1,7 +1,7 @@
-"""What was read as files, one module a format: text, HTML, hOCR, ALTO, TSV, searchable PDF.
+"""Exports, one module for each format: text (with Markdown and AsciiDoc), HTML, hOCR, ALTO, TSV, searchable PDF.
 
-Formats of text are written from `reading`, what stands on a page in the order in which it is read; formats with places
-from `regions`, the same with places in pixels. Exporters take elements and know nothing of the methods of pages.
+Text formats are written from `reading`, the content of a page in reading order. Formats with positions are written from
+`regions`, the same content with positions in pixels. Exporters take elements, and know nothing of the methods of pages.
 """
 
 from __future__ import annotations

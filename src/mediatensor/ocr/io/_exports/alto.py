@@ -28,8 +28,8 @@ _SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-2.xsd"
 class AltoExporter:
     """Export to ALTO 4.2.
 
-    Places are in pixels. Text that is turned has the box that encloses it and its own outline (``Shape``); lines have
-    their baseline; words their confidence, and their characters (``Glyph``) where these are known.
+    Positions are in pixels. Rotated text has its enclosing box and its outline (``Shape``). Lines have a baseline, and
+    words a confidence and, where they are known, characters (``Glyph``).
 
     Example:
         >>> import numpy as np
@@ -47,9 +47,9 @@ class AltoExporter:
 
         Args:
             source: A `Page`, `KIEPage`, `Document` or `KIEDocument`.
-            file_name: Name of the image or document, for the description in the file.
+            file_name: The name of the image or document, for the description in the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into the order in which it is read; else as stored.
+            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
         Returns:
             The file in UTF-8 and its tree.
@@ -118,7 +118,7 @@ def _add_token(line: ElementTree.Element, token: Token, name: str, size: tuple[i
     string = _placed(line, "String", name, token.place, attributes)
     glyphs = [(one_line(character.value), character) for character in token.characters]
     if any(len(text) != 1 for text, _ in glyphs):
-        return  # The schema has glyphs of exactly one character.
+        return  # The schema allows glyphs of exactly one character.
     for index, (text, character) in enumerate(glyphs, start=1):
         attributes = {"CONTENT": text, "GC": f"{percent(character.confidence) / 100:.4f}"}
         _placed(string, "Glyph", f"{name}_glyph_{index}", Place.of(character.geometry, *size), attributes)
@@ -127,7 +127,7 @@ def _add_token(line: ElementTree.Element, token: Token, name: str, size: tuple[i
 def _placed(
     parent: ElementTree.Element, tag: str, name: str, place: Place, attributes: dict[str, str] | None = None
 ) -> ElementTree.Element:
-    """Add an element with its box and, where it is turned, its outline, which comes before all other children."""
+    """Add an element with its box and, if it is rotated, its outline, which must be the first child."""
     left, top, right, bottom = place.box
     box = {"HPOS": left, "VPOS": top, "WIDTH": right - left, "HEIGHT": bottom - top}
     texts = {key: str(value) for key, value in box.items()}

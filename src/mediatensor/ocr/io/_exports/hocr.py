@@ -1,4 +1,4 @@
-"""hOCR 1.2: HTML with places (https://github.com/kba/hocr-spec/blob/master/1.2/spec.md)."""
+"""hOCR 1.2: HTML with positions (https://github.com/kba/hocr-spec/blob/master/1.2/spec.md)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["DEFAULT_TITLE", "XMLExporter"]
 
 DEFAULT_TITLE = "mediatensor - XML export (hOCR)"
 
-# Up to this angle, in degrees, text is skewed: its baseline has a slope, as tesseract writes it and as all readers
-# understand it. Beyond, it is turned, which is what textangle says.
+# Up to this angle, in degrees, text counts as skewed and its baseline gets a slope, which tesseract writes and all
+# readers understand. Beyond it, text counts as rotated and gets a textangle.
 _MAX_SKEW = 5.0
 
 
@@ -29,7 +29,7 @@ def _number(value: float) -> str:
 
 
 def _line_title(row: TextRow) -> str:
-    """Place, slope or turn, and size of a line as hOCR properties."""
+    """The position, the slope or rotation, and the size of a line as hOCR properties."""
     parts = [_bbox(row.place)]
     angle = row.place.angle
     if abs(angle) > _MAX_SKEW:
@@ -49,11 +49,11 @@ def _add(parent: ElementTree.Element, tag: str, kind: str, identifier: str, titl
 class XMLExporter:
     """Export to hOCR.
 
-    White space stands between words and between lines, so that the text of the file reads as the page does. The file
-    names a language where that of the page is known.
+    White space separates words and lines, so that the text content of the file is the text of the page. The file names
+    the language of the page if it is known.
 
-    Text that is turned is written too: ``bbox`` is what encloses it, ``baseline`` has the slope of a skewed line,
-    ``textangle`` the turn of any other.
+    Rotated text is exported as well: ``bbox`` is its enclosing box, ``baseline`` has the slope of a skewed line, and
+    ``textangle`` the angle of any other.
 
     Example:
         >>> import numpy as np
@@ -75,7 +75,7 @@ class XMLExporter:
             page: A `Page` or `KIEPage`.
             file_title: Title of the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into the order in which it is read; else as stored.
+            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
         Returns:
             The file in UTF-8 and its tree.
@@ -102,7 +102,7 @@ class XMLExporter:
         """The root with its head, and the body."""
         root = ElementTree.Element("html", {"xmlns": "http://www.w3.org/1999/xhtml"})
         if language is not None:
-            # Readers of XML look for the one, browsers for the other.
+            # XML readers use the first, browsers the second.
             root.attrib.update({"xml:lang": language, "lang": language})
         head = ElementTree.SubElement(root, "head")
         ElementTree.SubElement(head, "title").text = one_line(title)
@@ -115,12 +115,12 @@ class XMLExporter:
 
 
 def _xml_name(text: str) -> str:
-    """The text as it may stand in an identifier: all but letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
+    """The text as an identifier: all characters but letters, digits, ``.``, ``-`` and ``_`` become ``_``."""
     return re.sub(r"[^\w.-]", "_", text)
 
 
 def _add_region(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
-    """Add an area with one paragraph and its lines; identifiers are those that docTR gives."""
+    """Add an area with one paragraph and its lines; the identifiers are those of docTR."""
     number = counters[region.kind]
     prefix = _xml_name(region.class_name)
     names = {

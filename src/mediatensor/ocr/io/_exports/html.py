@@ -14,9 +14,9 @@ __all__ = ["HTMLExporter"]
 
 
 class HTMLExporter(TextFormat):
-    """Export to a fragment of HTML: headings, paragraphs, lists and tables, no ``<html>`` around them.
+    """Export to a fragment of HTML: headings, paragraphs, lists and tables, without ``<html>``.
 
-    Text is escaped unless ``escape=False``: then whatever stood on the page is markup, and must not reach a browser.
+    Text is escaped. With ``escape=False``, text on the page becomes markup, and the result must not reach a browser.
 
     Example:
         >>> from mediatensor.ocr.io import HTMLExporter
@@ -29,7 +29,7 @@ class HTMLExporter(TextFormat):
     page_break: ClassVar[str] = "\n<hr>\n"
 
     def escape_text(self, text: str) -> str:
-        """The text with references in place of ``&``, ``<`` and ``>``."""
+        """The text with ``&``, ``<`` and ``>`` replaced by character references."""
         return escape_html(one_line(text), quote=False)
 
     def render_heading(self, kind: str, text: str) -> str:
@@ -53,7 +53,7 @@ class HTMLExporter(TextFormat):
         return f"{self.class_header(class_name, escape)}\n{self.render_list(values, escape)}"
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """``<table>``, the first row its header; cells that span several places say so."""
+        """``<table>`` with the first row as its header; spanning cells have ``rowspan`` and ``colspan``."""
         grid = table.to_grid()
         if not grid or not grid[0]:
             return ""
@@ -80,7 +80,7 @@ class HTMLExporter(TextFormat):
 
 
 def _covered_places(cell: TableCell, table: Table) -> list[tuple[int, int]]:
-    """The places that a cell spans besides its first."""
+    """The positions in the grid that a cell spans, except its first."""
     rows = range(max(cell.row_start, 0), min(cell.row_end + 1, table.num_rows))
     columns = range(max(cell.col_start, 0), min(cell.col_end + 1, table.num_cols))
     return [(row, column) for row in rows for column in columns if (row, column) != (cell.row_start, cell.col_start)]

@@ -1,4 +1,4 @@
-"""Words as they are laid over the image of a page in a PDF: pure arithmetic."""
+"""The invisible words of a searchable PDF: their font, and where they are placed. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _UNITS_PER_EM = 1000
-# Programs that extract text take the height of a glyph from the font; a descent of 0 they do not believe.
+# Programs that extract text take the height of a glyph from the font, and ignore a descent of 0.
 _ASCENT, _DESCENT = 800, -200
 _SPACE_WIDTH = 50
 
@@ -36,7 +36,7 @@ GLYPH_WIDTH = 1.0
 SPACE_CODE = 1
 # A code takes two bytes.
 MAX_CODES = 65_000
-# In UTF-16; an entry of the map may have 512 bytes.
+# UTF-16 code units; an entry of the CMap may have 512 bytes.
 MAX_UNITS = 200
 _FIRST_FREE = 2
 _ENTRIES_PER_SECTION = 100
@@ -49,21 +49,21 @@ def _table_checksum(table: bytes) -> int:
 
 
 def _name_table(name: str) -> bytes:
-    """The name as that of the family and as the one for PostScript."""
+    """The name as family name and as PostScript name."""
     text = name.encode("utf-16-be")
     records = b"".join(struct.pack(">6H", 3, 1, 0x409, kind, len(text), 0) for kind in (1, 6))
     return struct.pack(">HHH", 0, 2, 6 + len(records)) + records + text
 
 
 def _tables(name: str) -> dict[bytes, bytes]:
-    """The tables of a TrueType file with three glyphs: for what is missing, for text (the box), for spaces."""
+    """The tables of a TrueType file with three glyphs: the missing glyph, a box for text, and a space."""
     widths = (_UNITS_PER_EM, _UNITS_PER_EM, _SPACE_WIDTH)
     count = len(widths)
     box = (0, _DESCENT, _UNITS_PER_EM, _ASCENT)
     head = struct.pack(
         ">IIIIHHqqhhhhHHhhh", 0x10000, 0x10000, 0, 0x5F0F3CF5, 0, _UNITS_PER_EM, 0, 0, *box, 0, 8, 2, 0, 0
     )
-    # One segment, the one that every table of format 4 ends with; it maps nothing.
+    # Only the segment that must end every table of format 4; it maps nothing.
     characters = struct.pack(">HHHHI12H", 0, 1, 3, 1, 12, 4, 24, 0, 2, 2, 0, 0, 0xFFFF, 0, 0xFFFF, 1, 0)
     metrics = struct.pack(
         ">HhHHH11h10s4I4sHHHhhhHH",
@@ -71,7 +71,7 @@ def _tables(name: str) -> dict[bytes, bytes]:
         *(64, 0, 0xFFFF, _ASCENT, _DESCENT, 0, _ASCENT, -_DESCENT),
     )
     left, bottom, right, top = box
-    # One contour of four points, their coordinates as words of 16 bits, each the way from the one before.
+    # One contour of four points, with 16-bit coordinates relative to the previous point.
     outline = struct.pack(
         ">5hHH4B8h", 1, *box, 3, 0, *[1] * 4, left, 0, right, 0, bottom, top - bottom, 0, bottom - top
     )
@@ -94,7 +94,7 @@ def font_file(name: str) -> bytes:
     """The font as a TrueType file (OpenType 1.9, chapter 'OpenType font file').
 
     Args:
-        name: Its name. PDFium takes fonts of one name on one page for one font.
+        name: Its name. PDFium merges fonts of the same name on a page.
     """
     tables = _tables(name)
     directory, data = b"", b""
@@ -106,7 +106,7 @@ def font_file(name: str) -> bytes:
 
 
 class FontCodes:
-    """The codes of one font and what they stand for."""
+    """The character codes of one font, and the texts that they represent."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -115,16 +115,16 @@ class FontCodes:
         return len(self._codes)
 
     def encode(self, texts: Sequence[str]) -> list[int]:
-        """A code for each text, a space after the last of them.
+        """A code for each text, followed by a space.
 
         Args:
-            texts: What each glyph stands for: at least one character, at most `MAX_UNITS` in UTF-16.
+            texts: The text of each glyph: at least one character, at most `MAX_UNITS` UTF-16 code units.
         """
         codes = [self._codes.setdefault(text, len(self._codes) + _FIRST_FREE) for text in texts]
         return [*codes, SPACE_CODE]
 
     def unicode_map(self) -> bytes:
-        """What the codes stand for, as a CMap."""
+        """The texts of the codes, as a CMap."""
         entries = [f"<{SPACE_CODE:04X}> <0020>"]
         entries += [f"<{code:04X}> <{text.encode('utf-16-be').hex()}>" for text, code in self._codes.items()]
         sections = [
@@ -150,26 +150,27 @@ class FontCodes:
         ).encode("ascii")
 
     def glyph_map(self) -> bytes:
-        """The glyph of each code: none, that of spaces, and for all others the same."""
+        """The glyph of each code: the missing glyph, the space, and the box for all others."""
         return struct.pack(f">{_FIRST_FREE + len(self._codes)}H", 0, 2, *[1] * len(self._codes))
 
 
-# Sides of a word, in points; a thinner one could not be selected, and one of 0 not be written at all.
+# Minimum side of a word in points: a thinner word cannot be selected, and one of size 0 cannot be written.
 _MIN_SIDE = 0.1
-# Programs that extract text begin a new word where a glyph is off the line of the one before, along the nearest axis,
-# and take glyphs that nearly lie on each other for one printed twice. Words that drift by more points, or have less
-# width for a glyph than this share of their height, are one glyph.
+# Programs that extract text start a new word if a glyph is off the line of the previous glyph, measured across the
+# nearest axis, and drop glyphs that nearly overlap as printed twice. A word is therefore written as a single glyph if
+# it drifts by more than this number of points, or if its glyphs are narrower than this share of its height.
 _MAX_DRIFT = 0.4
 _MIN_ADVANCE = 0.2
-# They believe no space that is written, only one that is seen: Poppler wants 0.15 of the height between words, and 0.4
-# on a line of single letters, which might be one word that is set wide. Boxes of words touch or overlap; words that are
-# closer than this share of the height give way, each by what it is wide, up to the other share of its width.
+# They also ignore written spaces and rely on gaps: Poppler needs 0.15 of the height between words, and 0.4 on a line of
+# single letters, which could be one widely spaced word. Boxes of words may touch or overlap. Words that are closer than
+# this share of the height are therefore narrowed, in proportion to their widths, by at most the last share of their
+# width.
 _MIN_GAP = 0.2
 _MIN_LETTER_GAP = 0.45
 _MAX_YIELD = 0.45
-# They take words for neighbours, along the nearest axis, whose baselines begin within this share of the height. Skewed
-# lines climb into each other: there it may be words of two lines, unless they overlap by more. Lower text keeps such
-# lines apart.
+# They treat words as neighbours if their baselines start within this share of the height, measured across the nearest
+# axis. Skewed lines rise into each other, so that words of two lines may qualify, unless they overlap by more. Text of
+# skewed lines is therefore written with a smaller height.
 _MAX_OFFSET = 0.6
 _MAX_SKEWED_OFFSET = 1.5
 _MAX_SKEWED_OVERLAP = 1.0
@@ -181,11 +182,11 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 @dataclass(frozen=True)
 class PlacedText:
-    """Glyphs of equal width and where they are.
+    """Glyphs of equal width, and their position.
 
     Attributes:
-        glyphs: What each glyph stands for, from left to right.
-        matrix: From the space of a font of size 1 to points of the page: a, b, c, d, e, f of the PDF operator ``Tm``.
+        glyphs: The text of each glyph, from left to right.
+        matrix: From text space at font size 1 to points of the page: a, b, c, d, e, f of the PDF operator ``Tm``.
     """
 
     glyphs: tuple[str, ...]
@@ -195,16 +196,16 @@ class PlacedText:
 def placed_words(
     rows: Iterable[TextRow], matrix: NDArray[np.float64], own_letters: NDArray[np.float64] | None = None
 ) -> list[PlacedText]:
-    """Lay what stands on a page over it, each word over its place.
+    """Place the words of a page where they were found.
 
     Args:
-        rows: Its lines, in the order in which they are read.
-        matrix: (3, 2): what (x, y, 1), in the pixels of the lines, y down, is multiplied with for points, y up.
-        own_letters: (N, 2): where the page has letters as text already, in points. Words that lie over at least half as
-            many as they have themselves are left out.
+        rows: The lines of the page, in reading order.
+        matrix: (3, 2): maps (x, y, 1) in pixels, with y down, to points, with y up.
+        own_letters: (N, 2): the centres, in points, of the letters that the page already has as text. A word is left
+            out if its box contains at least half as many of them as it has characters.
 
     Returns:
-        One text a word; the words of a cell share its place by their lengths.
+        One text for each word. The words of a table cell share its box in proportion to their lengths.
     """
     words: list[str] = []
     quads: list[NDArray[np.float64]] = []
@@ -236,7 +237,7 @@ def placed_words(
 
 
 def _is_there(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
-    """For each word whether it lies over at least half as many letters as it has."""
+    """For each word, whether its box contains at least half as many letters as it has characters."""
     letters = letters[letters[:, 1].argsort()]
     found = []
     for word, quad in zip(words, quads, strict=True):
@@ -252,7 +253,7 @@ def _is_there(words: list[str], quads: list[NDArray[np.float64]], letters: NDArr
 
 
 def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of quads (..., 4, 2): along the text and up, the means of two sides each."""
+    """The vectors along the text and up of quads (..., 4, 2): the means of two sides each."""
     top_left, top_right, bottom_right, bottom_left = np.moveaxis(quads, -2, 0)
     return (top_right - top_left + bottom_right - bottom_left) / 2, (
         top_left - bottom_left + top_right - bottom_right
@@ -260,11 +261,11 @@ def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 
 
 def _spaced(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The quads of words, (N, 4, 2), as programs that extract text take them for words: with space between them.
+    """The quads of words (N, 4, 2), moved apart so that programs that extract text keep the words separate.
 
     Args:
         quads: TL, TR, BR, BL in points.
-        lengths: (N,): characters of each.
+        lengths: (N,): number of characters of each word.
     """
     along, up = _mean_sides(quads)
     is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
@@ -306,7 +307,7 @@ def _spaced(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[n
 
 
 def _sides(along: NDArray[np.float64], up: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The sides of a place, mended where they are too short to hold text."""
+    """The sides of a quad, lengthened if they are too short for text."""
     if np.hypot(*along) < _MIN_SIDE:
         along = np.array([up[1], -up[0]]) if np.hypot(*up) >= _MIN_SIDE else np.array([1.0, 0.0])
         along = along * (_MIN_SIDE / np.hypot(*along))
@@ -326,10 +327,10 @@ def _placed(word: str, start: NDArray[np.float64], along: NDArray[np.float64], u
 
 
 def _visual_order(text: str) -> str:
-    """The text as it is seen from left to right, which is how text in a PDF is read back.
+    """The text in visual order, from left to right, in which text is extracted from a PDF.
 
-    Of text with letters that are written from right to left, all is reversed but numbers and words that run the
-    other way: the bidirectional algorithm (UAX #9) for the length of one word.
+    Text with right-to-left letters is reversed, except for its numbers and left-to-right words. This is the
+    bidirectional algorithm (UAX #9) for a single word.
     """
     if not any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text):
         return text

@@ -1,4 +1,4 @@
-"""What stands on a page in the order in which it is read: blocks and tables, words of a line, predictions."""
+"""The content of a page in reading order: blocks and tables, the words of a line, predictions."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = [
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
 _MIN_COVERAGE = 0.5
-# From so many lines on, so long in heights, their words tell how a page of straight boxes slopes.
+# The slope of a page of straight boxes is measured on at least so many lines, each at least this many heights long.
 _MIN_SLOPES = 3
 _MIN_SLOPE_WIDTH = 5.0
 
 
-# Controls, surrogates and non-characters: XML 1.0 forbids most of them even as references, HTML the rest.
+# Control characters, surrogates and non-characters. XML 1.0 forbids most of them even as references, HTML the rest.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _SPACES = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 
 
 @dataclass
 class _Item:
-    """One item of the page as it is put together: members by index, and the label of its region."""
+    """One item of the page: the indices of its members, and the label of its layout region."""
 
     members: list[int]
     label: str | None
@@ -57,7 +57,7 @@ def _extents(geometries: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]
 
 
 def _covering_regions(geometries: Sequence[Any], regions: Sequence[Any]) -> list[int]:
-    """For each geometry the index of the region that covers most of it, -1 where none covers half."""
+    """For each geometry the index of the region that covers most of it; -1 if none covers half of it."""
     if len(regions) == 0:
         return [-1] * len(geometries)
     boxes, frames = _extents(geometries)[:, None], _extents(regions)[None]
@@ -70,7 +70,7 @@ def _covering_regions(geometries: Sequence[Any], regions: Sequence[Any]) -> list
 
 
 def _grouped(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
-    """Turn segments into items: lines of list items become one item a region, all other segments one item each."""
+    """Turn segments into items: the lines of a list-item region become one item, any other segment is one item."""
     from ...models.reading_order import normalize_layout_label
 
     items: list[_Item] = []
@@ -89,18 +89,17 @@ def _grouped(segments: list[list[int]], labels: Sequence[str | None], regions: S
 
 
 def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Block | Table], list[str | None], str]:
-    """Put what a page holds into the order in which it is read, lines grouped into paragraphs.
+    """Put the content of a page into reading order, with lines grouped into paragraphs.
 
     Args:
         page: The page; it is not changed.
         direction: 'auto' (from the script of the words), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
     Returns:
-        The blocks and tables in order; for each the type of its region in the layout (``None`` without one);
-        the direction that was found.
+        The blocks and tables in order; the type of the layout region of each (``None`` without one); the direction.
 
     Raises:
-        InvalidArgumentError: if the direction is none of those.
+        InvalidArgumentError: if the direction is not one of these.
 
     Example:
         >>> import numpy as np
@@ -139,9 +138,9 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 def _upright_geometries(
     page: PageBase, elements: Sequence[Line | Table], regions: Sequence[LayoutElement] = ()
 ) -> tuple[list[Any], list[Any]]:
-    """The geometries of lines, and of regions with them, as they lie on the page turned upright.
+    """The geometries of lines and regions on the page turned upright.
 
-    Geometries of four points tell the turn themselves; of boxes the words tell by how many quarters they were turned.
+    Geometries of four points contain the rotation. For boxes, the words give the number of quarter turns.
     """
     words = [word for element in elements if isinstance(element, Line) for word in element.words]
     geometries = [element.geometry for element in elements]
@@ -161,14 +160,14 @@ def _upright_geometries(
 
 
 def _quarter_turns(words: Sequence[Word]) -> int:
-    """By how many quarters, clockwise, most words are turned."""
+    """The number of clockwise quarter turns of most words."""
     turns = [word.crop_orientation.get("value") or 0 for word in words]
     quarters, counts = np.unique(np.round(np.array(turns, dtype=np.float64) / 90).astype(int) % 4, return_counts=True)
     return int(quarters[counts.argmax()]) if len(turns) else 0
 
 
 def _turned_back(geometry: Any, quarters: int) -> Any:
-    """A relative box on a page that is turned counter-clockwise by so many quarters."""
+    """A relative box after turning the page counter-clockwise by this number of quarter turns."""
     points = np.asarray(geometry, dtype=np.float64)
     for _ in range(quarters):
         points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
@@ -183,7 +182,7 @@ def _rows(
     kinds: Sequence[tuple[str | None, int]],
     direction: str,
 ) -> list[list[int]]:
-    """The elements as rows, each from left to right: lines that are read across, in one region, and all others."""
+    """The elements as rows: lines side by side in the same region form a row, any other element is a row of its own."""
     from ...models.reading_order._relations import row_numbers
 
     rows = [[index] for index in range(len(boxes))]
@@ -206,16 +205,16 @@ def _rows(
 
 
 def line_boxes(page: PageBase, lines: Sequence[Line]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Where lines stand on the page turned upright: float64 (N, 4), x and y in units of its width."""
+    """Boxes of lines on the page turned upright: float64 (N, 4), x and y in units of its width."""
     return _levelled(page, lines, _extents(_upright_geometries(page, lines)[0]))
 
 
 def _levelled(
     page: PageBase, lines: Sequence[Line], boxes: np.ndarray[Any, np.dtype[np.float64]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Upright relative boxes of lines in units of the page's width, with what is left of a slope taken out.
+    """Upright boxes of lines in units of the page's width, with a remaining slope removed.
 
-    Straight boxes of a page that lies a little askew hold no angle; the words of its long lines do.
+    The straight boxes of a slightly rotated page contain no angle. The words of its long lines show it.
     """
     height, width = page.dimensions
     quarters = _quarter_turns([word for line in lines for word in line.words])
@@ -244,7 +243,7 @@ def _levelled(
 
 
 def _built(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
-    """Make blocks of the lines of each item; artefacts go where the first line of their block went."""
+    """Make a block of the lines of each item; artefacts go with the first line of their block."""
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
     contents: list[Table | tuple[list[Line], list[Any]]] = []
@@ -267,13 +266,13 @@ def _built(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequenc
 
 
 def line_direction(line: Line, direction: str, auto: bool) -> str:
-    """The direction in which the words of a line follow each other.
+    """The reading direction of a line.
 
     Args:
         line: The line.
         direction: The direction of the page.
-        auto: Whether that was found from the text; a line may then go another way than the page, as a Latin
-            quotation on a Hebrew page does.
+        auto: Whether the direction of the page was detected from its text. The direction of the line is then detected,
+            too: it may differ, as for a Latin quotation on a Hebrew page.
     """
     if direction in _VERTICAL or not auto or len(line.words) < 2:
         return direction
@@ -284,12 +283,12 @@ def line_direction(line: Line, direction: str, auto: bool) -> str:
 
 
 def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -> list[Word]:
-    """The words of a line in the order in which they are read.
+    """The words of a line in reading order.
 
     Args:
-        line: The line, its words from left to right.
+        line: The line, with its words from left to right.
         direction: The direction of the page.
-        auto: Whether that was found from the text; the line may then go another way than the page.
+        auto: Whether the direction of the page was detected from its text; that of the line is then detected, too.
 
     Returns:
         The words.
@@ -307,13 +306,13 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
     if direction == "ltr" or not line.words:
         return list(line.words)
     centers = np.array([np.asarray(word.geometry, dtype=np.float64).mean(axis=0) for word in line.words])
-    # From right to left is against the top side of a word: on a page that is upside down, right is where x is small.
+    # Right to left means against the top side of a word: on an upside-down page, the first word has the smallest x.
     distances = centers[:, 1] if direction in _VERTICAL else -centers @ _top_side(line.words[0])
     return [line.words[index] for index in np.argsort(distances, kind="stable")]
 
 
 def _top_side(word: Word) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """From the first to the second point of a word with four points; along x for a box."""
+    """The vector from the first to the second point of a word with four points; along x for a box."""
     points = np.asarray(word.geometry, dtype=np.float64)
     return points[1] - points[0] if len(points) == 4 else np.array([1.0, 0.0])
 
@@ -321,10 +320,10 @@ def _top_side(word: Word) -> np.ndarray[Any, np.dtype[np.float64]]:
 def predictions_in_reading_order(
     page: PredictionPage, predictions: Sequence[Prediction], direction: str = "auto"
 ) -> list[Prediction]:
-    """The predictions of one class in the order in which they are read.
+    """The predictions of one class in reading order.
 
     Args:
-        page: The page that they are on; gives its size and its language.
+        page: Their page, for its size and its language.
         predictions: The predictions.
         direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
@@ -332,7 +331,7 @@ def predictions_in_reading_order(
         The predictions, in order.
 
     Raises:
-        InvalidArgumentError: if the direction is none of those.
+        InvalidArgumentError: if the direction is not one of these.
 
     Example:
         >>> import numpy as np
@@ -365,7 +364,7 @@ def predictions_in_reading_order(
 
 
 def one_line(text: str) -> str:
-    """The text without what would break a line or a file: breaks and tabs become a space, controls go.
+    """The text on one line, valid in every format: breaks and tabs become a space, control characters are removed.
 
     Example:
         >>> one_line("a\\tb\\x00c")

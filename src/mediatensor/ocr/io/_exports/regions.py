@@ -1,4 +1,4 @@
-"""What stands on a page as regions of lines of words with places in pixels: what all formats with places write."""
+"""The content of a page as regions of lines of words, with positions in pixels: the view for formats with positions."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ __all__ = [
     "tool_version",
 ]
 
-# Glyphs of Latin, Greek and Cyrillic, and signs, that reach below the line they stand on.
+# Latin, Greek and Cyrillic letters, and punctuation, that reach below the baseline.
 _DESCENDING = frozenset("gjpqyçşţķļņģŗþQJ,;()[]{}|/\\@_$§¶ßƒµβγζημξρςφχψрудцщфЏ„¿")
 
-# A tag of BCP 47, such as "en" or "zh-cn", as formats take it.
+# A language tag of BCP 47, such as "en" or "zh-cn".
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 
-# Relative to the page; what a stored export may place beyond is drawn to here, where formats can still write it.
+# Relative coordinates are clipped to this range, because stored exports may have any, and formats cannot write all.
 _REACH = (-1.0, 2.0)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where something is on the page, in pixels.
+    """A position on the page, in pixels.
 
     Attributes:
         quad: float64 (4, 2): TL, TR, BR, BL in reading direction.
-        straight: Whether it was given as a box.
+        straight: Whether it is a straight box.
     """
 
     quad: NDArray[np.float64]
@@ -83,12 +83,12 @@ class Place:
 
     @property
     def size(self) -> float:
-        """Height of the text: the mean length of the sides that run down."""
+        """The height of the text: the mean length of the left and right sides."""
         return float(np.linalg.norm(self.quad[[3, 2]] - self.quad[[0, 1]], axis=1).mean())
 
     @property
     def angle(self) -> float:
-        """By how many degrees the text is turned counter-clockwise, in (-180, 180]."""
+        """The counter-clockwise rotation of the text in degrees, in (-180, 180]."""
         along = self.quad[[1, 2]].sum(axis=0) - self.quad[[0, 3]].sum(axis=0)
         angle = math.degrees(math.atan2(-along[1], along[0])) if along.any() else 0.0
         return 0.0 if angle == 0.0 else 180.0 if angle == -180.0 else angle
@@ -96,7 +96,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Token:
-    """One word, or what is in one cell of a table."""
+    """One word, or the text of a table cell."""
 
     text: str
     confidence: float
@@ -109,8 +109,8 @@ class TextRow:
     """One line of text or one row of a table.
 
     Attributes:
-        tokens: What stands in it, in the order in which it is read.
-        place: Where it is.
+        tokens: Its words or cells, in reading order.
+        place: Its position.
         index: Index of the line in its region or of the row in its table, from 0.
         right_to_left: Whether it is read from right to left.
     """
@@ -122,9 +122,9 @@ class TextRow:
 
     @property
     def descent(self) -> float:
-        """How far below the baseline the line's box reaches, in pixels.
+        """The distance from the baseline to the bottom of the line's box, in pixels.
 
-        Words in which no glyph reaches below the baseline end on it. 0.0 where there is no such word to tell.
+        The box of a word without descenders ends on the baseline. Without such a word, the result is 0.0.
         """
         below = [
             (self.place.quad[[3, 2]].mean(axis=0) - token.place.quad[[3, 2]].mean(axis=0)) @ self._down
@@ -135,7 +135,7 @@ class TextRow:
 
     @property
     def baseline(self) -> NDArray[np.float64]:
-        """Where the baseline begins and ends, in pixels of the page: float64 (2, 2)."""
+        """The start and the end of the baseline, in pixels: float64 (2, 2)."""
         baseline: NDArray[np.float64] = self.place.quad[[3, 2]] - self._down * self.descent
         return baseline
 
@@ -153,8 +153,8 @@ class Region:
     Attributes:
         kind: 'block', 'table', or 'prediction'.
         rows: Its lines, or the rows of the table.
-        place: Where it is.
-        class_name: Class of the prediction; empty for blocks and tables.
+        place: Its position.
+        class_name: The class of a prediction; empty for blocks and tables.
     """
 
     kind: str
@@ -164,12 +164,12 @@ class Region:
 
 
 def document_pages(source: Any) -> Sequence[Any]:
-    """The pages of a document, or the page itself as the only one."""
+    """The pages of a document; a page becomes a list of one."""
     return source.pages if hasattr(source, "pages") else [source]
 
 
 def language_tag(page: Any) -> str | None:
-    """The language of a page as a tag such as "en"; None where it is not known, as where no language was told."""
+    """The language of a page as a tag such as "en"; ``None`` if it is unknown."""
     value = page.language.get("value") if isinstance(page.language, dict) else None
     return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else None
 
@@ -189,13 +189,13 @@ def tool_version() -> str:
 def page_regions(
     page: Any, direction: str = "auto", reading_order: bool = True, size: tuple[int, int] | None = None
 ) -> Iterator[Region]:
-    """What stands on a page, in pixels.
+    """The content of a page, in pixels.
 
     Args:
         page: A `Page` or `KIEPage`.
         direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-        reading_order: Whether the content is put into the order in which it is read; else as stored.
-        size: Height and width in pixels that places are for; by default those of the page.
+        reading_order: Whether the content is put into reading order; otherwise it stays as stored.
+        size: Height and width of the image in pixels, for positions; by default those of the page.
 
     Yields:
         Blocks and tables, or predictions.
@@ -227,7 +227,7 @@ def _text_row(line: Line, index: int, direction: str, auto: bool, size: tuple[in
 
 
 def _turn_of(words: Sequence[Word]) -> object:
-    """By how many degrees most of the text of words is turned."""
+    """The rotation, in degrees, of most characters of some words."""
     turns: Counter[Any] = Counter()
     for word in words:
         turns[word.crop_orientation.get("value")] += len(word.value)

@@ -1,4 +1,4 @@
-"""Plain text, Markdown and AsciiDoc, and what formats of text have in common."""
+"""Plain text, Markdown and AsciiDoc, and the base class of all text formats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE
 
 @dataclass
 class _Part:
-    """One block of the page: its kind ('text', 'table', or a type of layout region) and what it holds."""
+    """One block of the page: its kind ('text', 'table', or a type of layout region) and its content."""
 
     kind: str
     lines: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Part:
 
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
-    """What stands on the page in the order in which it is read, without blocks that have no text."""
+    """The content of the page in reading order, without blocks that have no text."""
     from ...models.reading_order import normalize_layout_label
 
     for item, label, cells in _page_items(page, direction, include_furniture):
@@ -55,9 +55,9 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
 def _page_items(
     page: TextPage, direction: str, include_furniture: bool
 ) -> Iterator[tuple[Block | Table, str | None, list[Cell]]]:
-    """Blocks and tables in the order in which they are read, each with its label and, of blocks, its lines of text.
+    """Blocks and tables in reading order, each with its label and, for blocks, its lines of text.
 
-    Lines are where they stand on the upright page, in units of its width; from right to left, from its right side.
+    Positions are on the upright page, in units of its width. For right-to-left pages, x is mirrored.
     """
     from ...models.reading_order import layout_label_role
 
@@ -78,7 +78,7 @@ def _page_items(
 
 
 def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
-    """What stands in a table, as cells of the page."""
+    """The cells of a table as cells of the page."""
     height, width = page.dimensions
     cells = []
     for cell in table.cells:
@@ -91,7 +91,7 @@ def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
 
 
 class TextFormat:
-    """A format of text: how its headings, lists, tables and breaks look."""
+    """A text format: its headings, lists, tables and breaks. Subclass it for a new format."""
 
     headings: ClassVar[dict[str, str]] = {}
     bullet: ClassVar[str] = ""
@@ -99,11 +99,11 @@ class TextFormat:
     page_break: ClassVar[str] = "\n\n"
 
     def escape_text(self, text: str) -> str:
-        """The text, with what means something in the format made to stand for itself."""
+        """The text with the special characters of the format escaped."""
         return text
 
     def finalize_line(self, line: str) -> str:
-        """The escaped line, with what means something at the start of a line made to stand for itself."""
+        """The escaped line with markup at its start escaped, too."""
         return line
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
@@ -111,7 +111,7 @@ class TextFormat:
         raise NotImplementedError
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table in the format; empty if it has no places."""
+        """The table in the format; empty if it has no cells."""
         raise NotImplementedError
 
     def render_heading(self, kind: str, text: str) -> str:
@@ -127,11 +127,11 @@ class TextFormat:
         return "\n".join(self.finalize_line(line) if escape else line for line in lines)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Escaped rows of cells, spaces between the cells, as lines that stay apart."""
+        """Escaped rows of cells, aligned by spaces, as separate lines."""
         return self.render_paragraph([row.strip() for row in rows], escape)
 
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
-        """Render parts of one kind that follow each other."""
+        """Render consecutive parts of one kind."""
         if kind == "table":
             return [self.render_table(part.table, escape) for part in parts if part.table is not None]
         texts = [[self.escape_text(line) if escape else line for line in part.lines] for part in parts]
@@ -152,14 +152,14 @@ class TextFormat:
         include_furniture: bool = True,
         block_break: str | None = None,
     ) -> str:
-        """Export a page, in the order in which it is read.
+        """Export a page in reading order.
 
         Args:
             page: The `Page`.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            escape: Whether what means something in the format is made to stand for itself.
-            include_furniture: Whether page headers, page footers and footnotes are part of it.
-            block_break: What stands between two blocks; by default what the format has there.
+            escape: Whether special characters of the format are escaped.
+            include_furniture: Whether to include page headers, page footers and footnotes.
+            block_break: The separator between two blocks; by default that of the format.
 
         Returns:
             The text.
@@ -169,7 +169,7 @@ class TextFormat:
         return (self.block_break if block_break is None else block_break).join(filter(None, rendered))
 
     def export_kie_page(self, page: PredictionPage, direction: str = "auto", escape: bool = True) -> str:
-        """Export a page of predictions, one list a class; arguments as for `export_page`."""
+        """Export a page of predictions, with a list for each class; arguments as for `export_page`."""
         sections = []
         for class_name, predictions in page.predictions.items():
             if predictions:
@@ -187,7 +187,7 @@ class TextFormat:
 
         Args:
             document: A `Document` or `KIEDocument`.
-            page_break: What stands between two pages; by default what the format has there.
+            page_break: The separator between two pages; by default that of the format.
             **kwargs: Arguments of `export_page` or `export_kie_page`.
         """
         return (self.page_break if page_break is None else page_break).join(
@@ -219,16 +219,16 @@ class TextExporter(TextFormat):
         *,
         layout: bool = False,
     ) -> str:
-        """Export a page: block by block, or, with ``layout``, line by line as it looks.
+        """Export a page: block by block, or, with ``layout``, laid out as on the page.
 
         Args:
             page: The `Page`.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            escape: Nothing means anything in plain text; taken as by the other formats.
-            include_furniture: Whether page headers, page footers and footnotes are part of it.
-            block_break: What stands between two blocks; by default an empty line.
-            layout: Whether to set everything where it stands on the page, by spaces and empty lines, in place of one
-                block after the other.
+            escape: Without effect, because plain text has no special characters.
+            include_furniture: Whether to include page headers, page footers and footnotes.
+            block_break: The separator between two blocks; by default an empty line.
+            layout: Whether to keep the layout of the page, by spaces and empty lines, instead of writing one block
+                after the other.
 
         Returns:
             The text.
@@ -241,11 +241,11 @@ class TextExporter(TextFormat):
         return page_grid(cells)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table with a tab between columns, one row a line."""
+        """The table with tabs between columns and one line for each row."""
         return table.render()
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """The rows as they are, so that the columns are those of the page."""
+        """The rows unchanged, which keeps the columns aligned."""
         return "\n".join(rows)
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
@@ -270,21 +270,21 @@ class MarkdownExporter(TextFormat):
     page_break: ClassVar[str] = "\n\n---\n\n"
 
     def escape_text(self, text: str) -> str:
-        """The text with a backslash before each character that means something in Markdown."""
+        """The text with a backslash before each special character of Markdown."""
         text = re.sub(r"[\\`*_\[\]|#<>]", r"\\\g<0>", one_line(text))
         return _ENTITY.sub(r"\\&", text).replace("~~", r"\~\~")
 
     def finalize_line(self, line: str) -> str:
-        """The line with a backslash before what would start a list, a quotation or a heading."""
+        """The line with a backslash before markup that would start a list, a quotation or a heading."""
         line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
         return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """The rows with a hard break, two spaces, behind each but the last."""
+        """The rows with a hard line break (two spaces) after each but the last."""
         return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table as GitHub has it, the first row its header."""
+        """The table in the syntax of GitHub, with the first row as its header."""
         rows = [[self._cell(value, escape) for value in row] for row in table.to_grid()]
         if not rows or not rows[0]:
             return ""
@@ -301,8 +301,8 @@ class MarkdownExporter(TextFormat):
 class AsciiDocExporter(TextFormat):
     """Export to AsciiDoc.
 
-    What means something in AsciiDoc becomes a character reference: a backslash is shown, not taken as an escape, where
-    the character after it would not have meant anything.
+    Special characters become character references: AsciiDoc shows a backslash, instead of taking it as an escape,
+    before a character that is not special in its context.
 
     Example:
         >>> import numpy as np
@@ -318,27 +318,27 @@ class AsciiDocExporter(TextFormat):
     page_break: ClassVar[str] = "\n\n<<<\n\n"
 
     def escape_text(self, text: str) -> str:
-        """The text with a character reference in place of each character that means something in AsciiDoc."""
+        """The text with each special character of AsciiDoc replaced by a character reference."""
         text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
         return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
 
     def finalize_line(self, line: str) -> str:
-        """The line with an empty attribute before what would start a list, a block or a comment."""
+        """The line with an empty attribute before markup that would start a list, a block or a comment."""
         return _ASCIIDOC_MARKER.sub("{empty}", line)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """The rows with a hard break, a plus sign, behind each but the last."""
+        """The rows with a hard line break (a plus sign) after each but the last."""
         return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table, the first row its header."""
+        """The table, with the first row as its header."""
         rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in table.to_grid()]
         if not rows or not rows[0]:
             return ""
         return "\n".join(["|===", rows[0], "", *rows[1:], "|==="])
 
     def _cell(self, value: str, escape: bool) -> str:
-        # In a table, a bar is the one thing that a backslash always escapes.
+        # In a table, a backslash always escapes a bar.
         return (
             self.escape_text(value).replace("&#124;", r"\|") if escape else one_line(value).replace("|", r"\|")
         ).strip()

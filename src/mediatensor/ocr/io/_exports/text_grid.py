@@ -1,4 +1,4 @@
-"""Lines of text as they stand on a page: cells in rows, columns under each other, by spaces and empty lines."""
+"""Text laid out as on the page: cells in rows, columns aligned by spaces, rows separated by empty lines."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import numpy as np
 
 __all__ = ["Cell", "grid_lines", "level_rows", "page_grid"]
 
-# Lines are level if they share so much of the lower one's height.
+# Two cells are on one line if they overlap vertically by this share of the smaller height.
 _LEVEL_OVERLAP = 0.5
-# Cells are set apart by so many spaces at least, and by one where hardly anything is between them on the page.
+# The minimum number of spaces between cells; a single one if their gap on the page is below this number of letters.
 _MIN_SPACES = 2
 _CLOSE_GAP = 0.75
-# Edges this close, in widths of a letter, are one column.
+# Edges within this number of letter widths belong to one column.
 _COLUMN_WITHIN = 1.0
-# Numbers, and labels before them, are no wider than this; lines of text also end at one place where they are justified.
+# Only cells up to this number of letters are right-aligned, such as numbers: justified text ends in one column, too.
 _MAX_RIGHT_ALIGNED = 24
-# To make room for long cells, the grid may have this many times the letters that the page has on a line.
+# To make room for long cells, a line of the grid may have up to this factor more letters than a line of the page.
 _MAX_STRETCH = 1.5
 _USUAL = 0.9
-# No line has more characters, whatever a stored page claims of its places.
+# Maximum number of characters of a line, because a stored page may claim any positions.
 _MAX_COLUMNS = 400
-# Empty lines in a row: what is further apart says no more.
+# Maximum number of consecutive empty lines.
 _MAX_EMPTY_LINES = 3
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A text and its box, in any unit that both axes share; from the side where reading begins."""
+    """A text and its box, in a unit that both axes share; x grows in reading direction."""
 
     text: str
     left: float
@@ -41,7 +41,7 @@ class Cell:
 
     @property
     def width(self) -> int:
-        """In columns of a terminal: characters of East Asian scripts take two, marks on others none."""
+        """The width in terminal columns: East Asian characters take two, combining marks none."""
         return sum(
             0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
             for character in self.text
@@ -49,7 +49,7 @@ class Cell:
 
 
 def level_rows(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Gather cells into rows: each goes on with the row of the one before it if it stands beside that one.
+    """Group cells into rows: a cell joins the row of the previous cell if it stands beside it.
 
     Args:
         cells: In reading order.
@@ -73,10 +73,10 @@ def _is_level(one: Cell, other: Cell) -> bool:
 
 
 def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """One line of text for each row, its cells under those of the other rows that they are under on the page.
+    """One line of text for each row, with its cells aligned to those of the other rows as on the page.
 
     Args:
-        rows: Cells from the side where reading begins.
+        rows: Rows of cells, in reading direction.
     """
     cells = [cell for row in rows for cell in row if cell.text]
     if not cells:
@@ -88,7 +88,7 @@ def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
     ends = _edges(np.array([cell.right - origin for cell in cells]), letter)
     columns = {}
     for cell, (start, starting), (end, ending) in zip(cells, starts, ends, strict=True):
-        # Numbers end under each other, and text begins: whichever edge more cells have in common.
+        # Numbers are right-aligned and text is left-aligned: take the edge that more cells share.
         ends_in_column = ending > starting and cell.width <= _MAX_RIGHT_ALIGNED
         columns[id(cell)] = round(end * scale) - cell.width if ends_in_column else round(start * scale)
     return [_line([cell for cell in row if cell.text], columns, letter) for row in rows]
@@ -100,21 +100,21 @@ def _letter_widths(cells: Sequence[Cell]) -> tuple[list[float], list[int]]:
 
 
 def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> float:
-    """Characters to a unit of length: as many as the page has, or as many more as long cells need."""
+    """Characters per unit of length: as many as on the page, or more if long cells need them."""
     needed = [
         (first.width + _MIN_SPACES) / (second.left - first.left)
         for row in rows
         for first, second in pairwise(row)
         if second.left - first.left > letter
     ]
-    # What few cells would need is not worth it: they push others aside.
+    # The needs of a few extreme cells are ignored: these push others aside.
     usual = float(np.quantile(needed, _USUAL, method="higher")) if needed else 0.0
     scale = min(max(1 / letter, usual), _MAX_STRETCH / letter)
     return min(scale, _MAX_COLUMNS / extent) if extent > 0 else scale
 
 
 def _edges(places: np.ndarray[tuple[int], np.dtype[np.float64]], letter: float) -> list[tuple[float, int]]:
-    """For each place the mean of those that are one column with it, and how many they are."""
+    """For each edge the mean of all edges in its column, and their number."""
     order = np.argsort(places, kind="stable")
     groups = np.concatenate(([0], np.cumsum(np.diff(places[order]) > _COLUMN_WITHIN * letter)))
     sizes = np.bincount(groups)
@@ -137,7 +137,7 @@ def _line(row: Sequence[Cell], columns: dict[int, int], letter: float) -> str:
 
 
 def page_grid(cells: Sequence[Cell]) -> str:
-    """All cells of a page where they stand on it.
+    """All cells of a page, placed as on the page.
 
     Args:
         cells: In any order.
@@ -145,7 +145,7 @@ def page_grid(cells: Sequence[Cell]) -> str:
     cells = [cell for cell in cells if cell.text]
     rows: list[list[Cell]] = []
     for cell in sorted(cells, key=lambda cell: (cell.top + cell.bottom, cell.left)):
-        # A row is as high as the first cell in it, so that a stack of cells that overlap a little is no row.
+        # Compare with the first cell of the row, so that a stack of slightly overlapping cells does not become a row.
         if rows and _is_level(rows[-1][0], cell) and not any(_collide(cell, other) for other in rows[-1]):
             rows[-1].append(cell)
         else:
@@ -157,7 +157,7 @@ def page_grid(cells: Sequence[Cell]) -> str:
     middles = np.array([np.mean([cell.top + cell.bottom for cell in row]) / 2 for row in rows])
     heights = [cell.bottom - cell.top for cell in cells]
     steps = np.diff(middles)
-    # The pitch of the page: lines that follow each other closely tell it, what is set apart does not.
+    # The line pitch of the page, from lines that follow each other closely.
     close = steps[(steps > 0) & (steps < 2.5 * np.median(heights))]
     pitch = float(np.median(close)) if len(close) else 1.5 * float(np.median(heights))
     text = lines[0]

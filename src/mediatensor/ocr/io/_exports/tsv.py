@@ -19,9 +19,9 @@ _COLUMNS = (
 class TSVExporter:
     """Export to the table that ``tesseract image out tsv`` writes.
 
-    One row each for pages (level 1), blocks (2), paragraphs (3), lines (4) and words (5): their numbers from 1, 0 where
-    they have none; their place in pixels, for turned text what encloses it; for words the confidence in percent and
-    the text, without tabs and breaks; -1 and nothing for all others.
+    Pages (level 1), blocks (2), paragraphs (3), lines (4) and words (5) have a row each. A row has numbers from 1 (0
+    for levels below its own) and the enclosing box in pixels. Words have their confidence in percent and their text,
+    without tabs and line breaks; other rows have -1 and an empty text.
 
     Example:
         >>> import numpy as np
@@ -38,10 +38,10 @@ class TSVExporter:
         Args:
             source: A `Page`, `KIEPage`, `Document` or `KIEDocument`.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            reading_order: Whether the content is put into the order in which it is read; else as stored.
+            reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
         Returns:
-            The table, a line of column names first.
+            The table; its first line has the column names.
         """
         rows = [row for page in document_pages(source) for row in _page_rows(page, direction, reading_order)]
         return "".join("\t".join(map(str, row)) + "\n" for row in [_COLUMNS, *rows])
