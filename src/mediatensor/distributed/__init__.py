@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from ._audio_reader import AudioReader
-from ._batch_rows import clip_rows
-from ._clip_decoder import ClipDecoder
-from ._columns import Column, ListColumn, TextColumn
+from ._columns import Column, ListColumn, TextColumn, clip_rows
+from ._media_readers import AudioReader, ClipDecoder
 from ._row_mapper import RowMapper
 from ._text_reader import TextReader
 

@@ -16,8 +16,7 @@ from .._common.threads import ENVIRONMENT_VARIABLE, set_num_threads
 from ..datasets import Recipe, RowSpec, Sample, Skipped
 from ..datasets._rows import OpenFiles, RowReader, checked_epoch
 from ..errors import InvalidArgumentError
-from ._batch_rows import BatchRow, ColumnNames, batch_rows
-from ._columns import Column, ListColumn, TextColumn
+from ._columns import BatchRow, Column, ColumnNames, ListColumn, TextColumn, batch_rows
 
 __all__ = ["AnyColumn", "RowMapper", "keep_to_assigned_cpus"]
 
