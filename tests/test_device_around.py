@@ -16,10 +16,11 @@ from fake_device import crossings
 from images import encoded, picture
 from mediatensor import decoders
 from mediatensor._common.devices import checked_device, on_device
-from mediatensor.cli import _ocr
+from mediatensor.cli import main
 from mediatensor.encoders import AudioEncoder, Encoder, JpegEncoder, PngEncoder, VideoEncoder
 from mediatensor.errors import DeviceError, InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch, ReplacedFrame
+from mediatensor.ocr import models
 from mediatensor.transforms import (
     CenterCrop,
     LogMelSpectrogram,
@@ -77,23 +78,35 @@ def test_cuda_in_a_forked_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checked_device("cpu") == torch.device("cpu")
 
 
-def test_the_command_says_that_a_device_is_not_there_before_it_loads_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ocr.TextReader, "_make", lambda self: pytest.fail("models were loaded"))
-    with pytest.raises(_ocr.ReaderUnusableError, match=r"--device cuda:99 cannot be used: Unsupported device: cuda:99"):
-        _ocr.TextReader(None, "cuda:99").load()
+def test_the_command_says_that_a_device_is_not_there_before_it_loads_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(models, "ocr_predictor", lambda **_: pytest.fail("models were loaded"))
+    page = encode_page(tmp_path)
+    assert main(["ocr", page, "-o", str(tmp_path / "out"), "--device", "cuda:99"]) == 2
+    assert "--device cuda:99 cannot be used: Unsupported device: cuda:99" in capsys.readouterr().err
 
 
-def test_the_command_says_that_a_device_has_no_room(monkeypatch: pytest.MonkeyPatch, fake_device: torch.device) -> None:
+def test_the_command_says_that_a_device_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fake_device: torch.device
+) -> None:
     placed = []
 
     def to(device: torch.device) -> None:
         placed.append(device)
         raise RuntimeError("out of memory\nand more")
 
-    monkeypatch.setattr(_ocr.TextReader, "_make", lambda self: SimpleNamespace(to=to))
-    with pytest.raises(_ocr.ReaderUnusableError, match=r"--device fake:0 cannot be used: out of memory$"):
-        _ocr.TextReader(None, "fake:0").load()
+    monkeypatch.setattr(models, "ocr_predictor", lambda **_: SimpleNamespace(to=to))
+    page = encode_page(tmp_path)
+    assert main(["ocr", page, "-o", str(tmp_path / "out"), "--device", "fake:0"]) == 2
+    assert capsys.readouterr().err.endswith("--device fake:0 cannot be used: out of memory\n")
     assert placed == [fake_device]
+
+
+def encode_page(folder: Path) -> str:
+    path = folder / "page.png"
+    PngEncoder(torch.full((3, 8, 8), 255, dtype=torch.uint8)).to_file(path)
+    return str(path)
 
 
 # --- pictures

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mediatensor.cli._parser import build_parser
+from mediatensor.cli import build_parser
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -7,12 +7,17 @@ two ways into it.
 
 from __future__ import annotations
 
-from .approximate import ApproximateFrames
-from .batch import ErrorPolicy, SizeChangePolicy
-from .exact import ExactFrames
-from .fallback import CpuFallbackStatus
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .frame_stream import FrameStream, IndexMismatchError, MissingFrameError
-from .stream import HandleSpec, OpenVideo, OutputOptions
+
+if TYPE_CHECKING:
+    from .approximate import ApproximateFrames
+    from .batch import ErrorPolicy, SizeChangePolicy
+    from .exact import ExactFrames
+    from .fallback import CpuFallbackStatus
+    from .stream import HandleSpec, OpenVideo, OutputOptions
 
 __all__ = [
     "ApproximateFrames",
@@ -27,3 +32,21 @@ __all__ = [
     "OutputOptions",
     "SizeChangePolicy",
 ]
+
+# These modules load torch, and whoever only looks at a stream does without it, such as `mediatensor probe`.
+_MODULES = {
+    "ApproximateFrames": "approximate",
+    "CpuFallbackStatus": "fallback",
+    "ErrorPolicy": "batch",
+    "ExactFrames": "exact",
+    "HandleSpec": "stream",
+    "OpenVideo": "stream",
+    "OutputOptions": "stream",
+    "SizeChangePolicy": "batch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from ..errors import MediaTensorError
 from ._console import EXIT_ERROR, emit, emit_error
-from ._parser import build_parser
+from ._parser import build_parser as build_parser  # for those who describe the command
 
 __all__ = ["main"]
 

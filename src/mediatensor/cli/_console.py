@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
+from urllib.parse import urlsplit
 
 from .._common.messages import progress, without_bars
 from ..errors import InvalidArgumentError, MediaTensorError
@@ -21,12 +25,15 @@ from ._text import count, one_line
 __all__ = [
     "EXIT_ERROR",
     "STANDARD",
+    "StopError",
     "emit",
     "emit_bytes",
     "emit_error",
     "emit_json",
     "file_error",
     "for_each_file",
+    "output_stem",
+    "output_stems",
     "progress",
     "reading",
     "shown_name",
@@ -37,6 +44,8 @@ EXIT_ERROR = 2
 
 #: Standard input as a file that is read, standard output as one that is written.
 STANDARD = "-"
+
+_MAX_STEM_LENGTH = 100
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
@@ -106,40 +115,80 @@ def reading(file: str) -> Iterator[str]:
         yield copy.name
 
 
-def for_each_file(files: Sequence[str], work: Callable[[str, str], int]) -> int:
+class StopError(MediaTensorError):
+    """An error after which the other files need not be tried."""
+
+
+def for_each_file(
+    files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file", reword: Callable[[str], str] = str
+) -> int:
     """Do something with every file; what cannot be read is reported, and the others come through.
 
     Args:
         files: As they were given; ``-`` is standard input.
         work: Called with the path to read and the file as it was given; its answer is an exit code.
+        noun: What one of the files is called.
+        reword: Called with the message of each error; gives what is printed.
 
     Returns:
         The highest exit code.
+
+    Raises:
+        StopError: if ``work`` raises it.
     """
     code = num_done = 0
-    bar = progress(files, "files", unit="file") if len(files) > 1 else files
+    bar = progress(files, f"{noun}s", unit=noun) if len(files) > 1 else files
     try:
         for file in bar:
             path = file
             try:
                 with reading(file) as path:
                     code = max(code, work(path, file))
-            except BrokenPipeError:
+            except (BrokenPipeError, StopError):
                 raise
             except (MediaTensorError, OSError) as error:
-                emit_error(file_error(file, path, error))
+                emit_error(reword(file_error(file, path, error)))
                 code = max(code, EXIT_ERROR)
             num_done += 1
     except KeyboardInterrupt as stop:
         if len(files) > 1:
-            left = f"{Path(files[num_done]).name} is the next" if num_done < len(files) else "that was all"
-            stop.add_note(f"{num_done} of {count(len(files), 'file')} done, {left}")
+            following = f"{Path(files[num_done]).name} is the next" if num_done < len(files) else "that was all"
+            stop.add_note(f"{num_done} of {count(len(files), noun)} done, {following}")
         raise
     return code
 
 
+def output_stem(file: str) -> str:
+    """What the names of extracted files begin with: the name of the file or URL, without its extension.
+
+    >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
+    ('my talk', 'clip', 'stdin')
+    """
+    if file == STANDARD:
+        return "stdin"
+    path = urlsplit(file).path if "://" in file else file
+    stem = os.path.splitext(os.path.basename(path))[0]
+    kept = re.sub(r"[^\w .,()+=@~\[\]-]", "_", stem).strip(" .")[:_MAX_STEM_LENGTH]
+    return kept or "media"
+
+
+def output_stems(files: Sequence[str]) -> list[str]:
+    """`output_stem` of each file, with a number where several have the same.
+
+    >>> output_stems(["a/talk.mp4", "talk.mkv", "x.mp4"])
+    ['talk', 'talk.2', 'x']
+    """
+    seen: Counter[str] = Counter()
+    stems = []
+    for file in files:
+        stem = output_stem(file)
+        seen[stem] += 1
+        stems.append(stem if seen[stem] == 1 else f"{stem}.{seen[stem]}")
+    return stems
+
+
 def to_json(value: Any) -> Any:
-    """Facts as JSON values: fractions as ``"a/b"``, what is unknown or not a number as null."""
+    """A value as JSON has it: fractions as ``"a/b"``, what is unknown or not a number as null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {spec.name: to_json(getattr(value, spec.name)) for spec in fields(value)}
     if isinstance(value, dict):

@@ -20,7 +20,7 @@ from .._common.devices import checked_device
 from .._sources import writing
 from ..errors import InvalidArgumentError, MediaTensorError, PageError
 from . import _text
-from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, file_error, progress, reading, shown_name
+from ._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, progress, shown_name
 from ._ocr_inputs import OpenPages, PageImages, Task, choose_pages, find_files, open_pages, plan_tasks
 from ._ocr_outputs import PageStore, WrittenOutputs, write_document
 
@@ -37,7 +37,7 @@ _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 _SHOWN_PAGES = 10
 
 
-class ReaderUnusableError(MediaTensorError):
+class ReaderUnusableError(StopError):
     """There is nothing to read with, so that going on with other pages is useless."""
 
 
@@ -157,28 +157,17 @@ class _Run:
 
     def read_all(self, tasks: Sequence[Task]) -> int:
         """Read every document; the answer is an exit code."""
-        num_failures = num_done = 0
-        bar = progress(tasks, "documents", unit="document") if len(tasks) > 1 else tasks
+        task_of = {task.source: task for task in tasks}
+
+        def read(path: str, source: str) -> int:
+            return EXIT_ERROR if self._read_document(task_of[source], path) else 0
+
         try:
-            for task in bar:
-                path = task.source
-                try:
-                    with reading(task.source) as path:
-                        num_failures += self._read_document(task, path)
-                except ReaderUnusableError:
-                    raise
-                except BrokenPipeError:
-                    raise
-                except (MediaTensorError, OSError) as error:
-                    emit_error(_in_words_of_the_command(file_error(task.source, path, error)))
-                    num_failures += 1
-                num_done += 1
+            return for_each_file(list(task_of), read, noun="document", reword=_in_words_of_the_command)
         except KeyboardInterrupt as stop:
-            stop.add_note(f"{num_done} of {_text.count(len(tasks), 'document')} done")
             if str(self._args.output) != STANDARD:
                 stop.add_note("pages that were read are kept, and the same command goes on from there")
             raise
-        return EXIT_ERROR if num_failures else 0
 
     def _read_document(self, task: Task, path: str) -> int:
         """Read what is not yet read, write the outputs, and return how many pages failed."""

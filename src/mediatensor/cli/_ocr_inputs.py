@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError
-from ._extract_files import output_stems
-from ._extract_frames import grid_times
+from ._console import output_stems
+from ._extract_jobs import grid_times
 from ._parser import FORMATS, PageRanges
 
 __all__ = ["OpenPages", "PageImages", "Task", "choose_pages", "find_files", "open_pages", "plan_tasks"]

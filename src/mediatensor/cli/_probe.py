@@ -10,7 +10,7 @@ from textwrap import wrap
 from ..decoders import Chapter
 from . import _text
 from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
-from ._facts import AudioFacts, FileFacts, StreamSummary, SubtitleFacts, VideoFacts, collect
+from ._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
 
 __all__ = ["describe", "run"]
 
@@ -23,30 +23,30 @@ _TAG_LENGTH = 90
 _TAGS_NOT_SHOWN = frozenset(("compatible_brands", "major_brand", "minor_version"))
 
 
-def describe(facts: FileFacts) -> str:
-    """The facts as text for people."""
+def describe(info: FileInfo) -> str:
+    """What is in a file, as text for people."""
     container = [
-        facts.container or "unknown",
-        _text.seconds(facts.duration_seconds),
-        _text.byte_size(facts.file_size_bytes),
+        info.container or "unknown",
+        _text.seconds(info.duration_seconds),
+        _text.byte_size(info.file_size_bytes),
     ]
-    if facts.bit_rate is not None:
-        container.append(_text.bit_rate(facts.bit_rate))
-    lines = [facts.file, *_text.columns([("container", ", ".join(container))]), "", "streams"]
-    described = [part.stream_index for part in (facts.video, facts.audio, facts.subtitles) if part is not None]
-    lines += _text.columns([_stream_row(stream, is_chosen=stream.index in described) for stream in facts.streams])
-    if facts.video is not None:
-        lines += ["", f"video stream {facts.video.stream_index}", *_text.columns(_video_rows(facts.video))]
-    elif facts.error is None:
+    if info.bit_rate is not None:
+        container.append(_text.bit_rate(info.bit_rate))
+    lines = [info.file, *_text.columns([("container", ", ".join(container))]), "", "streams"]
+    described = [part.stream_index for part in (info.video, info.audio, info.subtitles) if part is not None]
+    lines += _text.columns([_stream_row(stream, is_chosen=stream.index in described) for stream in info.streams])
+    if info.video is not None:
+        lines += ["", f"video stream {info.video.stream_index}", *_text.columns(_video_rows(info.video))]
+    elif info.error is None:
         lines += ["", "no video stream"]
-    if facts.audio is not None:
-        lines += ["", f"audio stream {facts.audio.stream_index}", *_text.columns(_audio_rows(facts.audio))]
-    if facts.subtitles is not None:
-        rows = _subtitle_rows(facts.subtitles)
-        lines += ["", f"subtitle stream {facts.subtitles.stream_index}", *_text.columns(rows)]
-    if facts.chapters:
-        lines += ["", "chapters", *_text.columns(_chapter_rows(facts.chapters))]
-    tags = _tag_rows(facts.tags)
+    if info.audio is not None:
+        lines += ["", f"audio stream {info.audio.stream_index}", *_text.columns(_audio_rows(info.audio))]
+    if info.subtitles is not None:
+        rows = _subtitle_rows(info.subtitles)
+        lines += ["", f"subtitle stream {info.subtitles.stream_index}", *_text.columns(rows)]
+    if info.chapters:
+        lines += ["", "chapters", *_text.columns(_chapter_rows(info.chapters))]
+    tags = _tag_rows(info.tags)
     if tags:
         lines += ["", "tags", *_text.columns(tags)]
     return "\n".join(lines)
@@ -76,7 +76,7 @@ def _stream_row(stream: StreamSummary, *, is_chosen: bool) -> tuple[str, ...]:
     return (f"{marker} {stream.index}", stream.media_type, stream.codec or "unknown", ", ".join(details))
 
 
-def _video_rows(video: VideoFacts) -> list[tuple[str, str]]:
+def _video_rows(video: VideoInfo) -> list[tuple[str, str]]:
     rows = [
         ("codec", f"{video.codec or 'unknown'}{f' ({video.profile})' if video.profile else ''}"),
         ("size", _size_text(video)),
@@ -102,7 +102,7 @@ def _video_rows(video: VideoFacts) -> list[tuple[str, str]]:
     return rows + _anomaly_rows(video.anomalies)
 
 
-def _audio_rows(audio: AudioFacts) -> list[tuple[str, str]]:
+def _audio_rows(audio: AudioInfo) -> list[tuple[str, str]]:
     channels = "unknown" if audio.num_channels is None else str(audio.num_channels)
     rows = [
         ("codec", f"{audio.codec or 'unknown'}{f' ({audio.profile})' if audio.profile else ''}"),
@@ -118,7 +118,7 @@ def _audio_rows(audio: AudioFacts) -> list[tuple[str, str]]:
     return rows
 
 
-def _subtitle_rows(subtitles: SubtitleFacts) -> list[tuple[str, str]]:
+def _subtitle_rows(subtitles: SubtitleInfo) -> list[tuple[str, str]]:
     kinds = {True: "text", False: "pictures", None: "no decoder"}
     rows = [("codec", f"{subtitles.codec or 'unknown'} ({kinds[subtitles.is_text]})")]
     if subtitles.language:
@@ -161,7 +161,7 @@ def _anomaly_rows(anomalies: Sequence[str]) -> list[tuple[str, str]]:
     return [("anomalies" if i == 0 else "", line) for i, line in enumerate(lines)]
 
 
-def _size_text(video: VideoFacts) -> str:
+def _size_text(video: VideoInfo) -> str:
     size = (video.width or video.stored_width, video.height or video.stored_height)
     parts = [f"{size[0]}x{size[1]}"]
     if size != (video.stored_width, video.stored_height):
@@ -172,7 +172,7 @@ def _size_text(video: VideoFacts) -> str:
     return ", ".join(parts)
 
 
-def _colour_text(video: VideoFacts) -> str:
+def _colour_text(video: VideoInfo) -> str:
     named = [
         ("primaries", video.color_primaries),
         ("transfer", video.color_transfer),
@@ -182,7 +182,7 @@ def _colour_text(video: VideoFacts) -> str:
     return ", ".join(f"{name} {value}" for name, value in named if value) or "not stated"
 
 
-def _frame_rate_text(video: VideoFacts) -> str:
+def _frame_rate_text(video: VideoInfo) -> str:
     rate = f"{_text.decimal(video.average_fps)} fps" if video.average_fps else "unknown"
     if video.is_constant_frame_rate is None:
         return rate
@@ -192,7 +192,7 @@ def _frame_rate_text(video: VideoFacts) -> str:
     return f"{rate} on average, variable (frames {_text.seconds(steps[0])} to {_text.seconds(steps[1])} apart)"
 
 
-def _key_frames_text(video: VideoFacts) -> str:
+def _key_frames_text(video: VideoInfo) -> str:
     if not video.num_key_frames or video.gop_length_median is None:
         return "none"
     if video.gop_length_min == video.gop_length_max:
@@ -203,7 +203,7 @@ def _key_frames_text(video: VideoFacts) -> str:
     return f"{video.num_key_frames}, {lengths}"
 
 
-def _shown_text(video: VideoFacts) -> str:
+def _shown_text(video: VideoInfo) -> str:
     begin, end = _text.seconds(video.begin_seconds), _text.seconds(video.end_seconds)
     return f"from {begin} to {end}, {_text.seconds(video.duration_seconds)}"
 
@@ -213,15 +213,15 @@ def run(args: argparse.Namespace) -> int:
 
     def probe(path: str, file: str) -> int:
         nonlocal is_first
-        facts = replace(collect(path, args.stream, scan=not args.no_scan), file=shown_name(file))
+        info = replace(collect(path, args.stream, scan=not args.no_scan), file=shown_name(file))
         if args.json:
-            emit_json(facts)
+            emit_json(info)
         else:
-            emit(describe(facts) if is_first else f"\n{describe(facts)}")
+            emit(describe(info) if is_first else f"\n{describe(info)}")
         is_first = False
-        if facts.error is None:
+        if info.error is None:
             return 0
-        emit_error(file_error(file, path, Exception(facts.error)))
+        emit_error(file_error(file, path, Exception(info.error)))
         return EXIT_ERROR  # a file that cannot be decoded
 
     return for_each_file(args.files, probe)

@@ -16,9 +16,8 @@ from .._sources import writing
 from ..decoders import VideoDecoder
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from . import _text
-from ._console import STANDARD, emit, emit_bytes, for_each_file, progress, shown_name
+from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
 from ._drawing import Tile, check_size, choose_grid, display_size, draw_sheet, tile_size
-from ._extract_files import output_stems
 
 __all__ = ["SheetOptions", "check_range", "choose_frames", "run", "write_sheet"]
 

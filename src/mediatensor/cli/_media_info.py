@@ -21,8 +21,7 @@ from .._index import (
     store_index,
 )
 from .._metadata import video_stream_metadata
-from .._pyav import ContainerInfo, VideoReader, orientation_of, read_container_info
-from .._pyav import StreamInfo as HeaderFacts
+from .._pyav import ContainerInfo, StreamInfo, VideoReader, orientation_of, read_container_info
 from .._sources import make_source
 from .._video import FrameStream, IndexMismatchError, MissingFrameError
 from ..decoders import Chapter, SubtitleDecoder
@@ -31,17 +30,17 @@ from ..errors import DecodeError, MediaTensorError, StreamError
 from ._drawing import display_size
 
 __all__ = [
-    "AudioFacts",
-    "FileFacts",
+    "AudioInfo",
+    "FileInfo",
     "StreamSummary",
-    "SubtitleFacts",
+    "SubtitleInfo",
     "Timing",
-    "VideoFacts",
+    "VideoInfo",
     "collect",
     "describe_timing",
     "gop_lengths",
     "is_constant_frame_rate",
-    "video_facts",
+    "video_info",
 ]
 
 
@@ -59,7 +58,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class VideoFacts:
+class VideoInfo:
     """The chosen video stream, as ``--json`` prints it."""
 
     stream_index: int
@@ -148,13 +147,13 @@ def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[in
     )
 
 
-def video_facts(file: str, header: HeaderFacts, *, scan: bool) -> VideoFacts:
+def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
     """What the header says of a video stream and, with ``scan``, what its packets and first frame say.
 
     Raises:
         MediaTensorError: if the stream is to be scanned and cannot be decoded.
     """
-    facts = VideoFacts(
+    info = VideoInfo(
         stream_index=header.index,
         codec=header.codec,
         profile=header.profile,
@@ -172,9 +171,9 @@ def video_facts(file: str, header: HeaderFacts, *, scan: bool) -> VideoFacts:
         duration_seconds=header.duration_seconds,
     )
     if not scan:
-        return facts
+        return info
     with closing(_Stream(file, header.index)) as stream:
-        return _scanned(facts, stream)
+        return _scanned(info, stream)
 
 
 class _Stream:
@@ -186,11 +185,11 @@ class _Stream:
     def __init__(self, file: str, stream_index: int) -> None:
         self.source = make_source(file)
         self.reader = VideoReader(self.source, stream_index, num_threads=1, is_strict=True)
-        self.container_facts = self.reader.container_info()
-        self.facts = self.reader.stream_info()
+        self.container_info = self.reader.container_info()
+        self.stream_info = self.reader.stream_info()
 
     def identify(self) -> SourceIdentity:
-        return identify(self.source, self.container_facts, self.facts, self._lend_reader)
+        return identify(self.source, self.container_info, self.stream_info, self._lend_reader)
 
     def make_index(self) -> FrameIndex:
         return cached_index(
@@ -213,20 +212,20 @@ def _is_decoded_in_software(reason: str) -> None:
     """Whatever the reason is to decode in software: the stream is decoded so anyway."""
 
 
-def _scanned(facts: VideoFacts, stream: _Stream) -> VideoFacts:
+def _scanned(info: VideoInfo, stream: _Stream) -> VideoInfo:
     index = stream.make_index()
     index, failure = _first_contact(stream, index)
     try:
         frame = first_frame(stream.reader)
     except MediaTensorError:
         frame = None
-    rotation, size = None, (stream.facts.height or 1, stream.facts.width or 1)
+    rotation, size = None, (stream.stream_info.height or 1, stream.stream_info.width or 1)
     if frame is not None:
         orientation = orientation_of(frame)
         rotation, size = orientation.rotation, orientation.size(frame.height, frame.width)
     metadata = video_stream_metadata(
-        stream.facts,
-        stream.container_facts.duration_seconds,
+        stream.stream_info,
+        stream.container_info.duration_seconds,
         rotation=rotation,
         size=size,
         index=index,
@@ -237,7 +236,7 @@ def _scanned(facts: VideoFacts, stream: _Stream) -> VideoFacts:
     is_key = index.is_key.nonzero()[0].tolist()
     timing = describe_timing(pts_seconds.tolist(), is_key, float(index.time_base))
     return replace(
-        facts,
+        info,
         width=width,
         height=height,
         display_width=displayed[0],
@@ -294,7 +293,7 @@ class StreamSummary:
 
 
 @dataclass(frozen=True)
-class AudioFacts:
+class AudioInfo:
     """The chosen audio stream, as ``--json`` prints it."""
 
     stream_index: int
@@ -311,7 +310,7 @@ class AudioFacts:
 
 
 @dataclass(frozen=True)
-class SubtitleFacts:
+class SubtitleInfo:
     """The chosen stream of subtitles, as ``--json`` prints it."""
 
     stream_index: int
@@ -326,7 +325,7 @@ class SubtitleFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileFacts:
+class FileInfo:
     """A media file, as ``--json`` prints it."""
 
     file: str
@@ -337,13 +336,13 @@ class FileFacts:
     tags: dict[str, str] = field(default_factory=dict)
     chapters: tuple[Chapter, ...] = ()
     streams: tuple[StreamSummary, ...]
-    video: VideoFacts | None = None
-    audio: AudioFacts | None = None
-    subtitles: SubtitleFacts | None = None
+    video: VideoInfo | None = None
+    audio: AudioInfo | None = None
+    subtitles: SubtitleInfo | None = None
     error: str | None = None
 
 
-def collect(file: str, stream_index: int | None, *, scan: bool) -> FileFacts:
+def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
     """Read what is in ``file``.
 
     Args:
@@ -356,7 +355,7 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileFacts:
             the result says so in ``error``, beside all that the headers say.
     """
     container = read_container_info(make_source(file))
-    facts = FileFacts(
+    info = FileInfo(
         file=file,
         file_size_bytes=os.path.getsize(file) if os.path.isfile(file) else None,
         container=container.format_name,
@@ -369,20 +368,20 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileFacts:
     try:
         chosen = _choose(container, stream_index)
     except StreamError as failure:
-        return replace(facts, error=str(failure))
+        return replace(info, error=str(failure))
     if "audio" in chosen:
-        facts = replace(facts, audio=_audio_facts(chosen["audio"], container.duration_seconds))
+        info = replace(info, audio=_audio_info(chosen["audio"], container.duration_seconds))
     if "subtitle" in chosen:
-        facts = replace(facts, subtitles=_subtitle_facts(file, chosen["subtitle"], scan=scan))
+        info = replace(info, subtitles=_subtitle_info(file, chosen["subtitle"], scan=scan))
     if "video" in chosen:
         try:
-            facts = replace(facts, video=video_facts(file, chosen["video"], scan=scan))
+            info = replace(info, video=video_info(file, chosen["video"], scan=scan))
         except MediaTensorError as failure:
-            facts = replace(facts, error=str(failure))
-    return facts
+            info = replace(info, error=str(failure))
+    return info
 
 
-def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, HeaderFacts]:
+def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, StreamInfo]:
     """The stream of each kind that is described: the best, or the one that was asked for."""
     streams = {stream.index: stream for stream in container.streams}
     best = (
@@ -402,7 +401,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Hea
     return chosen
 
 
-def _stream_summary(header: HeaderFacts) -> StreamSummary:
+def _stream_summary(header: StreamInfo) -> StreamSummary:
     return StreamSummary(
         index=header.index,
         media_type=header.media_type,
@@ -421,9 +420,9 @@ def _stream_summary(header: HeaderFacts) -> StreamSummary:
     )
 
 
-def _audio_facts(header: HeaderFacts, container_duration_seconds: float | None) -> AudioFacts:
+def _audio_info(header: StreamInfo, container_duration_seconds: float | None) -> AudioInfo:
     duration = header.duration_seconds
-    return AudioFacts(
+    return AudioInfo(
         stream_index=header.index,
         codec=header.codec,
         profile=header.profile,
@@ -438,16 +437,16 @@ def _audio_facts(header: HeaderFacts, container_duration_seconds: float | None) 
     )
 
 
-def _subtitle_facts(file: str, header: HeaderFacts, *, scan: bool) -> SubtitleFacts:
-    facts = SubtitleFacts(header.index, header.codec, header.language, header.is_text)
+def _subtitle_info(file: str, header: StreamInfo, *, scan: bool) -> SubtitleInfo:
+    info = SubtitleInfo(header.index, header.codec, header.language, header.is_text)
     if not scan or not header.is_text:
-        return facts
+        return info
     try:
         subtitles = SubtitleDecoder(file, stream_index=header.index).get_all_subtitles()
     except MediaTensorError as failure:
-        return replace(facts, anomalies=(str(failure),))
+        return replace(info, anomalies=(str(failure),))
     return replace(
-        facts,
+        info,
         scanned=True,
         num_subtitles=len(subtitles),
         begin_seconds=min((subtitle.start_seconds for subtitle in subtitles), default=None),
