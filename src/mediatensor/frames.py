@@ -117,8 +117,10 @@ class Frame:
 
     def __post_init__(self) -> None:
         _check_dimensions(self.data, "3-dimensional", 3, 3)
-        self.pts_seconds = real_number("pts_seconds", self.pts_seconds)
-        self.duration_seconds = real_number("duration_seconds", self.duration_seconds)
+        if type(self.pts_seconds) is not float:
+            self.pts_seconds = real_number("pts_seconds", self.pts_seconds)
+        if type(self.duration_seconds) is not float:
+            self.duration_seconds = real_number("duration_seconds", self.duration_seconds)
 
     def __iter__(self) -> Iterator[Tensor | float]:
         return iter((self.data, self.pts_seconds, self.duration_seconds))

@@ -20,7 +20,7 @@ from ..errors import ClosedError, MediaTensorError
 from . import stages
 from .interrupts import interrupts_kept
 from .locks import ForkSafeLock
-from .threads import ThreadLease, begin_work, end_work
+from .threads import ThreadLease, busy_threads
 
 __all__ = ["HandlePool", "PooledHandle", "reclaim_threads"]
 
@@ -165,12 +165,12 @@ class _Loan(Generic[H]):
 
     def __enter__(self) -> H:
         self._handle, self._generation = self._pool._take()
-        begin_work()
+        busy_threads.append(None)
         try:
             self._interrupts = interrupts_kept()
             self._interrupts.__enter__()
         except BaseException:
-            end_work()
+            busy_threads.pop()
             self._handle.close()
             raise
         return self._handle
@@ -186,7 +186,8 @@ class _Loan(Generic[H]):
             handle.close()
             raise
         finally:
-            end_work()
+            if busy_threads:  # a child forked meanwhile has forgotten them
+                busy_threads.pop()
         if error is None:
             pool._give_back(handle, self._generation)
         else:

@@ -27,6 +27,7 @@ _Result = TypeVar("_Result")
 _SIGNALS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]
 
 # Signals are handled in the main thread alone, which also is the only one that keeps anything: no lock.
+_main_thread = threading.main_thread().ident
 _open: interrupts_kept | None = None
 _interrupted: interrupts_kept | None = None
 
@@ -59,13 +60,13 @@ class interrupts_kept:
 
     def __enter__(self) -> None:
         global _open, _interrupted
-        if _open is not None or threading.current_thread() is not threading.main_thread():
+        if _open is not None or threading.get_ident() != _main_thread:
             return
         try:
             _open, _interrupted = self, None
             for number in _SIGNALS:
                 handler = _signal.getsignal(number)
-                if callable(handler):
+                if handler is not None and type(handler) is not int:  # neither of C, nor the default, nor ignored
                     own = handler.handler if isinstance(handler, _KeepingHandler) else handler
                     self._handlers[number] = _KeepingHandler(own, self)
                     _signal.signal(number, self._handlers[number])
@@ -99,7 +100,8 @@ class interrupts_kept:
         try:
             if _open is self:
                 _open = None
-            for number, keeping in self._handlers.items():
+            for number in self._handlers:
+                keeping = self._handlers[number]
                 if _signal.getsignal(number) is keeping:
                     _signal.signal(number, keeping.handler)
         except BaseException:  # of a handler that is back already
@@ -130,7 +132,8 @@ def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
 
 def _forget() -> None:
     """In a forked process, whose only thread may be another one than that in the block."""
-    global _interrupted
+    global _interrupted, _main_thread
+    _main_thread = threading.main_thread().ident
     if _open is not None:
         _open._end()
     _interrupted = None

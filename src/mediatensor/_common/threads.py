@@ -22,9 +22,8 @@ from .locks import ForkSafeLock
 __all__ = [
     "Division",
     "ThreadLease",
-    "begin_work",
+    "busy_threads",
     "divide_threads",
-    "end_work",
     "get_num_threads",
     "lease_threads",
     "run_in_parallel",
@@ -135,38 +134,30 @@ def lease_threads(reclaim: Callable[[], object] = lambda: None) -> ThreadLease:
     return ThreadLease(num_threads)
 
 
-def begin_work() -> None:
-    """Count the calling thread as one that decodes, until `end_work`."""
-    _budget.callers.append(None)
-
-
-def end_work() -> None:
-    """Count the calling thread as idle again."""
-    if _budget.callers:  # a child forked meanwhile has forgotten them
-        _budget.callers.pop()
+#: One element for each thread that decodes now: a list needs no lock. See `working`.
+busy_threads: list[None] = []
 
 
 @contextmanager
 def working() -> Iterator[None]:
     """For the time of a ``with`` block, the calling thread counts as one that decodes."""
-    begin_work()
+    busy_threads.append(None)
     try:
         yield
     finally:
-        end_work()
+        if busy_threads:  # a child forked meanwhile has forgotten them
+            busy_threads.pop()
 
 
 class _Budget:
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
         self._num_leased = 0
-        #: One element for each thread that decodes: a list needs no lock.
-        self.callers: list[None] = []
 
     def take(self) -> int:
         with self._lock:
             # Each caller beside this one keeps a core busy.
-            num_free = get_num_threads() - self._num_leased - max(0, len(self.callers) - 1)
+            num_free = get_num_threads() - self._num_leased - max(0, len(busy_threads) - 1)
             if num_free < 2:  # one thread more would not be faster than the caller's own
                 return 1
             self._num_leased += num_free
@@ -179,7 +170,7 @@ class _Budget:
     def forget(self) -> None:
         """In a forked child, which has none of the parent's threads."""
         self._num_leased = 0
-        self.callers.clear()
+        busy_threads.clear()
 
 
 _budget = _Budget()

@@ -31,6 +31,9 @@ _UNSPECIFIED_RANGE = 0  # FFmpeg's
 _UNSUPPORTED_MATRICES = dict.fromkeys((3, _YCGCO, 11, 12, 13, 14), "ITU601") | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
 
 _make_side_data: Any = SideDataContainer  # its type hints know no constructor
+_UPRIGHT = Orientation()
+# As numbers: PyAV takes longer to look up members of its enumerations.
+_BICUBIC, _BILINEAR = int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
 
 
 def orientation_of(frame: Any) -> Orientation:
@@ -39,10 +42,11 @@ def orientation_of(frame: Any) -> Orientation:
     try:
         # ``frame.side_data`` makes a cycle: the codec would not get the picture's memory back until garbage is
         # collected. And where damage lets memory show through, it would show something else.
-        matrix = _make_side_data(frame).get("DISPLAYMATRIX")
+        side_data = _make_side_data(frame)
+        matrix = side_data.get("DISPLAYMATRIX") if len(side_data) else None
     except ValueError:  # PyAV 18 cannot list side data of a type that it has no name for
         return Orientation.from_rotation(rotation)
-    return Orientation() if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
+    return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
 
 
 class FrameConverter:
@@ -81,7 +85,8 @@ class FrameConverter:
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
         """(height, width) that ``write`` needs for this frame."""
-        return output_size(self._steps, *orientation.size(picture.height, picture.width))
+        size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
+        return output_size(self._steps, *size) if self._steps else size
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
         """Convert a frame into ``out``, of shape (height, width, 3); of another size, it is scaled to fit.
@@ -103,11 +108,13 @@ class FrameConverter:
             steps = (*steps, ResizeStep(*out.shape[:2]))
         if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
             height, width = orientation.size(steps[0].height, steps[0].width)
-            rgb = self._reformat(self._to_rgb, picture, Interpolation.BILINEAR, width=width, height=height)
+            rgb = self._reformat(self._to_rgb, picture, _BILINEAR, width=width, height=height)
             steps = steps[1:]
         else:
             rgb = self._convert(picture)
-        pixels = orientation.apply(_pixels(rgb, self._dtype))
+        pixels = _pixels(rgb, self._dtype)
+        if orientation is not _UPRIGHT:
+            pixels = orientation.apply(pixels)
         if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(rgb, picture):
             pixels = self._resize(steps[0], rgb, 0)  # spares a copy of the large picture
         for number, step in enumerate(steps):
@@ -115,11 +122,11 @@ class FrameConverter:
         if self._is_float:
             np.divide(pixels, np.float32(65535), out=out, dtype=np.float32)
         else:
-            np.copyto(out, pixels)
+            out[...] = pixels
 
     def _convert(self, frame: Any) -> Any:
         if _takes_the_fast_path(frame) or frame.colorspace in _UNSUPPORTED_MATRICES:
-            return self._reformat(self._to_rgb, frame, Interpolation.BICUBIC)
+            return self._reformat(self._to_rgb, frame, _BICUBIC)
         rgb = self._filter.convert(frame)
         if self._is_float and _lacks_last_column(frame):
             last = _pixels(self._narrow_filter.convert(frame), np.uint8)[:, -1]
@@ -140,7 +147,7 @@ class FrameConverter:
         picture.color_range = _UNSPECIFIED_RANGE
         resizer = self._resizers.setdefault(number, VideoReformatter())
         size = {"width": step.width, "height": step.height}
-        return _pixels(self._reformat(resizer, picture, Interpolation.BILINEAR, **size), self._dtype)
+        return _pixels(self._reformat(resizer, picture, _BILINEAR, **size), self._dtype)
 
     def _reformat(self, reformatter: VideoReformatter, frame: Any, interpolation: int, **size: int) -> Any:
         options: dict[str, Any] = {"format": self._format, "interpolation": interpolation, "threads": 1, **size}
@@ -188,9 +195,9 @@ class _ScaleFilter:
 def _takes_the_fast_path(frame: Any) -> bool:
     """Whether swscale repeats chroma samples instead of interpolating them, or there is nothing to interpolate."""
     name = frame.format.name
-    if frame.format.is_rgb or name.startswith(("gray", "pal8", "mono")):
-        return True
-    return name in ("yuv420p", "yuvj420p") and not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
+    if name in ("yuv420p", "yuvj420p"):
+        return not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
+    return bool(frame.format.is_rgb or name.startswith(("gray", "pal8", "mono")))
 
 
 def _lacks_last_column(frame: Any) -> bool:
@@ -207,10 +214,12 @@ def _is_own_and_plain(picture: Any, frame: Any) -> bool:
 def _pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """A view (H, W, 3) of a packed RGB frame, without the padding at the end of its lines."""
     plane = picture.planes[0]
-    stride = abs(plane.line_size) // np.dtype(dtype).itemsize
-    lines = np.frombuffer(plane, dtype, count=picture.height * stride).reshape(picture.height, stride)
-    pixels = lines[:, : picture.width * 3].reshape(picture.height, picture.width, 3)
-    return pixels[::-1] if plane.line_size < 0 else pixels
+    line_bytes, height, width = plane.line_size, picture.height, picture.width
+    is_upside_down = line_bytes < 0
+    stride = (-line_bytes if is_upside_down else line_bytes) // np.dtype(dtype).itemsize
+    lines = np.frombuffer(plane, dtype, count=height * stride).reshape(height, stride)
+    pixels = lines[:, : width * 3].reshape(height, width, 3)
+    return pixels[::-1] if is_upside_down else pixels
 
 
 def fingerprint(frame: Any) -> int:

@@ -36,6 +36,10 @@ _MAX_KEPT = 64
 _STEP_BACK = 32
 
 
+# One for all calls: it is held for a moment, once a call.
+_allocating = Lock()
+
+
 class PixelWriter:
     """Writes frames into the rows of one array, which is made when the size of the first frame is known.
 
@@ -49,7 +53,6 @@ class PixelWriter:
         self._num_rows = num_rows
         self._scale_to = size
         self._orientation = orientation
-        self._lock = Lock()
         self._size: tuple[int, int] | None = None
         self.pixels: NDArray[Any] | Tensor | None = None
 
@@ -64,7 +67,7 @@ class PixelWriter:
             orientation = self._orientation
         size = converter.output_size(picture, orientation)
         if self._size is None:
-            with self._lock:
+            with _allocating:
                 if self._size is None:
                     pixels_size = self._scale_to or size
                     self.pixels = converter.empty(self._num_rows, *pixels_size)
@@ -126,21 +129,31 @@ def decode_rows(
         DecodeError, ReadError: under ``on_error="raise"``, or if nothing can replace a frame.
         SizeChangeError: see `PixelWriter`.
     """
-    rows = {frames[0]: [0]} if len(frames) == 1 else _rows_by_frame(frames)
-    failed = _known_failures(index, list(rows), on_error)
+    is_single = len(frames) == 1
+    rows = {frames[0]: [0]} if is_single else _rows_by_frame(frames)
+    wanted = list(rows)
+    failed: dict[int, str] = {}
+    if on_error != "raise" or (wanted and wanted[-1] >= len(index.pts)):
+        failed = _known_failures(index, wanted, on_error)
+        wanted = [frame for frame in wanted if frame not in failed]
+    cache = handle.frame_cache
+    if cache.index is not index:
+        cache.use(index)
     request = _Request(handle, index, rows, writer, on_error, failed)
-    handle.frame_cache.use(index)
-    decodable = [frame for frame in rows if frame not in failed] if failed else list(rows)
+    missing: list[int] = []
     try:
-        missing = [frame for frame in decodable if not request.write_kept(frame, rows[frame])]
+        for frame in wanted:
+            picture = cache.get(frame)
+            if picture is None:
+                missing.append(frame)
+            else:
+                writer.write(handle.converter, picture, rows[frame], frame)
         if missing:
-            _decode(request, missing, overlaps=len(missing) < len(decodable), is_sequential=is_sequential)
+            _decode(request, missing, overlaps=len(missing) < len(wanted), is_sequential=is_sequential)
     except SizeChangeError:
-        request.raise_size_change(decodable)
-    handle.last_single = frames[0] if len(rows) == 1 else None
-    if not failed:
-        return DecodedRows(writer.pixels, frames)
-    return _with_replacements(request, frames)
+        request.raise_size_change(wanted)
+    handle.last_single = frames[0] if is_single else None
+    return _with_replacements(request, frames) if failed else DecodedRows(writer.pixels, frames)
 
 
 def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
@@ -153,19 +166,13 @@ def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
 
 def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
     """The frames of which the index knows that there is nothing, or nothing good, to decode, with the reason."""
-    num_frames = len(index.pts)
-    failed: dict[int, str] = {}
-    if wanted and wanted[-1] >= num_frames:
-        reason = f"decoding showed that the stream has only {num_frames} frames"
-        failed = {frame: reason for frame in wanted if frame >= num_frames}
-        if on_error == "raise":
-            raise DecodeError(f"Frame {min(failed)} could not be decoded: {reason} ({'; '.join(index.anomalies)}).")
-    if on_error != "raise":
-        there = [frame for frame in wanted if frame < num_frames]
-        damaged = index.is_damaged[there].tolist() if there else []
-        reason = "the codec flags it as damaged"
-        failed |= {frame: reason for frame, is_damaged in zip(there, damaged, strict=True) if is_damaged}
-    return failed
+    num_frames = len(index)
+    reason = f"decoding showed that the stream has only {num_frames} frames"
+    failed = {frame: reason for frame in wanted if frame >= num_frames}
+    if failed and on_error == "raise":
+        raise DecodeError(f"Frame {min(failed)} could not be decoded: {reason} ({'; '.join(index.anomalies)}).")
+    damaged = (frame for frame in wanted if frame < num_frames and index.is_damaged[frame])
+    return failed | dict.fromkeys(damaged, "the codec flags it as damaged")
 
 
 class _Request:
@@ -196,18 +203,10 @@ class _Request:
         self.on_error = on_error
         self.failed = failed
 
-    def write_kept(self, frame: int, rows: list[int]) -> bool:
-        """Write a frame if its picture is in the frame cache."""
-        picture = self.handle.frame_cache.get(frame)
-        if picture is None:
-            return False
-        self.writer.write(self.handle.converter, picture, rows, frame)
-        return True
-
     def decode(
         self,
         worker: Worker,
-        frames: Sequence[int],
+        places: Sequence[int],
         rows: dict[int, list[int]],
         segments: list[Segment] | None = None,
         *,
@@ -218,14 +217,14 @@ class _Request:
 
         Args:
             worker: Decodes.
-            frames: To decode.
+            places: Of the frames to decode, ascending.
             rows: The rows that frames go to.
             segments: How to decode them; ``None`` to plan it here.
             keeps: Whether to keep the pictures in the frame cache.
             drains: Whether to drain the codec afterwards.
         """
         index, stream = self.index, worker.stream
-        remaining = set(_places_of(index, frames))
+        remaining = set(places)
         while remaining:
             if segments is None:
                 segments = stream.plan(index, sorted(remaining), drains=drains)
@@ -261,7 +260,7 @@ class _Request:
         """Decode frames in order of their indices, so that the error names the first that differs from those before."""
         self.handle.frame_cache.clear()
         self.writer.start_over()
-        self.decode(self.handle.worker(), frames, self.rows)
+        self.decode(self.handle.worker(), _places_of(self.index, frames), self.rows)
 
     def write_nearest(self, frame: int) -> int:
         """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
@@ -270,8 +269,11 @@ class _Request:
             for other in (frame - distance, frame + distance):
                 if not 0 <= other < len(self.index) or other in self.failed or self.index.is_damaged[other]:
                     continue
-                if not self.write_kept(other, rows):
-                    self.decode(self.handle.worker(), [other], {other: rows})
+                picture = self.handle.frame_cache.get(other)
+                if picture is not None:
+                    self.writer.write(self.handle.converter, picture, rows, other)
+                else:
+                    self.decode(self.handle.worker(), _places_of(self.index, [other]), {other: rows})
                 if other not in self.failed:
                     return other
         raise DecodeError(
@@ -280,14 +282,14 @@ class _Request:
         )
 
 
-def _places_of(index: FrameIndex, frames: Sequence[int]) -> list[int]:
+def _places_of(index: FrameIndex, frames: Sequence[int]) -> Sequence[int]:
     """Places of frames in the order in which the codec gives them, ascending. In an index from packets they are equal.
 
     Args:
         index: The frames of the stream.
         frames: Ascending.
     """
-    return sorted(index.output_order[list(frames)].tolist()) if index.settled else list(frames)
+    return sorted(index.output_order[list(frames)].tolist()) if index.settled else frames
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
@@ -302,8 +304,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
     handle, index = request.handle, request.index
     worker = handle.worker()
     stream = worker.stream
-    window = _window_before(handle, index, frames)
-    if window:
+    if len(frames) == 1 and (window := _window_before(handle, index, frames[0])):
         request.decode(worker, window, request.rows, keeps=True, drains=True)
         return
     places = _places_of(index, frames)
@@ -312,17 +313,17 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
         handle.frame_cache.clear()  # a caller who goes forward does not ask again for what lies behind
     keeps = not is_sequential and (len(frames) == 1 or _can_keep(handle, stream, len(frames)))
     # A codec that goes on keeps its threads, and so does one whose frames must be compared with a linear decode.
-    if not handle.chooses_threads or segments[0].key_frame is None or index.settled or index.is_authoritative:
-        request.decode(worker, frames, request.rows, segments, keeps=keeps)
+    if segments[0].key_frame is None or not handle.chooses_threads or index.settled or index.is_authoritative:
+        request.decode(worker, places, request.rows, segments, keeps=keeps)
         return
     runs = runs_by_key_frame(index, places)
     sizes = {key_frame: num_pictures(index, key_frame, members) for key_frame, members in runs.items()}
     workers = _workers_for(handle, list(sizes.values()))
     if len(workers) == 1:
-        request.decode(worker, frames, request.rows, segments, keeps=keeps)
+        request.decode(worker, places, request.rows, segments, keeps=keeps)
         return
     longest_first = sorted(runs, key=sizes.__getitem__, reverse=True)  # the longest must not come last
-    parts = [[index.frame_of(place) for place in runs[key_frame]] for key_frame in longest_first]
+    parts = [runs[key_frame] for key_frame in longest_first]
     on_device = handle.converter.here()
 
     def decode(worker: Worker, part: list[int]) -> None:
@@ -354,7 +355,7 @@ def _workers_for(handle: Handle, pictures: list[int]) -> list[Worker]:
     return [worker]
 
 
-def _window_before(handle: Handle, index: FrameIndex, frames: list[int]) -> list[int]:
+def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[int]:
     """The frames to decode and keep for a caller who steps backwards: those of the same GOP that come before.
 
     ::
@@ -363,13 +364,13 @@ def _window_before(handle: Handle, index: FrameIndex, frames: list[int]) -> list
           k . . . . . [ . . . . . . x ]  x
                         as many as can be kept
     """
-    frame, last = frames[0], handle.last_single
-    if last is None or len(frames) > 1 or not 0 < last - frame <= _STEP_BACK:
-        return []
+    last = handle.last_single
+    if last is None or not 0 < last - frame <= _STEP_BACK:
+        return ()
     if index.settled or index.is_authoritative:
-        return []
+        return ()
     first = max(first_place_of(index, index.key_frame_for(frame)), frame + 1 - handle.frame_cache.capacity())
-    return list(range(min(first, frame), frame + 1))
+    return range(min(first, frame), frame + 1)
 
 
 def _with_replacements(request: _Request, frames: Sequence[int]) -> DecodedRows:

@@ -136,7 +136,9 @@ class ExactFrames:
 
     def frame_at(self, i: int) -> Frame:
         """The frame of an index; a negative one counts from the end."""
-        index = self._index_up_to(i if i >= 0 else None)
+        index = self._index
+        if index is None:
+            index = self._index_up_to(i if i >= 0 else None)
         return self._frame(index, lambda index: [checks.valid_index(i, len(index.pts), self._video.facts.index)])
 
     def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:

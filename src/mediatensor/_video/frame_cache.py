@@ -79,24 +79,24 @@ class FrameCache:
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
-        self._index: object = None
+        #: The index by which pictures are numbered.
+        self.index: object = None
         self._kind: tuple[int, int, str] | None = None
         #: Size of the picture that was seen last; ``None`` before the first.
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
         """Say by which index pictures are numbered from now on; another one makes those that are kept worthless."""
-        if index is not self._index:
+        if index is not self.index:
             self.clear()
-            self._index = index
+            self.index = index
 
     def get(self, frame: int) -> Any | None:
         with _cache.lock:
-            found = self._pictures.get(frame)
-            if found is None:
+            if frame not in self._pictures:
                 return None
             self._pictures.move_to_end(frame)
-            return found[0]
+            return self._pictures[frame][0]
 
     def put(self, frame: int, picture: Any) -> None:
         size = self._size_of(picture)
@@ -131,7 +131,12 @@ class FrameCache:
     def clear(self) -> None:
         with _cache.lock:
             while self._pictures:
-                self.drop_oldest()
+                _cache.num_bytes -= self._pictures.popitem()[1][1]
+
+    def close(self) -> None:
+        """Drop all pictures for good."""
+        self.clear()
+        with _cache.lock:
             _cache.owners.pop(id(self), None)
 
     def drop_oldest(self) -> None:

@@ -115,6 +115,8 @@ class FrameStream:
         """
         if index is not self._index:
             self._use(index)
+        if len(places) == 1 and places[0] == self.position:
+            return [Segment(None, (places[0],), drains)]
         max_skipped = self.reader.reorder_depth + max(0, self._num_threads - 1)
         return make_plan(index, places, self.position, max_skipped, drains=drains)
 

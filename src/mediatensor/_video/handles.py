@@ -90,7 +90,7 @@ class Handle:
             worker.converter = make_converter()
 
     def close(self) -> None:
-        self.frame_cache.clear()
+        self.frame_cache.close()
         for worker in self._more_workers:
             worker.stream.reader.close()
         self.stream.reader.close()

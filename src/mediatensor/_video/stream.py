@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -50,6 +50,11 @@ class HandleSpec:
     backend: str
     is_float: bool = False
     steps: tuple[PixelStep, ...] = ()
+    #: Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared.
+    decodes_in_software: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decodes_in_software", self.backend == "cpu")
 
     def open(self) -> Handle:
         # One thread, until a call finds that there are more for it.
@@ -77,11 +82,6 @@ class HandleSpec:
         if self.decodes_in_software:
             return backend.open(parameters, self.device)
         return open_guarded(backend, parameters, self.device)
-
-    @property
-    def decodes_in_software(self) -> bool:
-        """Whether FFmpeg's own decoders decode, which alone tell damage, and give pictures that can be compared."""
-        return self.backend == "cpu"
 
     def converter(self) -> PictureConverter:
         return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)
@@ -217,12 +217,12 @@ class OpenVideo:
         self.upright_size()
         return None if self._orientation is None else self._orientation.rotation
 
-    def stated_orientation(self) -> Orientation | None:
+    def _stated_orientation(self) -> Orientation | None:
         """How the container says that pictures are turned, where those of the backend do not say it themselves.
 
         What the container says goes with the stream's own codec: it has to decode a picture to tell.
         """
-        if self.spec.decodes_in_software or not self._may_turn:
+        if not self._may_turn:
             return None
         self.upright_size()
         return self._orientation
@@ -270,7 +270,7 @@ class OpenVideo:
     def pixel_writer(self, num_rows: int) -> PixelWriter:
         """What writes frames into rows of one array."""
         size = self.output_size() if self.options.on_size_change == "scale" else None
-        return PixelWriter(num_rows, size, self.stated_orientation())
+        return PixelWriter(num_rows, size, None if self.spec.decodes_in_software else self._stated_orientation())
 
     def batch(self, decoded: DecodedRows, pts_seconds: Tensor, duration_seconds: Tensor) -> FrameBatch:
         """Decoded rows as a batch in the user's layout."""

@@ -250,6 +250,8 @@ class VideoDecoder(Closing):
             InvalidArgumentError: if a slice is not one of whole numbers, or its step is not positive.
             TypeError: if the key is neither a whole number nor a slice.
         """
+        if type(key) is int:
+            return self._frames.frame_at(key).data
         if isinstance(key, slice):
             return self.get_frames_in_range(key.start, key.stop, key.step).data
         if hasattr(key, "__index__"):
