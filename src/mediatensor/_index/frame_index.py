@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._common import checks
+from .._common.lazy import is_tensor
 from .._containers import NO_PTS, Int8Array, Int64Array
-from ..errors import FrameIndexError
+from ..errors import FrameIndexError, InvalidArgumentError
 from .identity import SourceIdentity
 from .index_file import load_index, save_index
 
@@ -192,6 +193,79 @@ class FrameIndex:
         times = checks.seconds_of(seconds)
         checks.check_seconds(times, self.begin_seconds, self.end_seconds)
         return _tensor(self.played_at(times))
+
+    # By the names that low-level code has for them, beside those of the metadata
+
+    @property
+    def num_frames_from_content(self) -> int:
+        """Number of frames."""
+        return len(self)
+
+    @property
+    def begin_stream_seconds_from_content(self) -> float:
+        """Time at which the first frame is shown."""
+        return self.begin_seconds
+
+    @property
+    def end_stream_seconds_from_content(self) -> float:
+        """Time at which the last frame ends."""
+        return self.end_seconds
+
+    @property
+    def average_fps_from_content(self) -> float | None:
+        """Frames per second over the whole stream."""
+        return self.average_fps
+
+    @overload
+    def index_at(self, seconds: float) -> int: ...
+    @overload
+    def index_at(self, seconds: Tensor) -> Tensor: ...
+    def index_at(self, seconds: float | Tensor) -> int | Tensor:
+        """Index of the first frame that has not ended at a time; of the first or the last one outside the stream.
+
+        In a gap that is the frame behind it, which differs from `frame_played_at`.
+
+        Args:
+            seconds: A time, or a tensor of times.
+
+        Returns:
+            An int, or an int64 tensor of the shape of ``seconds``.
+
+        Raises:
+            InvalidArgumentError: if it is not a number, or there is no frame.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> index = VideoDecoder("video.mp4").frame_index
+            >>> index.index_at(1.51), index.index_at(99.0)
+            (45, 299)
+        """
+        self._check_has_frames()
+        ends = np.maximum.accumulate(self._seconds(self.pts + self.duration))
+        if is_tensor(seconds):
+            found = np.searchsorted(ends, np.asarray(seconds.cpu(), np.float64), side="right")
+            return _tensor(np.asarray(np.minimum(found, len(self) - 1), np.int64))
+        return min(int(np.searchsorted(ends, checks.real_number("seconds", seconds), side="right")), len(self) - 1)
+
+    def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
+        """Time of the last key frame at or before a time, for `Demuxer.seek`; that of the first frame if there is none.
+
+        Raises:
+            InvalidArgumentError: if it is not a number, or there is no frame.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").frame_index.key_frame_seconds_for(2.0)
+            1.6
+        """
+        self._check_has_frames()
+        times = self._pts_seconds[self.is_key]
+        before = int(np.searchsorted(times, checks.real_number("seconds", seconds), side="right")) - 1
+        return float(times[before] if before >= 0 else self._pts_seconds[0])
+
+    def _check_has_frames(self) -> None:
+        if not len(self):
+            raise InvalidArgumentError("The index has no frames, so that none is shown at any time.")
 
     # Key frames and GOPs
 

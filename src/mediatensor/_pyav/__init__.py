@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from .demuxer import Demuxer
 from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
-from .opening import read_container_info
-from .packet_decoder import PacketDecoder, UndecodablePacketError
+from .opening import choose_streams, read_container_info
+from .packet_decoder import (
+    PacketDecoder,
+    UndecodablePacketError,
+    configure_audio_codec,
+    configure_video_codec,
+)
 from .pixels import FrameConverter, fingerprint, orientation_of
-from .planes import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, is_frame, surface_of, why_no_nvcuvid
-from .probe import ContainerInfo, StreamInfo
+from .planes import (
+    CUDA_DECODE_ERRORS,
+    component_planes,
+    create_cuda_context,
+    cuda_surface_of,
+    is_frame,
+    surface_of,
+    why_no_nvcuvid,
+)
+from .probe import ContainerInfo, FrameColors, StreamInfo, frame_colors, stream_info
 from .reading import DISCARD_ENTRY, KEY_ENTRY, PacketInfo, VideoReader, is_key_frame, packet_info
 from .sound import (
     MAX_CHANNELS,
@@ -21,7 +34,9 @@ from .sound import (
     Resampler,
     SampleForm,
     SampleQueue,
+    as_float,
     has_frame_threads,
+    samples_of,
     set_trimming,
 )
 from .subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_subtitle_packets
@@ -36,6 +51,7 @@ __all__ = [
     "AudioReader",
     "ContainerInfo",
     "Demuxer",
+    "FrameColors",
     "FrameConverter",
     "LinearFrame",
     "PacketDecoder",
@@ -47,9 +63,15 @@ __all__ = [
     "SubtitlePacket",
     "UndecodablePacketError",
     "VideoReader",
+    "as_float",
+    "choose_streams",
+    "component_planes",
+    "configure_audio_codec",
+    "configure_video_codec",
     "create_cuda_context",
     "cuda_surface_of",
     "fingerprint",
+    "frame_colors",
     "has_frame_threads",
     "is_frame",
     "is_key_frame",
@@ -60,7 +82,9 @@ __all__ = [
     "read_container_info",
     "read_subtitle_info",
     "read_subtitle_packets",
+    "samples_of",
     "set_trimming",
+    "stream_info",
     "surface_of",
     "times_shown",
     "why_no_nvcuvid",

@@ -97,6 +97,7 @@ class Demuxer:
             packets = []  # it is raised once more when they are asked for
         if packets:
             self.push_back(packets)
+            self.is_fresh = True
         else:
             self.reopen()
 
@@ -174,9 +175,8 @@ class Demuxer:
                 self._packets = self._container.demux(*self.streams)
 
     def push_back(self, packets: Iterable[Any]) -> None:
-        """Have packets that were read handed out once more, before the others, as if none had been read."""
+        """Have packets that were read handed out once more, before the others."""
         self._packets = chain(packets, self._packets)
-        self.is_fresh = True
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
         """Ask for a key frame at or before a time.

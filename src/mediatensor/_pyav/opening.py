@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from .probe import ContainerInfo, container_info
 
 __all__ = [
     "choose_stream",
+    "choose_streams",
     "close_container",
     "error_text",
     "open_container",
@@ -197,3 +198,49 @@ def choose_stream(container: Any, stream_index: int | None, media_type: str) -> 
             f"that can be decoded. It is of type {stream.type or 'unknown'!r}."
         )
     return stream
+
+
+def choose_streams(container: Any, selectors: Sequence[int | str]) -> list[Any]:
+    """Streams of video and sound, in the order of what selects them.
+
+    Args:
+        container: PyAV's, just opened.
+        selectors: ``"video"`` or ``"audio"`` for the one that FFmpeg thinks best, or numbers among all streams;
+            ``["all"]`` for all of both kinds.
+
+    Raises:
+        StreamError: if there is none, if one is named twice, or is of another kind or cannot be decoded.
+    """
+    streams = container.streams
+    if list(selectors) == ["all"]:
+        found = [stream for stream in streams if stream.type in _DECODABLE and stream.codec_context is not None]
+        if not found:
+            kinds = ", ".join(stream.type or "unknown" for stream in streams) or "none"
+            raise StreamError(f"No valid video or audio stream found in input file (streams: {kinds}).")
+        return found
+    chosen: list[Any] = []
+    for selector in selectors:
+        if isinstance(selector, str):
+            if streams.best(selector) is None:
+                raise StreamError(f"No valid {selector} stream found in input file.")
+            stream = choose_stream(container, None, selector)
+        else:
+            stream = _decodable_stream(container, selector)
+        if any(stream.index == other.index for other in chosen):
+            raise StreamError(f"The stream at index {stream.index} is already being demuxed; name each stream once.")
+        chosen.append(stream)
+    return chosen
+
+
+_DECODABLE = ("video", "audio")
+
+
+def _decodable_stream(container: Any, stream_index: int) -> Any:
+    streams = container.streams
+    if 0 <= stream_index < len(streams) and (kind := streams[stream_index].type) not in _DECODABLE:
+        raise StreamError(
+            f"The stream at index {stream_index} is of type {kind or 'unknown'!r}, which cannot be decoded. Only audio "
+            "and video streams can."
+        )
+    kind = streams[stream_index].type if 0 <= stream_index < len(streams) else "video"
+    return choose_stream(container, stream_index, kind)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,15 @@ from .pixels import orientation_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CUDA_DECODE_ERRORS", "create_cuda_context", "cuda_surface_of", "is_frame", "surface_of", "why_no_nvcuvid"]
+__all__ = [
+    "CUDA_DECODE_ERRORS",
+    "component_planes",
+    "create_cuda_context",
+    "cuda_surface_of",
+    "is_frame",
+    "surface_of",
+    "why_no_nvcuvid",
+]
 
 _EXPORT_ERRORS = (NotImplementedError, TypeError, ValueError)
 
@@ -89,6 +98,69 @@ def _surface(
         orientation=orientation_of(frame),
         reading=reading,
     )
+
+
+# Components that share a plane, in the order in which formats list components: (first sample, step between samples).
+_UV, _VU = ((0, 1), (0, 2), (1, 2)), ((0, 1), (1, 2), (0, 2))
+_SHARED_PLANES = {
+    **dict.fromkeys(
+        ("nv12", "nv16", "nv24", "p010", "p012", "p016", "p210", "p212", "p216", "p410", "p412", "p416"), _UV
+    ),
+    **dict.fromkeys(("nv21", "nv42"), _VU),
+    "yuyv422": ((0, 2), (1, 4), (3, 4)),
+    "uyvy422": ((1, 2), (0, 4), (2, 4)),
+    "yvyu422": ((0, 2), (3, 4), (1, 4)),
+}
+_PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
+
+
+def component_planes(frame: Any) -> tuple[Tensor, ...]:
+    """One 2-D view (height, width) of each component of a frame in the memory of the CPU, uint8 or uint16.
+
+    The views have the order in which FFmpeg describes the pixel format, and are the codec's own memory. Samples of big
+    endian are copied.
+
+    Raises:
+        ValueError: if the components are no whole bytes (palettes, packed bits, floats), or the frame is stored upside
+            down.
+    """
+    import torch
+
+    pixel_format = frame.format
+    name = pixel_format.name
+    components = pixel_format.components
+    places = _places(name, [component.plane for component in components])
+    bits = max(component.bits for component in components)
+    if places is None or not 8 <= bits <= 16 or min(component.bits for component in components) < 8 or "f16" in name:
+        raise ValueError(f"{name} has components that are not whole bytes, or are floats or indices into a palette")
+    size = 1 if bits == 8 else 2
+    planes, views = frame.planes, []
+    for component, (first, step) in zip(components, places, strict=True):
+        plane = planes[component.plane]
+        if plane.line_size < 0:
+            raise ValueError("the frame is stored upside down")
+        samples = torch.frombuffer(plane, dtype=torch.uint8 if size == 1 else torch.uint16)
+        shape, strides = (component.height, component.width), (plane.line_size // size, step)
+        view = samples.as_strided(shape, strides, first)
+        views.append(torch.from_numpy(view.numpy().byteswap()) if size == 2 and name.endswith("be") else view)
+    return tuple(views)
+
+
+def _places(name: str, planes: list[int]) -> Sequence[tuple[int, int]] | None:
+    """Where the samples of each component begin in their plane, and how far they lie apart; ``None`` if unknown."""
+    if len(set(planes)) == len(planes) and not name.startswith(("pal8", "mono")):
+        return [(0, 1)] * len(planes)
+    stem = name.removesuffix("le").removesuffix("be")
+    if stem in _SHARED_PLANES:
+        return _SHARED_PLANES[stem]
+    packed = _PACKED.fullmatch(stem)
+    if packed is None or set(planes) != {0}:
+        return None
+    letters = packed["letters"]
+    order = [letter for letter in ("ya" if "y" in letters else "rgba") if letter in letters]
+    if len(order) != len(planes):
+        return None
+    return [(letters.index(letter), len(letters)) for letter in order]
 
 
 #: What making and running such a decoder raises.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import av
 
@@ -19,6 +19,8 @@ _TRANSFERS |= {16: "smpte2084", 17: "smpte428", 18: "arib-std-b67"}
 _SPACES = {0: "gbr", 1: "bt709", 4: "fcc", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "ycgco", 9: "bt2020nc"}
 _SPACES |= {10: "bt2020c", 11: "smpte2085", 12: "chroma-derived-nc", 13: "chroma-derived-c", 14: "ictcp"}
 _RANGES = {1: "tv", 2: "pc"}
+
+_UNKNOWN = "unknown"
 
 NO_TIMESTAMPS_FLAG = 0x80  # AVFMT_NOTIMESTAMPS
 
@@ -200,6 +202,26 @@ def _video_info(stream: Any, context: Any) -> dict[str, Any]:
         # The yuvj formats are full range by definition, whatever the container says.
         "color_range": "pc" if (context.pix_fmt or "").startswith("yuvj") else _RANGES.get(context.color_range),
     }
+
+
+class FrameColors(NamedTuple):
+    """What a decoded frame says of its colours, by FFmpeg's names; ``"unknown"`` where it says nothing."""
+
+    space: str
+    range: str
+    primaries: str
+    transfer_characteristic: str
+
+
+def frame_colors(picture: Any) -> FrameColors:
+    """The colours of a frame of PyAV, or of a `Surface`, which knows nothing of primaries and transfer."""
+    space = getattr(picture, "colorspace", None)
+    return FrameColors(
+        _SPACES.get(int(picture.matrix if space is None else space), _UNKNOWN),
+        _RANGES.get(int(picture.color_range), _UNKNOWN),
+        _PRIMARIES.get(int(getattr(picture, "color_primaries", 2)), _UNKNOWN),
+        _TRANSFERS.get(int(getattr(picture, "color_trc", 2)), _UNKNOWN),
+    )
 
 
 def _frame_rate(stream: Any) -> Fraction | None:

@@ -267,6 +267,7 @@ class VideoReader(StreamReader):
             self.reopen()
         else:
             self.push_back(packets)
+            self.is_fresh = True
         return packets
 
 

@@ -25,7 +25,9 @@ __all__ = [
     "Resampler",
     "SampleForm",
     "SampleQueue",
+    "as_float",
     "has_frame_threads",
+    "samples_of",
     "set_trimming",
 ]
 
@@ -116,6 +118,26 @@ def set_trimming(packet: Any, num_at_end: int) -> None:
     if not num_at_end and not packet.has_sidedata("skip_samples"):
         return
     set_side_data(packet, "skip_samples", _TRIMMING.pack(0, num_at_end, 0, 0))
+
+
+def samples_of(frame: Any) -> NDArray[Any]:
+    """A copy of the samples of a frame, (channels, length), in the type in which the codec gives them."""
+    name = frame.format.name
+    if frame.format.is_planar:
+        # A frame of eight planar channels has a ninth plane, of nothing.
+        dtype, channels = _DTYPES[name[:-1]], range(frame.layout.nb_channels)
+        return np.stack([np.frombuffer(frame.planes[channel], dtype, frame.samples) for channel in channels])
+    num_channels = frame.layout.nb_channels
+    samples = np.frombuffer(frame.planes[0], _DTYPES[name], frame.samples * num_channels)
+    return np.ascontiguousarray(samples.reshape(-1, num_channels).T)
+
+
+def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
+    """Samples of any type of FFmpeg's as floats of full scale 1."""
+    full_scale = None if samples.dtype.kind == "f" else 1 << 8 * samples.dtype.itemsize - 1
+    out = np.empty(samples.shape, np.float32)
+    _convert(samples, full_scale, out)
+    return out
 
 
 class SampleQueue:
@@ -245,11 +267,16 @@ class Resampler:
         frame.sample_rate = self._form.sample_rate
         self._convert(frame)
 
+    def take(self) -> NDArray[np.float32]:
+        """What has come out since this was last called, (channels, length)."""
+        blocks, self._blocks = self._blocks, []
+        return np.concatenate([np.empty((self._num_channels, 0), np.float32), *blocks], axis=1)
+
     def finish(self) -> NDArray[np.float32]:
-        """The result, (channels, length); the last thing to ask for."""
+        """What has not been taken yet, (channels, length), with what the resampler holds; the last thing to ask for."""
         if not self._is_empty:
             self._convert(None)
-        return np.concatenate([np.empty((self._num_channels, 0), np.float32), *self._blocks], axis=1)
+        return self.take()
 
     def _convert(self, frame: av.AudioFrame | None) -> None:
         try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .approximate import ApproximateFrames
     from .batch import ErrorPolicy, SizeChangePolicy
     from .exact import ExactFrames
-    from .fallback import CpuFallbackStatus
+    from .fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
     from .stream import HandleSpec, OpenVideo, OutputOptions
 
 __all__ = [
@@ -31,6 +31,9 @@ __all__ = [
     "OpenVideo",
     "OutputOptions",
     "SizeChangePolicy",
+    "stream_parameters",
+    "warn_of_fallback",
+    "why_not",
 ]
 
 # These modules load torch, and whoever only looks at a stream does without it, such as `mediatensor probe`.
@@ -43,6 +46,9 @@ _MODULES = {
     "OpenVideo": "stream",
     "OutputOptions": "stream",
     "SizeChangePolicy": "batch",
+    "stream_parameters": "fallback",
+    "warn_of_fallback": "fallback",
+    "why_not": "fallback",
 }
 
 

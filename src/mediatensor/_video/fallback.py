@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from .._common.messages import warn_once
-from .._pyav import VideoReader
+from .._pyav import StreamInfo
 from ..backends import DecodeBackend, StreamParameters, why_not_guarded
 
 __all__ = ["CpuFallbackStatus", "stream_parameters", "warn_of_fallback", "why_not"]
 
 
-def stream_parameters(reader: VideoReader) -> StreamParameters:
-    """What a backend is told of the stream of a reader."""
-    facts = reader.stream_info()
+def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
+    """What a backend is told of a stream, and the codec context that it may decode with."""
     return StreamParameters(
-        codec=facts.codec or "unknown",
-        profile=facts.profile,
-        width=facts.width or 0,
-        height=facts.height or 0,
-        pixel_format=facts.pixel_format,
-        bits_per_component=facts.bits_per_component,
-        extradata=reader.extradata,
-        codec_context=reader.codec_context,
+        codec=info.codec or "unknown",
+        profile=info.profile,
+        width=info.width or 0,
+        height=info.height or 0,
+        pixel_format=info.pixel_format,
+        bits_per_component=info.bits_per_component,
+        extradata=bytes(codec_context.extradata or b""),
+        codec_context=codec_context,
     )
 
 

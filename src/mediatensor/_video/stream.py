@@ -78,7 +78,7 @@ class HandleSpec:
         )
 
     def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
-        backend, parameters = get_backend(self.backend), stream_parameters(reader)
+        backend, parameters = get_backend(self.backend), stream_parameters(reader.stream_info(), reader.codec_context)
         if self.decodes_in_software:
             return backend.open(parameters, self.device)
         return open_guarded(backend, parameters, self.device)
@@ -121,7 +121,7 @@ class OpenVideo:
             self.facts = handle.stream.reader.stream_info()
             formats = set(handle.stream.reader.format_name.split(","))
             self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
-            parameters = stream_parameters(handle.stream.reader)
+            parameters = stream_parameters(self.facts, handle.stream.reader.codec_context)
         self._hdr_transfer = _HDR_TRANSFERS.get(self.facts.color_transfer_characteristic or "")
         self.spec = replace(spec, stream_index=self.facts.index)
         reason = why_not(get_backend(spec.backend), parameters, spec.device, options.on_error)

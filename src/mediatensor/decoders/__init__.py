@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from ..backends import get_nvdec_cache_capacity, set_cuda_backend, set_nvdec_cache_capacity
     from ._audio_decoder import AudioDecoder
     from ._audio_video_decoder import AudioVideoDecoder
-    from ._container_metadata import Chapter, ContainerMetadata, get_container_metadata
+    from ._container_metadata import Chapter, ContainerMetadata, DemuxerMetadata, get_container_metadata
+    from ._converters import AudioConverter, ColorConverter
+    from ._demuxer import AudioStream, Demuxer, VideoStream
     from ._image_decoders import (
         decode_avif,
         decode_gif,
@@ -31,26 +33,39 @@ if TYPE_CHECKING:
         decode_png,
         decode_webp,
     )
+    from ._packet_decoders import AudioPacketDecoder, VideoPacketDecoder
+    from ._raw import Packet, RawAudioSamples, RawFrame
     from ._subtitle_decoder import Subtitle, SubtitleDecoder
     from ._video_decoder import SimpleVideoDecoder, VideoDecoder
     from ._wav_decoder import WavDecoder
 
 __all__ = [
+    "AudioConverter",
     "AudioDecoder",
+    "AudioPacketDecoder",
+    "AudioStream",
     "AudioStreamHeaderMetadata",
     "AudioStreamMetadata",
     "AudioVideoDecoder",
     "Chapter",
+    "ColorConverter",
     "ContainerMetadata",
     "CpuFallbackStatus",
+    "Demuxer",
+    "DemuxerMetadata",
     "FrameIndex",
     "ImageReadMode",
+    "Packet",
+    "RawAudioSamples",
+    "RawFrame",
     "SimpleVideoDecoder",
     "StreamMetadata",
     "Subtitle",
     "SubtitleDecoder",
     "SubtitleStreamHeaderMetadata",
     "VideoDecoder",
+    "VideoPacketDecoder",
+    "VideoStream",
     "VideoStreamHeaderMetadata",
     "VideoStreamMetadata",
     "WavDecoder",
@@ -75,7 +90,13 @@ __getattr__ = lazy_names(
         "AudioDecoder": "._audio_decoder",
         "AudioStreamMetadata": ".._metadata",
         "AudioVideoDecoder": "._audio_video_decoder",
-        **dict.fromkeys(("Chapter", "ContainerMetadata", "get_container_metadata"), "._container_metadata"),
+        **dict.fromkeys(
+            ("Chapter", "ContainerMetadata", "DemuxerMetadata", "get_container_metadata"), "._container_metadata"
+        ),
+        **dict.fromkeys(("AudioConverter", "ColorConverter"), "._converters"),
+        **dict.fromkeys(("AudioStream", "Demuxer", "VideoStream"), "._demuxer"),
+        **dict.fromkeys(("AudioPacketDecoder", "VideoPacketDecoder"), "._packet_decoders"),
+        **dict.fromkeys(("Packet", "RawAudioSamples", "RawFrame"), "._raw"),
         "CpuFallbackStatus": ".._video",
         "FrameIndex": ".._index",
         **dict.fromkeys(

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from .._metadata import Printed, StreamMetadata, stream_header_metadata
 from .._pyav import ContainerInfo, read_container_info
 from .._sources import make_source
 
-__all__ = ["Chapter", "ContainerMetadata", "container_metadata", "get_container_metadata"]
+__all__ = [
+    "Chapter",
+    "ContainerMetadata",
+    "DemuxerMetadata",
+    "container_metadata",
+    "demuxer_metadata",
+    "get_container_metadata",
+]
 
 
 @dataclass(frozen=True)
@@ -29,14 +37,32 @@ class Chapter:
 
 
 @dataclass(repr=False)
-class ContainerMetadata(Printed):
-    """What the headers of a container say.
+class DemuxerMetadata(Printed):
+    """What the header of a container says of the whole file, see `Demuxer.metadata`.
 
     Attributes:
         duration_seconds_from_header: Duration in seconds.
         bit_rate_from_header: Bits per second of the whole file.
         best_video_stream_index: The video stream that is decoded by default; ``None`` if there is none.
         best_audio_stream_index: The same for audio.
+
+    Example:
+        >>> from mediatensor.decoders import Demuxer
+        >>> Demuxer("video.mp4").metadata.duration_seconds_from_header
+        10.0
+    """
+
+    duration_seconds_from_header: float | None
+    bit_rate_from_header: float | None
+    best_video_stream_index: int | None
+    best_audio_stream_index: int | None
+
+
+@dataclass(repr=False)
+class ContainerMetadata(DemuxerMetadata):
+    """What the headers of a container and of all its streams say.
+
+    Attributes:
         streams: One entry a stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata`,
             `SubtitleStreamHeaderMetadata` or `StreamMetadata`.
         format_name: FFmpeg's name of the container format.
@@ -53,10 +79,6 @@ class ContainerMetadata(Printed):
         (10.0, ['h264', 'aac'])
     """
 
-    duration_seconds_from_header: float | None
-    bit_rate_from_header: float | None
-    best_video_stream_index: int | None
-    best_audio_stream_index: int | None
     streams: list[StreamMetadata]
     format_name: str
     tags: dict[str, str] = field(default_factory=dict)
@@ -84,22 +106,33 @@ def get_container_metadata(source: object) -> ContainerMetadata:
     return container_metadata(read_container_info(make_source(source)))
 
 
-def container_metadata(facts: ContainerInfo) -> ContainerMetadata:
+def container_metadata(info: ContainerInfo) -> ContainerMetadata:
     """`ContainerMetadata` of a container that was opened."""
     return ContainerMetadata(
-        duration_seconds_from_header=facts.duration_seconds,
-        bit_rate_from_header=facts.bit_rate,
-        best_video_stream_index=facts.best_video_stream_index,
-        best_audio_stream_index=facts.best_audio_stream_index,
-        streams=[stream_header_metadata(stream) for stream in facts.streams],
-        format_name=facts.format_name,
-        tags=dict(facts.tags),
+        **_of_the_file(info),
+        streams=[stream_header_metadata(stream) for stream in info.streams],
+        format_name=info.format_name,
+        tags=dict(info.tags),
         chapters=tuple(
             Chapter(chapter.start_seconds, chapter.end_seconds, _title(chapter.tags), dict(chapter.tags))
-            for chapter in facts.chapters
+            for chapter in info.chapters
         ),
-        best_subtitle_stream_index=facts.best_subtitle_stream_index,
+        best_subtitle_stream_index=info.best_subtitle_stream_index,
     )
+
+
+def demuxer_metadata(info: ContainerInfo) -> DemuxerMetadata:
+    """`DemuxerMetadata` of a container that was opened."""
+    return DemuxerMetadata(**_of_the_file(info))
+
+
+def _of_the_file(info: ContainerInfo) -> dict[str, Any]:
+    return {
+        "duration_seconds_from_header": info.duration_seconds,
+        "bit_rate_from_header": info.bit_rate,
+        "best_video_stream_index": info.best_video_stream_index,
+        "best_audio_stream_index": info.best_audio_stream_index,
+    }
 
 
 def _title(tags: dict[str, str]) -> str | None:

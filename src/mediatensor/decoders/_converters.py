@@ -1,0 +1,199 @@
+"""`ColorConverter` and `AudioConverter`: from what codecs give to RGB and to floats. The last block of decoding."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NoReturn
+
+import torch
+from torch import Tensor
+
+from .._audio import check_output_format
+from .._common.checks import check_choice, shown
+from .._common.devices import resolve_device
+from .._common.locks import ForkSafeLock
+from .._pyav import Resampler, SampleForm, as_float
+from ..backends import PictureConverter, get_backend
+from ..errors import DeviceError, InvalidArgumentError
+from ..frames import AudioSamples, Frame
+from ._raw import RawAudioSamples, RawFrame, refuse_to_pickle
+
+__all__ = ["AudioConverter", "ColorConverter"]
+
+
+class ColorConverter:
+    """Makes an RGB `Frame` of a `RawFrame`, upright, with the pixels that `VideoDecoder` gives.
+
+    It belongs to no stream: one converts frames of any, of the same device.
+
+    Args:
+        device: That of the frames; ``None`` is torch's default device.
+        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, from 16 bits a component), or ``"auto"``:
+            float32 for frames of more than 8 bits a component.
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> from mediatensor.decoders import ColorConverter, Demuxer
+        >>> demuxer = Demuxer("video.mp4")
+        >>> decoder, converter = demuxer.streams[0].make_decoder(), ColorConverter()
+        >>> frames = [converter.convert(raw) for packet in demuxer for raw in decoder.decode(packet)]
+        >>> frames[0].data.shape, frames[0].data.dtype
+        (torch.Size([3, 360, 640]), torch.uint8)
+    """
+
+    def __init__(
+        self, device: str | torch.device | None = None, output_dtype: torch.dtype | Literal["auto"] = torch.uint8
+    ) -> None:
+        check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
+        self._device = resolve_device(device)
+        self._output_dtype = output_dtype
+        self._lock = ForkSafeLock()
+        # By the backend that decoded, and whether floats are wanted: each keeps scratch memory.
+        self._converters: dict[tuple[str, bool], PictureConverter] = {}
+
+    def convert(self, raw_frame: RawFrame) -> Frame:
+        """One frame as RGB, (3, H, W), a view of channels-last memory; turned as the container says.
+
+        Raises:
+            InvalidArgumentError: if it is no `RawFrame`.
+            DeviceError: if the frame is on another device.
+            DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
+        """
+        if not isinstance(raw_frame, RawFrame):
+            raise InvalidArgumentError(f"raw_frame must be a RawFrame (got {shown(raw_frame)}).")
+        if raw_frame._device != self._device:
+            raise DeviceError(
+                f"The frame is on device {str(raw_frame._device)!r}, the converter on {str(self._device)!r}. Make both "
+                "for the same one: make_decoder(device) and ColorConverter(device)."
+            )
+        with self._lock:
+            converter = self._converter(raw_frame)
+            picture, orientation = raw_frame._picture, raw_frame._orientation
+            pixels = converter.empty(1, *converter.output_size(picture, orientation))
+            converter.write(picture, orientation, pixels[0])
+        data = pixels[0] if isinstance(pixels, Tensor) else torch.from_numpy(pixels[0])
+        return Frame(data.permute(2, 0, 1), raw_frame.pts_seconds, raw_frame.duration_seconds)
+
+    def _converter(self, raw_frame: RawFrame) -> PictureConverter:
+        is_float = self._output_dtype is torch.float32
+        if self._output_dtype == "auto":
+            is_float = raw_frame.bit_depth > 8
+        key = raw_frame._backend, is_float
+        if key not in self._converters:
+            backend = get_backend(raw_frame._backend)
+            self._converters[key] = backend.converter(self._device, (), is_float=is_float)
+        return self._converters[key]
+
+    def __reduce__(self) -> NoReturn:
+        refuse_to_pickle(self, "Make one in each process.")
+
+
+class AudioConverter:
+    """Makes `AudioSamples` of `RawAudioSamples`: floats of full scale 1, at another rate or with other channels.
+
+    A resampler holds samples back and goes on where the ones before ended: feed it the samples of one stream in order,
+    and `drain` it at the end. Times of what comes out are counted from the first sample.
+
+    Args:
+        sample_rate: Of the result in samples per second; ``None`` for the stream's own.
+        num_channels: Of the result; ``None`` for the stream's own.
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> from mediatensor.decoders import AudioConverter, Demuxer
+        >>> demuxer = Demuxer("video.mp4", streams="audio")
+        >>> decoder, converter = demuxer.streams[0].make_decoder(), AudioConverter(sample_rate=16_000)
+        >>> parts = [converter.convert(raw) for packet in demuxer for raw in decoder.decode(packet)]
+        >>> parts += [converter.convert(raw) for raw in decoder.drain()] + [converter.drain()]
+        >>> round(sum(part.duration_seconds for part in parts), 1), parts[0].sample_rate
+        (10.0, 16000)
+        >>> converter.reset()
+    """
+
+    def __init__(self, sample_rate: int | None = None, num_channels: int | None = None) -> None:
+        self._wanted_rate, self._wanted_channels = check_output_format(sample_rate, num_channels)
+        self._lock = ForkSafeLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._form: SampleForm | None = None
+        self._resampler: Resampler | None = None
+        self._generation: int | None = None
+        self._is_drained = False
+        self._begin_seconds, self._num_given = 0.0, 0
+
+    def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
+        """Feed samples, and take what comes out: while resampling more or fewer than were fed, perhaps none.
+
+        Raises:
+            InvalidArgumentError: if they are no `RawAudioSamples`, have another rate or other channels than the ones
+                before, come from behind a `Demuxer.seek` that no `reset` followed, or the converter has been drained;
+                or if FFmpeg cannot convert to what was asked for.
+        """
+        if not isinstance(raw_samples, RawAudioSamples):
+            raise InvalidArgumentError(f"raw_samples must be RawAudioSamples (got {shown(raw_samples)}).")
+        with self._lock:
+            if self._is_drained:
+                raise InvalidArgumentError("This converter has been drained. Call reset() to convert more samples.")
+            if self._generation not in (None, raw_samples._generation):
+                raise InvalidArgumentError(
+                    "The demuxer seeked since this converter was last reset(), so that the samples do not follow the "
+                    "ones before. Call reset() on every converter of a demuxer after its seek()."
+                )
+            self._begin(raw_samples)
+            samples = as_float(raw_samples.data.numpy())
+            if self._resampler is not None:
+                self._resampler.push(samples)
+                samples = self._resampler.take()
+            return self._given(samples)
+
+    def _begin(self, raw: RawAudioSamples) -> None:
+        """Learn from the first samples what all have to be like, and check that of the next ones."""
+        form = SampleForm(raw.sample_rate, raw._layout or f"{raw.num_channels}c", raw.num_channels)
+        if self._form not in (None, form):
+            raise InvalidArgumentError(
+                f"The samples change from {self._form} to {form}. Take what is left with drain(), and call reset()."
+            )
+        if self._form is None:
+            rate, channels = self._wanted_rate or form.sample_rate, self._wanted_channels or form.num_channels
+            if (rate, channels) != (form.sample_rate, form.num_channels):
+                self._resampler = Resampler(form, rate, channels)
+            self._form, self._generation = form, raw._generation
+            self._begin_seconds = raw.pts_seconds
+
+    def _given(self, samples: Any) -> AudioSamples:
+        assert self._form is not None
+        rate = self._wanted_rate or self._form.sample_rate
+        pts_seconds = self._begin_seconds + self._num_given / rate
+        self._num_given += samples.shape[1]
+        return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
+
+    def drain(self) -> AudioSamples:
+        """Take what the resampler has held back; nothing where the rate stays the same.
+
+        Raises:
+            InvalidArgumentError: if nothing was converted yet.
+        """
+        with self._lock:
+            if self._form is None:
+                raise InvalidArgumentError(
+                    "This converter has not converted any samples, so there is nothing to drain."
+                )
+            if self._is_drained or self._resampler is None:
+                channels = self._wanted_channels or self._form.num_channels
+                samples = torch.empty(channels, 0).numpy()
+            else:
+                samples = self._resampler.finish()
+            self._is_drained = True
+            return self._given(samples)
+
+    def reset(self) -> None:
+        """Forget what was fed: the next samples come from another place, or of another stream."""
+        with self._lock:
+            self._forget()
+
+    def __reduce__(self) -> NoReturn:
+        refuse_to_pickle(self, "Make one in each process.")

@@ -1,0 +1,411 @@
+"""`Demuxer`: a container's packets, its streams, and what decodes them. The first block of decoding."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import partial
+from typing import Any, NoReturn, Self
+
+import torch
+
+from .._common.checks import check_num_threads, finite_number, is_integer, shown
+from .._common.devices import resolve_device
+from .._common.interrupts import interrupts_kept
+from .._common.locks import Closing, ForkSafeLock
+from .._common.orientation import Orientation
+from .._index import FrameIndex, cached_index, first_frame, identify, index_stream, note_source
+from .._metadata import AudioStreamHeaderMetadata, StreamMetadata, VideoStreamHeaderMetadata, stream_header_metadata
+from .._pyav import (
+    Demuxer as PacketSource,
+)
+from .._pyav import (
+    PacketDecoder,
+    StreamInfo,
+    VideoReader,
+    choose_streams,
+    configure_audio_codec,
+    configure_video_codec,
+    orientation_of,
+)
+from .._sources import Source, make_source
+from .._video import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
+from ..backends import choose_backend, get_backend, open_guarded
+from ..errors import ClosedError, InvalidArgumentError, StreamError
+from ._container_metadata import DemuxerMetadata, demuxer_metadata
+from ._packet_decoders import AudioPacketDecoder, VideoPacketDecoder
+from ._raw import Packet, ProcessBound, refuse_to_pickle
+
+__all__ = ["AudioStream", "Demuxer", "VideoStream"]
+
+# How far before a time to seek, in seconds, while the container lands behind it.
+_STEPS_BACK_SECONDS = (0, 1, 4, 16)
+
+
+class _OpenContainer:
+    """What a demuxer and its streams share: the open container, lent to one call at a time.
+
+    Attributes:
+        generation: How many seeks there were; packets bear the number of the one that they follow.
+    """
+
+    def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
+        self.source = source
+        self.generation = 0
+        self._lock = ForkSafeLock()
+        self._process = os.getpid()
+        self._packets: PacketSource | None = PacketSource(source, partial(choose_streams, selectors=selectors))
+        self.container_info = self._packets.container_info()
+        self.stream_infos = [self.container_info.streams[index] for index in self._packets.stream_indices]
+
+    @contextmanager
+    def use(self) -> Iterator[PacketSource]:
+        """The container for the time of a ``with`` block.
+
+        Raises:
+            ClosedError: after `close`, and in a forked process, which shares the file's position with its parent.
+        """
+        with self._lock, interrupts_kept():
+            if self._packets is None:
+                raise ClosedError("The demuxer is closed; make a new one to read more.")
+            if self._process != os.getpid():
+                raise ClosedError("The demuxer belongs to the process that made it; make one in this process.")
+            yield self._packets
+
+    def close(self) -> None:
+        with self._lock:
+            packets, self._packets = self._packets, None
+        if packets is not None:
+            packets.close()
+
+
+class _Stream(ProcessBound):
+    """A stream that a demuxer follows.
+
+    Attributes:
+        index: Of the stream, among all of the container.
+    """
+
+    _how_to_make = "A Demuxer has them: demuxer.streams."
+    _how_to_send = "Make a Demuxer of the same source in each process."
+
+    index: int
+    _container: _OpenContainer
+    _number: int
+
+    @property
+    def _info(self) -> StreamInfo:
+        return self._container.stream_infos[self._number]
+
+    @property
+    def _time_base(self) -> Fraction:
+        return self._info.time_base or Fraction(1)
+
+    def _header(self) -> StreamMetadata:
+        return stream_header_metadata(self._info)
+
+    def _take_codec(self) -> Any:
+        with self._container.use() as packets:
+            return packets.take_codec(self._number)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(index={self.index})"
+
+
+class VideoStream(_Stream):
+    """A stream of video that a `Demuxer` follows.
+
+    Attributes:
+        index: Of the stream, among all of the container.
+
+    Example:
+        >>> from mediatensor.decoders import Demuxer
+        >>> stream = Demuxer("video.mp4").streams[0]
+        >>> stream, stream.metadata.codec, len(stream.scan())
+        (VideoStream(index=0), 'h264', 300)
+    """
+
+    _frame_index: FrameIndex | None
+
+    @property
+    def metadata(self) -> VideoStreamHeaderMetadata:
+        """What the header says of the stream."""
+        header = self._header()
+        assert isinstance(header, VideoStreamHeaderMetadata)
+        return header
+
+    def scan(self) -> FrameIndex:
+        """The frames of the stream: the index that `VideoDecoder` has of it.
+
+        It is read by another handle, at any time, and does not move the demuxer: from the header of an mp4 or mov file,
+        else from the packets. Where packets do not show which frames there are, the stream is decoded once. It can be
+        saved, and given to ``VideoDecoder(source, frame_index=...)``.
+
+        Raises:
+            StreamError: if there is no frame at all.
+            OpenError, ReadError: if the source cannot be read once more.
+        """
+        if self._frame_index is None:
+            self._frame_index = _scan(self._container, self._info)
+        return self._frame_index
+
+    def make_decoder(
+        self, device: str | torch.device | None = None, *, num_ffmpeg_threads: int = 1
+    ) -> VideoPacketDecoder:
+        """A decoder of the stream's packets.
+
+        Args:
+            device: Where frames come out; ``None`` is torch's default device. If a device cannot decode the stream, the
+                CPU does, and planes and converted frames come out on the device all the same.
+            num_ffmpeg_threads: Threads of a codec on the CPU; 0 lets FFmpeg decide.
+
+        Raises:
+            InvalidArgumentError: if an argument is not among the accepted ones.
+            DeviceError: if the device cannot be used.
+            ClosedError: after `Demuxer.close`, and in a forked process.
+        """
+        if num_ffmpeg_threads is None:
+            raise InvalidArgumentError("num_ffmpeg_threads = None should be an int; 0 lets FFmpeg decide.")
+        check_num_threads(num_ffmpeg_threads)
+        resolved = resolve_device(device)
+        context = self._take_codec()
+        configure_video_codec(context, num_ffmpeg_threads, is_strict=False)
+        backend, parameters = choose_backend(None, resolved), stream_parameters(self._info, context)
+        if (reason := why_not(backend, parameters, resolved, "raise")) is not None:
+            warn_of_fallback(CpuFallbackStatus(True, resolved.type, reason))
+            backend = get_backend("cpu")
+        is_software = backend.name == "cpu"
+        return VideoPacketDecoder._of_codec(  # type: ignore[no-any-return]
+            backend.open(parameters, resolved) if is_software else open_guarded(backend, parameters, resolved),
+            self.index,
+            self._time_base,
+            _backend=backend.name,
+            _device=resolved,
+            _stated_orientation=None if is_software else _stated_orientation(self._container.source, self.index),
+        )
+
+
+class AudioStream(_Stream):
+    """A stream of sound that a `Demuxer` follows.
+
+    Attributes:
+        index: Of the stream, among all of the container.
+
+    Example:
+        >>> from mediatensor.decoders import Demuxer
+        >>> stream = Demuxer("video.mp4", streams="audio").streams[0]
+        >>> stream, stream.metadata.sample_rate
+        (AudioStream(index=1), 48000)
+    """
+
+    @property
+    def metadata(self) -> AudioStreamHeaderMetadata:
+        """What the header says of the stream."""
+        header = self._header()
+        assert isinstance(header, AudioStreamHeaderMetadata)
+        return header
+
+    def make_decoder(self) -> AudioPacketDecoder:
+        """A decoder of the stream's packets, on the CPU.
+
+        Raises:
+            ClosedError: after `Demuxer.close`, and in a forked process.
+        """
+        context = self._take_codec()
+        configure_audio_codec(context, 1)
+        return AudioPacketDecoder._of_codec(  # type: ignore[no-any-return]
+            PacketDecoder(context), self.index, self._time_base
+        )
+
+
+class Demuxer(Closing):
+    """Reads packets of some streams of a container: the first of three blocks, before a decoder and a converter.
+
+    Iterating gives `Packet` objects of all its streams as they lie in the file; their ``stream_index`` says whose they
+    are. `VideoDecoder` and `AudioDecoder` are made of the same parts, and are what to take for frames by index or time.
+
+    A demuxer, its streams, its packets and their decoders belong to one process. Each may be used from another thread
+    than the others. It keeps the file open; `close` it, or use it in a ``with`` statement.
+
+    Args:
+        source: Whatever `VideoDecoder` takes.
+        streams: Which streams to follow: ``"video"`` or ``"audio"`` for the one that FFmpeg thinks best, an index among
+            all streams, several of these as a tuple, or ``"all"`` for all of video and sound.
+
+    Attributes:
+        streams: `VideoStream` and `AudioStream` objects, in the order in which they were named.
+
+    Raises:
+        SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
+        StreamError: if there is no such stream, or it is named twice.
+        InvalidArgumentError: if ``streams`` is not among the accepted values.
+
+    Example:
+        >>> from mediatensor.decoders import Demuxer
+        >>> demuxer = Demuxer("video.mp4", streams=("video", "audio"))
+        >>> demuxer.streams
+        (VideoStream(index=0), AudioStream(index=1))
+        >>> decoders = {stream.index: stream.make_decoder() for stream in demuxer.streams}
+        >>> decoded = [raw for packet in demuxer for raw in decoders[packet.stream_index].decode(packet)]
+    """
+
+    def __init__(self, source: object, *, streams: str | int | Sequence[str | int] = "video") -> None:
+        selectors = _checked_selectors(streams)
+        self._container = _OpenContainer(make_source(source), selectors)
+        self.streams: tuple[VideoStream | AudioStream, ...] = tuple(
+            self._stream(number, info) for number, info in enumerate(self._container.stream_infos)
+        )
+        self._bases = {info.index: info.time_base or Fraction(1) for info in self._container.stream_infos}
+
+    def _stream(self, number: int, info: StreamInfo) -> VideoStream | AudioStream:
+        shared = {"index": info.index, "_container": self._container, "_number": number}
+        if info.media_type == "video":
+            return VideoStream._with(**shared, _frame_index=None)
+        return AudioStream._with(**shared)
+
+    @property
+    def metadata(self) -> DemuxerMetadata:
+        """What the header says of the whole file."""
+        return demuxer_metadata(self._container.container_info)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Packet:
+        """The next packet.
+
+        Raises:
+            ReadError: if the source cannot be read.
+            ClosedError: after `close`, and in a forked process.
+        """
+        with self._container.use() as packets:
+            packet = packets.read_packet()
+            generation = self._container.generation
+        if packet is None:
+            raise StopIteration
+        index = packet.stream_index
+        return Packet._with(stream_index=index, _packet=packet, _time_base=self._bases[index], _generation=generation)
+
+    def seek(self, seconds: float, *, stream: VideoStream | AudioStream | None = None) -> None:
+        """Go to a key frame at or before a time; the next packets of all streams come from there on.
+
+        Decoders and converters keep what they were fed before: call their ``reset`` before they get packets from behind
+        a seek. The key frame is mostly the last one before the time, but may be an earlier one. For frame ``i`` of
+        a `VideoStream.scan`, seek to ``index.key_frame_seconds_for(index.pts_seconds[i])``.
+
+        Args:
+            seconds: The time; before the first key frame, the demuxer goes to the beginning.
+            stream: The stream whose key frames count, by default the first one of `streams`. The others go on from
+                where the file is then, which need not be one of their key frames.
+
+        Raises:
+            InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.
+            ReadError: if the source cannot be read.
+            ClosedError: after `close`, and in a forked process.
+        """
+        seconds = finite_number("seconds", seconds)
+        number = self._number_of(stream)
+        with self._container.use() as packets:
+            self._container.generation += 1
+            _go_to(packets, number, self._container.stream_infos[number], seconds)
+
+    def _number_of(self, stream: VideoStream | AudioStream | None) -> int:
+        if stream is None:
+            return 0
+        for number, own in enumerate(self.streams):
+            if isinstance(stream, _Stream) and stream.index == own.index:
+                return number
+        raise InvalidArgumentError(f"stream must be one of {self.streams}, or None (got {shown(stream)}).")
+
+    def close(self) -> None:
+        """Close the file. Decoders that were made go on with the packets that were read."""
+        self._container.close()
+
+    def __repr__(self) -> str:
+        return f"Demuxer({self._container.source.describe()!r}, streams={self.streams})"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_to_pickle(self, "Make one of the same source in each process.")
+
+
+def _checked_selectors(streams: Any) -> list[int | str]:
+    if streams == "all":
+        return ["all"]
+    several = isinstance(streams, Iterable) and not isinstance(streams, str | bytes)
+    selectors = list(streams) if several else [streams]
+    if not selectors:
+        raise InvalidArgumentError("streams is empty, so that there is nothing to demux. Pass 'video', say.")
+    for selector in selectors:
+        if selector == "all":
+            raise InvalidArgumentError(f"streams='all' can only be used on its own (got {shown(streams)}).")
+        if selector not in ("video", "audio") and not is_integer(selector):
+            raise InvalidArgumentError(
+                f"Invalid stream selector {shown(selector)}. Expected 'video', 'audio', or an int stream index."
+            )
+    return [selector if isinstance(selector, str) else int(selector) for selector in selectors]
+
+
+def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float) -> None:
+    """Stand at a key frame at or before a time, and at the beginning of the file if there is no other."""
+    time_base = info.time_base or Fraction(1)
+    target = round(seconds / time_base)
+    for step in _STEPS_BACK_SECONDS:
+        # Times that are made up while reading differ after a seek.
+        if packets.has_no_timestamps or not packets.seek(round((seconds - step) / time_base), number):
+            break
+        if _stands_before(packets, info.index, target):
+            return
+    packets.reopen()
+
+
+def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
+    """Read up to the next key frame of a stream, and have it handed out next, if it is not shown after a time.
+
+    Containers without an index land wherever they find a packet, mostly behind a key frame.
+    """
+    read: list[Any] = []
+    while (packet := packets.read_packet()) is not None:
+        if packet.stream_index != stream_index:
+            read.append(packet)
+        elif packet.is_keyframe:
+            time = packet.dts if packet.pts is None else packet.pts
+            if time is not None and time > target:
+                return False
+            packets.push_back([*read, packet])
+            return True
+    return False
+
+
+def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
+    with container.use():  # so that a closed one says so
+        source = container.source
+    with_strict_codec = VideoReader(source, info.index, 1, is_strict=True)
+    try:
+
+        @contextmanager
+        def lend_reader() -> Iterator[VideoReader]:
+            yield with_strict_codec
+
+        def identity() -> Any:
+            return identify(source, container.container_info, info, lend_reader)
+
+        index = cached_index(identity, lambda: index_stream(source, lend_reader, lambda reason: None))
+        if index.made_from is None:
+            note_source(index, identity())
+        return index
+    finally:
+        with_strict_codec.close()
+
+
+def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
+    """How the container says that pictures are turned, which those of a device do not know: of the first frame."""
+    reader = VideoReader(source, stream_index, 1)
+    try:
+        frame = first_frame(reader)
+        return None if frame is None else orientation_of(frame)
+    except StreamError:
+        return None
+    finally:
+        reader.close()
