@@ -324,7 +324,10 @@ def test_a_backend_that_breaks_its_contract(
     ("place", "gives"), [("surface", [1]), ("surface", Surface((np.zeros((1, 1)),), "gray", 1, 1))]
 )
 def test_surfaces_without_tensors(place: str, gives: Any, clip: Path, clip_rgb: torch.Tensor) -> None:
-    with registered(ClumsyBackend(place, lambda: gives)), pytest.warns(UserWarning, match="no Surface with planes"):
+    with (
+        registered(ClumsyBackend(place, lambda: gives)),
+        pytest.warns(UserWarning, match="must return a Surface with planes"),
+    ):
         assert torch.equal(VideoDecoder(clip, decode_backend="clumsy")[2], clip_rgb[2])
 
 
@@ -405,7 +408,7 @@ def test_the_cuda_backend_gives_the_frames_of_the_cpu(name: str, folder: Path) -
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("h264_10bit", "H.264 of 8 bits"),
+        ("h264_10bit", "H.264 with 8 bits"),
         ("h264_422", "yuv422p"),
         ("h264_444", "yuv444p"),
         ("vp9", "odd"),

@@ -1,4 +1,4 @@
-"""`Surface`: a decoded picture before it is RGB."""
+"""`Surface`: a decoded picture before its conversion to RGB."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _UNSPECIFIED_MATRIX, _UNSPECIFIED_RANGE = 2, 0
 
 @dataclass(eq=False)
 class Surface:
-    """The pixels of a picture as the codec left them: planes on some device, not yet RGB.
+    """The pixels of a decoded picture as the codec left them: planes on some device, not yet RGB.
 
-    It is a `mediatensor.backends.Picture`, so that a backend may hand out surfaces at once; one whose planes cost
-    something to get at hands out pictures of its own, and makes surfaces of those that are wanted
+    A surface is a `mediatensor.backends.Picture`, so a decoder may return surfaces directly. Where getting the planes
+    is expensive, a backend returns pictures of its own type, and makes surfaces only from the pictures that are used
     (`mediatensor.backends.DecodeBackend.surface`).
 
     Attributes:
@@ -36,15 +36,15 @@ class Surface:
         duration: See `mediatensor.backends.Picture`.
         key_frame: See `mediatensor.backends.Picture`.
         is_corrupt: See `mediatensor.backends.Picture`.
-        matrix: Coefficients of Y'CbCr by the number in ITU-T H.273: 1 BT.709, 5 and 6 BT.601, 9 BT.2020, 2 unspecified,
-            which is taken as BT.601.
-        color_range: FFmpeg's number: 1 limited, 2 full, 0 unspecified, which is limited except for the yuvj formats.
-        chroma_location: Where chroma lies among luma, by FFmpeg's number: 1 left, 2 centre, 3 top left, ...; 0
-            unspecified, which is taken as centre. Only a resize in one pass with the colours looks at it.
-        is_interlaced: Whether the picture is made of two fields.
-        orientation: How it is to be turned, as far as the picture says so itself; what the container says of all
-            pictures is not a backend's business.
-        reading: Makes a context within which the planes may be read, and converted, on the current stream of their
+        matrix: Coefficients of Y'CbCr by their number in ITU-T H.273: 1 BT.709, 5 and 6 BT.601, 9 BT.2020, 2
+            unspecified, which counts as BT.601.
+        color_range: FFmpeg's number: 1 limited, 2 full, 0 unspecified, which counts as limited except for the yuvj
+            formats.
+        chroma_location: Position of chroma samples among luma samples by FFmpeg's number: 1 left, 2 centre, 3 top left,
+            ...; 0 unspecified, which counts as centre. It matters only for a resize in the same pass as the colours.
+        is_interlaced: Whether the picture consists of two fields.
+        orientation: The rotation that the picture itself states. Backends need not look at the container's.
+        reading: Makes a context within which the planes may be read and converted on the current stream of their
             device.
     """
 
@@ -65,5 +65,5 @@ class Surface:
 
     @property
     def num_bytes(self) -> int:
-        """Of all planes."""
+        """Bytes of all planes together."""
         return sum(plane.nbytes for plane in self.planes)

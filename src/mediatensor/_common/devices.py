@@ -1,4 +1,4 @@
-"""torch's devices: whether there is such a one, and how tensors get there."""
+"""torch's devices: whether a device is available, and how tensors are copied to it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 
 
 def checked_device(device: Any) -> torch.device:
-    """A device that tensors can be put on here.
+    """The device of an argument, if tensors can be put on it on this machine.
 
     Args:
         device: A `torch.device` or its name; ``None`` for torch's default device.
 
     Raises:
-        InvalidArgumentError: if torch does not have it, or it is ``"meta"``.
-        DeviceError: if it is CUDA, and this process was forked from one that uses it.
+        InvalidArgumentError: if torch does not have the device here, or it is ``"meta"``.
+        DeviceError: if it is a CUDA device, and this process was forked from one that uses CUDA.
 
     Example:
         >>> checked_device("cpu")
@@ -55,7 +55,7 @@ def checked_device(device: Any) -> torch.device:
 
 
 def resolve_device(device: object) -> torch.device:
-    """`checked_device`, made ready and with its index.
+    """The device of an argument, initialised and with its index.
 
     Raises:
         InvalidArgumentError: if torch has no such device here.
@@ -65,7 +65,7 @@ def resolve_device(device: object) -> torch.device:
     device(type='cpu')
     """
     resolved = checked_device(device)
-    # Makes the device ready, and gives it an index if it had none.
+    # An empty tensor initialises the device, and knows its index.
     return resolved if resolved.type == "cpu" else torch.empty(0, device=resolved).device
 
 
@@ -89,7 +89,7 @@ def check_process(device: torch.device) -> None:
 
 
 def _check_is_there(device: torch.device) -> None:
-    # Asking does not initialise CUDA, so that workers that are forked later can still do so.
+    # Neither call initialises CUDA, so workers that are forked later can still do so.
     if not torch.cuda.is_available():
         raise _no_such_device(device, "torch finds no CUDA here")
     count = torch.cuda.device_count()
@@ -105,7 +105,7 @@ def _no_such_device(device: object, reason: object) -> InvalidArgumentError:
 
 
 def has_lost_cuda() -> bool:
-    """Whether this process was forked from one that uses CUDA, and so cannot."""
+    """Whether this process was forked from one that uses CUDA, and therefore cannot use it."""
     return bool(torch.cuda._is_in_bad_fork())
 
 
@@ -115,25 +115,25 @@ def pinned(tensor: Tensor) -> Tensor:
 
 
 def pinned_for(device: torch.device, tensor: Tensor) -> Tensor:
-    """The tensor where its copy to the device runs beside the program: for CUDA in page-locked memory."""
+    """The tensor in memory from which a copy to the device runs asynchronously: for CUDA, page-locked memory."""
     return pinned(tensor) if device.type == "cuda" else tensor
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on a device, or on its way there, in the order of the current stream; the program does not wait.
+    """The tensor on a device. The copy runs in the order of the current stream, and the program does not wait for it.
 
-    The tensor may be dropped at once: CUDA and XPU have read it by then, unless it is page-locked, which torch sees to.
-    On MPS the copy may read memory that was given back (https://github.com/pytorch/pytorch/issues/189690): it is waited
-    for.
+    The source may be dropped at once: CUDA and XPU have read pageable memory by the time the call returns, and torch
+    keeps page-locked memory until it is read. On MPS the copy may read memory that was already freed
+    (https://github.com/pytorch/pytorch/issues/189690), so the program waits for that copy.
     """
     return tensor.to(device, non_blocking=device.type not in ("cpu", "mps"))
 
 
 def tensors_on_cpu() -> AbstractContextManager[object]:
-    """For a ``with`` block in which tensors are made on the CPU, whatever ``torch.set_default_device`` says.
+    """A context in which new tensors are on the CPU, whatever ``torch.set_default_device`` says.
 
-    Media are decoded and collated there, and random numbers for them drawn: on a GPU they would be others, and workers
-    that were forked cannot use it.
+    Media are decoded and collated on the CPU, and their random numbers drawn there: a GPU would draw other numbers, and
+    forked workers cannot use it.
     """
-    # As a context a device slows down each of torch's functions: only where it is needed.
+    # A device used as a context slows down every function of torch, so it is used only where needed.
     return nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")

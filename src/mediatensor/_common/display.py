@@ -1,4 +1,4 @@
-"""What notebooks and `show` make of frames and sound: small pictures, and a player."""
+"""Frames and sound in notebooks and for `show`: small pictures, and a player."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from ..errors import InvalidArgumentError, MissingDependencyError
 
 __all__ = ["frame_picture", "frames_picture", "html_player", "png_of", "png_or_none", "show_picture", "show_sound"]
 
-# Of a batch so many frames are drawn, spread evenly, each at most so wide.
+# At most so many frames of a batch are drawn, spread evenly, each at most so wide.
 _MAX_FRAMES = 16
 _TILE_WIDTH = 240
 _CAPTION_HEIGHT = 16
 
-# A player carries its samples within the page.
+# The samples of a player are part of the page.
 _MAX_PLAYED_SECONDS = 120.0
 
 
 def frame_picture(data: Tensor) -> Image.Image:
-    """A frame of either order of dimensions, of any of the types that decoders give, as a picture.
+    """A frame as a picture; its channels may come first or last, and its dtype is any that decoders return.
 
     Raises:
         InvalidArgumentError: if it has neither 1, 3 nor 4 channels.
     """
     channels = (1, 3, 4)
     if data.shape[-3] not in channels and data.shape[-1] not in channels:
-        raise InvalidArgumentError(f"A frame that is drawn has 1, 3 or 4 channels (got shape {tuple(data.shape)}).")
-    # Of a picture that is 3 pixels high or wide, decoders put the channels first.
+        raise InvalidArgumentError(f"A frame must have 1, 3 or 4 channels to be drawn (got shape {tuple(data.shape)}).")
+    # A picture of 3 pixels in height or width is ambiguous; decoders put the channels first.
     pixels = data.permute(1, 2, 0) if data.shape[-3] in channels else data
     pixels = pixels.detach().cpu()
     if pixels.is_floating_point():
@@ -50,7 +50,7 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
     """Frames (..., C, H, W) side by side, with their times.
 
     Raises:
-        InvalidArgumentError: if there are none.
+        InvalidArgumentError: if there are no frames.
     """
     flat, times = data.reshape(-1, *data.shape[-3:]), pts_seconds.flatten().tolist()
     if not len(flat):
@@ -72,7 +72,7 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
 
 
 def png_or_none(draw: Callable[[], Image.Image]) -> bytes | None:
-    """What is drawn as a PNG file; ``None``, for a notebook to print the text instead, if it cannot be drawn."""
+    """The drawn picture as a PNG file; ``None`` if it cannot be drawn, and the notebook prints text instead."""
     try:
         return png_of(draw())
     except (ValueError, NotImplementedError, SystemError):  # other channels, no pixels, no memory behind it
@@ -87,7 +87,7 @@ def png_of(picture: Image.Image) -> bytes:
 
 
 def html_player(data: Tensor, sample_rate: int) -> str:
-    """A player for samples (channels, samples), which it carries as 16-bit WAV; of long sound the first two minutes."""
+    """A player for samples (channels, samples), embedded as 16-bit WAV; at most the first two minutes."""
     length = int(_MAX_PLAYED_SECONDS * sample_rate)
     steps = (data[:, :length].detach().cpu().float().nan_to_num() * 32768).round().clamp(-32768, 32767)
     file = io.BytesIO()

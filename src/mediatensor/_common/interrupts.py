@@ -1,9 +1,9 @@
-"""Keeping interrupts that would be lost.
+"""Keeping interrupts that would otherwise be lost.
 
-A signal's exception (`KeyboardInterrupt`, as a rule) comes up in whatever Python code runs next. That may be a callback
-or a piece of bookkeeping that a library in C has called, and such libraries forget it: PyAV while it raises an error of
-its own or calls the file object it reads from, NumPy while it looks for attributes. Then the work would go on, with
-what the callback did not read or write, and the user would have to press the keys once more.
+A signal's exception, usually `KeyboardInterrupt`, is raised in whatever Python code runs next. That may be a callback
+from a C library, and such libraries drop the exception: PyAV while it raises its own error or calls the file object
+that it reads from, NumPy while it looks for attributes. The work would then go on without the data that the callback
+failed to read or write, and the user would have to press Ctrl-C again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any, TypeVar
 
 __all__ = ["call_of_user", "interrupts_kept", "raise_kept_interrupt"]
 
-# The functions of `signal` make enumerations of handlers, which takes longer than seeking a frame.
+# `_signal`, because the functions of `signal` make enumerations of handlers, which takes longer than seeking a frame.
 
 
 _Result = TypeVar("_Result")
 
-# Those for which programs have handlers that raise.
+# The signals for which programs install handlers that raise.
 _SIGNALS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]
 
-# Signals are handled in the main thread alone, which also is the only one that keeps anything: no lock.
+# Only the main thread handles signals, and only it changes these: they need no lock.
 _main_thread = threading.main_thread().ident
 _open: interrupts_kept | None = None
 _interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
-    """Does what another handler does, and tells of what that raises."""
+    """Calls another handler, and keeps the exception that it raises."""
 
     def __init__(self, handler: Any, block: interrupts_kept) -> None:
         self.handler = handler
@@ -48,10 +48,10 @@ class _KeepingHandler:
 
 
 class interrupts_kept:
-    """Raise at the end of the ``with`` block, or at `raise_kept_interrupt`, what a signal raised in it and was lost.
+    """A ``with`` block that raises, at its end or at `raise_kept_interrupt`, a signal's exception that was lost in it.
 
-    The handlers of the user are back as soon as one has raised: that may be just when the block is entered or left,
-    and then nothing else of this class runs.
+    The user's handlers are restored as soon as one of them has raised. That may happen while the block is being entered
+    or left, in which case no other code of this class runs.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class interrupts_kept:
             kept, self._kept = self._kept, None
             if _interrupted is self:
                 _interrupted = None
-            # A generator with a block that was not left, because of the interrupt, is dropped with its traceback.
+            # The interrupt may leave a generator within its block. It is closed when the traceback is dropped.
             if error is not kept and kind is not GeneratorExit:
                 raise kept
 
@@ -95,7 +95,7 @@ class interrupts_kept:
             self._end()
 
     def _end(self) -> None:
-        """Give the handlers back, but not those that the user has replaced in the meantime."""
+        """Restore the handlers, except those that the user has replaced in the meantime."""
         global _open
         try:
             if _open is self:
@@ -104,14 +104,14 @@ class interrupts_kept:
                 keeping = self._handlers[number]
                 if _signal.getsignal(number) is keeping:
                     _signal.signal(number, keeping.handler)
-        except BaseException:  # of a handler that is back already
+        except BaseException:  # raised by a handler that is restored already
             self._end()
             raise
         self._handlers = {}
 
 
 def raise_kept_interrupt() -> None:
-    """Raise what was lost so far, in a loop that may take long within `interrupts_kept`."""
+    """Raise an exception that was lost so far; for long loops within `interrupts_kept`."""
     if _interrupted is not None and threading.current_thread() is threading.main_thread():
         kept = _interrupted._kept
         if kept is not None:
@@ -119,19 +119,19 @@ def raise_kept_interrupt() -> None:
 
 
 def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
-    """Call what the user has given: an interrupt that it handles itself, such as its own time limit, is not kept."""
+    """Call a function of the user. An interrupt that it handles itself, such as its own time limit, is not kept."""
     global _interrupted
     before = _interrupted
     result = function(*args)
     handled = _interrupted
     if handled is not None and handled is not before and threading.current_thread() is threading.main_thread():
         handled._kept = _interrupted = None
-        handled.__enter__()  # its block goes on
+        handled.__enter__()  # the block goes on
     return result
 
 
 def _forget() -> None:
-    """In a forked process, whose only thread may be another one than that in the block."""
+    """Forget the block in a forked process, whose only thread may not be the one that is in the block."""
     global _interrupted, _main_thread
     _main_thread = threading.main_thread().ident
     if _open is not None:

@@ -1,4 +1,4 @@
-"""What is imported when it is first used: public names, and torch, which takes a second that not all need to wait."""
+"""Imports on first use: public names, and torch, whose import takes a second that not every program needs to wait."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
     Type checkers and readers see the same names imported under ``TYPE_CHECKING``.
 
     Args:
-        package: Its name.
-        modules: The module of each name, relative to the package; ``"."`` says that the name is a module itself.
+        package: The name of the package.
+        modules: The module of each name, relative to the package; ``"."`` if the name is a module itself.
     """
 
     def get(name: str) -> Any:
@@ -35,12 +35,12 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Whether something is a tensor: without torch, nothing is.
+    """Whether ``value`` is a tensor; always false while torch is not imported.
 
     >>> import torch
     >>> is_tensor(torch.zeros(1)), is_tensor([0.0])
     (True, False)
     """
-    # While torch is being imported, it lacks names.
+    # A torch that is still being imported has no such name yet.
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(value, tensor)

@@ -21,16 +21,16 @@ __all__ = [
     "check_samples",
 ]
 
-#: Most frames that one call may ask for by rate, or for clips: ten hours at 29 per second.
+#: Most frames that one call may ask for by rate or for clips: ten hours at 29 frames per second.
 MAX_FRAMES_PER_CALL = 1 << 20
 
-#: Most samples of sound, of all channels and clips together, that one call sets aside: 8 GiB as float32.
+#: Most samples of sound that one call allocates, of all channels and clips together: 8 GiB as float32.
 MAX_SAMPLES_PER_CALL = 1 << 31
 
 #: Most bytes of frames that are copied from a device at once: each copy waits for the device, and takes memory here.
 MAX_COPY_BYTES = 1 << 28
 
-# A whole number in Python may be too large to be shown as a float.
+# A larger whole number could not be formatted as a float.
 _MOST_SHOWN = 1e300
 
 
@@ -39,7 +39,7 @@ def check_frames(count: float, asked_by: str) -> None:
 
     Args:
         count: How many are asked for.
-        asked_by: What asks for so many, in words.
+        asked_by: The argument that asks for so many, in words.
 
     Raises:
         InvalidArgumentError: if there are more than `MAX_FRAMES_PER_CALL`.
@@ -59,7 +59,7 @@ def check_samples(count: float, asked_by: str) -> None:
 
     Args:
         count: How many are asked for, of all channels and clips together.
-        asked_by: What asks for so many, in words.
+        asked_by: The argument that asks for so many, in words.
 
     Raises:
         InvalidArgumentError: if there are more than `MAX_SAMPLES_PER_CALL`.
@@ -81,7 +81,7 @@ def check_max_pixels(max_pixels: Any) -> int | None:
 
 
 def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
-    """Refuse a picture that is too large.
+    """Refuse a picture that is too large or empty.
 
     Raises:
         OpenError: if it has more than ``max_pixels`` pixels, or none.

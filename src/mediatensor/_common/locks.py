@@ -15,7 +15,7 @@ __all__ = ["Closing", "ForkSafeLock"]
 class ForkSafeLock(_thread.RLock):  # type: ignore[misc]
     """A re-entrant lock that is free in a forked child, whoever held it in the parent.
 
-    The thread that held it does not exist in the child, so that nobody would ever release it there. It is a lock of the
+    The thread that held it does not exist in the child, so nothing would ever release it there. It is a lock of the
     interpreter itself, because calls take several, and methods in Python would cost more than all the rest of them.
     """
 

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's program, not at one of the library."""
+"""Messages to the user: warnings that point at a line of the user's program, progress bars, times as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .locks import ForkSafeLock
 
 __all__ = ["forget_warnings", "progress", "seconds_from_text", "warn_once", "warn_user", "without_bars"]
 
-# Messages can hold names and numbers of files without end.
+# A bound, because messages contain names of files and numbers.
 _MAX_NUM_WARNED = 256
 
 _warned: set[str] = set()
@@ -21,12 +21,12 @@ _lock = ForkSafeLock()
 
 
 def warn_user(message: str) -> None:
-    """Warn, at the line outside of the library that led here."""
+    """Warn at the line of the user's program that called the library."""
     warnings.warn(message, stacklevel=_levels_to_the_user())
 
 
 def warn_once(message: str) -> None:
-    """Warn as `warn_user`, once in this process for each message."""
+    """Warn as `warn_user` does, once in this process for each message."""
     with _lock:
         if message in _warned or len(_warned) >= _MAX_NUM_WARNED:
             return
@@ -41,7 +41,7 @@ def forget_warnings() -> None:
 
 
 def _levels_to_the_user() -> int:
-    """How many calls above its caller the first one is that is not the library's."""
+    """The ``stacklevel`` of the innermost frame that does not belong to the library, seen from the calling function."""
     package = __name__.partition(".")[0]
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
-    """``items``, with a progress bar when tqdm is installed and somebody is looking; bars within bars are fine."""
+    """``items``, with a progress bar if tqdm is installed and stderr is a terminal; bars may be nested."""
     if sys.stderr is None or not sys.stderr.isatty():
         return items
     try:
@@ -65,7 +65,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None, uni
 
 
 def without_bars() -> AbstractContextManager[Any]:
-    """A ``with`` block in which no bar is on the terminal, for lines that are printed meanwhile."""
+    """A ``with`` block without bars on the terminal, for printing lines."""
     tqdm = sys.modules.get("tqdm")
     if tqdm is None or sys.stderr is None or not sys.stderr.isatty():
         return nullcontext()
@@ -80,13 +80,13 @@ def seconds_from_text(text: str) -> float:
     True
 
     Raises:
-        ValueError: if it is no time.
+        ValueError: if the text is not a time.
     """
     text = text.strip()
     sign = -1.0 if text.startswith("-") else 1.0
     parts = [float(part) for part in text.removeprefix("-").split(":")]
     if len(parts) > 3 or not all(part >= 0 and math.isfinite(part) for part in parts):
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"{text!r} is not a time: write seconds, m:ss or h:mm:ss")
     value = 0.0
     for part in parts:
         value = value * 60 + part

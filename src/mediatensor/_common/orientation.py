@@ -68,7 +68,7 @@ class Orientation:
 
     @property
     def turns(self) -> bool:
-        """Whether the picture changes at all."""
+        """Whether the picture has to be turned or flipped at all."""
         return self.transposed or self.flipped_horizontally or self.flipped_vertically
 
     def size(self, height: int, width: int) -> tuple[int, int]:

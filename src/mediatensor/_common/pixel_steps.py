@@ -1,7 +1,7 @@
-"""What a decoder does to the pixels of every frame: a list of resolved steps, plain data.
+"""The steps that a decoder applies to the pixels of every frame, as plain data.
 
-A transform *resolves* to steps once the frame size is known (and draws its random numbers then);
-the decoder's conversion runs the steps. Neither needs to know how the other works.
+A transform *resolves* to steps when the frame size is known, and draws its random numbers then. The decoder's
+conversion carries the steps out. Neither needs to know how the other works.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Decode backends: what turns the packets of a video into pictures, on the CPU, on a GPU, or wherever you can.
+"""Decode backends turn the packets of a video into pictures: on the CPU, on a GPU, or on other hardware.
 
-`mediatensor.decoders.VideoDecoder` takes the one that belongs to its device, or the one that ``decode_backend`` names.
+`mediatensor.decoders.VideoDecoder` uses the backend of its device, or the one that ``decode_backend`` names.
 """
 
 from __future__ import annotations

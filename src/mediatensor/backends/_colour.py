@@ -1,4 +1,4 @@
-"""From Y'CbCr to R'G'B': layouts of planes, coefficients, and the integer arithmetic of libswscale on tensors.
+"""Conversion of Y'CbCr to R'G'B': layouts of planes, coefficients, and libswscale's integer arithmetic on tensors.
 
 libswscale converts in several ways, which round differently; there is a class for each. Coefficients follow from the
 luminance weights of ITU-T H.273, table 4.
@@ -30,7 +30,7 @@ _INTERLEAVED = {"nv12": (8, 0), "p010le": (10, 6), "p012le": (12, 4), "p016le": 
 _PLANAR = re.compile(r"yuv(?P<full>j)?(?P<subsampling>420|422|444|440)p(?P<bits>9|10|12|14|16)?(?(bits)le|)")
 
 _BT601 = (0.299, 0.114)
-# K_R and K_B by the number of the matrix; whatever is not here, libswscale takes as BT.601.
+# K_R and K_B by the number of the matrix; libswscale treats all other matrices as BT.601.
 _LUMINANCE_WEIGHTS = {
     1: (0.2126, 0.0722),
     4: (0.30, 0.11),
@@ -42,14 +42,14 @@ _LUMINANCE_WEIGHTS = {
 
 @dataclass(frozen=True)
 class Layout:
-    """How the planes of a pixel format lie.
+    """The layout of the planes of a pixel format.
 
     Attributes:
-        bits: Of a sample that are used.
-        shift: Unused bits below them.
-        chroma_shift: How often the width and the height of chroma halve; ``None`` for gray.
-        is_interleaved: Whether both chroma components lie in one plane.
-        is_full_range: Whether the format itself says so.
+        bits: Used bits of a sample.
+        shift: Unused bits below the used ones.
+        chroma_shift: How often the width and the height of chroma are halved; ``None`` for gray.
+        is_interleaved: Whether both chroma components are in one plane.
+        is_full_range: Whether the format itself implies full range.
     """
 
     bits: int
@@ -60,7 +60,7 @@ class Layout:
 
 
 def layout_of(pixel_format: str) -> Layout | None:
-    """What is known of a pixel format by FFmpeg's name; ``None`` if nothing is.
+    """The layout of a pixel format by FFmpeg's name; ``None`` if the format is unknown.
 
     >>> layout_of("yuvj422p")
     Layout(bits=8, shift=0, chroma_shift=(1, 0), is_interleaved=False, is_full_range=True)
@@ -78,7 +78,7 @@ def layout_of(pixel_format: str) -> Layout | None:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """What turns 8-bit Y'CbCr into R'G'B', in 1/65536.
+    """The coefficients that convert 8-bit Y'CbCr to R'G'B', in units of 1/65536.
 
     Attributes:
         y: Gain of luma.
@@ -118,10 +118,10 @@ def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
 
 
 class Arithmetic(ABC):
-    """A way to make R'G'B' of 8-bit luma and of what chroma adds to it.
+    """One way of computing R'G'B' from luma and chroma.
 
     Args:
-        coefficients: Of the matrix and the range.
+        coefficients: The coefficients of the matrix and the range.
     """
 
     def __init__(self, coefficients: Coefficients) -> None:
@@ -129,11 +129,11 @@ class Arithmetic(ABC):
 
     @abstractmethod
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What chroma adds to red, green and blue, in the unit that `combined` wants."""
+        """The contributions of chroma to red, green and blue, in the unit of `combined`."""
 
     @abstractmethod
     def luma_term(self, luma: Tensor) -> Tensor:
-        """What luma gives to all three."""
+        """The contribution of luma to all three components."""
 
     @abstractmethod
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
@@ -141,7 +141,7 @@ class Arithmetic(ABC):
 
 
 class LineArithmetic(Arithmetic):
-    """libswscale's fast conversion of 8-bit pictures whose chroma is repeated, for 8 bits: every product is cut down.
+    """libswscale's fast conversion to 8 bits of 8-bit pictures with repeated chroma: every product is rounded down.
 
     Samples are int32 in [0, 255]. Results lie up to 3 levels below the exact ones.
     """

@@ -1,4 +1,4 @@
-"""Decoding in software; on the way to a device the planes are uploaded and converted there (the hybrid path)."""
+"""Decoding in software. For other devices the planes are uploaded and converted there (the hybrid path)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["CpuBackend"]
 class CpuBackend(DecodeBackend):
     """FFmpeg's software decoders.
 
-    For the CPU, swscale makes RGB of the pictures. For any other device their planes are uploaded as they are (1.5
-    bytes a pixel for 4:2:0 of 8 bits, half of what RGB takes), and converted, turned, scaled and cropped there.
+    On the CPU, swscale converts the pictures to RGB. For any other device their planes are uploaded (1.5 bytes a pixel
+    for 8-bit 4:2:0, half the size of RGB), and converted, rotated, scaled and cropped there.
     """
 
     name = "cpu"

@@ -1,4 +1,4 @@
-"""Decoding on NVIDIA GPUs: FFmpeg's NVDEC decoders by way of PyAV, pictures handed to torch where they are."""
+"""Decoding on NVIDIA GPUs with FFmpeg's NVDEC decoders through PyAV; torch gets the pictures without a copy."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DecoderT = TypeVar("DecoderT")
 
 
 class DecoderCache(Generic[DecoderT]):
-    """Idle decoders by device and kind; of each device so many, the one that was used least recently gives way.
+    """Idle decoders by device and kind; beyond the capacity, those that were used least recently are freed.
 
     Args:
-        capacity: How many decoders of each device may lie idle.
+        capacity: How many decoders of each device may be idle.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -36,7 +36,7 @@ class DecoderCache(Generic[DecoderT]):
         self._idle: OrderedDict[int, tuple[Hashable, Hashable, DecoderT]] = OrderedDict()
         self._num_put = 0
         self._of_the_parent: list[object] = []
-        # While there still is a device: when the interpreter ends, its library may go before the last decoder.
+        # Freed at exit: when the interpreter ends, the library of the device may be unloaded before the last decoder.
         atexit.register(_calling(weakref.WeakMethod(self.clear)))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_calling(weakref.WeakMethod(self._forget)))
@@ -56,9 +56,9 @@ class DecoderCache(Generic[DecoderT]):
         return len(self._idle)
 
     def take(self, device: Hashable, kind: Hashable) -> DecoderT | None:
-        """An idle decoder of a device and a kind, the one that was used last; ``None`` if there is none."""
+        """The idle decoder of a device and a kind that was used last; ``None`` if there is none."""
         with self._lock:
-            # A list: collecting garbage may free a decoder, which then puts what it has here.
+            # A copy: garbage collection may close a decoder, which puts its context here.
             for number, (its_device, its_kind, decoder) in reversed(list(self._idle.items())):
                 if (its_device, its_kind) == (device, kind):
                     del self._idle[number]
@@ -66,7 +66,7 @@ class DecoderCache(Generic[DecoderT]):
         return None
 
     def put(self, device: Hashable, kind: Hashable, decoder: DecoderT) -> None:
-        """Keep a decoder that stands ready for another stream of its kind; nobody else may hold it."""
+        """Keep a decoder that is ready for another stream of its kind. Nobody else may hold it."""
         with self._lock:
             self._num_put += 1
             self._idle[self._num_put] = device, kind, decoder
@@ -89,7 +89,7 @@ class DecoderCache(Generic[DecoderT]):
 
 
 def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], None]:
-    """Calls a method of an object that may be gone."""
+    """A function that calls a method, unless its object is gone."""
 
     def call() -> None:
         method = reference()
@@ -101,20 +101,20 @@ def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], 
 
 @contextmanager
 def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
-    """A block in which the current stream may read a picture that FFmpeg's CUDA decoder gave.
+    """A block in which the current stream may read a picture of FFmpeg's CUDA decoder.
 
     ::
 
         default stream   ─ decode, copy to a picture ─┐            ┌─ the picture's memory is used again ─►
         current stream                                └─ convert ──┘
 
-    FFmpeg works on the legacy default stream, which is torch's default, too. On another stream the work must wait for
-    that, and since FFmpeg uses the memory of a picture that was dropped for the next one, it has to wait in turn.
-    torch's allocator, and so ``record_stream``, knows nothing of such memory.
+    FFmpeg works on the legacy default stream, which is also torch's default stream. Work on another stream must wait
+    for it. FFmpeg reuses the memory of dropped pictures, so the default stream must wait for the other one in turn.
+    ``record_stream`` does not help, because torch's allocator does not own this memory.
 
     Args:
         device: A CUDA device.
-        cuda: ``torch.cuda``, or what stands in for it.
+        cuda: ``torch.cuda``, or a stand-in for it.
     """
     current, default = cuda.current_stream(device), cuda.default_stream(device)
     if current == default:
@@ -127,30 +127,30 @@ def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
         default.wait_stream(current)
 
 
-# What some generation of NVDEC decodes; whether this one does shows at the first picture.
+# Some generation of NVDEC decodes these; whether this GPU does shows at the first picture.
 _CODECS = frozenset(("av1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "vc1", "vp8", "vp9", "wmv3"))
 
-# PyAV hands over pictures of 4:2:0 alone.
+# PyAV exports only 4:2:0 pictures of NVDEC.
 _LAYOUTS = frozenset(("yuv420p", "yuvj420p", "nv12", "yuv420p10le", "yuv420p12le", "p010le", "p012le", "p016le"))
 
-# Each key frame tells all. A context of others that has no record of its parameter sets would go on with those of the
-# stream before.
+# Every key frame of these is self-contained. Contexts of other codecs are reused only with a record of their parameter
+# sets: without one they would go on with the parameter sets of the stream before.
 _CODECS_WITHOUT_PARAMETER_SETS = frozenset(("mjpeg", "vp8", "vp9"))
 
-# As many as torchcodec keeps.
+# As in torchcodec.
 _DEFAULT_CAPACITY = 20
 
 _cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
 
 
 def set_nvdec_cache_capacity(capacity: int) -> None:
-    """Set how many idle NVDEC decoders are kept for each GPU; making one costs tens of milliseconds.
+    """Set how many idle NVDEC decoders are kept for each GPU. Making a decoder takes tens of milliseconds.
 
-    A decoder is used again for a stream of the same codec, size, pixel format and parameter sets. Each holds memory of
-    the GPU: some ten pictures.
+    A decoder is reused for a stream of the same codec, size, pixel format and parameter sets. Each decoder holds GPU
+    memory for about ten pictures.
 
     Args:
-        capacity: 0 keeps none; by default 20. If more are idle, those that were used least recently are freed.
+        capacity: The number of decoders, 0 for none; by default 20. Those used least recently are freed first.
 
     Raises:
         InvalidArgumentError: if the number is negative or not whole.
@@ -181,12 +181,12 @@ def get_nvdec_cache_capacity() -> int:
 class CudaBackend(DecodeBackend):
     """NVDEC.
 
-    Damage within a picture goes unnoticed here, NVDEC conceals it: where that matters, decode on the CPU.
+    NVDEC conceals damage within a picture and does not report it. Decode on the CPU where that matters.
 
     Args:
-        cuda: ``torch.cuda``, or what stands in for it.
-        create_context: Makes a codec context of PyAV for (codec, extradata, (height, width), index of the device).
-        why_unavailable: Why there is no NVDEC here, ``None`` if there may be.
+        cuda: ``torch.cuda``, or a stand-in for it.
+        create_context: Makes a PyAV codec context for (codec, extradata, (height, width), index of the device).
+        why_unavailable: Returns why NVDEC is not available, or ``None`` if it may be.
         cache: Keeps idle contexts.
     """
 
@@ -207,7 +207,7 @@ class CudaBackend(DecodeBackend):
 
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
         if device.type != "cuda":
-            return f"NVDEC's pictures come out on a CUDA device, not on {str(device)!r}"
+            return f"NVDEC outputs pictures on a CUDA device, not on {str(device)!r}"
         if (reason := self._why_unavailable()) is not None:
             return f"NVcuvid unavailable: {reason}"
         if (reason := _why_unsupported(stream)) is not None:
@@ -240,8 +240,8 @@ class _CudaDecoder(PictureDecoder):
     """A codec context of FFmpeg with NVDEC behind it.
 
     Args:
-        context: Stands at the beginning of a stream.
-        stream: What it decodes.
+        context: The codec context, at the beginning of a stream.
+        stream: The parameters of that stream.
         give_back: Takes the context when it is not needed any more.
     """
 
@@ -258,7 +258,7 @@ class _CudaDecoder(PictureDecoder):
             return []
         except CUDA_DECODE_ERRORS as error:
             raise self._failure(f"NVDEC refuses a packet of {self._stream.codec}: {error}.") from error
-        except BaseException:  # an interruption, say: in what state that leaves the codec, nobody knows
+        except BaseException:  # such as an interrupt, which leaves the codec in an unknown state
             self._has_failed = True
             raise
         for frame in frames:
@@ -266,7 +266,7 @@ class _CudaDecoder(PictureDecoder):
         return frames  # type: ignore[no-any-return]
 
     def _check(self, frame: Any) -> None:
-        """FFmpeg falls back to software by itself, and leaves to the user what it cannot cut off."""
+        """Refuse pictures that FFmpeg decoded in software, or that it could not crop."""
         stream = self._stream
         if frame.format.name != "cuda":
             raise self._failure(
@@ -294,17 +294,17 @@ class _CudaDecoder(PictureDecoder):
 
 
 def _let_go(context: Any) -> None:
-    """Keep nothing."""
+    """Drop a context that cannot be reused."""
 
 
 def _why_unsupported(stream: StreamParameters) -> str | None:
-    """What a header shows already; the driver says the rest when it is asked to decode."""
+    """Why NVDEC cannot decode a stream, as far as its header shows; the first picture shows the rest."""
     if stream.codec not in _CODECS:
         return f"NVDEC has no decoder of {stream.codec}"
     if stream.pixel_format is not None and stream.pixel_format not in _LAYOUTS:
-        return f"PyAV hands over NVDEC's pictures of 4:2:0 alone, and this stream is {stream.pixel_format}"
+        return f"PyAV exports only 4:2:0 pictures of NVDEC, and this stream is {stream.pixel_format}"
     if stream.codec == "h264" and (stream.bits_per_component or 8) > 8:
-        return f"NVDEC decodes H.264 of 8 bits, and this stream has {stream.bits_per_component}"
+        return f"NVDEC decodes H.264 with 8 bits, and this stream has {stream.bits_per_component}"
     if stream.width % 2 or stream.height % 2:
         return f"the size is odd ({stream.width}x{stream.height}), and PyAV leaves out the last chroma samples"
     return None

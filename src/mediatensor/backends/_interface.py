@@ -40,18 +40,19 @@ _PICTURE_ATTRIBUTES = ("pts", "duration", "width", "height", "key_frame", "is_co
 
 @dataclass(frozen=True)
 class StreamParameters:
-    """What a header says of a video stream, for a backend that is to decode it.
+    """What the header of a video stream says, for the backend that is asked to decode it.
 
     Attributes:
         codec: FFmpeg's name of the format: ``"h264"``, ``"hevc"``, ``"av1"``, ...
         profile: FFmpeg's name of the profile, if it is known.
-        width: Of a picture in pixels, before rotation. Pictures must come out in this size: hand it to the codec, which
-            may know a multiple of 16 alone.
-        height: Of a picture in pixels, before rotation.
-        pixel_format: FFmpeg's name of what a software decoder would give, such as ``"yuv420p10le"``, if it is known.
+        width: Width of a picture in pixels, before rotation. Pictures must come out in this size: pass it to the codec,
+            because the stream itself may only state a multiple of 16.
+        height: Height of a picture in pixels, before rotation.
+        pixel_format: FFmpeg's name of the format that a software decoder would output, such as ``"yuv420p10le"``, if it
+            is known.
         bits_per_component: 8, 10, ..., if it is known.
         extradata: The codec's configuration record as the container stores it; empty if there is none.
-        codec_context: PyAV's context of the demuxer's stream, configured and not open, for who decodes in software.
+        codec_context: PyAV's context of the demuxer's stream, configured and not open, for decoding in software.
     """
 
     codec: str
@@ -65,19 +66,19 @@ class StreamParameters:
 
 
 class Picture(Protocol):
-    """What the decoders know of a decoded picture, wherever its pixels are.
+    """The attributes of a decoded picture that decoders use, wherever its pixels are.
 
-    Two more attributes, which `Surface` has, are optional: ``num_bytes``, for how many it counts while it is kept for
-    calls to come (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if it says itself how it is to be turned.
+    Two more attributes, which `Surface` has, are optional: ``num_bytes``, its size in the frame cache
+    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if the picture itself states its rotation.
     """
 
     @property
     def pts(self) -> int | None:
-        """Of the packet that it came from, unchanged; ``None`` if that had none."""
+        """The pts of the packet that the picture came from, unchanged; ``None`` if the packet had none."""
 
     @property
     def duration(self) -> int:
-        """Of the packet, in the same ticks; 0 if that had none."""
+        """The duration of the packet, in the same ticks; 0 if the packet had none."""
 
     @property
     def width(self) -> int:
@@ -89,11 +90,11 @@ class Picture(Protocol):
 
     @property
     def key_frame(self) -> bool:
-        """Whether it refers to no other."""
+        """Whether the picture refers to no other picture."""
 
     @property
     def is_corrupt(self) -> bool:
-        """Whether the codec flags it as damaged."""
+        """Whether the codec marks the picture as damaged."""
 
 
 class PictureDecoder(ABC):
@@ -101,55 +102,55 @@ class PictureDecoder(ABC):
 
     @abstractmethod
     def decode(self, packet: Any | None) -> Sequence[Picture]:
-        """Feed a packet, and take the pictures that come out, in the order in which they are shown.
+        """Feed a packet, and return the pictures that come out, in presentation order.
 
         Args:
             packet: A PyAV packet: a buffer of bytes with ``pts``, ``dts``, ``duration`` and ``is_keyframe``. ``None``
-                for the end of the stream: the pictures that were held back come out.
+                marks the end of the stream: the remaining pictures come out.
 
         Raises:
-            DeviceError: if it cannot go on; the stream is then decoded on the CPU.
+            DeviceError: if decoding cannot go on; the stream is then decoded on the CPU.
         """
 
     @abstractmethod
     def flush(self) -> None:
-        """Forget everything that was fed: the next packet comes from another place of the same stream."""
+        """Forget everything that was fed, after a seek: the next packet comes from another position of the stream."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held; pictures that were handed out stay good."""
+        """Release all resources; pictures that were returned before stay valid."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a codec is ready."""
+        """Whether the codec is open."""
         return True
 
 
 class PictureConverter(Protocol):
-    """Writes pictures as RGB into the rows of a batch; one for each thread that converts."""
+    """Writes pictures as RGB into the rows of a batch. Every thread that converts has its own converter."""
 
     def orientation_of(self, picture: Any) -> Orientation:
-        """How the picture is to be turned."""
+        """The orientation of the picture."""
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """(height, width) after turning and all steps."""
+        """(height, width) after rotation and all steps."""
 
     def empty(self, num_rows: int, height: int, width: int) -> Any:
         """An array or tensor (num_rows, height, width, 3) of undefined values, uint8 or float32."""
 
     def write(self, picture: Any, orientation: Orientation, out: Any) -> None:
-        """Convert the picture into ``out``, of shape (height, width, 3); of another size, it is scaled to fit."""
+        """Convert the picture into ``out`` of shape (height, width, 3); a picture of another size is scaled to fit."""
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Makes contexts in which other threads convert where the calling thread would: on its current stream."""
+        """Return a function that makes contexts in which other threads use the current stream of this thread."""
 
 
 class DecodeBackend(ABC):
     """A way of decoding video: on the CPU, on a GPU, ...
 
     Attributes:
-        name: By which it is asked for, and which reports give: ``"cpu"``, ``"cuda"``, ...
-        device_types: Types of torch devices for which it is the one to be taken if no other is named.
+        name: The name for ``decode_backend`` and in reports: ``"cpu"``, ``"cuda"``, ...
+        device_types: Types of torch devices for which this backend is the default.
     """
 
     name: ClassVar[str]
@@ -157,24 +158,24 @@ class DecodeBackend(ABC):
 
     @abstractmethod
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
-        """Why a stream cannot be decoded here, as far as that is known without decoding; ``None`` if it may work."""
+        """Why this backend cannot decode a stream, as far as is known without decoding; ``None`` if it may work."""
 
     @abstractmethod
     def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-        """A decoder that stands at the beginning of a stream.
+        """Open a decoder at the beginning of a stream.
 
         Raises:
-            DeviceError: if the stream cannot be decoded here.
+            DeviceError: if this backend cannot decode the stream.
         """
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
-        """The planes of a picture that a decoder of this backend gave; here, the picture itself."""
+        """The planes of a picture that a decoder of this backend returned; by default the picture itself."""
         if not isinstance(picture, Surface):
             raise TypeError(f"The backend {self.name!r} must define surface() for {type(picture).__name__}.")
         return picture
 
     def converter(self, device: torch.device, steps: tuple[PixelStep, ...], *, is_float: bool) -> PictureConverter:
-        """What converts this backend's pictures into RGB on a device."""
+        """Make a converter of this backend's pictures into RGB on a device."""
         return PlaneConverter(partial(guarded_surface, self), device, steps, is_float=is_float)
 
 
@@ -182,7 +183,7 @@ class DecodeBackend(ABC):
 
 
 def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> str | None:
-    """`DecodeBackend.why_not`; that it fails is a reason, too."""
+    """`DecodeBackend.why_not`; if it raises, the error is the reason."""
     try:
         with _Naming(backend):
             reason = backend.why_not(stream, device)
@@ -192,28 +193,31 @@ def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: to
 
 
 def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-    """`DecodeBackend.open`, of which the decoder raises nothing but `DeviceError`.
+    """`DecodeBackend.open`, with a decoder that raises nothing but `DeviceError`.
 
     Raises:
-        DeviceError: if it cannot be opened.
+        DeviceError: if the decoder cannot be opened.
     """
     with _Naming(backend):
         decoder = backend.open(stream, device)
     if not isinstance(decoder, PictureDecoder):
-        raise DeviceError(f"The backend {backend.name!r} opens no PictureDecoder, but {decoder!r}.")
+        raise DeviceError(f"open() of the backend {backend.name!r} must return a PictureDecoder (got {decoder!r}).")
     return _GuardedDecoder(backend, decoder)
 
 
 def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) -> Surface:
-    """`DecodeBackend.surface`, with planes that have values.
+    """`DecodeBackend.surface`, checked: its planes are tensors with values.
 
     Raises:
-        DeviceError: if there is none.
+        DeviceError: if the backend returns anything else.
     """
     with _Naming(backend):
         surface = backend.surface(picture, device)
     if not isinstance(surface, Surface) or not all(_has_values(plane) for plane in surface.planes):
-        raise DeviceError(f"The backend {backend.name!r} gives no Surface with planes, but {type(surface).__name__}.")
+        raise DeviceError(
+            f"surface() of the backend {backend.name!r} must return a Surface with planes "
+            f"(got {type(surface).__name__})."
+        )
     return surface
 
 
@@ -222,11 +226,11 @@ def _has_values(plane: object) -> bool:
 
 
 class _GuardedDecoder(PictureDecoder):
-    """A decoder of a backend that may be another's.
+    """A decoder that turns every error of another decoder into `DeviceError`.
 
     Args:
-        backend: Whose it is.
-        decoder: What decodes.
+        backend: The backend of the decoder.
+        decoder: The other decoder.
     """
 
     def __init__(self, backend: DecodeBackend, decoder: PictureDecoder) -> None:
@@ -260,18 +264,18 @@ class _GuardedDecoder(PictureDecoder):
         try:
             with _Naming(self._backend):
                 self._decoder.close()
-        except DeviceError as error:  # nothing can be done about it, and other things are to be closed
+        except DeviceError as error:  # a warning, so that everything else is still closed
             warnings.warn(str(error), stacklevel=2)
 
 
 class _Naming:
-    """A context that turns whatever is raised into `DeviceError`; a generator could not do so with `StopIteration`."""
+    """A context that turns every error into `DeviceError`. A generator could not do that with `StopIteration`."""
 
     def __init__(self, backend: DecodeBackend) -> None:
         self._backend = backend
 
     def __enter__(self) -> None:
-        """Nothing is to be prepared."""
+        """Nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, DeviceError):

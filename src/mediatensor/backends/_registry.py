@@ -1,4 +1,4 @@
-"""Which decode backends there are: ours, those that were registered, and those of installed packages."""
+"""The registry of decode backends: built in, registered, or from installed packages; and the choice among them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _backends: dict[str, DecodeBackend] = {}
 
 
 def register_backend(backend: DecodeBackend) -> None:
-    """Make a backend known under its name; another one of the same name gives way.
+    """Register a backend under its name, replacing another one of the same name.
 
-    Packages need not call it: an entry point of the group ``mediatensor.backends`` that names a `DecodeBackend`, or a
-    class or function that makes one without arguments, is found by itself. Processes that are spawned know only
-    backends that are found like this, or registered where their main module is imported.
+    Packages need not call this function. An entry point of the group ``mediatensor.backends`` is found automatically;
+    it names a `DecodeBackend`, or a class or function that makes one without arguments. Spawned processes know only
+    backends that are found in this way, or registered when their main module is imported.
 
     Args:
         backend: The backend.
 
     Raises:
-        InvalidArgumentError: if it is none.
+        InvalidArgumentError: if it is not a `DecodeBackend` with a name.
 
     Example:
         >>> from mediatensor.backends import register_backend
@@ -55,7 +55,7 @@ def register_backend(backend: DecodeBackend) -> None:
 
 
 def available_backends() -> tuple[str, ...]:
-    """The names of all backends: ours, registered ones, and those of installed packages, which are not loaded for it.
+    """The names of all backends: built in, registered, or from installed packages, which are not loaded for this.
 
     Example:
         >>> from mediatensor.backends import available_backends
@@ -66,13 +66,13 @@ def available_backends() -> tuple[str, ...]:
 
 
 def get_backend(name: str) -> DecodeBackend:
-    """The backend of a name.
+    """Return the backend of a name.
 
     Args:
         name: One of `available_backends`.
 
     Raises:
-        InvalidArgumentError: if there is none of this name, or the package that has it cannot be loaded.
+        InvalidArgumentError: if there is no backend of this name, or its package cannot be loaded.
 
     Example:
         >>> from mediatensor.backends import get_backend
@@ -90,7 +90,7 @@ def get_backend(name: str) -> DecodeBackend:
 
 
 def _backend_for(device: torch.device) -> DecodeBackend:
-    """The backend that decodes for a device if none is named: the CPU's for devices that have none of their own."""
+    """The default backend of a device: the CPU's for devices that have none of their own."""
     for name in available_backends():
         if name not in _backends:
             try:
@@ -131,14 +131,14 @@ _cuda_backend: ContextVar[str | None] = ContextVar("cuda_backend", default=None)
 
 @contextmanager
 def set_cuda_backend(backend: str) -> Iterator[None]:
-    """For decoders that are made in a ``with`` block on a CUDA device, choose what decodes, as torchcodec has it.
+    """Choose the backend of decoders that are made in a ``with`` block on a CUDA device, as in torchcodec.
 
     Args:
-        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in capitals or not: NVDEC by way of FFmpeg here,
-            both. ``decode_backend=`` of `VideoDecoder` is the wider choice.
+        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in any case. Both mean NVDEC through FFmpeg in
+            this library. ``decode_backend=`` of `VideoDecoder` offers all backends.
 
     Raises:
-        InvalidArgumentError: if it is neither.
+        InvalidArgumentError: if it is another name.
 
     Example:
         >>> from mediatensor.decoders import set_cuda_backend
@@ -187,5 +187,7 @@ def _loaded(point: EntryPoint) -> DecodeBackend:
             f"The decode backend {point.name!r} ({point.value}) cannot be loaded: {error!r}."
         ) from error
     if not isinstance(backend, DecodeBackend) or backend.name != point.name:
-        raise InvalidArgumentError(f"{point.value} makes no DecodeBackend of the name {point.name!r}: {backend!r}.")
+        raise InvalidArgumentError(
+            f"{point.value} makes no DecodeBackend of the name {point.name!r} (got {backend!r})."
+        )
     return backend
