@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mediatensor._bitstreams import PacketContent, content_parser, is_sound, nal_units_are_sound
+from mediatensor._bitstreams import H264Parser, PacketContent, content_parser, is_sound, nal_units_are_sound
 
 
 def hides_frame(codec: str | None, packet: bytes) -> bool:
@@ -113,10 +113,20 @@ def test_of_av1_frames_that_are_shown_count() -> None:
 
 @pytest.mark.parametrize("length_size", [1, 2, 4])
 def test_nal_lengths_must_fill_the_packet(length_size: int) -> None:
-    unit = (3).to_bytes(length_size, "big") + bytes([0x65, 1, 2])
-    assert nal_units_are_sound(memoryview(unit * 3), length_size)
-    assert not nal_units_are_sound(memoryview(unit * 3)[:-1], length_size)
-    assert not nal_units_are_sound(memoryview(unit + b"\x05"), length_size)
+    for header, is_hevc in ((b"\x65\x88", False), (b"\x26\x01", True)):
+        unit = (3).to_bytes(length_size, "big") + header + b"\2"
+        assert is_whole(unit * 3, length_size, is_hevc=is_hevc)
+        assert not is_whole((unit * 3)[:-1], length_size, is_hevc=is_hevc)
+        assert not is_whole(unit + b"\x05", length_size, is_hevc=is_hevc)
+
+
+def is_whole(packet: bytes, length_size: int, *, is_hevc: bool) -> bool:
+    """Whether the units of a packet fill it and have possible headers."""
+    if is_hevc:
+        return nal_units_are_sound(memoryview(packet), length_size)
+    parser = H264Parser(b"\1\x4d\0\x1e" + bytes([0xFC | length_size - 1]) + b"\xe0\0")
+    parser.read(memoryview(packet))
+    return parser.is_whole
 
 
 @pytest.mark.parametrize(
@@ -133,7 +143,7 @@ def test_nal_lengths_must_fill_the_packet(length_size: int) -> None:
 )
 def test_nal_headers_must_be_possible(header: bytes, is_hevc: bool, sound: bool) -> None:
     packet = (2).to_bytes(4, "big") + header
-    assert nal_units_are_sound(memoryview(packet), 4, is_hevc=is_hevc) is sound
+    assert is_whole(packet, 4, is_hevc=is_hevc) is sound
 
 
 @pytest.mark.parametrize(

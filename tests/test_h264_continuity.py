@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 import media
 from media_surgery import BitWriter
-from mediatensor._bitstreams import FrameNumberCheck
+from mediatensor._bitstreams import H264Parser
 
 # Clips from which packets were dropped, or in which bytes were: all others are sound.
 _SOUND = [name for name, spec in media.CLIPS.items() if name not in media.DAMAGED_CLIPS and spec.expect != "no video"]
@@ -45,8 +45,16 @@ def _codec_name(stream: Any) -> str | None:
 
 def alarms(extradata: bytes, packets: list[bytes]) -> list[int]:
     """Numbers of the packets that cannot follow those before them."""
-    check = FrameNumberCheck(extradata)
-    return [number for number, packet in enumerate(packets) if not check.follows(memoryview(packet))]
+    return [number for number, follows in enumerate(numbers_follow(H264Parser(extradata), packets)) if not follows]
+
+
+def numbers_follow(parser: H264Parser, packets: Iterable[bytes]) -> list[bool]:
+    """Whether each packet can follow those before it."""
+    found = []
+    for packet in packets:
+        parser.read(memoryview(packet))
+        found.append(parser.follows)
+    return found
 
 
 @pytest.mark.parametrize("name", [name for name in _SOUND if "x264" in media.CLIPS[name].codec])
@@ -143,15 +151,15 @@ def annex_b(*units: bytes) -> bytes:
     return b"".join(b"\0\0\0\1" + unit for unit in units)
 
 
-def answers(stream: Stream, *packets: bytes | tuple[bytes, ...]) -> list[bool]:
+def follow(stream: Stream, *packets: bytes | tuple[bytes, ...]) -> list[bool]:
     """What the check says to packets, with sets after start codes, and with a record and lengths of two bytes."""
     parts = [packet if isinstance(packet, tuple) else (packet,) for packet in packets]
-    check = FrameNumberCheck(annex_b(stream.sps(), stream.pps()))
-    found = [check.follows(memoryview(annex_b(*units))) for units in parts]
+    parser = H264Parser(annex_b(stream.sps(), stream.pps()))
+    found = numbers_follow(parser, (annex_b(*units) for units in parts))
     sets = [len(unit).to_bytes(2, "big") + unit for unit in (stream.sps(), stream.pps())]
-    check = FrameNumberCheck(b"\1\x4d\0\x1e\xfd\xe1" + sets[0] + b"\1" + sets[1])
+    parser = H264Parser(b"\1\x4d\0\x1e\xfd\xe1" + sets[0] + b"\1" + sets[1])
     lengths = [b"".join(len(unit).to_bytes(2, "big") + unit for unit in units) for units in parts]
-    assert [check.follows(memoryview(packet)) for packet in lengths] == found
+    assert numbers_follow(parser, lengths) == found
     return found
 
 
@@ -171,20 +179,20 @@ def answers(stream: Stream, *packets: bytes | tuple[bytes, ...]) -> list[bool]:
 )
 def test_numbers_of_references(numbers: tuple[int, ...], expected: tuple[bool, ...]) -> None:
     stream = Stream()
-    assert answers(stream, *map(stream.unit, numbers)) == list(expected)
+    assert follow(stream, *map(stream.unit, numbers)) == list(expected)
 
 
 def test_pictures_that_are_no_references_do_not_count() -> None:
     stream = Stream()
     bystander = stream.unit(2, reference=0)
     packets = [stream.unit(1), bystander, bystander, stream.unit(2), stream.unit(4, reference=0), stream.unit(3)]
-    assert answers(stream, *packets) == [True, True, True, True, False, True]
+    assert follow(stream, *packets) == [True, True, True, True, False, True]
 
 
 def test_idr_pictures_begin_again() -> None:
     stream = Stream()
-    assert answers(stream, stream.unit(6), stream.unit(0, idr=True), stream.unit(1)) == [True] * 3
-    assert answers(stream, stream.unit(6), stream.unit(1)) == [True, False]
+    assert follow(stream, stream.unit(6), stream.unit(0, idr=True), stream.unit(1)) == [True] * 3
+    assert follow(stream, stream.unit(6), stream.unit(1)) == [True, False]
 
 
 @pytest.mark.parametrize("weights", [0, 1])
@@ -192,34 +200,34 @@ def test_idr_pictures_begin_again() -> None:
 def test_operation_5_begins_again(weights: int, stream_number: int) -> None:
     stream = Stream(weights=weights, allows_fields=bool(stream_number))
     resetting = stream.unit(6, marking=(1, 0, 3, 1, 1, 5, 0))
-    assert answers(stream, resetting, stream.unit(1)) == [True, True]
-    assert answers(stream, resetting, stream.unit(2)) == [True, False]
+    assert follow(stream, resetting, stream.unit(1)) == [True, True]
+    assert follow(stream, resetting, stream.unit(2)) == [True, False]
     unsuspicious = stream.unit(6, marking=(1, 5, 4, 5, 2, 5, 6, 5, 0))
-    assert answers(stream, unsuspicious, stream.unit(1)) == [True, False]
+    assert follow(stream, unsuspicious, stream.unit(1)) == [True, False]
 
 
 def test_gaps_that_are_allowed_are_none() -> None:
     stream = Stream(allows_gaps=True)
-    assert answers(stream, *map(stream.unit, (0, 3, 9, 1))) == [True] * 4
+    assert follow(stream, *map(stream.unit, (0, 3, 9, 1))) == [True] * 4
 
 
 def test_fields_share_a_number() -> None:
     stream = Stream(allows_fields=True)
     fields = [stream.unit(number, field=field) for number in (3, 4) for field in (0, 1)]
-    assert answers(stream, *fields) == [True] * 4
-    assert answers(stream, *fields, stream.unit(6, field=0), stream.unit(6, field=1)) == [True] * 4 + [False, True]
-    assert answers(stream, tuple(fields[:2]), tuple(fields[2:]), stream.unit(5)) == [True] * 3
+    assert follow(stream, *fields) == [True] * 4
+    assert follow(stream, *fields, stream.unit(6, field=0), stream.unit(6, field=1)) == [True] * 4 + [False, True]
+    assert follow(stream, tuple(fields[:2]), tuple(fields[2:]), stream.unit(5)) == [True] * 3
 
 
 def test_packets_of_many_units() -> None:
     stream = Stream()
     slices = [(stream.unit(number), stream.unit(number, macroblock=9)) for number in (1, 2, 4)]
-    assert answers(stream, *slices) == [True, True, False]
+    assert follow(stream, *slices) == [True, True, False]
     # Slices of other layers and views, delimiters, and a redundant picture.
     others = (b"\x09\xf0", b"\x6e\x40\x00\x07", stream.unit(2), b"\x74\x40\x00\x07\x80", stream.unit(2))
-    assert answers(stream, stream.unit(1), others, stream.unit(3)) == [True] * 3
-    assert answers(stream, stream.unit(1), (stream.unit(2), stream.unit(3)), stream.unit(4)) == [True] * 3
-    assert answers(stream, stream.unit(1), (stream.unit(2), stream.unit(4)), stream.unit(5)) == [True, False, True]
+    assert follow(stream, stream.unit(1), others, stream.unit(3)) == [True] * 3
+    assert follow(stream, stream.unit(1), (stream.unit(2), stream.unit(3)), stream.unit(4)) == [True] * 3
+    assert follow(stream, stream.unit(1), (stream.unit(2), stream.unit(4)), stream.unit(5)) == [True, False, True]
 
 
 def test_parameter_sets_change_within_the_stream() -> None:
@@ -231,15 +239,22 @@ def test_parameter_sets_change_within_the_stream() -> None:
         (stream.unit(0, idr=True)),
         stream.unit(1),
     ]
-    assert answers(stream, *packets) == [True, True, True, True, False, True, True]
+    assert follow(stream, *packets) == [True, True, True, True, False, True, True]
 
 
 def test_what_cannot_be_told_is_taken_for_sound() -> None:
     stream = Stream()
-    without_sets = FrameNumberCheck(b"")
-    assert all(without_sets.follows(memoryview(annex_b(stream.unit(number)))) for number in (1, 5, 9))
-    assert answers(stream, stream.unit(1), b"\x41", stream.unit(5), stream.unit(8)) == [True, True, True, False]
+    assert numbers_follow(H264Parser(b""), (annex_b(stream.unit(number)) for number in (1, 5, 9))) == [True] * 3
+    assert follow(stream, stream.unit(1), b"\x41", stream.unit(5), stream.unit(8)) == [True, True, True, False]
     for extradata in (b"\1", b"\1\x4d\0\x1e\xff\xe1\0\xff", annex_b(b"\x67"), annex_b(b"\x68\0\0\0\0\0\0"), b"\0" * 50):
-        check = FrameNumberCheck(extradata)
-        assert check.follows(memoryview(b""))
-        assert check.follows(memoryview(annex_b(stream.unit(3))))
+        assert numbers_follow(H264Parser(extradata), (b"", annex_b(stream.unit(3)))) == [True, True]
+
+
+def test_after_a_seek_the_sets_of_the_configuration_hold_again() -> None:
+    """Sets that came later in the stream say how many bits its earlier numbers take, but not rightly."""
+    stream, other = Stream(), Stream(frame_num_bits=7)
+    parser = H264Parser(annex_b(stream.sps(), stream.pps()))
+    change = annex_b(other.sps(), other.pps(), other.unit(0, idr=True))
+    assert numbers_follow(parser, [annex_b(stream.unit(5)), change, annex_b(other.unit(1))]) == [True] * 3
+    parser.restart()
+    assert numbers_follow(parser, [annex_b(stream.unit(number)) for number in (5, 6, 8)]) == [True, True, False]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mediatensor._audio import opus_pre_roll_length
 from mediatensor._bitstreams import (
-    FrameNumberCheck,
+    H264Parser,
     break_detector,
     content_parser,
     disposable_parser,
@@ -47,8 +47,8 @@ from mediatensor._containers import (
 )
 from mediatensor._images import DamagedImageError, parse_gif, parse_png, read_jpeg_headers, webp_canvas
 from mediatensor._index import parse_frame_mappings
-from mediatensor._index.index_file import load_index
 from mediatensor.datasets._sources import TarReader
+from mediatensor.decoders import FrameIndex
 from mediatensor.decoders._subtitle_decoder import words_of_packet
 from mediatensor.errors import MediaTensorError
 from mediatensor.ocr.io import Document
@@ -96,11 +96,11 @@ def units(data: bytes) -> None:
             refreshes_gradually(codec, extradata, part)
             if breaks is not None:
                 breaks.find(part)
-    check = FrameNumberCheck(extradata)
+    parser = H264Parser(extradata)
     for part in (packet, packet[len(packet) // 2 :], packet):
-        check.follows(part)
+        parser.read(part)
     for length_size in (1, 2, 4):
-        nal_units_are_sound(packet, length_size, is_hevc=bool(length & 1))
+        nal_units_are_sound(packet, length_size)
     slices_are_sound(packet)
 
 
@@ -137,7 +137,7 @@ def mp3_header(data: bytes) -> None:
 
 def index_file(data: bytes) -> None:
     with suppress(MediaTensorError):
-        index = load_index(_file(data))
+        index = FrameIndex.load(_file(data))
         if len(index) != len(index.pts_seconds):
             raise AssertionError("an index whose columns are not of one length")
 

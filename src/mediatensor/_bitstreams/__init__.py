@@ -6,23 +6,29 @@ whether one was lost before it, and where a stream does not simply go on. Pure f
 
 from __future__ import annotations
 
-from .breaks import BreakDetector, break_detector, refreshes_gradually
-from .content import PacketContent, content_parser, is_sound, nal_length_size, nal_units_are_sound, slices_are_sound
-from .disposable import Disposable, disposable_parser
-from .h264_continuity import FrameNumberCheck
-from .h264_fields import FieldDetector
+from .content import (
+    BreakDetector,
+    break_detector,
+    content_parser,
+    disposable_parser,
+    is_sound,
+    nal_units_are_sound,
+    refreshes_gradually,
+    slices_are_sound,
+)
+from .h264 import H264Parser
+from .units import Disposable, PacketContent, hevc_length_size
 
 __all__ = [
     "BreakDetector",
     "Disposable",
-    "FieldDetector",
-    "FrameNumberCheck",
+    "H264Parser",
     "PacketContent",
     "break_detector",
     "content_parser",
     "disposable_parser",
+    "hevc_length_size",
     "is_sound",
-    "nal_length_size",
     "nal_units_are_sound",
     "refreshes_gradually",
     "slices_are_sound",

@@ -1,4 +1,4 @@
-"""AV1 frames that update no reference. Pure functions on bytes.
+"""AV1 packets: which show a frame, and which frames update no reference. Pure functions on bytes.
 
 References are to the AV1 bitstream and decoding process specification, and to the AV1 codec ISO media file format
 binding for the configuration record (``av1C``).
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .bits import BitReader
+from .units import BitReader, PacketContent
 
-__all__ = ["Av1Pictures", "av1_units"]
+__all__ = ["Av1Content", "Av1Pictures", "av1_units"]
 
 _SEQUENCE_HEADER, _TEMPORAL_DELIMITER, _FRAME_HEADER, _TILE_GROUP, _METADATA, _FRAME, _PADDING = 1, 2, 3, 4, 5, 6, 15
 _HARMLESS = frozenset((_TEMPORAL_DELIMITER, _TILE_GROUP, _METADATA, _PADDING))
@@ -21,6 +21,28 @@ _SELECT = 2  # seq_force_screen_content_tools and seq_force_integer_mv: each fra
 _MAX_OBU_SIZE_BYTES = 8
 # Enough of a frame for what comes before its refresh_frame_flags.
 _FRAME_HEADER_BYTES = 16
+
+
+class Av1Content:
+    """Tells what comes of a packet: a frame that is shown, or shown again (5.9.2). Of more, decoding tells how many."""
+
+    def __init__(self, extradata: bytes) -> None:
+        self._has_still_headers = False
+        self.content(memoryview(extradata)[_RECORD_BYTES if extradata[:1] == bytes([_RECORD_MARKER]) else 0 :])
+
+    def content(self, packet: memoryview) -> PacketContent:
+        num_shown = 0
+        try:
+            for kind, spatial_id, payload in av1_units(packet):
+                if kind == _SEQUENCE_HEADER:
+                    self._has_still_headers = bool(payload[0] & 8)  # reduced_still_picture_header
+                elif kind in (_FRAME_HEADER, _FRAME) and not spatial_id:
+                    num_shown += self._has_still_headers or bool(payload[0] & 0x90)  # show_existing_frame, show_frame
+        except (ValueError, IndexError):
+            return PacketContent.PICTURE
+        if num_shown > 1:
+            return PacketContent.UNCERTAIN
+        return PacketContent.PICTURE if num_shown else PacketContent.NO_PICTURE
 
 
 class Av1Pictures:

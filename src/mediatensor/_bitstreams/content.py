@@ -1,69 +1,40 @@
-"""What a packet holds, as far as its first bits say: whether a frame will come out of it. Pure functions on bytes.
+"""What a packet holds, by its codec, as far as its bytes say. Pure functions on bytes.
 
-References are to ITU-T H.264 and H.265, ISO/IEC 13818-2 (MPEG-2) and 14496-2 (MPEG-4), the Dirac specification, RFC
-6386 (VP8), and the VP9 and AV1 bitstream specifications.
+The functions by codec are chosen below; units of H.264, HEVC, AV1 and MPEG have modules of their own. VP8 and VP9 (with
+superframes), Dirac, and the checksums of FFV1 follow.
+
+References are to the Dirac specification, RFC 6386 (VP8), and the VP9 bitstream specification.
 """
 
 from __future__ import annotations
 
-import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from enum import Enum
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Protocol
 
-from .av1 import av1_units
-from .bits import BitReader
-from .mpeg import Mpeg4Layer, layers, parse_layer
+from . import h264, hevc
+from .av1 import Av1Content, Av1Pictures
+from .h264 import H264Parser
+from .hevc import HevcBreaks, HevcPictures, hevc_content
+from .mpeg import Mpeg2Pictures, Mpeg4Content, Mpeg4Pictures, MpegBreaks, mpeg2_content
+from .units import Disposable, PacketContent, hevc_length_size
 
-__all__ = ["PacketContent", "content_parser", "is_sound", "nal_length_size", "nal_units_are_sound", "slices_are_sound"]
+__all__ = [
+    "BreakDetector",
+    "break_detector",
+    "content_parser",
+    "disposable_parser",
+    "is_sound",
+    "nal_units_are_sound",
+    "refreshes_gradually",
+    "slices_are_sound",
+]
 
+_MPEG = frozenset(("mpeg1video", "mpeg2video", "mpeg4"))
 # Codecs whose pictures may rightly begin with zeros.
 _RAW = frozenset(("rawvideo", "v210", "v410", "r210", "wrapped_avframe"))
-
 _ZEROS = bytes(16)
-
-_START_CODE = re.compile(rb"\x00\x00\x01(.)", re.DOTALL)
-_NO_MPEG4_PICTURE = frozenset((*range(0x30), 0xB0, 0xB1, 0xB2, 0xB3, 0xB5))  # objects, layers, their ends, user data
-_VOP = 0xB6
-# A VOP that is not coded ends after its time; what else is in the packet of one are headers.
-_NOT_CODED_BYTES = 32
-_AV1_SEQUENCE_HEADER, _AV1_FRAMES = 1, (3, 6)  # a frame header, and a frame in one unit
-
-
-def _any_of(codes: Iterable[int]) -> bytes:
-    return b"[" + re.escape(bytes(codes)) + b"]"
-
-
-# Codes that show whether there is a picture: those that begin one, and those that the codec does not have.
-_H264_SLICES = frozenset(reference << 5 | kind for reference in range(4) for kind in (1, 5))
-_H264_TELLING = re.compile(
-    rb"\x00\x00\x01("
-    + _any_of(code for code in range(256) if code in _H264_SLICES or code & 128 or not 1 <= code & 31 <= 23)
-    + rb")"
-)
-_HEVC_SLICES = frozenset(kind << 1 for kind in (*range(10), *range(16, 22)))  # of the base layer
-_HEVC_TELLING = re.compile(
-    rb"\x00\x00\x01([\x80-\xff].|."
-    + _any_of(range(0, 256, 8))  # no temporal sub-layer
-    + rb"|"
-    + _any_of(_HEVC_SLICES)
-    + rb"[\x01-\x07])",
-    re.DOTALL,
-)
-# Not user data, a sequence, an extension, an end of a sequence or a group of pictures.
-_MPEG2_TELLING = re.compile(rb"\x00\x00\x01([^\xb2\xb3\xb5\xb7\xb8])")
-
-
-class PacketContent(Enum):
-    """What comes of a packet."""
-
-    PICTURE = "a picture that is shown"
-    NO_PICTURE = "nothing that is shown: updates of references, parameters, the end of a sequence"
-    NOT_CODED = "that the picture before stays, which is a frame only at the end of a stream"
-    UNCERTAIN = "a number of frames that only decoding tells"
-    FOREIGN = "what packets of the codec do not have"
 
 
 def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], PacketContent]:
@@ -83,159 +54,121 @@ def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview]
         >>> what_is_in(memoryview(b"\\0\\0\\1\\xb7"))  # sequence_end_code
         <PacketContent.NO_PICTURE: 'nothing that is shown: updates of references, parameters, the end of a sequence'>
     """
-    if codec in ("h264", "hevc"):
-        return partial(_h264 if codec == "h264" else _hevc, nal_length_size(codec, extradata))
+    if codec == "h264":
+        return partial(_h264_content, H264Parser(extradata))
+    if codec == "hevc":
+        return partial(hevc_content, length_size=hevc_length_size(extradata))
     if codec in ("av1", "mpeg4"):
-        return (_Av1 if codec == "av1" else _Mpeg4)(extradata).content
-    return _PARSERS.get(codec or "", _picture)
+        return (Av1Content if codec == "av1" else Mpeg4Content)(extradata).content
+    return _CONTENT.get(codec or "", _picture)
 
 
-_PICTURE = PacketContent.PICTURE
+def _h264_content(parser: H264Parser, packet: memoryview) -> PacketContent:
+    parser.read(packet)
+    return parser.content
 
 
 def _picture(_: memoryview) -> PacketContent:
-    return _PICTURE
+    return PacketContent.PICTURE
 
 
 def _shown(is_shown: bool) -> PacketContent:
-    return _PICTURE if is_shown else PacketContent.NO_PICTURE
+    return PacketContent.PICTURE if is_shown else PacketContent.NO_PICTURE
 
 
-def nal_length_size(codec: str | None, extradata: bytes) -> int | None:
-    """Bytes of the length before each unit (ISO/IEC 14496-15), or ``None`` where units are not length-prefixed."""
-    if codec == "h264" and len(extradata) > 4 and extradata[0] == 1:
-        return (extradata[4] & 3) + 1
-    if codec == "hevc" and len(extradata) > 21 and extradata[0] == 1:
-        return (extradata[21] & 3) + 1
+_DISPOSABLE: dict[str, Callable[[bytes], Callable[[memoryview], bool]]] = {
+    "av1": lambda extradata: Av1Pictures(extradata).is_disposable,
+    "h264": lambda extradata: partial(_h264_is_disposable, H264Parser(extradata)),
+    "hevc": lambda extradata: HevcPictures(extradata).is_disposable,
+    "mpeg1video": lambda _: Mpeg2Pictures().is_disposable,
+    "mpeg2video": lambda _: Mpeg2Pictures().is_disposable,
+    "mpeg4": lambda extradata: Mpeg4Pictures(extradata).is_disposable,
+}
+
+
+def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], Disposable]:
+    """The function that tells of a packet whether its pictures can be left out of decoding.
+
+    What is odd, or of a codec that is not known here, never can. Nor can VP9 frames, though some update no reference
+    (refresh_frame_flags of 0): each leaves its motion vectors to the next one (VP9 bitstream specification, 7.2:
+    UsePrevFrameMvs), and perhaps probabilities (refresh_frame_context), a segmentation map and loop filter deltas
+    (7.2.8, 7.2.10). Whether the next frame starts without them is written in its packet, not in this one.
+
+    The function takes packets in decode order, beginning with any key frame. It remembers parameter sets that change
+    within the stream, and gets more careful for them, never less.
+
+    Args:
+        codec: FFmpeg's name of the codec.
+        extradata: The codec's configuration record, or its headers as they are in the stream.
+
+    Example:
+        >>> is_b_picture = disposable_parser("mpeg2video", b"")
+        >>> is_b_picture(memoryview(b"\\0\\0\\1\\0" + b"\\x00\\x1a\\xff\\xf8"))
+        <Disposable.YES: 1>
+    """
+    make = _DISPOSABLE.get(codec or "")
+    if make is None:
+        return _never
+    try:
+        is_disposable = make(extradata)
+    except (ValueError, IndexError):
+        return _never
+
+    def parse(packet: memoryview) -> Disposable:
+        try:
+            return Disposable.YES if is_disposable(packet) else Disposable.NO
+        except (ValueError, IndexError):
+            return Disposable.NO
+
+    return parse
+
+
+def _never(_: memoryview) -> Disposable:
+    return Disposable.NO
+
+
+def _h264_is_disposable(parser: H264Parser, packet: memoryview) -> bool:
+    parser.read(packet)
+    return parser.is_disposable
+
+
+class BreakDetector(Protocol):
+    """Finds breaks in a stream, given its packets in the order of the file."""
+
+    def find(self, packet: memoryview) -> str | None:
+        """Why pictures may be dropped at this packet, or ``None``."""
+
+
+def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
+    """A detector for streams of a codec; ``None`` where no breaks are known.
+
+    Args:
+        codec: FFmpeg's name of the codec.
+        extradata: The codec's configuration record, or its headers as they are in the stream.
+        is_at_start: Whether the next packet is the first of the stream; its headers may then differ from ``extradata``.
+
+    Example:
+        >>> detector = break_detector("mpeg1video", b"")
+        >>> small, large = (b"\\0\\0\\1\\xb3" + bytes([size, 0, 0, 0x13]) + b"\\0\\0\\1\\0" for size in (6, 9))
+        >>> detector.find(memoryview(small))
+        >>> detector.find(memoryview(large))
+        'a picture size that changes midway'
+    """
+    if codec == "hevc":
+        return HevcBreaks(extradata, is_at_start=is_at_start)
+    if codec in _MPEG:
+        return MpegBreaks(extradata, is_mpeg4=codec == "mpeg4", is_at_start=is_at_start)
     return None
 
 
-def _h264(length_size: int | None, packet: memoryview) -> PacketContent:
-    """A picture begins with a slice, perhaps of an IDR picture (7.4.1); units without use in a stream are foreign."""
-    if length_size is None:
-        match = _H264_TELLING.search(packet)
-        if match is None:
-            return _without_telling_code(packet)
-        return _PICTURE if match[1][0] in _H264_SLICES else PacketContent.FOREIGN
-    position, end = length_size, len(packet)
-    while position < end:
-        if packet[position] in _H264_SLICES:
-            return _PICTURE
-        position += length_size + int.from_bytes(packet[position - length_size : position], "big")
-    return PacketContent.NO_PICTURE
+def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview) -> bool:
+    """Whether the picture in a packet, if a stream begins with it, is not complete, or does not say that it is.
 
-
-def _hevc(length_size: int | None, packet: memoryview) -> PacketContent:
-    """A picture begins with a slice segment of the base layer, of a kind that is not reserved (7.4.2.2)."""
-    if length_size is None:
-        match = _HEVC_TELLING.search(packet)
-        if match is None:
-            return _without_telling_code(packet)
-        return _PICTURE if match[1][0] in _HEVC_SLICES and match[1][1] & 7 else PacketContent.FOREIGN
-    position, end = length_size, len(packet) - 1
-    while position < end:
-        if packet[position] in _HEVC_SLICES and packet[position + 1] < 8:
-            return _PICTURE
-        position += length_size + int.from_bytes(packet[position - length_size : position], "big")
-    return PacketContent.NO_PICTURE
-
-
-def _mpeg2(packet: memoryview) -> PacketContent:
-    """MPEG-1 and 2: slices come behind the header of a picture (6.2.1, start codes)."""
-    match = _MPEG2_TELLING.search(packet)
-    if match is None:
-        return _without_telling_code(packet)
-    return PacketContent.FOREIGN if match[1][0] else _PICTURE
-
-
-def _without_telling_code(packet: memoryview) -> PacketContent:
-    """Of a packet in which no start code is that of a picture, or odd: it should have others."""
-    return PacketContent.NO_PICTURE if _START_CODE.search(packet) else _PICTURE
-
-
-class _Mpeg4:
-    """MPEG-4 part 2: a VOP, unless its header says that it is not coded, and the one before it is to stay (6.2.5).
-
-    FFmpeg gives no frame for those, but for the last one of a stream. Among B-VOPs it loses others, too, when their
-    times are not what it expects.
+    H.264 and HEVC decoders drop the pictures at the beginning of a stream until one is complete.
     """
-
-    def __init__(self, extradata: bytes) -> None:
-        self._header = b""
-        self._layer: Mpeg4Layer | None = None
-        for layer in layers(extradata):
-            self._learn(layer)
-
-    def _learn(self, header: bytes) -> None:
-        if header != self._header:
-            self._header, self._layer = header, None
-            with suppress(ValueError):
-                self._layer = parse_layer(header)
-
-    def content(self, packet: memoryview) -> PacketContent:
-        start = bytes(packet[:4])
-        if start[:3] != b"\0\0\1":  # as of short headers, which are those of H.263
-            return _PICTURE
-        if start[3:] == b"\xb6" and len(packet) >= 4 + _NOT_CODED_BYTES:  # as most packets are
-            return _PICTURE
-        layer_start = 0
-        for match in _START_CODE.finditer(packet):
-            if layer_start:
-                self._learn(bytes(packet[layer_start : match.start()]))
-            code = match[1][0]
-            if code == _VOP:
-                return self._vop(bytes(packet[match.end() : match.end() + _NOT_CODED_BYTES]))
-            if code not in _NO_MPEG4_PICTURE:
-                return PacketContent.FOREIGN
-            layer_start = match.end() if 0x20 <= code < 0x30 else 0
-        return PacketContent.NO_PICTURE
-
-    def _vop(self, vop: bytes) -> PacketContent:
-        if self._layer is None or len(vop) == _NOT_CODED_BYTES:
-            return _PICTURE
-        bits = BitReader(vop)
-        with suppress(ValueError):
-            bits.read(2)  # vop_coding_type
-            while bits.flag():  # modulo_time_base
-                pass
-            bits.read(1 + self._layer.time_increment_bits + 1)
-            if not bits.flag():
-                return PacketContent.NOT_CODED if self._layer.is_low_delay else PacketContent.UNCERTAIN
-        return _PICTURE
-
-
-def _dirac(packet: memoryview) -> PacketContent:
-    """A unit whose parse code has the bit of pictures (9.6.1)."""
-    position = 0
-    while bytes(packet[position : position + 4]) == b"BBCD" and len(packet) >= position + 13:
-        if packet[position + 4] & 8:
-            return _PICTURE
-        size = int.from_bytes(packet[position + 5 : position + 9], "big")
-        if not size:
-            return PacketContent.NO_PICTURE
-        position += size
-    return _shown(position < len(packet) or not position)
-
-
-class _Av1:
-    """AV1: a frame that is shown, or shown again (5.9.2); how many come of more than one, decoding tells."""
-
-    def __init__(self, extradata: bytes) -> None:
-        self._has_still_headers = False
-        is_record = extradata[:1] == b"\x81"
-        self.content(memoryview(extradata)[4 if is_record else 0 :])
-
-    def content(self, packet: memoryview) -> PacketContent:
-        num_shown = 0
-        try:
-            for kind, spatial_id, payload in av1_units(packet):
-                if kind == _AV1_SEQUENCE_HEADER:
-                    self._has_still_headers = bool(payload[0] & 8)  # reduced_still_picture_header
-                elif kind in _AV1_FRAMES and not spatial_id:
-                    num_shown += self._has_still_headers or bool(payload[0] & 0x90)  # show_existing_frame, show_frame
-        except (ValueError, IndexError):
-            return _PICTURE
-        return PacketContent.UNCERTAIN if num_shown > 1 else _shown(num_shown == 1)
+    if codec == "h264":
+        return h264.begins_incomplete(packet, extradata)
+    return codec == "hevc" and hevc.begins_incomplete(packet, extradata)
 
 
 def _vp8(packet: memoryview) -> PacketContent:
@@ -275,7 +208,26 @@ def _vp9_frame_is_shown(frame: memoryview) -> bool:
     return bool(show_existing or show_frame)
 
 
-_PARSERS = {"dirac": _dirac, "mpeg1video": _mpeg2, "mpeg2video": _mpeg2, "vp8": _vp8, "vp9": _vp9}
+def _dirac(packet: memoryview) -> PacketContent:
+    """A unit whose parse code has the bit of pictures (9.6.1)."""
+    position = 0
+    while bytes(packet[position : position + 4]) == b"BBCD" and len(packet) >= position + 13:
+        if packet[position + 4] & 8:
+            return PacketContent.PICTURE
+        size = int.from_bytes(packet[position + 5 : position + 9], "big")
+        if not size:
+            return PacketContent.NO_PICTURE
+        position += size
+    return _shown(position < len(packet) or not position)
+
+
+_CONTENT: dict[str, Callable[[memoryview], PacketContent]] = {
+    "dirac": _dirac,
+    "mpeg1video": mpeg2_content,
+    "mpeg2video": mpeg2_content,
+    "vp8": _vp8,
+    "vp9": _vp9,
+}
 
 
 def is_sound(codec: str | None, packet: memoryview) -> bool:
@@ -294,25 +246,22 @@ def is_sound(codec: str | None, packet: memoryview) -> bool:
     return codec != "vp9" or not start or start[0] >> 6 == 0b10
 
 
-def nal_units_are_sound(packet: memoryview, length_size: int, *, is_hevc: bool = False) -> bool:
-    """Whether the length-prefixed units of an H.264 or HEVC packet fill it exactly and have possible headers.
+def nal_units_are_sound(packet: memoryview, length_size: int) -> bool:
+    """Whether the length-prefixed units of an HEVC packet fill it exactly and have possible headers.
 
-    Damage seldom leaves that so. Of H.264 headers (ITU-T H.264, 7.3.1) the first bit is 0 and the type neither 0 nor
-    above 23; of HEVC headers (ITU-T H.265, 7.3.1.2) the first bit is 0 and the temporal layer plus 1 is not 0.
+    Damage seldom leaves that so. The first bit of a header (ITU-T H.265, 7.3.1.2) is 0, and the temporal layer plus 1
+    is not 0. `H264Parser` does the same for H.264.
 
-    >>> nal_units_are_sound(memoryview(bytes([0, 0, 0, 1, 65])), 4)
+    >>> nal_units_are_sound(memoryview(bytes([0, 0, 0, 2, 2, 1])), 4)
     True
-    >>> nal_units_are_sound(memoryview(bytes([0, 0, 9, 1, 65])), 4)
+    >>> nal_units_are_sound(memoryview(bytes([0, 0, 9, 1, 2, 1])), 4)
     False
     """
     position, end = 0, len(packet)
     while position + length_size < end:
         size = int.from_bytes(packet[position : position + length_size], "big")
         position += length_size
-        header = packet[position]
-        if header & 128 or (size > 1 and is_hevc and position + 1 < end and not packet[position + 1] & 7):
-            return False
-        if not is_hevc and size and not 1 <= header & 31 <= 23:
+        if packet[position] & 128 or (size > 1 and position + 1 < end and not packet[position + 1] & 7):
             return False
         position += size
     return position == end

@@ -1,14 +1,18 @@
-"""B pictures of MPEG-1, 2 and 4, which no other picture refers to. Pure functions on bytes."""
+"""MPEG-1, 2 and 4: which packets hold a picture, which pictures no other refers to, and where sizes change.
+
+References are to ISO/IEC 11172-2, 13818-2 (MPEG-2) and 14496-2 (MPEG-4 part 2).
+"""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .bits import BitReader, start_codes
+from .units import BitReader, PacketContent, start_codes
 
-__all__ = ["Mpeg2Pictures", "Mpeg4Layer", "Mpeg4Pictures", "layers", "parse_layer"]
+__all__ = ["Mpeg2Pictures", "Mpeg4Content", "Mpeg4Pictures", "MpegBreaks", "mpeg2_content"]
 
 _PICTURE, _EXTENSION, _USER_DATA = 0x00, 0xB5, 0xB2
 _SLICES = range(0x01, 0xB0)
@@ -22,6 +26,31 @@ _B_VOP = 2
 _EXTENDED_ASPECT_RATIO = 15
 _GRAYSCALE = 3  # video_object_layer_shape
 _DIVX_PACKED = re.compile(rb"DivX\d{1,9}(Build|b)\d{1,9}p")
+
+_ANY_START_CODE = re.compile(rb"\x00\x00\x01(.)", re.DOTALL)
+# MPEG-1 and 2: not user data, a sequence, an extension, an end of a sequence or a group of pictures.
+_TELLING = re.compile(rb"\x00\x00\x01([^\xb2\xb3\xb5\xb7\xb8])")
+# MPEG-4: objects, layers, their ends, user data.
+_NO_PICTURE = frozenset((*range(0x30), 0xB0, 0xB1, 0xB2, 0xB3, 0xB5))
+# A VOP that is not coded ends after its time; what else is in the packet of one are headers.
+_NOT_CODED_BYTES = 32
+
+_SEQUENCE_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x00\xb3])")
+_LAYER_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x20-\x2f\xb6])")
+_PICTURE_CODES = frozenset((b"\x00", b"\xb6"))
+_SEQUENCE_EXTENSION = re.compile(rb"\x00\x00\x01\xb5([\x10-\x1f].{5})", re.DOTALL)
+# Of a sequence header: the sizes; and all of it, with quantiser matrices, and its extension.
+_FORMAT_BYTES, _SEQUENCE_BYTES = 3, 8 + 2 * 64 + 10
+_MPEG2_END = b"\0\0\1\xb7"
+
+
+def mpeg2_content(packet: memoryview) -> PacketContent:
+    """What comes of a packet of MPEG-1 or 2: slices lie behind the header of a picture (6.2.1, start codes)."""
+    match = _TELLING.search(packet)
+    if match is not None:
+        return PacketContent.FOREIGN if match[1][0] else PacketContent.PICTURE
+    # A packet has start codes, of a picture or others.
+    return PacketContent.NO_PICTURE if _ANY_START_CODE.search(packet) else PacketContent.PICTURE
 
 
 class Mpeg2Pictures:
@@ -61,6 +90,57 @@ def _are_paired(fields: list[int]) -> bool:
     return len(fields) % 2 == 0 and all({*pair} == {_TOP_FIELD, _BOTTOM_FIELD} for pair in pairs)
 
 
+class Mpeg4Content:
+    """Tells what comes of a packet of MPEG-4 part 2: a VOP, unless its header says that it is not coded (6.2.5).
+
+    Then the VOP before it is to stay. FFmpeg gives no frame for one that is not coded, but for the last of a stream.
+    Among B-VOPs it loses others, too, when their times are not what it expects.
+    """
+
+    def __init__(self, extradata: bytes) -> None:
+        self._header = b""
+        self._layer: _Layer | None = None
+        for layer in _layers(extradata):
+            self._learn(layer)
+
+    def _learn(self, header: bytes) -> None:
+        if header != self._header:
+            self._header, self._layer = header, None
+            with suppress(ValueError):
+                self._layer = _parse_layer(header)
+
+    def content(self, packet: memoryview) -> PacketContent:
+        start = bytes(packet[:4])
+        if start[:3] != b"\0\0\1":  # as of short headers, which are those of H.263
+            return PacketContent.PICTURE
+        if start[3:] == b"\xb6" and len(packet) >= 4 + _NOT_CODED_BYTES:  # as most packets are
+            return PacketContent.PICTURE
+        layer_start = 0
+        for match in _ANY_START_CODE.finditer(packet):
+            if layer_start:
+                self._learn(bytes(packet[layer_start : match.start()]))
+            code = match[1][0]
+            if code == _VOP:
+                return self._vop(bytes(packet[match.end() : match.end() + _NOT_CODED_BYTES]))
+            if code not in _NO_PICTURE:
+                return PacketContent.FOREIGN
+            layer_start = match.end() if 0x20 <= code < 0x30 else 0
+        return PacketContent.NO_PICTURE
+
+    def _vop(self, vop: bytes) -> PacketContent:
+        if self._layer is None or len(vop) == _NOT_CODED_BYTES:
+            return PacketContent.PICTURE
+        bits = BitReader(vop)
+        with suppress(ValueError):
+            bits.read(2)  # vop_coding_type
+            while bits.flag():  # modulo_time_base
+                pass
+            bits.read(1 + self._layer.time_increment_bits + 1)
+            if not bits.flag():
+                return PacketContent.NOT_CODED if self._layer.is_low_delay else PacketContent.UNCERTAIN
+        return PacketContent.PICTURE
+
+
 class Mpeg4Pictures:
     """Tells disposable MPEG-4 part 2 packets: one B-VOP and nothing else (ISO/IEC 14496-2, 6.3.5, vop_coding_type).
 
@@ -76,8 +156,8 @@ class Mpeg4Pictures:
     """
 
     def __init__(self, extradata: bytes) -> None:
-        self._layers = layers(extradata)
-        self._is_plain = len(self._layers) == 1 and all(parse_layer(layer).reorders_frames for layer in self._layers)
+        self._layers = _layers(extradata)
+        self._is_plain = len(self._layers) == 1 and all(_parse_layer(layer).reorders_frames for layer in self._layers)
         self._is_plain &= not _is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
@@ -87,7 +167,7 @@ class Mpeg4Pictures:
         data = bytes(packet)
         codes = list(start_codes(data))
         if any(code != _VOP for code, _ in codes):
-            self._is_plain = layers(data) <= self._layers and not _is_packed(data)
+            self._is_plain = _layers(data) <= self._layers and not _is_packed(data)
             return False
         kinds = [data[position] >> 6 for _, position in codes]
         if len(kinds) > 1:
@@ -95,7 +175,51 @@ class Mpeg4Pictures:
         return kinds == [_B_VOP]
 
 
-def layers(headers: bytes) -> set[bytes]:
+class MpegBreaks:
+    """Finds headers before the first picture of a packet that differ from those before.
+
+    When the size of pictures changes, the one that waits to be shown is dropped. Behind the end of a sequence in a
+    packet of its own, B pictures of MPEG-1 and 2 lack a reference.
+
+    Args:
+        extradata: The headers as they are in the stream.
+        is_mpeg4: Whether it is MPEG-4 part 2, and not MPEG-1 or 2.
+        is_at_start: Whether the next packet is the first of the stream; its headers may then differ from ``extradata``.
+    """
+
+    def __init__(self, extradata: bytes, *, is_mpeg4: bool, is_at_start: bool) -> None:
+        self._is_mpeg4 = is_mpeg4
+        self._header_or_picture = _LAYER_OR_PICTURE if is_mpeg4 else _SEQUENCE_OR_PICTURE
+        self._format = None if is_at_start else self._stated_format(memoryview(extradata))
+        self._has_ended = False
+
+    def find(self, packet: memoryview) -> str | None:
+        """Why pictures may be dropped at this packet, or ``None``."""
+        has_ended, self._has_ended = self._has_ended, packet == _MPEG2_END
+        stated = self._stated_format(packet)
+        if stated is not None:
+            before, self._format = self._format, stated
+            if before not in (None, stated):
+                return "a picture size that changes midway"
+        return "the end of a sequence midway" if has_ended else None
+
+    def _stated_format(self, headers: memoryview) -> tuple[bytes, ...] | None:
+        match = self._header_or_picture.search(headers)
+        if match is None or match[1] in _PICTURE_CODES:
+            return None
+        start = match.end()
+        if self._is_mpeg4:
+            after = _ANY_START_CODE.search(headers, start)
+            return (bytes(headers[start : None if after is None else after.start()]),)
+        sequence = bytes(headers[start : start + _FORMAT_BYTES])
+        extension = _SEQUENCE_EXTENSION.search(headers, start, start + _SEQUENCE_BYTES)
+        if extension is None:
+            return (sequence,)
+        # progressive_sequence, chroma_format and the upper bits of the sizes; low_delay.
+        return sequence, bytes([extension[1][1] & 0x0F, extension[1][2] & 0xE0, extension[1][5] & 0x80])
+
+
+def _layers(headers: bytes) -> set[bytes]:
     """The headers of video object layers (6.2.3) among others, without start codes."""
     codes = [*start_codes(headers), (0, len(headers) + 4)]
     return {headers[start : after - 4] for (code, start), (_, after) in pairwise(codes) if code in _VOL}
@@ -107,7 +231,7 @@ def _is_packed(headers: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class Mpeg4Layer:
+class _Layer:
     """What the header of a video object layer (6.2.3) says about its pictures.
 
     Attributes:
@@ -128,7 +252,7 @@ class Mpeg4Layer:
         return self.is_rectangular and self.is_low_delay is False and not self.is_interlaced
 
 
-def parse_layer(layer: bytes) -> Mpeg4Layer:
+def _parse_layer(layer: bytes) -> _Layer:
     """Read the header of a video object layer, without its start code; ``ValueError`` if it ends early."""
     bits = BitReader(layer)
     bits.read(1 + 8)  # random_accessible_vol, video_object_type_indication
@@ -157,4 +281,4 @@ def parse_layer(layer: bytes) -> Mpeg4Layer:
     if shape == 0:
         bits.read(1 + 13 + 1 + 13 + 1)  # width and height between markers
         is_interlaced = bits.flag()
-    return Mpeg4Layer(is_low_delay, shape == 0, is_interlaced, time_increment_bits)
+    return _Layer(is_low_delay, shape == 0, is_interlaced, time_increment_bits)

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from .._bitstreams import (
-    FieldDetector,
-    FrameNumberCheck,
+    H264Parser,
     PacketContent,
     break_detector,
     content_parser,
     disposable_parser,
+    hevc_length_size,
     is_sound,
-    nal_length_size,
     nal_units_are_sound,
     refreshes_gradually,
 )
@@ -42,15 +41,14 @@ class PacketScan:
         codec = reader.stream_info().codec
         self._reader = reader
         self._codec = codec
+        self._h264 = H264Parser(reader.extradata, is_thorough=False) if codec == "h264" else None
         self._content_of = content_parser(codec, reader.extradata)
+        self._disposable_of = disposable_parser(codec, reader.extradata)
+        self._length_size = hevc_length_size(reader.extradata) if codec == "hevc" else None
         self._breaks = break_detector(codec, reader.extradata)
         self._reasons_to_decode: dict[str, None] = {}
         self._has_picture = False
         self._last_content: PacketContent | None = None
-        self._nal_length_size = nal_length_size(codec, reader.extradata)
-        self._disposable_of = disposable_parser(codec, reader.extradata)
-        self._fields = FieldDetector(reader.extradata) if codec == "h264" else None
-        self._continuity = FrameNumberCheck(reader.extradata, is_thorough=False) if codec == "h264" else None
         self._facts: list[PacketInfo] = []
         self._hidden: list[bool] = []
         self._broken: list[bool] = []
@@ -66,7 +64,7 @@ class PacketScan:
     @property
     def may_be_fields(self) -> bool:
         """Whether what was read allows packets that are single fields."""
-        return self._fields is not None and self._fields.may_be_fields
+        return self._h264 is not None and self._h264.may_be_fields
 
     def read(self, num_packets: int | None = None) -> None:
         """Read on, up to ``num_packets`` in all, or to the end."""
@@ -88,13 +86,21 @@ class PacketScan:
     def add(self, packet: Any) -> None:
         """Take note of a packet."""
         fact, data = packet_info(packet), memoryview(packet)
+        h264 = self._h264
+        if h264 is not None:
+            h264.read(data)
+            content, is_whole, follows = h264.content, h264.is_whole, h264.follows
+            is_field, disposable = h264.is_field, int(h264.is_disposable)
+        else:
+            content = self._content_of(data)
+            is_whole = self._length_size is None or nal_units_are_sound(data, self._length_size)
+            follows, is_field, disposable = True, False, self._disposable_of(data)
+        is_whole = is_whole and content is not PacketContent.FOREIGN and is_sound(self._codec, data)
+        self._last_content = content
         self._facts.append(fact)
-        self._last_content = content = self._content_of(data)
-        is_whole = content is not PacketContent.FOREIGN and self._adds_up(data)
         self._hidden.append(is_whole and content in _NOTHING_SHOWN)
-        self._is_field.append(self._fields is not None and self._fields.is_field(data, is_key=fact.is_key))
-        self._disposable.append(self._disposable_of(data))
-        follows = self._continuity is None or self._continuity.follows(data)
+        self._is_field.append(is_field)
+        self._disposable.append(disposable)
         self._broken.append(fact.is_corrupt or fact.is_encrypted or not follows or not is_whole)
         if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
             self._reasons_to_decode.setdefault(reason)
@@ -109,12 +115,6 @@ class PacketScan:
             self._has_picture = True
             if is_key and refreshes_gradually(self._codec, self._reader.extradata, data):
                 self._reasons_to_decode.setdefault("pictures that are not refreshed yet at the beginning")
-
-    def _adds_up(self, data: memoryview) -> bool:
-        return is_sound(self._codec, data) and (
-            self._nal_length_size is None
-            or nal_units_are_sound(data, self._nal_length_size, is_hevc=self._codec == "hevc")
-        )
 
     def table(self) -> PacketTable:
         """The packets so far, in decode order."""

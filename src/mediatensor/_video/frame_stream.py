@@ -17,7 +17,7 @@ from typing import Any
 from .._bitstreams import (
     BreakDetector,
     Disposable,
-    FrameNumberCheck,
+    H264Parser,
     PacketContent,
     break_detector,
     content_parser,
@@ -82,7 +82,7 @@ class FrameStream:
         # What the packets of the codec say
         self._codec = reader.stream_info().codec
         self._is_disposable = disposable_parser(self._codec, reader.extradata)
-        self._continuity: FrameNumberCheck | None = None
+        self._h264 = H264Parser(reader.extradata) if self._codec == "h264" else None
         self._breaks: BreakDetector | None = None
         # The segment, and what it left out
         self._segment = Segment(None, (), False)
@@ -261,13 +261,14 @@ class FrameStream:
             self._packets.go_to(index, key_frame)
         self._num_fed = max(0, int(index.key_frame_packet[key_frame]))
         self._started_at_pts = int(index.key_frame_pts[key_frame])
-        self.position = self._continuity = self._breaks = None
+        self.position = self._breaks = None
         if self._is_promised:
             headers = self.reader.extradata
             # Of packets that nobody has read yet, a key frame can show breaks that lie before it.
             is_at_start = key_frame == 0 or not has_header_table(self.reader)
             self._breaks = break_detector(self._codec, headers, is_at_start=is_at_start)
-            self._continuity = FrameNumberCheck(headers) if self._codec == "h264" else None
+            if self._h264 is not None:
+                self._h264.restart()
             self.position = int(index.pts.searchsorted(self._started_at_pts))
 
     # From packets to frames
@@ -356,8 +357,10 @@ class FrameStream:
             DamagedPacketError: at what the codec does not complain of, or would not see where pictures are left out.
         """
         data = memoryview(packet)
-        if self._continuity is not None and not self._continuity.follows(data):
-            raise DamagedPacketError("packets that were lost")
+        if self._h264 is not None:
+            self._h264.read(data)
+            if not self._h264.follows:
+                raise DamagedPacketError("packets that were lost")
         if self._codec == "ffv1" and not slices_are_sound(data):
             raise DamagedPacketError("packets that differ from their checksums")
         if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
@@ -374,7 +377,7 @@ class FrameStream:
             return True
         disposable = index.disposable[frame]
         if disposable == _UNKNOWN:
-            disposable = int(self._is_disposable(data))
+            disposable = int(self._is_disposable(data) if self._h264 is None else self._h264.is_disposable)
             index.disposable[frame] = disposable
         if disposable == _YES and self._leaves_out and not self._segment.needs(frame, disposable):
             self._left_out.add(frame)

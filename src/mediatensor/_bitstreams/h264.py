@@ -1,0 +1,531 @@
+"""H.264 packets: which hold a picture, which pictures no other refers to, which are single fields, what was lost.
+
+`H264Parser` goes over the units of each packet once and notes all of that.
+
+References are to ITU-T H.264: units 7.3.1, parameter sets 7.3.2, slice header 7.3.3, byte stream annex B; and to
+ISO/IEC 14496-15, 5.3.3.1 for the configuration record.
+
+**Loss.** Reference pictures are counted: frame_num is one more than that of the reference picture before, modulo a
+power of two, and 0 at an IDR picture (7.4.3)::
+
+    picture      IDR  P   B   b   b   P   b      b: not a reference
+    frame_num     0   1   2   3   3   3   4
+                          └ lost: after 1 comes 3
+
+Nothing tells that the last references before an IDR picture were lost, but then no other picture missed them.
+
+**Disposable pictures.** All slices of a packet have a nal_ref_idc of 0 (7.4.1). No other picture refers to such a
+picture, nor do later ones take their frame_num (7.4.3) or picture order count (8.2.1) from it. One field of a frame is
+not disposable without the other, so that both must be in the packet. Nothing else may be there that outlasts the
+picture, as parameter sets do.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from .units import (
+    BitReader,
+    PacketContent,
+    avc_length_size,
+    avc_parameter_units,
+    messages_are_transient,
+    nal_units,
+    start_code_spans,
+    supplemental_messages,
+    unit_spans,
+    without_emulation_prevention,
+)
+
+__all__ = ["H264Parser", "begins_incomplete"]
+
+_SLICE, _PARTITION_A, _IDR_SLICE, _SEI, _SPS, _PPS = 1, 2, 5, 6, 7, 8
+_SLICES = frozenset((_SLICE, _PARTITION_A, _IDR_SLICE))  # the other two partitions have no header
+_HARMLESS = frozenset((9, 12, 14))  # access unit delimiter, filler, prefix
+_FORBIDDEN_BIT, _REFERENCE, _KIND = 0x80, 0x60, 0x1F
+_LAST_KIND = 23  # what follows has no use in a stream
+
+_PROFILES_WITH_CHROMA_FORMAT = frozenset((44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244))
+_B, _I, _SI = 1, 2, 4
+_LAST_PARAMETER_ID = 255
+_MAX_FRAME_NUM_BITS = 16
+_MAX_REFERENCES = 32
+_RECOVERY_POINT = 6
+
+# A whole slice header, with weights for many references; what comes before and with frame_num; and with field flags.
+_SLICE_BYTES, _FRAME_NUM_BYTES, _FIELD_BYTES = 512, 24, 64
+# Longer than any parameter set, as far as it matters: 480 numbers of scaling lists take 1,020 bytes at most.
+_PARAMETER_BYTES = 2048
+_EMULATION_PREVENTION = b"\0\0\3"
+
+
+class PictureStructure(Enum):
+    """What a coded picture is: a whole frame, or one of the two fields of one."""
+
+    FRAME = "frame"
+    TOP_FIELD = "top field"
+    BOTTOM_FIELD = "bottom field"
+
+
+_FRAME = PictureStructure.FRAME
+_FIELD_PAIR = {PictureStructure.TOP_FIELD, PictureStructure.BOTTOM_FIELD}
+
+
+@dataclass(frozen=True)
+class _OrderCount:
+    """How slice headers give picture order counts.
+
+    Attributes:
+        kind: pic_order_cnt_type.
+        num_bits: Size of pic_order_cnt_lsb (kind 0).
+        has_deltas: Whether there are differences to what is expected (kind 1).
+    """
+
+    kind: int
+    num_bits: int = 0
+    has_deltas: bool = False
+
+
+@dataclass(frozen=True)
+class _SequenceParameters:
+    """What a sequence parameter set says about the structure of pictures and of slice headers.
+
+    Attributes:
+        identifier: By which picture parameter sets refer to it.
+        frame_num_bits: Size of a field of the slice header.
+        has_separate_planes: Whether slices say which colour plane they are of.
+        has_chroma: Whether slices code chroma beside luma.
+        allows_fields: Whether pictures may be single fields.
+        allows_gaps: Whether frame_num may leave out values on purpose.
+        order_count: How slices say in which order pictures are shown.
+    """
+
+    identifier: int
+    frame_num_bits: int
+    has_separate_planes: bool
+    has_chroma: bool
+    allows_fields: bool
+    allows_gaps: bool
+    order_count: _OrderCount
+
+
+@dataclass(frozen=True)
+class _PictureParameters:
+    """What a picture parameter set says about slice headers.
+
+    Attributes:
+        sequence: Identifier of its sequence parameter set.
+        has_field_order: Whether frames give the difference of their fields' order counts.
+        num_references: Default lengths of the two lists of references.
+        has_weights: Whether P slices have explicit weights.
+        has_weights_in_b: Whether B slices have.
+        has_redundant_pictures: Whether slices say which redundant picture they are of.
+    """
+
+    sequence: int
+    has_field_order: bool
+    num_references: tuple[int, int]
+    has_weights: bool
+    has_weights_in_b: bool
+    has_redundant_pictures: bool
+
+
+@dataclass(slots=True)
+class _Reference:
+    """The beginning of a slice of a reference picture, with the parameter sets that were in force when it came."""
+
+    unit: bytes
+    frame_num: int
+    sequence: _SequenceParameters
+    picture: _PictureParameters
+
+    @property
+    def is_idr(self) -> bool:
+        return self.unit[0] & _KIND == _IDR_SLICE
+
+
+class H264Parser:
+    """Reads the packets of a stream in decode order, each once; its attributes then say what the last packet holds.
+
+    What cannot be told is taken for sound: without parameter sets, after a packet that does not parse, in streams that
+    may leave out numbers (gaps_in_frame_num_value_allowed_flag), and where a number comes twice. Units of other layers
+    and views are passed over. A picture that cannot be told to be disposable is not.
+
+    Args:
+        extradata: The codec's configuration: an ``avcC`` record, or parameter sets after start codes.
+        is_thorough: Look at the numbers of pictures that are no references, too. They show a loss one picture earlier,
+            and one behind which no other reference comes.
+
+    Attributes:
+        content: Whether the packet holds a picture.
+        is_whole: Whether units that have lengths fill the packet and have possible headers.
+        is_disposable: Whether no other picture refers to the pictures of the packet.
+        is_field: Whether the packet is one field of a frame.
+        follows: Whether the packet can follow the one before; ``False`` if a reference picture between them is missing.
+    """
+
+    def __init__(self, extradata: bytes, *, is_thorough: bool = True) -> None:
+        self._is_thorough = is_thorough
+        self._length_size = avc_length_size(extradata)
+        # The sets that are in force, by identifier; and all sequence parameter sets that were ever seen.
+        self._sequences: dict[int, _SequenceParameters] = {}
+        self._pictures: dict[int, _PictureParameters | None] = {}
+        self._seen: set[_SequenceParameters] = set()
+        self._last_reference: _Reference | None = None
+        self._may_be_fields = False
+        self._is_readable = True
+        try:
+            in_record = self._length_size is not None
+            for unit in avc_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None):
+                with suppress(ValueError) if unit[0] & _KIND != _SPS else nullcontext():
+                    self._learn(unit)
+        except ValueError:
+            self._is_readable = False
+        self._configured = self._sequences, self._pictures
+        self.restart()
+        self.content = PacketContent.PICTURE
+        self.is_whole = True
+        self.is_disposable = self.is_field = False
+        self.follows = True
+
+    @property
+    def may_be_fields(self) -> bool:
+        """Whether a sequence parameter set that was seen allows single fields at all."""
+        return self._may_be_fields
+
+    def restart(self) -> None:
+        """Go on at another packet of the stream, with the parameter sets of its configuration."""
+        sequences, pictures = self._configured
+        self._sequences, self._pictures = dict(sequences), dict(pictures)
+        self._last_reference = None
+
+    def read(self, packet: memoryview) -> None:
+        """Take note of the next packet.
+
+        >>> parser = H264Parser(b"")
+        >>> parser.read(memoryview(b"not a picture"))
+        >>> parser.follows, parser.is_disposable
+        (True, False)
+        """
+        data: memoryview | bytes = packet
+        is_whole = True
+        if self._length_size is None:
+            data = bytes(packet)
+            spans, fills = start_code_spans(data)
+            content = PacketContent.NO_PICTURE if spans else PacketContent.PICTURE
+        else:
+            spans, fills = unit_spans(packet, self._length_size)
+            content, is_whole = PacketContent.NO_PICTURE, fills
+        is_telling = True  # until the first unit that shows whether there is a picture
+        is_first_slice = is_tracked = follows = True
+        is_field = False
+        is_disposable = fills and self._is_readable
+        structures: set[PictureStructure | None] = set()
+        messages: list[tuple[int, int]] = []
+        for start, stop in spans:
+            header = data[start]
+            kind = header & _KIND
+            if header & _FORBIDDEN_BIT or not 0 < kind <= _LAST_KIND:
+                if self._length_size is not None:
+                    is_whole = False
+                elif is_telling:
+                    content, is_telling = PacketContent.FOREIGN, False
+            if kind in _SLICES:
+                if is_telling and kind != _PARTITION_A and not header & _FORBIDDEN_BIT:
+                    content, is_telling = PacketContent.PICTURE, False
+                if kind != _SLICE or header & (_REFERENCE | _FORBIDDEN_BIT):
+                    is_disposable = False
+                limit = start + _SLICE_BYTES
+                unit = bytes(data[start : limit if limit < stop else stop])
+                if self._may_be_fields and (is_first_slice or is_disposable):
+                    found = self._structures_of(unit)
+                    is_field |= is_first_slice and not found.isdisjoint(_FIELD_PAIR)
+                    structures |= found
+                # first_mb_in_slice ue(v) is 0 in the first slice of a picture
+                if is_tracked and (is_first_slice or unit[1:2] >= b"\x80"):
+                    is_reference = bool(header & _REFERENCE)
+                    if self._is_thorough or is_reference:
+                        try:
+                            follows = self._can_follow(unit, is_reference=is_reference) and follows
+                        except ValueError:
+                            is_tracked = False
+                is_first_slice = False
+            elif kind == _SEI:
+                messages += [(start, stop)]
+            elif kind in (_SPS, _PPS):
+                is_disposable = False
+                try:
+                    self._learn(bytes(data[start:stop][:_PARAMETER_BYTES]))
+                except (ValueError, IndexError):
+                    is_tracked = False
+            elif kind not in _HARMLESS or header & (_REFERENCE | _FORBIDDEN_BIT):
+                is_disposable = False
+        if not is_tracked:
+            self._last_reference = None
+        if is_disposable:
+            if self._may_be_fields:
+                is_disposable = structures in ({_FRAME}, _FIELD_PAIR)
+            else:
+                is_disposable = not is_first_slice and bool(self._seen)
+        self.content, self.is_whole, self.is_field = content, is_whole, is_field
+        self.follows = follows or not is_tracked
+        self.is_disposable = is_disposable and (
+            not messages or all(messages_are_transient(data[start:stop], 1) for start, stop in messages)
+        )
+
+    def _learn(self, unit: memoryview | bytes) -> None:
+        """Take note of a parameter set."""
+        kind = unit[0] & _KIND
+        if kind == _SPS:
+            sequence = _parse_sequence_parameters(unit)
+            if sequence.identifier > _LAST_PARAMETER_ID or sequence.frame_num_bits > _MAX_FRAME_NUM_BITS:
+                raise ValueError("a sequence parameter set with impossible numbers")
+            self._sequences[sequence.identifier] = sequence
+            self._seen.add(sequence)
+            self._may_be_fields |= sequence.allows_fields
+        elif kind == _PPS:
+            identifier, picture = _parse_picture_parameters(unit)
+            self._pictures[identifier] = picture
+
+    def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
+        """What a slice is by each set that was seen, ``None`` if it ends early. Which set applies is not looked up."""
+        found: set[PictureStructure | None] = set()
+        for parameters in self._seen:
+            try:
+                found.add(_slice_structure(unit, parameters))
+            except ValueError:
+                found.add(None)
+        return found
+
+    def _can_follow(self, unit: bytes, *, is_reference: bool) -> bool:
+        """Whether a slice can follow the last reference picture; ``ValueError`` if it cannot be read."""
+        head = unit[1:_FRAME_NUM_BYTES]
+        if _EMULATION_PREVENTION in head:
+            head = without_emulation_prevention(head)
+        num_bits, identifier = _short_prefix(head[:2]) or _slice_prefix(head)
+        try:
+            picture = self._pictures[identifier]
+            sequence = self._sequences[-1 if picture is None else picture.sequence]
+        except KeyError:
+            raise ValueError("a slice without its parameter sets") from None
+        assert picture is not None
+        num_left = 8 * len(head) - num_bits - (2 if sequence.has_separate_planes else 0) - sequence.frame_num_bits
+        if num_left < 0:
+            raise ValueError("the header ends early")
+        last_number = (1 << sequence.frame_num_bits) - 1
+        frame_num = int.from_bytes(head, "big") >> num_left & last_number
+        before = self._last_reference
+        if is_reference:
+            self._last_reference = _Reference(unit, frame_num, sequence, picture)
+        if before is None or unit[0] & _KIND == _IDR_SLICE or sequence.allows_gaps:
+            return True
+        # No step: another slice, or the other field of the same frame.
+        steps = frame_num - before.frame_num & last_number
+        return steps <= 1 or (frame_num <= 1 and not before.is_idr and _may_reset(before))
+
+
+def _slice_prefix(head: bytes) -> tuple[int, int]:
+    """(bits before what follows, picture parameter set) of the beginning of a slice header."""
+    bits = BitReader(head)
+    bits.exp_golomb(), bits.exp_golomb()  # first macroblock, slice type
+    identifier = bits.exp_golomb()
+    return 8 * len(head) - bits.num_left, identifier
+
+
+@lru_cache(maxsize=1024)
+def _short_prefix(head: bytes) -> tuple[int, int] | None:
+    """The prefix of nearly every first slice ends within two bytes, and few streams have more than a dozen of them."""
+    try:
+        return _slice_prefix(head)
+    except ValueError:
+        return None
+
+
+def _parse_sequence_parameters(unit: memoryview | bytes) -> _SequenceParameters:
+    """Read a sequence parameter set (a unit of type 7); ``ValueError`` if it ends early."""
+    bits = BitReader(without_emulation_prevention(unit[1:_PARAMETER_BYTES]))
+    profile = bits.read(8)
+    bits.read(16)  # constraints, level
+    identifier = bits.exp_golomb()
+    has_separate_planes, chroma_format = False, 1
+    if profile in _PROFILES_WITH_CHROMA_FORMAT:
+        chroma_format = bits.exp_golomb()
+        has_separate_planes = chroma_format == 3 and bool(bits.read(1))
+        bits.exp_golomb(), bits.exp_golomb(), bits.read(1)  # bit depths, transform bypass
+        if bits.read(1):
+            for number in range(12 if chroma_format == 3 else 8):
+                if bits.read(1):
+                    _skip_scaling_list(bits, 16 if number < 6 else 64)
+    frame_num_bits = bits.exp_golomb() + 4
+    order_count = _order_count(bits)
+    bits.exp_golomb()  # number of references
+    allows_gaps = bits.flag()
+    bits.exp_golomb(), bits.exp_golomb()  # width, height
+    return _SequenceParameters(
+        identifier,
+        frame_num_bits,
+        has_separate_planes,
+        has_chroma=chroma_format != 0 and not has_separate_planes,
+        allows_fields=not bits.flag(),
+        allows_gaps=allows_gaps,
+        order_count=order_count,
+    )
+
+
+def _skip_scaling_list(bits: BitReader, size: int) -> None:
+    last = following = 8
+    for _ in range(size):
+        if following:
+            following = (last + bits.signed_exp_golomb()) % 256
+        last = following or last
+
+
+def _order_count(bits: BitReader) -> _OrderCount:
+    kind = bits.exp_golomb()
+    if kind == 0:
+        return _OrderCount(kind, num_bits=bits.exp_golomb() + 4)
+    if kind != 1:
+        return _OrderCount(kind)
+    has_deltas = not bits.flag()
+    bits.exp_golomb(), bits.exp_golomb()  # offsets
+    for _ in range(bits.exp_golomb()):
+        bits.exp_golomb()
+    return _OrderCount(kind, has_deltas=has_deltas)
+
+
+def _slice_structure(unit: bytes, parameters: _SequenceParameters) -> PictureStructure:
+    """What the header of a slice says its picture is (field_pic_flag, bottom_field_flag)."""
+    if not parameters.allows_fields:
+        return PictureStructure.FRAME
+    bits = BitReader(without_emulation_prevention(unit[1:_FIELD_BYTES]))
+    bits.exp_golomb(), bits.exp_golomb(), bits.exp_golomb()  # first macroblock, type, picture parameter set
+    bits.read((2 if parameters.has_separate_planes else 0) + parameters.frame_num_bits)
+    if not bits.flag():
+        return PictureStructure.FRAME
+    return PictureStructure.BOTTOM_FIELD if bits.flag() else PictureStructure.TOP_FIELD
+
+
+def _payload(unit: memoryview | bytes, num_bytes: int) -> BitReader:
+    return BitReader(without_emulation_prevention(unit[1:num_bytes]))
+
+
+def _parse_picture_parameters(unit: memoryview | bytes) -> tuple[int, _PictureParameters | None]:
+    """(identifier, what it says) of a picture parameter set; ``None`` if it has groups of slices."""
+    bits = _payload(unit, _PARAMETER_BYTES)
+    identifier, sequence = bits.exp_golomb(), bits.exp_golomb()
+    bits.read(1)  # entropy coding
+    has_field_order = bits.flag()
+    if identifier > _LAST_PARAMETER_ID:
+        raise ValueError("a picture parameter set with an impossible number")
+    if bits.exp_golomb():
+        return identifier, None
+    num_references = (bits.exp_golomb() + 1, bits.exp_golomb() + 1)
+    has_weights, has_weights_in_b = bits.flag(), bits.read(2) == 1
+    bits.exp_golomb(), bits.exp_golomb(), bits.exp_golomb()  # quantisers
+    bits.read(2)  # deblocking control, constrained intra prediction
+    return identifier, _PictureParameters(
+        sequence, has_field_order, num_references, has_weights, has_weights_in_b, has_redundant_pictures=bits.flag()
+    )
+
+
+def _may_reset(part: _Reference) -> bool:
+    """Whether a reference picture may have memory_management_control_operation 5: then its frame_num counts as 0."""
+    bits = _payload(part.unit, _SLICE_BYTES)
+    try:
+        kind = _skip_picture_identity(bits, part)
+        _skip_references(bits, part, kind)
+        return _resets(bits)
+    except ValueError:
+        return True
+
+
+def _skip_picture_identity(bits: BitReader, part: _Reference) -> int:
+    """Pass over what identifies the picture; the kind of the slice."""
+    bits.exp_golomb()  # first macroblock
+    kind = bits.exp_golomb() % 5
+    bits.exp_golomb()  # picture parameter set
+    bits.read(part.sequence.frame_num_bits + (2 if part.sequence.has_separate_planes else 0))
+    is_field = part.sequence.allows_fields and bits.flag()
+    if is_field:
+        bits.read(1)  # top or bottom
+    if part.is_idr:
+        bits.exp_golomb()
+    has_second = part.picture.has_field_order and not is_field
+    order_count = part.sequence.order_count
+    if order_count.kind == 0:
+        bits.read(order_count.num_bits)
+        if has_second:
+            bits.exp_golomb()
+    elif order_count.has_deltas:
+        bits.exp_golomb()
+        if has_second:
+            bits.exp_golomb()
+    if part.picture.has_redundant_pictures:
+        bits.exp_golomb()
+    return kind
+
+
+def _skip_references(bits: BitReader, part: _Reference, kind: int) -> None:
+    """Pass over the lists of references and their weights."""
+    if kind in (_I, _SI):
+        return
+    if kind == _B:
+        bits.read(1)  # direct prediction
+    num_lists = 2 if kind == _B else 1
+    counts = list(part.picture.num_references[:num_lists])
+    if bits.flag():
+        counts = [bits.exp_golomb() + 1 for _ in range(num_lists)]
+    if max(counts) > _MAX_REFERENCES:
+        raise ValueError("more references than there can be")
+    for _ in range(num_lists):
+        if bits.flag():
+            while bits.exp_golomb() != 3:
+                bits.exp_golomb()
+    if part.picture.has_weights_in_b if kind == _B else part.picture.has_weights:
+        _skip_weights(bits, sum(counts), has_chroma=part.sequence.has_chroma)
+
+
+def _skip_weights(bits: BitReader, count: int, *, has_chroma: bool) -> None:
+    for _ in range(2 if has_chroma else 1):
+        bits.exp_golomb()  # denominator
+    for _ in range(count):
+        if bits.flag():
+            bits.exp_golomb(), bits.exp_golomb()
+        if has_chroma and bits.flag():
+            for _ in range(4):
+                bits.exp_golomb()
+
+
+def _resets(bits: BitReader) -> bool:
+    """Whether the marking of references (7.3.3.3) of a picture that is no IDR picture has operation 5."""
+    if not bits.flag():
+        return False
+    while (operation := bits.exp_golomb()) != 0:
+        if operation == 5:
+            return True
+        bits.exp_golomb()
+        if operation == 3:
+            bits.exp_golomb()
+    return False
+
+
+def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
+    """Whether the picture in a packet, if a stream begins with it, is not complete, or does not say that it is.
+
+    It is complete if it is an IDR picture, or if a recovery point says that it is reached with this picture (D.2.8:
+    recovery_frame_cnt of 0).
+    """
+    is_complete = False
+    with suppress(ValueError, IndexError):
+        for unit in nal_units(packet, avc_length_size(extradata)):
+            kind = unit[0] & _KIND
+            if kind in (_SLICE, _IDR_SLICE):
+                return kind == _SLICE and not is_complete
+            if kind == _SEI:
+                with suppress(ValueError, IndexError):
+                    for message, payload in supplemental_messages(unit, 1):
+                        is_complete |= message == _RECOVERY_POINT and BitReader(payload).exp_golomb() == 0
+    return False

@@ -1,0 +1,180 @@
+"""HEVC packets: which hold a picture, which pictures no other refers to, and where the codec drops pictures.
+
+References are to ITU-T H.265, and to ISO/IEC 14496-15 for configuration records.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+from .units import PacketContent, hevc_length_size, hevc_parameter_units, messages_are_transient, nal_units
+
+__all__ = ["HevcBreaks", "HevcPictures", "begins_incomplete", "hevc_content"]
+
+_FORBIDDEN_BIT = 0x80
+_NUM_PICTURE_KINDS = 32
+_SUB_LAYER_NON_REFERENCE = frozenset((0, 2, 4, 6, 8))  # TRAIL_N, TSA_N, STSA_N, RADL_N, RASL_N
+_HARMLESS = _SUB_LAYER_NON_REFERENCE | {35, 38}  # access unit delimiter, filler
+_SPS, _PREFIX_SEI, _SUFFIX_SEI = 33, 39, 40
+_BLA, _IRAP, _CRA, _ENDS = range(16, 19), range(16, 24), 21, (36, 37)
+
+# First bytes of units after start codes: of the first slice of a picture, of the end of a sequence, and of what shows
+# whether there is a picture: the beginning of one, and what the codec does not have.
+_FIRST_SLICE = re.compile(rb"\x00\x00\x01([\x00-\x3e][\x01-\x07][\x80-\xff])")
+_END = re.compile(rb"\x00\x00\x01[\x48\x4a][\x01-\x07]")
+_MAX_END_BYTES = 32  # the end of a sequence, that of a bitstream, and padding
+_SLICES = frozenset(kind << 1 for kind in (*range(10), *range(16, 22)))  # of the base layer
+_TELLING = re.compile(
+    rb"\x00\x00\x01([\x80-\xff].|.["
+    + re.escape(bytes(range(0, 256, 8)))  # no temporal sub-layer
+    + rb"]|["
+    + re.escape(bytes(_SLICES))
+    + rb"][\x01-\x07])",
+    re.DOTALL,
+)
+
+
+def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
+    """What comes of a packet: a picture begins with a slice segment of the base layer, of a kind that is not reserved.
+
+    Args:
+        packet: The packet.
+        length_size: Bytes of the length before each unit; ``None`` for units after start codes.
+    """
+    if length_size is None:
+        match = _TELLING.search(packet)
+        if match is None:
+            has_units = bytes(packet).find(b"\0\0\1") >= 0
+            return PacketContent.NO_PICTURE if has_units else PacketContent.PICTURE
+        is_slice = match[1][0] in _SLICES and match[1][1] & 7
+        return PacketContent.PICTURE if is_slice else PacketContent.FOREIGN
+    position, end = length_size, len(packet) - 1
+    while position < end:
+        if packet[position] in _SLICES and packet[position + 1] < 8:
+            return PacketContent.PICTURE
+        position += length_size + int.from_bytes(packet[position - length_size : position], "big")
+    return PacketContent.NO_PICTURE
+
+
+class HevcPictures:
+    """Tells disposable HEVC packets: sub-layer non-reference pictures of the highest temporal sub-layer (7.4.2.2).
+
+    Pictures of the same sub-layer do not refer to them, but those of higher ones may. So the highest TemporalId must be
+    known: sps_max_sub_layers_minus1 (7.4.3.2.1) of all sequence parameter sets in the extradata. If one in a packet
+    says otherwise, nothing is disposable from there on. Nor are pictures of several layers (annex F), and what is in a
+    packet with something that outlasts the picture, as parameter sets do.
+
+    Args:
+        extradata: An ``hvcC`` record (14496-15, 8.3.3.1), or parameter sets after start codes.
+    """
+
+    def __init__(self, extradata: bytes) -> None:
+        self._length_size = hevc_length_size(extradata)
+        in_record = self._length_size is not None
+        units = hevc_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None)
+        highest = {_max_sub_layers_minus1(unit) for unit in units if _kind(unit) == _SPS}
+        self._highest_temporal_id = highest.pop() if len(highest) == 1 else None
+
+    def is_disposable(self, packet: memoryview) -> bool:
+        """Whether the pictures in a packet can be left out; ``ValueError`` or ``IndexError`` if it does not add up."""
+        has_picture = outlasts_picture = False
+        for unit in nal_units(packet, self._length_size):
+            kind, layer, temporal_id = _kind(unit), (unit[0] & 1) << 5 | unit[1] >> 3, (unit[1] & 7) - 1
+            if kind < _NUM_PICTURE_KINDS:
+                if kind not in _SUB_LAYER_NON_REFERENCE or layer or temporal_id != self._highest_temporal_id:
+                    return False
+                has_picture = True
+            elif kind == _SPS and not layer and _max_sub_layers_minus1(unit) != self._highest_temporal_id:
+                self._highest_temporal_id = None
+            if kind in (_PREFIX_SEI, _SUFFIX_SEI):
+                outlasts_picture |= not messages_are_transient(unit, 2)
+            elif kind not in _HARMLESS or unit[0] & _FORBIDDEN_BIT or layer:
+                outlasts_picture = True
+        return has_picture and not outlasts_picture
+
+
+def _kind(unit: memoryview | bytes) -> int:
+    return unit[0] >> 1 & 63
+
+
+def _max_sub_layers_minus1(unit: memoryview | bytes) -> int:
+    # After the header of two bytes: sps_video_parameter_set_id u(4), sps_max_sub_layers_minus1 u(3).
+    return unit[2] >> 1 & 7
+
+
+class HevcBreaks:
+    """Finds key frames at which pictures are dropped, and packets of more than one picture.
+
+    Leading pictures of a BLA picture are dropped, and those of a CRA picture behind the end of a sequence (8.1.3).
+    Others are where a key frame says so (C.5.2.2).
+
+    Args:
+        extradata: The codec's configuration.
+        is_at_start: Whether the next packet is the first of the stream.
+    """
+
+    def __init__(self, extradata: bytes, *, is_at_start: bool) -> None:
+        self._length_size = hevc_length_size(extradata)
+        self._has_begun = not is_at_start
+        self._has_ended = False
+
+    def find(self, packet: memoryview) -> str | None:
+        """Why pictures may be dropped at this packet, or ``None``."""
+        pictures, ends_before, ends_behind = _structure(packet, self._length_size)
+        reason = None
+        self._has_ended |= ends_before
+        if pictures:
+            reason = self._at_picture(pictures[0]) if self._has_begun else None
+            self._has_begun, self._has_ended = True, False
+        self._has_ended |= ends_behind
+        return "packets of several pictures" if len(pictures) > 1 else reason
+
+    def _at_picture(self, header: bytes) -> str | None:
+        kind = header[0] >> 1
+        if kind not in _IRAP:
+            return None
+        if kind in _BLA:
+            return "key frames whose leading pictures are dropped"
+        if kind == _CRA:
+            return "the end of a sequence midway" if self._has_ended else None
+        drops_prior = header[2] & 0x40  # no_output_of_prior_pics_flag
+        return "key frames that drop the pictures before them" if drops_prior else None
+
+
+def _structure(packet: memoryview, length_size: int | None) -> tuple[list[bytes], bool, bool]:
+    """(first three bytes of each picture in a packet, whether a sequence ends before the first one, or behind it).
+
+    Packets of units after start codes are cut so that each has one picture, and what ends a sequence is first or last.
+    """
+    pictures: list[bytes] = []
+    ends = [False, False]
+    if length_size is None:
+        match = _FIRST_SLICE.search(packet)
+        if match is not None:
+            pictures.append(match[1])
+        start = len(packet) if match is None else match.start()
+        ends[0] = _END.search(packet, 0, start) is not None
+        ends[1] = _END.search(packet, max(start, len(packet) - _MAX_END_BYTES)) is not None
+        return pictures, ends[0], ends[1]
+    position, end = length_size, len(packet) - 1
+    while position < end:
+        code = packet[position]
+        if packet[position + 1] < 8 and not code & 1:  # the base layer
+            if code >> 1 in _ENDS:
+                ends[bool(pictures)] = True
+            elif (
+                code >> 1 < _NUM_PICTURE_KINDS and position + 2 <= end and packet[position + 2] & 0x80
+            ):  # its first slice
+                pictures.append(bytes(packet[position : position + 3]))  # its first slice
+        position += length_size + int.from_bytes(packet[position - length_size : position], "big")
+    return pictures, ends[0], ends[1]
+
+
+def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
+    """Whether the picture in a packet, if a stream begins with it, is not one at which decoding can start."""
+    with suppress(ValueError):
+        for unit in nal_units(packet, hevc_length_size(extradata)):
+            if _kind(unit) < _NUM_PICTURE_KINDS:
+                return _kind(unit) not in _IRAP
+    return False
