@@ -29,10 +29,11 @@ BLANK = 0
 FIRST_EAST_ASIAN = 0x2E80
 """The first code point of the blocks of Chinese, Japanese and Korean."""
 LAST_EAST_ASIAN = 0xFFF0
-"""The one behind their full-width and half-width forms."""
+"""The first code point behind their full-width and half-width forms."""
 MULTIPLICATION_SIGNS = "\u00d7\u00b7"
 """The cross and the dot, which networks see in many an x and a hyphen."""
-# Capital letters of three scripts. What may stand beside a zero stays out: 0o17, 0D 0A, 10 in a date of Japan.
+# Capital letters of three scripts. Letters that may stand beside a zero are not among them: 0o17, 0D 0A, 10 in a date
+# of Japan.
 _LIKE_ZERO = frozenset("O\u041e\u039f\u00d8\u0398")
 _IN_NUMBERS = frozenset(".,:;/-+%()")
 
@@ -158,10 +159,10 @@ def _best_of_each_step(probabilities: torch.Tensor | tuple[torch.Tensor, torch.T
 
 
 def with_zeros(values: Sequence[str]) -> list[str]:
-    """The characters of a line, where what looks like a zero and stands beside one in a number is a zero.
+    """The characters of a line, with letters that look like a zero and stand beside one in a number read as zeros.
 
-    A number is what has only digits, such look-alikes and the signs of numbers, dates and times between two spaces. One
-    look-alike beside another digit stays: in ``5O2`` it may be meant.
+    A number is a word of digits, such look-alikes and the signs of numbers, dates and times. A look-alike beside
+    another digit than a zero stays: in ``5O2`` it may be meant.
 
     >>> "".join(with_zeros("00O0 10:0O 5O2 A0O1 OO O"))
     '0000 10:00 5O2 A0O1 OO O'

@@ -30,10 +30,10 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 
 MAX_FLOAT_PIXELS = 32_000_000
-"""Of the part of a page that is converted to floats at once (384 MB); lines of larger pages are cut one by one."""
+"""The largest page that is converted to floats at once (384 MB). Lines of larger pages are cut one by one."""
 MAX_BATCH_PIXELS = {"cpu": 48 * 2_048, "": 48 * 32_768}
-"""Of the lines that go through the network together, by the type of device: bounds the memory of its activations. A
-core is busy with few; other devices want many."""
+"""The most pixels of lines that go through a network together, by the type of device: they bound the memory of its
+activations. A core is busy with few; other devices want many."""
 MAX_OVERSAMPLING = 8
 
 
@@ -68,7 +68,7 @@ def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_wi
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
         quads: (N, 4, 2) corners in pixels, top left first, in the direction of reading.
-        height: Of the result.
+        height: The height of the result.
         max_width: Wider lines are squeezed to this.
 
     Yields:
@@ -92,10 +92,10 @@ class _Cut:
     """Lines that are cut out together.
 
     Attributes:
-        indices: Which.
+        indices: Which lines they are.
         padded: Their width, padded.
-        factor: So much finer they are sampled.
-        part: Of the page, that they are cut from; or the page.
+        factor: How many times finer than the result they are sampled.
+        part: The part of the page that they are cut from, or the page.
         spans: See :func:`spans_of`.
     """
 
@@ -135,8 +135,8 @@ def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], li
 
     Args:
         lines: (N, 3, H, W) in [0, 1], NaN where there is no picture.
-        mean: Of each channel.
-        std: Of each channel.
+        mean: Mean of each channel.
+        std: Standard deviation of each channel.
         like: A parameter of the network, for device and type.
 
     Returns:
@@ -166,7 +166,7 @@ def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: in
 
 
 def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.ArrayLike) -> FloatArray:
-    """What has to be known on the device of lines to sample them.
+    """The numbers from which a device computes where to sample lines.
 
     Args:
         picture: (3, H, W).
@@ -190,10 +190,10 @@ def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Te
     """Where in their picture the pixels of lines lie, as ``grid_sample`` takes it.
 
     Args:
-        spans: Of :func:`upload_spans`, (N, 11).
-        rows: All span a line.
-        columns: Of each line; those beyond its width go on beyond it.
-        factor: So many columns make one of its width.
+        spans: The result of :func:`upload_spans`, (N, 11).
+        rows: Rows of the result; together they span the height of a line.
+        columns: Columns of the result; those beyond the width of a line lie beyond its end.
+        factor: How many columns stand for one column of the line's width.
 
     Returns:
         (N, rows, columns, 2), on the device of the spans.
@@ -250,7 +250,7 @@ def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating]) -> list[Tensor | N
     )
     for place, (index, (part, _)) in enumerate(zip(kept, parts, strict=True)):
         grid = sampling_grid(spans[place : place + 1], heights[index], widths[index])
-        # What lies beyond the page is black, as in docTR.
+        # Beyond the page is black, as in docTR.
         crop = F.grid_sample(to_float(part)[None], grid, padding_mode="zeros", align_corners=False)[0]
         is_bytes = page.dtype == torch.uint8
         crops[index] = (crop * 255).round_().to(torch.uint8) if is_bytes else crop.to(page.dtype)

@@ -36,7 +36,7 @@ FloatArray = npt.NDArray[np.float64]
 WHOLE_CROP = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]])
 """The quad of a crop that is one line."""
 LINES_IN_VOTE = 16
-"""So many of a page's lines, the longest, say which way up it is."""
+"""How many of a page's lines, the longest ones, vote on its turn."""
 TALL_RATIO = 1.5
 """A line this many times as tall as wide is turned before it is read, as PP-OCR does."""
 
@@ -84,6 +84,7 @@ def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray
 
 
 def in_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    """Relative quads (N, 4, 2) in pixels of a page of this height and width."""
     scaled: FloatArray = quads * np.array([shape[1], shape[0]], dtype=np.float64)
     return scaled
 
@@ -96,7 +97,7 @@ def line_sizes(quads: npt.NDArray[np.floating]) -> tuple[npt.NDArray[np.float64]
 
 
 def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Widths and heights of quads in pixels."""
+    """Widths and heights in pixels of relative quads (N, 4, 2), by the two sides at the first corner of each."""
     if quads.ndim != 3 or quads.shape[1:] != (4, 2):
         raise InvalidArgumentError(f"quads must be (N, 4, 2), got shape {quads.shape}")
     points = quads * np.array([page_shape[1], page_shape[0]], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The words of a page by a recogniser of lines: which way each line goes, reading it, and placing its words."""
+"""The words of a page by a recogniser of lines: the turn of each line, its reading, and the places of its words."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 SURE_OF_TURN = 0.95
-"""Where the vote of the classifier is less sure of a page's turn than this, lines are read both ways too."""
+"""Lines are also read both ways where the classifier's vote on the turn of a page is less probable than this."""
 LINES_READ_TWICE = 6
 READS_WELL = 0.85
-"""Long lines of a page that read as well as this, on average, are not upside down: those rarely exceed 0.75."""
+"""A page whose long lines read with at least this mean confidence is not upside down: such pages rarely exceed 0.75."""
 READS_TURNED = 0.8
-"""As well as this, and clearly better, a page or a line must read turned to be taken for it."""
+"""A page or a line counts as turned if it reads with at least this confidence when turned, and clearly better so."""
 WEAK_READING = 0.8
-"""A line that reads worse than this is tried upside down: of upright pages one in fifty."""
+"""A line that reads worse than this is tried upside down, which is one line in fifty of upright pages."""
 CLEARLY_BETTER = 0.1
 LONG_LINE = 3.0
-"""So many times as long as wide, a tall box on an upright page is a line on its side, not a character."""
+"""A tall box on an upright page that is this many times as high as wide is a line on its side, not a character."""
 
 Readings = dict[int, LineReading]
-"""Of one line, by the turn at which it was read."""
+"""The readings of one line, by the turn at which it was read."""
 
 
 def read_straight_lines(
@@ -88,10 +88,10 @@ def read_straight_lines(
 def turns_of_straight_lines(
     readings: Sequence[Readings], quads: FloatArray, shape: tuple[int, int]
 ) -> tuple[IntArray, dict[int, LineReading]]:
-    """By how much the lines of an upright page are turned: none, but for text that runs along a margin.
+    """The turns of the lines of an upright page. Only text that runs along a margin is turned.
 
     Args:
-        readings: Of :func:`read_straight_lines`.
+        readings: The result of :func:`read_straight_lines`.
         quads: Relative (N, 4, 2), clockwise as they lie on the page.
         shape: Height and width of the page in pixels.
 
@@ -115,7 +115,9 @@ def _best_of_tall(readings: Readings, aspect: float) -> int:
 
 
 def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
-    """By how much a page is turned most of whose text stands in tall boxes; asked before all of it is read thrice.
+    """The turn of a page most of whose text stands in tall boxes.
+
+    A few lines decide, before every tall box is read at three turns.
 
     Args:
         model: The recogniser.
@@ -137,16 +139,16 @@ def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray
 def turn_of_read_page(
     model: LineRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
 ) -> tuple[int, float]:
-    """By how much a page is turned whose lines were read as if it were upright: by how well its long lines read.
+    """The turn of a page whose lines were read as if it were upright, by how well its long lines read.
 
-    Of a page that lies on its side the readings tell. One that reads badly may lie on its head: some lines are read so,
-    too, which no page pays for that reads well.
+    The readings show whether the page lies on its side. A page that reads badly may also be upside down: a few of its
+    lines are then read that way. Pages that read well skip this.
 
     Args:
         model: The recogniser.
         page: (3, H, W).
         quads: Relative (N, 4, 2), clockwise as they lie on the page.
-        readings: Of :func:`read_straight_lines`.
+        readings: The result of :func:`read_straight_lines`.
 
     Returns:
         Degrees, clockwise, and the probability of it. 0 unless the page reads well, and clearly better, when turned.
@@ -156,7 +158,8 @@ def turn_of_read_page(
     lengths = line_sizes(in_pixels(quads[sample], shape))
     weights = dict(zip(sample.tolist(), np.maximum(*lengths).tolist(), strict=True))
     confidences = {index: {turn: _legibility(own) for turn, own in readings[index].items()} for index in weights}
-    # Of scripts that the model does not know nothing comes out as they are, and letters that are none, upside down.
+    # A script that the model does not know reads as nothing when upright, and as other letters when upside down: lines
+    # without words have no say.
     wide = [index for index in weights if len(readings[index]) == 1 and readings[index][0].words]
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
@@ -164,7 +167,7 @@ def turn_of_read_page(
         for index, reading in zip(few, read_lines(model, page, in_pixels(upside_down, shape)), strict=True):
             if reading.words:
                 confidences[index][180] = reading.confidence
-        # What was read one way only says nothing beside what was read both ways.
+        # A line that was read one way only cannot be compared with lines that were read both ways.
         confidences = {index: own for index, own in confidences.items() if len(own) > 1}
     asked = list(confidences)
     turn, probability = vote_page_turn(
@@ -181,7 +184,7 @@ def turn_of_read_page(
 
 
 def _legibility(reading: LineReading) -> float:
-    """The confidence of a reading; of one without words, which may be sure of its spaces, 0."""
+    """The confidence of a reading, 0 if it has no words: a network may be sure of spaces alone."""
     return reading.confidence if reading.words else 0.0
 
 
@@ -194,7 +197,7 @@ def _mean(
 
 
 def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], turn: int) -> bool:
-    """Whether tall lines are of letters that are also written in columns, so that nothing follows from their shape."""
+    """Whether tall lines have letters that are also written in columns: their shape then says nothing of the page."""
     letters = "".join(word.value for index in lines if turn % 180 for word in readings[index][turn].words)
     return 2 * sum(map(is_east_asian, letters)) > len(letters)
 
@@ -202,11 +205,11 @@ def _is_vertical_writing(readings: Sequence[Readings], lines: Sequence[int], tur
 def page_turn(
     model: LineRecognizer | None, classifier: LineClassifier, page: Tensor, quads: FloatArray
 ) -> tuple[int, float]:
-    """By how much a page is turned, by a vote of its longest lines.
+    """The turn of a page, by a vote of its longest lines.
 
     Args:
-        model: The recogniser, which is asked where the classifier is in doubt, and before a page is said to be turned;
-            None leaves it at the classifier.
+        model: The recogniser. It is asked where the classifier is not sure, and before a page counts as turned; None
+            leaves the decision to the classifier.
         classifier: Tells upside down from upright.
         page: (3, H, W).
         quads: Relative (N, 4, 2), clockwise as they lie on the page.
@@ -232,13 +235,13 @@ def page_turn(
 
 
 def turns_on_turned_page(classifier: LineClassifier, page: Tensor, quads: FloatArray, turn: int) -> IntArray:
-    """By how much each line is turned, knowing by how much its page is: the lines across the page are classified.
+    """The turn of each line on a page whose turn is known. The lines across the page are classified.
 
     Args:
         classifier: Tells upside down from upright.
         page: (3, H, W).
         quads: Relative (N, 4, 2), clockwise as they lie on the page.
-        turn: Of the page.
+        turn: The turn of the page.
 
     Returns:
         Degrees (N,), clockwise.
@@ -270,9 +273,9 @@ def read_page_lines(
         model: The recogniser.
         page: (3, H, W).
         quads: Relative (N, 4, 2), clockwise as they lie on the page.
-        scores: Of the detector, (N,).
-        turns: Of each line, degrees.
-        readings: Of lines that are read already.
+        scores: Scores of the detector, (N,).
+        turns: The turn of each line, in degrees.
+        readings: Readings of the lines that were read already.
         straight: Give enclosing boxes rather than quads.
         second_chance: Try lines that read badly upside down.
         min_confidence: Lines that read worse are left out.
@@ -300,7 +303,7 @@ def read_page_lines(
 def _unread_of(
     lines: FloatArray, readings: Mapping[int, LineReading], kept: Set[int], straight: bool
 ) -> list[UnreadLine]:
-    """What is to be said of lines whose text is no part of the page, or not all of it."""
+    """The lines whose text is not part of the page, or not all of it, with the reason."""
     found = []
     for index, line in enumerate(lines):
         reading = readings[index]
@@ -322,7 +325,7 @@ def _turn_bad_ones(
     known: dict[int, LineReading],
     split_after: str,
 ) -> IntArray:
-    # Nothing at all comes out of scripts that the model does not know, and letters that are none, upside down.
+    # A script that the model does not know reads as nothing when upright, and as other letters when upside down.
     weak = np.array(
         [index for index, reading in known.items() if reading.words and reading.confidence < WEAK_READING], np.int64
     )

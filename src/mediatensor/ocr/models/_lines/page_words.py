@@ -27,11 +27,11 @@ class ClassWords:
 
     Attributes:
         boxes: Relative, (N, 4), or (N, 4, 2) from where the reading begins.
-        scores: Of the detector, (N,).
-        texts: With confidences.
+        scores: Scores of the detector, (N,).
+        texts: Texts with their confidences.
         orientations: ``{"value": degrees, "confidence": ...}``.
-        line_ids: Which detected line each was cut from; None if words were detected.
-        characters: Of each word; None if the recogniser does not place them.
+        line_ids: The detected line that each word was cut from; None if the detector found words.
+        characters: The characters of each word; None if the recogniser does not place them.
         unread: Lines that were not read, or not in full; not one for each word.
     """
 
@@ -45,7 +45,7 @@ class ClassWords:
 
 
 def no_words(straight: bool = True) -> ClassWords:
-    """Of a class that a page has nothing of."""
+    """The words of a class that does not occur on a page."""
     return ClassWords(np.zeros((0, 4) if straight else (0, 4, 2)), np.zeros(0), [], [])
 
 
@@ -65,7 +65,7 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 CUT_HEIGHT, CUT_WIDTH = 48, 4096
-"""The size at which lines are looked at to cut them into words."""
+"""The height and the greatest width at which lines are cut into words, in pixels."""
 
 
 def read_page_words(
@@ -81,7 +81,7 @@ def read_page_words(
         read: Reads crops of words, see :meth:`RecognitionPredictor.read`.
         page: (3, H, W), uint8 or floats in [0, 1].
         boxes: Relative: straight (N, 4), or (N, 4, 2), clockwise as they lie on the page.
-        scores: Of the detector, (N,).
+        scores: Scores of the detector, (N,).
         turns: By how much each is turned, degrees clockwise; all 0 for straight boxes.
 
     Returns:

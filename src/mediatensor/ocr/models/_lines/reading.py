@@ -19,7 +19,8 @@ from .splitting import LineCharacters, LineWord, ink_of_line, inks_of_lines, lea
 __all__ = ["MAX_LINE_WIDTH", "LineReading", "LineRecognizer", "SeenBatch", "read_lines", "readings_of", "see_batch"]
 
 MAX_LINE_WIDTH = 4096
-"""In pixels at the height of the recogniser: some 200 characters. Longer lines are squeezed."""
+"""The greatest width of a line in pixels, at the height of the recogniser: some 200 characters. Longer lines are
+squeezed."""
 
 
 class LineRecognizer(Protocol):
@@ -27,8 +28,8 @@ class LineRecognizer(Protocol):
 
     Attributes:
         cfg: Has ``input_shape``, ``mean`` and ``std``.
-        characters: What each class after the blank stands for.
-        step_pixels: So many columns of a line are one step.
+        characters: The characters that the classes after the blank stand for.
+        step_pixels: How many columns of a line one step stands for.
         head: Its last layer, on the network's device and of its type.
     """
 
@@ -42,11 +43,11 @@ class LineRecognizer(Protocol):
 
 @dataclass(frozen=True)
 class LineReading:
-    """What was read in one line.
+    """The text of one line.
 
     Attributes:
         words: With boxes as fractions of the line.
-        confidence: Mean of the characters', 0 without any.
+        confidence: The mean of its characters' confidences; 0 without any.
         has_gaps: Whether there is ink that none of the characters accounts for.
     """
 
@@ -75,7 +76,7 @@ def read_lines(
 
 @dataclass(frozen=True)
 class SeenBatch:
-    """What a device knows of lines, to be read on the host.
+    """The output of the network for a batch of lines, still on its device.
 
     Attributes:
         indices: Which lines.
@@ -93,11 +94,11 @@ class SeenBatch:
 
 
 def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
-    """Have the network look at lines of one padded width; nothing waits for it."""
+    """Run the network on lines of one padded width, without waiting for the device."""
     parameter = model.head.weight
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
     inputs = with_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
-    # Called, and not by its parts, as it may be compiled.
+    # The model is called as a whole, as it may be compiled.
     probabilities, classes = model(inputs, return_steps=True)["steps"]
     return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), inks_of_lines(batch.data))
 
@@ -105,12 +106,12 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
 def readings_of(
     model: LineRecognizer, seen: Sequence[SeenBatch], number: int, split_after: str = ""
 ) -> list[LineReading]:
-    """Read what the network saw: everything comes from the device at once, and only then is read.
+    """Decode the output of the network. All of it comes from the device in one copy, and is decoded on the host.
 
     Args:
         model: The recogniser.
-        seen: Of :func:`see_batch`.
-        number: Of lines; those that are in no batch are empty.
+        seen: Results of :func:`see_batch`.
+        number: How many lines there are; those that are in no batch are empty.
         split_after: Characters that end a word, besides spaces.
 
     Returns:

@@ -33,19 +33,20 @@ Box = tuple[float, float, float, float]
 """Left, top, right, bottom as fractions of the line's picture."""
 
 INK_CONTRAST = 0.4
-"""Of the strongest contrast of a line with its background: from there on a pixel is ink."""
+"""The share of a line's strongest contrast with its background from which on a pixel is ink."""
 STRONG_PERCENTILE = 98
 """The percentile of contrasts that counts as the strongest."""
 LEAST_CONTRAST = 0.05
-"""Of white: what is weaker is noise of the paper."""
+"""The least contrast of ink, as a share of white. Weaker contrasts are noise of the paper."""
 BAND_DENSITY = 0.08
-"""Of the fullest row: rows with more ink belong to the line's band, others are specks or a neighbour's descenders."""
+"""The share of the fullest row's ink from which on a row belongs to the line's band. Other rows have specks, or the
+descenders of a neighbour."""
 BAND_GAP = 3 / 48
-"""Of the height: so far apart parts belong together, as the dot and the stem of an i."""
+"""The widest gap between parts of one band, as a share of the height: the dot and the stem of an i belong together."""
 REACH = 0.85
-"""Of the width of a character: so far from the middle of the first and the last character the line may go on."""
+"""How far the line may go on from the middle of its first and last character, in widths of a character."""
 MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.18, 0.12
-"""What people leave between ink and box when they draw one: of the picture's height, and of the ink's."""
+"""The space that people leave between ink and box: sideways as a share of the picture's height, else of the ink's."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class LineCharacters:
     """The characters of one line, spaces included.
 
     Attributes:
-        values: What each is.
+        values: The text of each.
         starts: Where each begins, as a fraction of the width of the line's picture.
         stops: Where each ends.
         confidences: The probability of each, in [0, 1].
@@ -76,14 +77,14 @@ class LineWord:
 
 
 LETTER_INK = 0.2
-"""Of the height of a line: a column with less ink is no letter's."""
+"""The share of the height of a line that the ink of a letter has at least in a column."""
 FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
-"""In pitches: ink farther than the first from the middle of any character is over, and a line may have so much of it as
-the second. The widest letters, and what Latin lines of forms and receipts leave over, are within."""
+"""In widths of a character. Ink farther than the first from the middle of every character is left over; a line may have
+as much of it as the second. The widest letters, and the ink left over in Latin forms and receipts, are within."""
 LINE_SHARE = 0.5
 """Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
 WORD_GAP = 0.3
-"""Of the height of a line's ink: columns without ink that are wider part words, where nobody has read the line."""
+"""The width of columns without ink that part two words, as a share of the ink's height, in a line not read yet."""
 
 
 def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
@@ -105,8 +106,8 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
     """Cut a line into words where the recogniser saw spaces.
 
     Args:
-        characters: Of the line.
-        ink: Of its picture, see :func:`ink_map`, (H, W).
+        characters: The characters of the line.
+        ink: The ink of its picture, see :func:`ink_map`, (H, W).
         split_after: Characters that end a word too.
 
     Returns:
@@ -135,7 +136,7 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
     """Boxes of words by their ink alone, for lines that are cut before they are read.
 
     Args:
-        ink: Of the line, see :func:`ink_map`, (H, W).
+        ink: The ink of the line, see :func:`ink_map`, (H, W).
 
     Returns:
         Boxes, in the order of the line; the whole line where there is no ink.
@@ -163,8 +164,8 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
     A recogniser passes over letters that it does not know; what it makes of the rest of their line may look sure.
 
     Args:
-        characters: Of the line.
-        ink: Of its picture, see :func:`ink_map`, (H, W).
+        characters: The characters of the line.
+        ink: The ink of its picture, see :func:`ink_map`, (H, W).
     """
     groups = _between_spaces(characters.values, "")
     kept = [index for group in groups for index in group]
@@ -296,7 +297,7 @@ def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt
     """That of one line.
 
     Args:
-        inks: Of :func:`inks_of_lines`, as an array.
+        inks: The result of :func:`inks_of_lines`, as an array.
         position: Which line.
         width: Columns of its picture.
 
@@ -310,7 +311,7 @@ def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt
 
 
 def _inked(grays: Tensor) -> Tensor:
-    """What ``ink_map`` computes, for lines of all widths at once: order statistics are taken from sorted values."""
+    """The same as ``ink_map``, for lines of all widths at once: order statistics are taken from sorted values."""
     rows, columns = grays.shape[1:]
     flat = grays.flatten(1)
     # As floats, which all devices have and which are exact so far.

@@ -1,4 +1,4 @@
-"""Which way up a page is, and each of its lines: what a classifier of lines says, and what follows from it.
+"""The turn of a page and of each of its lines, by a classifier of lines and by how well lines read.
 
 Angles have docTR's sign: a page turned by 90 degrees was turned clockwise, so its lines read from top to bottom; turn
 it counter-clockwise by as much to set it upright. Turns are 0, 90, 180 or 270; docTR writes -90 for 270.
@@ -72,10 +72,10 @@ class LineClassifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LineEvidence:
-    """What one line of text tells of the turn of its page.
+    """The signs in one line of text by which its page may be turned.
 
     Attributes:
-        length: Of its longer side, in any unit that the lines of a page share: the weight of its vote.
+        length: The length of its longer side, in any unit that the lines of a page share: the weight of its vote.
         tall: Whether its crop was turned by 90 degrees counter-clockwise (``np.rot90``) before it was looked at,
             because it is taller than wide.
         aspect: Its extent along the axis that it is then read along, divided by that across; below 1 where the line
@@ -111,7 +111,7 @@ def line_evidence(
     upside_down: Sequence[float | None] | np.ndarray | None = None,
     confidences: Sequence[Mapping[int, float]] | None = None,
 ) -> list[LineEvidence]:
-    """Put together what is known of lines.
+    """Collect the evidence of lines.
 
     Args:
         quads: Relative ``(N, 4, 2)``, TL, TR, BR, BL as they lie on the page; those that `lines_are_tall` names were
@@ -147,7 +147,7 @@ def line_evidence(
 
 
 def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
-    """Decide by which of the four turns a page is turned.
+    """Decide the turn of a page.
 
     >>> line = LineEvidence(length=300.0, tall=True, aspect=10.0, upside_down=0.1)
     >>> turn, confidence = vote_page_turn([line] * 5)
@@ -155,7 +155,7 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
     (90, True)
 
     Args:
-        evidence: What some lines of the page tell; ten to twenty long ones are plenty.
+        evidence: The evidence of some lines of the page; ten to twenty long ones are plenty.
 
     Returns:
         0, 90, 180 or 270, clockwise, and the probability of it in [0, 1]; ``(0, 0.0)`` where nothing is known.
@@ -175,7 +175,7 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
 
 
 def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[int]:
-    """Decide by which turn each line of a page is turned, knowing that of the page.
+    """Decide the turn of each line of a page whose turn is known.
 
     A line across the page, such as a note in its margin, goes its own way, and reads from the bottom to the top of the
     upright page if nothing else is known. A line along the page's axis goes with the page unless what is known of it
@@ -186,7 +186,7 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
     [0, 270]
 
     Args:
-        evidence: What each line tells.
+        evidence: The evidence of each line.
         page_turn: The turn of the page: 0, 90, 180 or 270.
 
     Returns:
@@ -223,7 +223,7 @@ def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
     own_axis = (aspects / (1 + aspects)).clip(1 - _MAX_BELIEF, _MAX_BELIEF)
     flipped = np.array([0.5 if line.upside_down is None else line.upside_down for line in evidence])
     flipped = flipped.clip(1 - _MAX_BELIEF, _MAX_BELIEF)
-    # What the classifier said holds for the axis that the crop was read along; of the other one it knows nothing.
+    # The classifier speaks for the axis that the crop was read along, and knows nothing of the other one.
     read = np.stack([own_axis * (1 - flipped), own_axis * flipped], axis=1)
     unread = np.repeat((1 - own_axis)[:, None] / 2, 2, axis=1)
     likelihoods = np.empty((len(evidence), len(TURNS)))
@@ -238,7 +238,7 @@ def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
 def upside_down_probabilities(
     classifier: LineClassifier, page: Tensor, quads: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """How likely each line is upside down; tall lines are looked at as if they were turned by 90 degrees.
+    """The probability that each line is upside down. Tall lines are turned by 90 degrees first.
 
     Args:
         classifier: The network.

@@ -1,7 +1,8 @@
-"""Blocks that the networks of PP-OCR share, in the fused form that is used for inference.
+"""Layers that several networks share: convolutions of PP-OCR, in the fused form, and transformers of docTR.
 
-The backbone is PPLCNetV4 of PaddleOCR (Apache-2.0): a depthwise convolution, squeeze-and-excitation in every other
-block, and a pointwise mixer. Parallel branches and batch norms of the training form are folded into one convolution.
+The backbone of PP-OCR is PPLCNetV4 of PaddleOCR (Apache-2.0): a depthwise convolution, squeeze-and-excitation in every
+other block, and a pointwise mixer. Parallel branches and batch norms of the training form are folded into one
+convolution.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class SqueezeExcitation(nn.Module):
 
     Args:
         num_channels: Channels in and out.
-        slope: Of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``.
+        slope: The slope of the hard sigmoid, ``clamp(slope * x + 0.5, 0, 1)``.
         residual: Add the input to the gated one.
     """
 

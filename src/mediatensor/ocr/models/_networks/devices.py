@@ -86,7 +86,7 @@ def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
     """Tensors of one device as arrays: one copy, for which the host waits once; on the CPU no copy.
 
     Args:
-        *tensors: Of types that numpy has.
+        *tensors: Tensors of types that numpy has.
 
     Returns:
         An array for each, of its shape and type.
@@ -121,7 +121,7 @@ def have_all_ended(ended: Tensor, step: int) -> bool:
     """Whether all words of a batch have ended, as far as it is worth to know.
 
     Args:
-        ended: Of each word whether it has ended, bool.
+        ended: Whether each word has ended, bool.
         step: How many characters were read before this one.
 
     Returns:
@@ -150,8 +150,8 @@ def compile_network(model: nn.Module | None, *args: Any, **kwargs: Any) -> None:
 
     Args:
         model: The network.
-        *args: Of ``torch.compile``.
-        **kwargs: Of ``torch.compile``.
+        *args: For ``torch.compile``.
+        **kwargs: For ``torch.compile``.
     """
     if model is not None and not is_compiled(model):
         model.compile(*args, **kwargs)

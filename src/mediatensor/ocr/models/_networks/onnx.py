@@ -1,4 +1,4 @@
-"""What a weights file in ONNX holds, read with numpy alone: tensors, the order of the layers, metadata.
+"""ONNX files of weights, read with numpy alone: tensors, the order of the layers, metadata.
 
 An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed: the
 networks are native modules, and take their parameters from here in the order in which the graph uses them.
@@ -21,7 +21,7 @@ from ....errors import WeightsError
 __all__ = ["OnnxGraph", "OnnxNode", "fill_layers", "read_onnx"]
 
 MAX_FILE_BYTES = 2**31 - 1
-"""What protocol buffers allow a message to have; no file that we know comes near."""
+"""The limit of protocol buffers for a message; no known file comes near it."""
 
 _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
 
@@ -145,8 +145,8 @@ def _parse_model(data: memoryview) -> OnnxGraph:
     metadata: dict[str, str] = {}
     for number, value in _fields(data):
         if number == 14:
-            entry = {key: bytes(_message(text)).decode() for key, text in _fields(_message(value))}
-            metadata[entry.get(1, "")] = entry.get(2, "")
+            pair = {key: bytes(_message(text)).decode() for key, text in _fields(_message(value))}
+            metadata[pair.get(1, "")] = pair.get(2, "")
         elif number == 7:
             for part, content in _fields(_message(value)):
                 if part == 5:

@@ -80,16 +80,16 @@ _PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls"}
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What is known of an architecture and of the weights that are published for it.
+    """An architecture and the weights that are published for it.
 
     Attributes:
-        name: Of the architecture, as predictors take it.
+        name: The name of the architecture, as predictors take it.
         task: ``"detection"``, ``"recognition"`` or ``"classification"``.
         input_shape: Channels, height and width that the model was made for; some take other sizes.
-        vocab: What a recogniser reads; empty where the weights file lists it.
-        license: Of the weights.
+        vocab: The characters that a recogniser reads; empty where the weights file lists it.
+        license: The licence of the weights.
         source: Where their makers publish them.
-        sha256: Of the file that packages bring, or the beginning of it as in the file's name.
+        sha256: The SHA-256 of the file that packages bring, or its beginning as in the file's name.
         file_names: How the file may be called in the folder that ``MEDIATENSOR_MODELS`` names.
         package_files: Packages that bring the file, and its path inside each.
         accuracy: In percent, by the name of the measure: what ``python -m benchmarks.ocr`` gave with the default
@@ -118,8 +118,8 @@ def list_models(pattern: str = "*") -> list[str]:
     """Names of the architectures, sorted.
 
     Args:
-        pattern: Of the shell, such as ``"db_*"``. A name matches with or without its task before it: ``"det_*"`` lists
-            detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers.
+        pattern: A pattern of the shell, such as ``"db_*"``. A name matches with or without its task before it:
+            ``"det_*"`` lists detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers.
 
     Returns:
         The names, as the ``arch`` arguments of predictors take them.
@@ -142,7 +142,7 @@ def model_card(name: str) -> ModelCard:
     """Provenance of an architecture and its published weights.
 
     Args:
-        name: Of :func:`list_models`.
+        name: A name of :func:`list_models`.
 
     Returns:
         Its card.

@@ -75,7 +75,7 @@ def load_weights(
     """Fill a model from a weights file.
 
     Args:
-        model: Of the architecture ``arch``.
+        model: A model of the architecture ``arch``.
         arch: Its name.
         path: The file; None looks for it, see :func:`find_weights`.
         ignore_keys: Names of the state dict that are left as they are, such as those of a head with other classes.
@@ -213,7 +213,7 @@ def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[s
     """Fill a model from a state dict that ``torch.save`` wrote; tensors alone are read, and no code is run.
 
     Args:
-        model: What to fill.
+        model: The model to fill.
         file: The file.
         ignore_keys: Names that are left as they are.
 

@@ -57,7 +57,7 @@ class WhitelistHandle:
 
 @dataclass(frozen=True)
 class _Restriction:
-    """What becomes of the scores: which classes stay, and which give theirs to another first."""
+    """A change of the scores: some classes give theirs to another class, then only allowed classes stay."""
 
     forbidden: torch.Tensor
     sources: torch.Tensor
@@ -89,7 +89,7 @@ def add_whitelist(
     """Let a recogniser read only some of the characters of its vocabulary.
 
     The scores of the other characters are set to minus infinity where the network computes them, so networks that read
-    one character after the other never go on from a forbidden one. What marks the end of a word, or the blank of CTC,
+    one character after the other never go on from a forbidden one. The end of a word, and the blank of CTC,
     stays. The restriction is a hook on the model's last layer and holds for every thread that uses the model, from
     the next call on, until it is removed; set it before threads start. Several add up.
 

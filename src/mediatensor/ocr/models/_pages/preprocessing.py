@@ -131,8 +131,8 @@ class Normalize(nn.Module):
     """Batches with their mean and deviation brought to 0 and 1.
 
     Args:
-        mean: Of each channel, for values in [0, 1].
-        std: Of each channel.
+        mean: Mean of each channel, for values in [0, 1].
+        std: Standard deviation of each channel.
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
@@ -154,8 +154,8 @@ class PreProcessor(nn.Module):
     Args:
         output_size: Height and width of the input of the network, or one number for both.
         batch_size: Images in a batch.
-        mean: Of each channel, for values in [0, 1].
-        std: Of each channel.
+        mean: Mean of each channel, for values in [0, 1].
+        std: Standard deviation of each channel.
         preserve_aspect_ratio: Scale both sides alike, and pad with black.
         symmetric_pad: Pad on all sides; else on the right and below.
         return_padding_mask: Return where the images are, too.
@@ -291,8 +291,8 @@ class FlexiblePreProcessor(nn.Module):
         shorter_side: The shorter side of a page has at least so many pixels, unless that doubles it...
         longer_side: ...unless the longer would have more than so many.
         batch_size: Pages of one size that go together, where they are not on the CPU.
-        mean: Of each channel, for values in [0, 1].
-        std: Of each channel.
+        mean: Mean of each channel, for values in [0, 1].
+        std: Standard deviation of each channel.
         multiple: Both sides are rounded to multiples of this.
 
     Example:

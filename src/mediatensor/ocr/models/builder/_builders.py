@@ -48,7 +48,7 @@ def check_words(boxes: np.ndarray, page: str, **arguments: Sequence[Any] | np.nd
     Args:
         boxes: ``(N, 4)`` or ``(N, 4, 2)``.
         page: Names the page in messages.
-        **arguments: What must have N items, where it is given.
+        **arguments: Arrays and lists that must have N items, where they are given.
 
     Raises:
         InvalidArgumentError: if the boxes have another shape or are not finite, or an argument has another length.
@@ -141,7 +141,7 @@ class _Builder:
         self.line_break = line_break
 
     def extra_repr(self) -> str:
-        """What the representation shows besides the name of the class."""
+        """The settings, for the representation."""
         return ", ".join(f"{name}={value}" for name, value in vars(self).items())
 
     def __repr__(self) -> str:

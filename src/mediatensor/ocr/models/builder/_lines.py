@@ -203,7 +203,7 @@ def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> 
     Args:
         gaps: All gaps between neighbors in a row.
         height: The median height of words, relative to the width of the page.
-        paragraph_break: What it never exceeds.
+        paragraph_break: The upper limit of the result.
     """
     open_gaps = gaps[gaps > 0]
     if len(open_gaps) >= _ENOUGH_GAPS and 2 * len(open_gaps) >= len(gaps):

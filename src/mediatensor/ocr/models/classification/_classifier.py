@@ -1,4 +1,4 @@
-"""What the classification networks share: their configuration and how they are built."""
+"""The base of the classification networks: their configuration and how they are built."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def build_classifier(
         network: Builds it from ``num_classes`` and more.
         head: State-dict name of the last layers; they are left as they are where the published ones have other classes.
         pretrained: Load the published weights, see :func:`~mediatensor.ocr.models._networks.load_weights`.
-        kwargs: What the caller of the factory gave: ``num_classes``, ``classes``, ``input_shape``, and arguments of
+        kwargs: Arguments of the factory: ``num_classes``, ``classes``, ``input_shape``, and arguments of
             ``network``.
         takes_input_shape: ``network`` is built for one size, and takes it; others take images of any.
 

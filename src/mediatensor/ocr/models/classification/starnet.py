@@ -109,7 +109,7 @@ def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: Of :class:`StarNet`; ``classes`` gives the names of the classes for ``cfg``.
+        **kwargs: Options of :class:`StarNet`; ``classes`` gives the names of the classes for ``cfg``.
 
     Returns:
         The network, in training mode.

@@ -118,9 +118,9 @@ def fuse_conv_norm(
     """Weight and bias of the convolution that computes a convolution followed by ``norm`` with its running statistics.
 
     Args:
-        weight: Of the convolution, (out, in, height, width).
-        bias: Of the convolution, (out,), or None.
-        norm: What follows it.
+        weight: The weight of the convolution, (out, in, height, width).
+        bias: The bias of the convolution, (out,), or None.
+        norm: The normalization that follows it.
 
     Returns:
         The weight, of the same shape, and the bias (out,).

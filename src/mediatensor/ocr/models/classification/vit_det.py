@@ -123,7 +123,7 @@ class _Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(N, 16, h, w, D) windows, to the same."""
-        # What a token looks at is one row here: its window, or the picture.
+        # Each row holds the tokens that look at each other: a window, or the picture.
         tokens = x.flatten(0, 1).flatten(1, 2) if self.windowed else x.flatten(1, 3)
         tokens = tokens + self.drop_path(self.gamma_1 * self.attn(self.norm1(tokens)))
         windows = tokens.reshape(x.shape).flatten(0, 1)
@@ -238,7 +238,7 @@ def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransfo
 
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
-        **kwargs: Of :class:`VisionDetectionTransformer`; ``classes`` gives the names of the classes for ``cfg``.
+        **kwargs: Options of :class:`VisionDetectionTransformer`; ``classes`` gives names of the classes for ``cfg``.
 
     Returns:
         The network, in training mode.

@@ -76,7 +76,7 @@ class SegmentationDetector(nn.Module):
     Args:
         postprocessor: Makes boxes of the probabilities.
         exportable: Return the logits and nothing else, as exporters need.
-        cfg: What the model was made for: ``mean``, ``std``, ``input_shape``, ``url``.
+        cfg: The configuration that the model was made for: ``mean``, ``std``, ``input_shape``, ``url``.
         class_names: A map of probabilities is computed for each of them.
     """
 
@@ -105,7 +105,7 @@ class SegmentationDetector(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """What logits and loss are computed from, for images (N, 3, H, W)."""
+        """The features from which logits and loss are computed, for images (N, 3, H, W)."""
         raise NotImplementedError
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
@@ -113,11 +113,11 @@ class SegmentationDetector(nn.Module):
         raise NotImplementedError
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """What training makes small; a number."""
+        """The loss; a number."""
         raise NotImplementedError
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """What boxes are made from, (N, classes, H, W) in [0, 1], float32 or better."""
+        """The probabilities from which boxes are made, (N, classes, H, W), float32 or better."""
         return at_least_float32(logits).sigmoid()
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
@@ -163,7 +163,7 @@ class SegmentationDetector(nn.Module):
             out["loss"] = self.loss(features, logits, target)
         return out
 
-    # What follows is numpy: a compiler of graphs must not look inside.
+    # The boxes are made with numpy: a compiler of graphs must not look inside.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _predictions(self, prob_map: torch.Tensor) -> list[dict[str, NDArray[np.float64]]]:
         maps = prob_map.detach().permute(0, 2, 3, 1).cpu().numpy()

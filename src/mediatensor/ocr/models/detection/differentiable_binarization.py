@@ -91,8 +91,8 @@ class DBNet(SegmentationDetector):
         box_thresh: Boxes with a lower score are left out.
         assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
         exportable: Return the logits and nothing else, as exporters need.
-        cfg: What the model was made for.
-        class_names: What to tell apart.
+        cfg: The configuration that the model was made for.
+        class_names: The classes to tell apart.
 
     Example:
         >>> import torch
@@ -237,7 +237,7 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         pretrained_backbone: Load those of the backbone alone.
-        **kwargs: Of :class:`DBNet`; ``class_names`` are sorted.
+        **kwargs: Options of :class:`DBNet`; ``class_names`` are sorted.
 
     Returns:
         The detector, in training mode.

@@ -84,8 +84,8 @@ class FAST(SegmentationDetector):
         pooling_size: How far text reaches beyond its kernel, in pixels; even.
         assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
         exportable: Return the logits and nothing else, as exporters need.
-        cfg: What the model was made for.
-        class_names: What to tell apart.
+        cfg: The configuration that the model was made for.
+        class_names: The classes to tell apart.
 
     Example:
         >>> import torch
@@ -226,7 +226,7 @@ def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwa
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         pretrained_backbone: Load those of the backbone alone.
-        **kwargs: Of :class:`FAST`; ``class_names`` are sorted.
+        **kwargs: Options of :class:`FAST`; ``class_names`` are sorted.
 
     Returns:
         The detector, in training mode.

@@ -83,8 +83,8 @@ class LinkNet(SegmentationDetector):
         head_chans: Channels of the layers before the last.
         assume_straight_pages: Axis-aligned boxes; otherwise rectangles at any angle.
         exportable: Return the logits and nothing else, as exporters need.
-        cfg: What the model was made for.
-        class_names: What to tell apart.
+        cfg: The configuration that the model was made for.
+        class_names: The classes to tell apart.
 
     Example:
         >>> import torch
@@ -216,7 +216,7 @@ def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False
     Args:
         pretrained: Load docTR's weights, if their file is on this machine.
         pretrained_backbone: Load those of the backbone alone.
-        **kwargs: Of :class:`LinkNet`; ``class_names`` are sorted.
+        **kwargs: Options of :class:`LinkNet`; ``class_names`` are sorted.
 
     Returns:
         The detector, in training mode.

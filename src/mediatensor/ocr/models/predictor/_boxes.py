@@ -37,8 +37,8 @@ class PageWords:
         image: The page to show.
         shape: Height and width of the image that boxes are relative to.
         words: By class.
-        orientation: Of the page as it was given, where it was asked for.
-        language: Likewise.
+        orientation: How the page was turned when it was given, where that was asked for.
+        language: The language of its text, where that was asked for.
         error: Why the page could not be read.
         straightened: How the image that boxes are relative to was made of ``image``, where it is another.
     """
@@ -53,7 +53,7 @@ class PageWords:
 
 
 def located_upright(located: Located, plan: Straightening) -> Located:
-    """What was found on a page, where it is on its upright form.
+    """Move boxes from a page to its upright form.
 
     Args:
         located: Boxes with scores.
@@ -120,7 +120,7 @@ def _mapped(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
 
 
 def checked_boxes(changed: Any, offered: Any) -> Any:
-    """What a hook returned, if it can be boxes of these pages."""
+    """The boxes that a hook returned, if they can be boxes of these pages."""
     problem = InvalidArgumentError(
         f"a hook returned {_described(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
         "of shape (N, 4) or (N, 4, 2) as it got them."
@@ -151,7 +151,7 @@ def revised_boxes(
     boxes: npt.NDArray[np.floating],
     scores: npt.NDArray[np.floating],
 ) -> npt.NDArray[np.floating]:
-    """What a hook made of boxes, with scores: a box that it left as it was stays the rotated one that it stands for."""
+    """The boxes of a hook, with scores. A box that the hook did not touch remains the rotated one that it stood for."""
     known = {offered[index].tobytes(): index for index in range(len(offered))}
     rotated = boxes.ndim == 3
     rows = []

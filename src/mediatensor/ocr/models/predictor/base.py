@@ -1,4 +1,4 @@
-"""What the predictors of text and of key information do alike: pages in, words with their places out."""
+"""The predictor behind both kinds of results: pages in, words with their places out."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ logger = logging.getLogger(__name__)
 Hook = Callable[[Any], Any]
 
 SMALLEST_SKEW = 0.5
-"""In degrees: pages that are turned by less are not straightened."""
+"""Pages that are turned by fewer degrees than this are not straightened."""
 
 
 class TextPredictor(nn.Module):
@@ -76,8 +76,8 @@ class TextPredictor(nn.Module):
         line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
         assume_straight_pages: Straight boxes; else rotated ones, in the direction of reading.
         straighten_pages: Turn pages upright before they are read, and give them, and their boxes, so.
-        detect_orientation: Report by how much each page was turned; without it, only of those turned by a quarter
-            or a half turn.
+        detect_orientation: Report by how much each page was turned. Without it, only quarter and half turns are
+            reported.
         detect_language: Report the language of each page.
         preserve_original_coords: Give boxes relative to the page as it came even where it was straightened.
         disable_page_orientation: Take pages for upright; only small angles count. Otherwise a page that reads better
@@ -89,7 +89,7 @@ class TextPredictor(nn.Module):
             for recognisers of lines.
         on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
             ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
-        **builder_options: Of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
+        **builder_options: Options of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
     """
 
     builder_type: ClassVar[type[DocumentBuilder] | type[KIEDocumentBuilder]]
@@ -150,8 +150,8 @@ class TextPredictor(nn.Module):
         words are left open: what is compiled for the first pages serves the others too.
 
         Args:
-            *args: Of ``torch.compile``.
-            **kwargs: Of ``torch.compile``.
+            *args: For ``torch.compile``.
+            **kwargs: For ``torch.compile``.
         """
         self.det_predictor.compile(*args, **kwargs)
         self.reco_predictor.compile(*args, **kwargs)
@@ -201,7 +201,7 @@ class TextPredictor(nn.Module):
                     yield self._read_page(_original(sources, index), image, next(located))
 
     def _read_with_hooks(self, sources: Any) -> Iterator[PageWords]:
-        """As hooks see all pages at once, all are searched before any is read."""
+        """Hooks see the boxes of all pages at once: every page is searched before the first one is read."""
         found: list[Located | str] = []
         for index in range(len(sources)):
             (image,) = self._placed([self._load(sources, index)])
@@ -246,7 +246,7 @@ class TextPredictor(nn.Module):
             return str(error)
 
     def _placed(self, loaded: Sequence[Tensor | str]) -> list[Tensor | str]:
-        """The pages where the detector is, for all that is done with them: those on the CPU go there in one piece."""
+        """The pages on the detector's device, where they stay until they are read; one copy for all from the CPU."""
         images = [image for image in loaded if not isinstance(image, str)]
         check_values(images)
         placed = iter(upload_images(images, next(self.det_predictor.parameters()).device))
@@ -305,10 +305,10 @@ class TextPredictor(nn.Module):
         orientation: dict[str, Any] | None,
         in_original_coordinates: bool,
     ) -> PageWords:
-        """Read a page that is turned by ``angle``: set upright, and searched again, as what was found is less exact."""
+        """Read a page that is turned by ``angle``: set it upright, and search it again, which gives exacter boxes."""
         plan = plan_straightening((image.shape[1], image.shape[2]), angle)
         upright = straighten(image, plan)
-        # What hooks made of the boxes holds.
+        # A hook has decided on the boxes: they are moved, not searched for again.
         found = located_upright(located, plan) if self.hooks else next(self._locate([upright]))
         words = self._words(upright, found, {})
         shape, language = (upright.shape[1], upright.shape[2]), self._language(words)
@@ -320,9 +320,9 @@ class TextPredictor(nn.Module):
     def _straight_readings(
         self, image: Tensor, located: Located
     ) -> tuple[dict[str, list[lines.Readings]], int, float | None]:
-        """By class, what the lines of a page say that is taken for upright; and by how much they say that it is turned.
+        """Read a page as if it were upright: the readings of its lines by class, and the turn that they speak for.
 
-        Of a page that is turned, not all need be read.
+        There are no readings where a few lines already show that the page is turned.
         """
         model, quads = self.reco_predictor.model, _quads_of(located)
         is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
@@ -341,7 +341,7 @@ class TextPredictor(nn.Module):
         return readings, *lines.turn_of_read_page(model, image, quads, of_all)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
-        """By how much the page is turned, in steps of 90 degrees, and how sure that is."""
+        """The turn of the page, a multiple of 90 degrees, and its probability."""
         if self.disable_page_orientation:
             return 0, None
         if self.page_orientation_predictor is not None:
@@ -354,7 +354,7 @@ class TextPredictor(nn.Module):
         return lines.page_turn(model, self.line_classifier, image, _quads_of(located))
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
-        """The words of a page that is upright, by class; ``readings`` of its lines where they are known."""
+        """The words of an upright page by class; ``readings`` are those of lines that were read already."""
         return {
             name: self._class_words(image, boxes, readings.get(name)) if len(boxes) else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
@@ -404,7 +404,7 @@ class TextPredictor(nn.Module):
         )
 
     def _turns(self, image: Tensor, quads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """By how much each line or word of an upright page is turned."""
+        """The turn of each line or word of an upright page, in degrees."""
         if self.crop_orientation_predictor is not None:
             crops = [image[:, :1, :1] if crop is None else crop for crop in cut_words(image, quads)]
             return np.array(self.crop_orientation_predictor(crops)[1], dtype=np.int64) % 360
@@ -456,7 +456,7 @@ class TextPredictor(nn.Module):
 
 
 def _original(sources: Any, index: int) -> Any:
-    """The image that the result shows: of a file only where it is, as the images of long documents fill the memory."""
+    """The image for the result; pages of files are read again on demand, as a long document would fill the memory."""
     return PageOfFile(sources, index) if isinstance(sources, Pages) else _shown(sources[index])
 
 

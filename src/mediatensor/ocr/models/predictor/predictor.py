@@ -24,8 +24,8 @@ class OCRPredictor(TextPredictor):
         det_predictor: Finds text.
         reco_predictor: Reads it.
         line_classifier: Tells lines that are upside down; needed unless pages are assumed straight.
-        **kwargs: Of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`, of which
-            ``keep_reading_order`` is true here: what is read is in the order in which it is read.
+        **kwargs: Options of :class:`TextPredictor` and of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`;
+            ``keep_reading_order`` is true by default here: blocks, lines and words come in reading order.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile, ocr_predictor

@@ -105,7 +105,7 @@ def to_boxes(geometries: Sequence[Any] | np.ndarray) -> np.ndarray:
     if not np.isfinite(boxes).all():
         worst = int(np.flatnonzero(~np.isfinite(boxes).all(axis=1))[0])
         raise InvalidArgumentError(f"geometry {worst} has a coordinate that is not finite: {boxes[worst].tolist()}")
-    # What a rotation leaves of rounding noise must not decide which of two level boxes is the higher one.
+    # The rounding noise of a rotation must not decide which of two level boxes is the higher one.
     return np.round(boxes, _DECIMALS)
 
 

@@ -174,7 +174,7 @@ def check_direction(direction: str, *, auto: bool = False) -> None:
     """Refuse a direction that is not one.
 
     Args:
-        direction: What the user gave.
+        direction: The argument of the user.
         auto: Whether ``"auto"`` is accepted too.
 
     Raises:

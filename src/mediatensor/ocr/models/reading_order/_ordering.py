@@ -104,7 +104,7 @@ def resolve_reading_segments(
         page_shape: ``(height, width)``, for pages that are skewed; see ``deskew_reading_geometries``.
         angle_geoms: Quads in reading direction to take the angle from; see ``deskew_reading_geometries``.
         rows: Lines that are read across, as the cells of a table, each from where reading begins; every line is in one
-            row. What stands side by side and is not in one row counts as columns of text. None: rows are not known.
+            row. Regions side by side that are not in one row count as columns of text. None: rows are not known.
 
     Returns:
         The indices of the lines, one list for each segment, segments and lines in reading order.

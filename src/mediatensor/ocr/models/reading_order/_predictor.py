@@ -61,7 +61,7 @@ class ReadingOrderPredictor:
         return detect_text_direction([] if texts is None else texts, language=language)
 
     def extra_repr(self) -> str:
-        """What the representation shows besides the name of the class."""
+        """The settings, for the representation."""
         return f"direction={self.direction!r}"
 
     def __repr__(self) -> str:

@@ -132,7 +132,7 @@ def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -
 
     Args:
         boxes: float64 ``(N, 4)``, in a frame that is read from left to right.
-        width: Of the page, or what is used of it, in the unit of the boxes.
+        width: The width of the page, or of the part that is used, in the unit of the boxes.
         horizontal: Whether lines are written horizontally; forms with vertical lines are not told from text.
 
     Returns:
@@ -291,7 +291,7 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.nda
         candidates = np.flatnonzero(level)
         if len(candidates):
             found.append((index, int(candidates[boxes[candidates, 0].argmin()])))
-    # Of several lines that have the same one to their right, it goes with the nearest.
+    # If several lines have the same one to their right, it goes with the nearest.
     nearest: dict[int, int] = {}
     for first, second in found:
         if second not in nearest or boxes[first, 2] > boxes[nearest[second], 2]:

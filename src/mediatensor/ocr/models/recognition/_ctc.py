@@ -1,4 +1,4 @@
-"""What the networks share that score each step of a word and are trained with CTC."""
+"""The base of the networks that score each step of a word and are trained with CTC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all recognition networks have in common: backbones, targets, results, and reading words off their scores."""
+"""The base of all recognition networks: backbones, targets, results, and reading words off their scores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
-    """What docTR's recognition networks were made for.
+    """The configuration of docTR's recognition networks.
 
     Args:
         url: where docTR publishes the weights; never fetched.
@@ -175,7 +175,7 @@ class RecognitionModel(nn.Module, ABC):
     def _results(
         self, logits: torch.Tensor, loss: torch.Tensor | None, return_model_output: bool, return_preds: bool
     ) -> dict[str, Any]:
-        """What a call returns, from the scores and the loss (None without a target)."""
+        """The result of a call, from the scores and the loss (None without a target)."""
         if logits.dtype == torch.bfloat16:
             # numpy has no such type.
             logits = logits.float()

