@@ -14,9 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import media_subtitles
+
+# Behind the face: packets of any bytes, which no muxer writes, and limits that only a file of minutes would reach.
 from mediatensor.decoders import Subtitle, SubtitleDecoder, _subtitle_decoder, get_container_metadata
+from mediatensor.decoders._subtitle_decoder import parse_text
 from mediatensor.errors import (
     ClosedError,
     DecodeError,
@@ -362,3 +367,82 @@ def test_damaged_files_give_subtitles_or_one_of_our_errors(seed: int, everything
         except MediaTensorError:
             continue
         assert all(subtitle.start_seconds <= subtitle.end_seconds for subtitle in subtitles)
+
+
+# Markup to plain text, codec by codec, against a table drawn by hand.
+
+
+@pytest.mark.parametrize(
+    ("codec", "packet", "text"),
+    [
+        ("subrip", "a\r\nb", "a\nb"),
+        ("subrip", "<I>a</I> <font face='x'>b</FONT>", "a b"),
+        ("subrip", "1 < 2 and 3 > 2 <3", "1 < 2 and 3 > 2 <3"),
+        ("subrip", "{\\an8}top {y:i}slanted {C:$0000ff}red {x} {1}", "top slanted red {x} {1}"),
+        ("subrip", "path C:\\new\\Notes &amp;", "path C:\\new\\Notes &amp;"),
+        ("subrip", "<unclosed", "<unclosed"),
+        ("subrip", "  padded \n", "padded"),
+        ("webvtt", "<c.red.bold>a</c><00:01.500>b", "ab"),
+        ("webvtt", "&lt;i&gt; &amp;amp; &nbsp;x", "<i> &amp; \xa0x"),
+        ("webvtt", "a <b", "a"),
+        ("webvtt", "{kept}", "{kept}"),
+        ("text", "<i>{kept}</i>", "<i>{kept}</i>"),
+        ("ass", "0,0,Default,,0,0,0,,a, b, c", "a, b, c"),
+        ("ass", "0,0,Default,,0,0,0,,{\\b1}a{\\b0}{comment}b", "ab"),
+        ("ass", "0,0,Default,,0,0,0,,{unclosed", "{unclosed"),
+        ("ass", "0,0,Default,,0,0,0,,a\\Nb\\nc\\d\\", "a\nb c\\d\\"),
+        ("ass", "0,0,Default,,0,0,0,,{\\p1}m 0 0{\\p0}a{\\pos(1,2)}b{\\p2}m 1 1", "ab"),
+        ("ass", "too,few,fields", ""),
+        ("microdvd", "0,0,Default,,0,0,0,,{\\i1}a{\\i0}", "a"),
+    ],
+)
+def test_plain_text(codec: str, packet: str, text: str) -> None:
+    assert parse_text(codec, packet.encode()).text == text
+
+
+@pytest.mark.parametrize(
+    ("packet", "text"),
+    [
+        (b"\0\x05Hello", "Hello"),
+        (b"\0\x02HiXXXX", "Hi"),  # boxes follow
+        (b"\0\x00", ""),
+        (b"", ""),
+        (b"\xff\xffcut", "cut"),
+        (b"\0\x06\xfe\xff\0H\0i", "Hi"),
+        (b"\0\x05{a}\\N", "{a}\\N"),
+    ],
+)
+def test_timed_text(packet: bytes, text: str) -> None:
+    assert parse_text("mov_text", packet).text == text
+
+
+@pytest.mark.parametrize(
+    ("markup", "speaker"),
+    [("<v Ann>a", "Ann"), ("<v.loud.x Ann B>a</v>", "Ann B"), ("<v Ann>a <v Ann>b", "Ann"), ("<v Ann>a <v Bo>b", None),
+     ("<v>a", None), ("<video>a", None), ("<v A &amp; B>a", "A & B")],
+)  # fmt: skip
+def test_speaker(markup: str, speaker: str | None) -> None:
+    assert parse_text("webvtt", markup.encode()).speaker == speaker
+
+
+@given(st.sampled_from(["subrip", "webvtt", "ass", "text", "mov_text"]), st.binary(max_size=200))
+def test_any_bytes_are_text_or_not_unicode(codec: str, packet: bytes) -> None:
+    try:
+        parsed = parse_text(codec, packet)
+    except UnicodeDecodeError:
+        return
+    assert parsed.text == parsed.text.strip()
+
+
+@given(st.text(st.characters(exclude_characters="{}<>&\\\r", exclude_categories=("Cs",)), max_size=80))
+def test_text_without_markup_is_itself(text: str) -> None:
+    for codec in ("subrip", "webvtt", "text"):
+        assert parse_text(codec, text.encode()).text == text.rstrip("\0").strip()
+    assert parse_text("ass", f"0,0,Default,,0,0,0,,{text}".encode()).text == text.rstrip("\0").strip()
+
+
+def test_pathological_markup_takes_no_time() -> None:
+    for codec in ("subrip", "webvtt", "ass"):
+        for piece in ("<", "{", "{\\", "<v ", "<a", "{\\p1}", "\\"):
+            markup = "0,0,D,,0,0,0,," + piece * 100_000
+            assert len(parse_text(codec, markup.encode()).text) <= len(markup)

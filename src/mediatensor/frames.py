@@ -50,14 +50,14 @@ def _sample_rate(sample_rate: Any) -> int:
 
 
 def _on_cpu(key: Any) -> Any:
-    """An index with its tensors on the CPU, where times are."""
+    """A key with its tensors on the CPU, where the times are."""
     if isinstance(key, Tensor):
         return key.cpu()
     return type(key)(_on_cpu(part) for part in key) if type(key) in (list, tuple) else key
 
 
 def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
-    """What an index selects; data on a device take it wherever it is."""
+    """The rows that a key selects. Data on a device take a key from anywhere."""
     return data[key_on_cpu if data.device.type == "cpu" else key]
 
 
@@ -67,9 +67,9 @@ class ReplacedFrame:
 
     Attributes:
         index: Index of the frame that was asked for.
-        reason: Why it could not be had, in words.
-        position: Where it was to stand in the (flattened) batch; under ``on_error="skip"`` where it would have stood.
-        used_index: Index of the frame that took its place, or ``None`` if it was left out.
+        reason: Why it could not be decoded, as a sentence.
+        position: Its position in the flattened batch. Under ``on_error="skip"``, the position it would have had.
+        used_index: Index of the frame that took its place; ``None`` if it was left out.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -94,7 +94,7 @@ class Frame:
         data: 3-D tensor, (C, H, W) or (H, W, C).
         pts_seconds: Presentation time in seconds.
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: What an error policy other than ``"raise"`` put in place of the frame asked for.
+        replaced: What an error policy other than ``"raise"`` put in place of the requested frame.
 
     Raises:
         InvalidArgumentError: if ``data`` is not 3-dimensional.
@@ -362,8 +362,8 @@ class AudioSamplesBatch:
         pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
         duration_seconds: Lengths in seconds, of the same dtype, device and shape.
         sample_rate: Samples per second, of all clips.
-        num_valid_samples: How many samples of each clip, from its first on, are those of the stream; the others were
-            filled up. int64 on the CPU, (clips,).
+        num_valid_samples: How many samples at the beginning of each clip are those of the stream; the others are
+            padding. int64 on the CPU, (clips,).
 
     Raises:
         InvalidArgumentError: if ``data`` is not 3-dimensional or one of the others is not of shape (clips,).

@@ -1,6 +1,6 @@
-"""What channels and which depth a picture is wanted in, and the arithmetic that gets it there.
+"""Channels and depth of a picture: what may be asked for, and the conversion. Pure; no I/O.
 
-Pure functions on planes: a picture, or a part of one, is a list of 2-D arrays, one for each channel.
+A picture, or a band of its rows, is a list of planes: 2-D arrays, one for each channel.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ class ImageReadMode(Enum):
     """Which channels decoded images have; functions take the name as well, in any case.
 
     Attributes:
-        UNCHANGED: Those of the file: 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha). Palettes become RGB,
-            with alpha if the palette is transparent somewhere. CMYK stays four channels of ink, 255 being full ink.
-        GRAY: One: 0.2989 R + 0.587 G + 0.114 B, rounded.
-        GRAY_ALPHA: Two: gray, and alpha (opaque where the file has none).
-        RGB: Three. Alpha is dropped, not blended.
-        RGB_ALPHA: Four: RGB, and alpha (opaque where the file has none). ``RGBA`` is the same.
+        UNCHANGED: The channels of the file: 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha). A palette
+            becomes RGB, with alpha if one of its colours is transparent. CMYK stays four channels of ink, 255 being
+            full ink.
+        GRAY: One channel: 0.2989 R + 0.587 G + 0.114 B, rounded.
+        GRAY_ALPHA: Two channels: gray, and alpha (opaque if the file has none).
+        RGB: Three channels. Alpha is dropped, not blended.
+        RGB_ALPHA: Four channels: RGB, and alpha (opaque if the file has none). ``RGBA`` is the same.
 
     Example:
         >>> from mediatensor.decoders import ImageReadMode
@@ -120,13 +121,13 @@ def convert(
     wanted: Layout,
     dtype: type[np.uint8] | type[np.uint16] | Literal["uint8", "uint16"],
 ) -> Planes:
-    """Planes of another layout and depth. Colour comes first, at the depth of the file, then the depth.
+    """Convert planes to another layout and depth. Channels are converted at the depth of the file, then the depth.
 
     Args:
-        planes: Of the layout ``stored``, uint8 or uint16.
-        stored: What the planes are.
-        wanted: What they shall be; CMYK only if they are.
-        dtype: Depth of the result.
+        planes: uint8 or uint16.
+        stored: The layout of the planes.
+        wanted: The layout of the result; CMYK only if the planes are CMYK.
+        dtype: The depth of the result.
 
     >>> import numpy as np
     >>> white = [np.full((1, 1), 255, np.uint8)] * 3
@@ -160,9 +161,9 @@ def _gray_of_rgb(colours: Planes) -> NDArray[Any]:
 
 
 def _rgb_of_cmyk(inks: Planes) -> Planes:
-    """Light that is left: (255 - ink) (255 - black) / 255, rounded."""
-    left = 255 - inks[3].astype(np.uint32)
-    return [(((255 - ink.astype(np.uint32)) * left + 127) // 255).astype(np.uint8) for ink in inks[:3]]
+    """(255 - ink) (255 - black) / 255, rounded."""
+    not_black = 255 - inks[3].astype(np.uint32)
+    return [(((255 - ink.astype(np.uint32)) * not_black + 127) // 255).astype(np.uint8) for ink in inks[:3]]
 
 
 def _of_depth(plane: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """The blocks of a GIF file, and its pictures as they are shown.
 
-What Pillow makes of an animation depends on settings of the process, and of a file that is cut it shows as many
-pictures as there are. So it only unpacks the indices of one picture at a time; everything else is done here.
+Pillow composes animations by settings of the process, and shows a cut file up to where it was cut. Therefore Pillow
+only decompresses the palette indices of one picture at a time; parsing and composing are done by this module.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class GifFrame(NamedTuple):
         width, height: In pixels.
         is_interlaced: Whether the rows come in four passes.
         palette: Colours, three bytes each.
-        transparent: Index of the colour that leaves the canvas as it is.
-        disposal: What becomes of its region before the next picture is drawn.
-        start, stop: Where its compressed data lies in the file.
+        transparent: Palette index that leaves the canvas as it is; ``None`` if there is none.
+        disposal: What happens to its region before the next picture is drawn.
+        start, stop: Byte range of its compressed data in the file.
     """
 
     left: int
@@ -54,7 +54,7 @@ class GifFile(NamedTuple):
 
     Attributes:
         width, height: Of the canvas, in pixels; a first picture that is larger extends it.
-        background: Colour of the canvas where it is bare, (R, G, B).
+        background: Colour of the canvas where no picture covers it, (R, G, B).
         frames: The pictures.
     """
 
@@ -65,7 +65,7 @@ class GifFile(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """RGB if the pictures cover the canvas at every time, else RGB and alpha."""
+        """RGB if the pictures cover the canvas at all times, else RGB and alpha."""
         for number, frame in enumerate(self.frames):
             covers = not (frame.left or frame.top) and frame.width >= self.width and frame.height >= self.height
             bares = frame.disposal == _RESTORE_TO_BACKGROUND and number < len(self.frames) - 1
@@ -77,7 +77,7 @@ class GifFile(NamedTuple):
 
 
 def parse_gif(data: bytes) -> GifFile:
-    """Go over the blocks.
+    """Parse the blocks of a file.
 
     Raises:
         DamagedImageError: if the file ends before its trailer, or has a block of no known kind.
@@ -134,7 +134,7 @@ def single_gif(data: bytes, frame: GifFrame) -> bytes:
 def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     """The canvas after each picture: (4, H, W) RGB and alpha, one array that changes.
 
-    Where no picture covers it the canvas is transparent, and has the background colour for those who drop alpha.
+    Where no picture covers the canvas, it is transparent, with the background colour under the zero alpha.
 
     Args:
         gif: The file.

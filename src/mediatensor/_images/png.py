@@ -1,8 +1,7 @@
-"""The chunks of a PNG file: checked one by one, and put together anew for each frame of an animation.
+"""The chunks of a PNG file: their checksums, and the frames of an animation composed.
 
-Pillow looks at no checksum of the pixels, and composes translucent frames only approximately. What is made here for it
-is a plain PNG of one frame, from chunks that are known to be whole; text, profiles and whatever else a file carries
-is left out.
+Pillow does not check the checksums of pixels, and composes translucent frames only approximately. Therefore Pillow gets
+a plain PNG of one frame, made of chunks that were checked. Text, profiles and other chunks are left out.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ __all__ = [
     "PngFrame",
     "animation_layout",
     "check_num_bytes",
+    "compose_over",
     "composed_frames",
-    "lay_over",
     "parse_png",
     "single_png",
 ]
@@ -49,9 +48,9 @@ class PngFrame(NamedTuple):
     Attributes:
         width, height: In pixels.
         left, top: Where its first pixel lies on the canvas.
-        dispose: What becomes of its region before the next frame is drawn.
-        blend: Whether it replaces what is there or is laid over it.
-        parts: Where its compressed data lies in the file, as (start, stop).
+        dispose: What happens to its region before the next frame is drawn.
+        blend: Whether it replaces its region or is composed over it.
+        parts: Byte ranges of its compressed data in the file, (start, stop).
     """
 
     width: int
@@ -68,7 +67,7 @@ class PngFile(NamedTuple):
 
     Attributes:
         width, height: Of the canvas, in pixels.
-        bit_depth: Bits a sample, 1 to 16.
+        bit_depth: Bits per sample, 1 to 16.
         color_type: 0 gray, 2 RGB, 3 palette, 4 gray and alpha, 6 RGB and alpha.
         is_interlaced: Whether the pixels come in seven passes.
         palette: Colours, three bytes each.
@@ -98,7 +97,7 @@ class PngFile(NamedTuple):
         return self.bit_depth == 16
 
     def transparent_colour(self) -> tuple[int, ...] | None:
-        """The colour that is transparent, a sample for each channel, in the depth in which pixels are decoded."""
+        """The transparent colour, one sample per channel, at the depth of decoded pixels; ``None`` if there is none."""
         if self.transparency is None or self.color_type == _PALETTE:
             return None
         samples = struct.unpack(f">{_LAYOUTS[self.color_type].num_channels}H", self.transparency)
@@ -107,7 +106,7 @@ class PngFile(NamedTuple):
 
 
 def parse_png(data: bytes) -> PngFile:
-    """Go over the chunks, checking their checksums.
+    """Parse the chunks of a file and check their checksums.
 
     Raises:
         DamagedImageError: if anything is cut, damaged, or not in its place.
@@ -186,7 +185,7 @@ def _check_colours(color_type: int, palette: bytes, transparency: bytes | None) 
 
 
 def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
-    """A PNG file of one frame alone, with nothing but what its pixels need."""
+    """A PNG file of one frame alone, with the chunks that its pixels need and no others."""
     header = struct.pack(
         ">IIBBBBB", frame.width, frame.height, png.bit_depth, png.color_type, 0, 0, int(png.is_interlaced)
     )
@@ -205,10 +204,10 @@ def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
 
 
 def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
-    """Check that there is data for every row, for a codec that leaves the others as they are.
+    """Check that there is data for every row; FFmpeg's codec leaves missing rows as they are.
 
     Raises:
-        DamagedImageError: if there is not.
+        DamagedImageError: if there is less.
     """
     row_bits = png.bit_depth * _LAYOUTS[png.color_type].num_channels
     passes = _PASSES if png.is_interlaced else [(0, 0, 1, 1)]
@@ -232,7 +231,7 @@ def _chunk(kind: bytes, content: bytes | memoryview) -> list[bytes | memoryview]
 
 
 def animation_layout(png: PngFile) -> Layout:
-    """RGB if no pixel that is shown can be transparent, else RGB and alpha."""
+    """The channels of an animation: RGB if no shown pixel can be transparent, else RGB and alpha."""
     first = png.frames[0]
     shows_through = (first.width, first.height) != (png.width, png.height) or any(
         frame.dispose == DISPOSE_BACKGROUND or (frame is first and frame.dispose == DISPOSE_PREVIOUS)
@@ -256,7 +255,7 @@ def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame],
         before = region.copy() if frame.dispose == DISPOSE_PREVIOUS else None
         drawn = convert(decode(frame), png.layout, Layout.RGB_ALPHA, kind)
         if frame.blend == BLEND_OVER and png.layout.has_alpha:
-            lay_over(drawn, region)
+            compose_over(drawn, region)
         else:
             region[...] = drawn
         yield canvas
@@ -266,12 +265,12 @@ def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame],
             region[...] = 0
 
 
-def lay_over(drawn: Planes, region: NDArray[Any]) -> None:
-    """Lay RGBA planes over RGBA planes in place, alpha not being multiplied in, every result rounded once.
+def compose_over(drawn: Planes, region: NDArray[Any]) -> None:
+    """Compose RGBA planes over RGBA planes in place. Alpha is straight, and every result is rounded once.
 
     >>> import numpy as np
     >>> region = np.array([200, 0, 0, 255], np.uint8).reshape(4, 1, 1)
-    >>> lay_over([np.full((1, 1), value, np.uint8) for value in (0, 100, 0, 51)], region)
+    >>> compose_over([np.full((1, 1), value, np.uint8) for value in (0, 100, 0, 51)], region)
     >>> region.ravel().tolist()
     [160, 20, 0, 255]
     """

@@ -143,6 +143,11 @@ def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unicode(text: str) -> str:
+    r"""The text up to the limit, with a question mark for each surrogate, which Python could not print.
+
+    >>> _unicode("b\udc80c")
+    'b?c'
+    """
     return text[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 

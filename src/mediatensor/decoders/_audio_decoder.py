@@ -47,37 +47,37 @@ class AudioDecoder(Closing):
     **A range of time gives the samples that a decode of the whole stream has there.** Sample k is played at the time of
     the first sample plus k / sample rate; an encoder's delay and padding are not part of the sound. A range begins and
     ends at the nearest sample, halves up, so that ranges that meet have no gap and no overlap, also when they are
-    resampled. The samples are the same bits for PCM, FLAC, ALAC, WavPack, MP3, Vorbis and AC-3. Decoders of AAC,
-    Opus and others remember more than can be caught up with: they start early enough that what differs is inaudible
-    (AAC makes up other noise where it was told to). A range always gives the same bits, whatever was decoded before it.
+    resampled. For PCM, FLAC, ALAC, WavPack, MP3, Vorbis and AC-3 the samples are bit for bit the same. The state of
+    AAC, Opus and other codecs fades only slowly: their pre-roll is long enough that the difference is inaudible (the
+    noise that AAC synthesizes is another one). A range always gives the same bits, whatever was decoded before it.
 
-    Where a container rounds times (Matroska to milliseconds), the sample is found from where the codec's frames can
-    begin. Time stamps that leave gaps or jump are followed: the samples of a range are those whose times lie in it.
+    Where a container rounds time stamps (Matroska to milliseconds), the lengths of the codec's frames tell the sample.
+    Time stamps that leave gaps or jump are followed: the samples of a range are those whose times lie in it.
 
-    A range costs its own length and a short lead-in, not a scan, in every format that FFmpeg can seek in. MP3 of
-    variable bit rate is parsed, not decoded, up to the range; MPEG program streams, compressed WAV, FLAC in Ogg, Speex,
-    and AAC that predicts frames from all before (Main, LTP) are decoded from the beginning, and so are streams whose
-    time stamps jitter, and files that were joined end to end (a chain of Ogg, ``cat a.flac b.flac``). Such a file is
-    one sound in the rate and the channels of its first part.
+    A range costs its own length and a short pre-roll in every format that FFmpeg can seek in; nothing is scanned. MP3
+    of variable bit rate is parsed, not decoded, up to the range. These are decoded from the beginning: MPEG program
+    streams, compressed WAV, FLAC in Ogg, Speex, AAC of the profiles Main and LTP, streams whose time stamps jitter,
+    and files that were joined end to end (a chain of Ogg, ``cat a.flac b.flac``). A joined file is one sound with the
+    sample rate and the channels of its first part.
 
-    A decoder can be pickled and copied, used after a fork and in spawned workers, and used from several threads
-    at a time: every call works on a handle of its own, opened when it is needed. It keeps the file open; `close` it
-    or use it in a ``with`` statement to release the file early.
+    A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at a
+    time: every call works on a handle of its own, which is opened when needed. The file stays open until `close`, or
+    until the end of a ``with`` statement.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8
             tensor, or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which stays open and
             yours. URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
-        stream_index: Index of the audio stream among all streams; by default the one FFmpeg thinks best.
+        stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
         sample_rate: Samples per second of the result; ``None`` for the stream's own. FFmpeg's resampler converts.
-        num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes up or down to its default
-            layout for that number.
-        num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). ``None`` takes for
-            long ranges what the process's budget (`mediatensor.set_num_threads`) has left, and 1 inside a DataLoader
-            worker; 0 lets FFmpeg decide.
+        num_channels: Channels of the result; ``None`` for the stream's own. FFmpeg mixes to its default layout for
+            that number.
+        num_ffmpeg_threads: Codec threads, for codecs that can use them (FLAC, ALAC, WavPack, TTA). ``None`` takes the
+            free threads of the process's budget (`mediatensor.set_num_threads`) for long ranges, and 1 inside a
+            DataLoader worker; 0 lets FFmpeg decide.
 
     Attributes:
-        metadata: What is known of the stream: rate and channels are its own, before any conversion.
+        metadata: `AudioStreamMetadata`; sample rate and channels are those of the stream, before any conversion.
         stream_index: Index of the stream.
 
     Raises:
@@ -120,11 +120,13 @@ class AudioDecoder(Closing):
         """All samples of the stream.
 
         Returns:
-            float32 samples of shape (channels, samples) with the time of the first one.
+            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1], with the time of the first sample.
 
         Raises:
             DecodeError: if the stream is damaged.
             StreamError: if nothing in it can be decoded.
+            ReadError: if the source cannot be read.
+            ClosedError: after `close`.
 
         Example:
             >>> from mediatensor.decoders import AudioDecoder
@@ -141,17 +143,19 @@ class AudioDecoder(Closing):
         """The samples that are played in the half-open range [start, stop).
 
         Args:
-            start_seconds: Where the range begins. May lie before the first sample, whose time is then that of the
-                result.
-            stop_seconds: Where it ends; ``None``, or a time behind the end, for the end of the stream.
+            start_seconds: Begin of the range. If it lies before the first sample, the result begins with that.
+            stop_seconds: End of the range, not included; ``None``, or a time behind the end, for the end of the stream.
 
         Returns:
-            float32 samples of shape (channels, samples); no samples if start equals stop.
+            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1]; no samples if start equals stop.
 
         Raises:
-            InvalidArgumentError: if start > stop.
+            InvalidArgumentError: if a time is not finite, or start > stop.
             OutOfRangeError: if the range lies behind the end of the stream.
             DecodeError: if the range is damaged.
+            StreamError: if nothing in the stream can be decoded.
+            ReadError: if the source cannot be read.
+            ClosedError: after `close`.
 
         Example:
             >>> from mediatensor.decoders import AudioDecoder
@@ -166,7 +170,8 @@ class AudioDecoder(Closing):
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
         """The samples of several ranges, in the order of the ranges.
 
-        Ranges are decoded in the order of time, those that touch or overlap in one go where that gives the same bits.
+        Ranges are decoded in the order of time. Ranges that touch or overlap are decoded in one go where that gives the
+        same bits.
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
@@ -175,8 +180,8 @@ class AudioDecoder(Closing):
             One `AudioSamples` for each range; each has memory of its own.
 
         Raises:
-            InvalidArgumentError: if a pair is none, or its start > stop.
-            OutOfRangeError, DecodeError: as for a single range.
+            InvalidArgumentError: if an item is not such a pair, or its start > stop; before anything is decoded.
+            OutOfRangeError, DecodeError, StreamError, ReadError, ClosedError: as for a single range.
 
         Example:
             >>> from mediatensor.decoders import AudioDecoder
@@ -205,24 +210,26 @@ class AudioDecoder(Closing):
         num_channels: int | None = 1,
         pad_last: bool = False,
     ) -> Iterator[AudioSamples]:
-        """The stream in pieces of equal length, as models of speech take it; 16 kHz mono by default.
+        """The stream in pieces of equal length, as speech models take it; 16 kHz mono by default.
 
-        Chunk k begins at begin + k * (seconds - overlap_seconds). The last one is that which reaches the end of the
-        stream. Only one chunk is in memory at a time. Where time stamps leave a gap a chunk is shorter, or left out.
+        Chunk k begins at begin + k * (seconds - overlap_seconds). The last chunk is the one that reaches the end of the
+        stream. Only one chunk is in memory at a time. A chunk with a gap in the time stamps is shorter; an empty one is
+        left out.
 
         Args:
             seconds: Length of a chunk.
             overlap_seconds: How much of a chunk the next one repeats; at least 0 and less than ``seconds``.
             sample_rate: Samples per second; ``None`` for the stream's own.
             num_channels: Channels; ``None`` for the stream's own.
-            pad_last: Fill up the last chunk, or one with a gap, with silence behind the sound. Its
-                ``duration_seconds`` still says how much is sound.
+            pad_last: Pad the last chunk, or one with a gap, with silence at its end. ``duration_seconds`` remains that
+                of the sound.
 
         Yields:
-            float32 samples of shape (channels, samples), with their start times.
+            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1], with their start times.
 
         Raises:
-            InvalidArgumentError: if a length is not accepted.
+            InvalidArgumentError: if an argument is not accepted; before the first chunk.
+            DecodeError, StreamError, ReadError, ClosedError: as for a single range.
 
         Example:
             >>> from mediatensor.decoders import AudioDecoder
@@ -287,7 +294,7 @@ class AudioDecoder(Closing):
         origin = min(first for first, _ in bounds.values())
         lasts = [last for _, last in bounds.values() if last is not None]
         if len(lasts) < len(bounds) or whole.data.shape[1] != max(lasts) - origin:
-            # The stream ends in the group, or time leaps: then numbers of samples do not tell where they are played.
+            # The stream ends in the group, or its time leaps: a sample's number does not tell when it is played.
             return {number: self._samples(handle, *ranges[number]) for number in ranges}
         samples = {}
         for number, (first, last) in bounds.items():
@@ -307,14 +314,14 @@ class AudioDecoder(Closing):
                 with stages.DECODE, decoder._pool.borrow() as handle:
                     try:
                         chunk = decoder._samples(handle, start, start + seconds)
-                    except OutOfRangeError:  # the one before ended with the stream
+                    except OutOfRangeError:  # the previous chunk ended with the stream
                         return
                     is_last = handle.is_at_end
                 first, last = sample_range(start, start + seconds, begin, chunk.sample_rate)
                 length = chunk.data.shape[1]
                 missing = (last or 0) - first - length
                 if is_last and number > 0 and length <= round((seconds - step) * chunk.sample_rate):
-                    return  # nothing but what the chunk before has, too
+                    return  # the previous chunk has all of it
                 if missing > 0 and pad_last:
                     chunk.data = torch.nn.functional.pad(chunk.data, (0, missing))
                 if length:
@@ -326,7 +333,7 @@ class AudioDecoder(Closing):
         return f"AudioDecoder({self._spec.source.describe()!r}, stream_index={self.stream_index})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Handles belong to a process.
+        # Handles belong to one process.
         return {name: value for name, value in self.__dict__.items() if name != "_pool"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -336,9 +343,9 @@ class AudioDecoder(Closing):
 
 def _described(stream: AudioStream) -> AudioStreamMetadata:
     reader = stream.reader
-    facts = reader.stream_info()
-    begin, priming = facts.start_seconds or 0.0, 0.0
+    info = reader.stream_info()
+    begin, priming = info.start_seconds or 0.0, 0.0
     # Where nothing can be decoded, the calls for samples say so.
     with suppress(StreamError):
         begin, priming = stream.begin_seconds, stream.priming_seconds
-    return audio_stream_metadata(facts, reader.container_info(), begin, priming, reader.joined_seconds)
+    return audio_stream_metadata(info, reader.container_info(), begin, priming, reader.joined_seconds)

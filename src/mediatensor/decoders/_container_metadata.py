@@ -1,4 +1,4 @@
-"""What a whole file is: its streams, tags and chapters."""
+"""Metadata of a whole file: its streams, tags and chapters."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Chapter:
     """A named part of a file.
 
     Attributes:
-        start_seconds: Where it begins.
-        end_seconds: Where it ends.
+        start_seconds: Begin, in seconds.
+        end_seconds: End, in seconds.
         title: Its title, if it has one.
-        tags: All that the container says of it in words, the title included.
+        tags: All its tags, the title included.
     """
 
     start_seconds: float
@@ -41,10 +41,10 @@ class DemuxerMetadata(Printed):
     """What the header of a container says of the whole file, see `Demuxer.metadata`.
 
     Attributes:
-        duration_seconds_from_header: Duration in seconds.
-        bit_rate_from_header: Bits per second of the whole file.
+        duration_seconds_from_header: Duration in seconds; ``None`` if the header does not say.
+        bit_rate_from_header: Bits per second of the whole file; ``None`` if the header does not say.
         best_video_stream_index: The video stream that is decoded by default; ``None`` if there is none.
-        best_audio_stream_index: The same for audio.
+        best_audio_stream_index: The audio stream that is decoded by default; ``None`` if there is none.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -63,14 +63,14 @@ class ContainerMetadata(DemuxerMetadata):
     """What the headers of a container and of all its streams say.
 
     Attributes:
-        streams: One entry a stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata`,
+        streams: One item for each stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata`,
             `SubtitleStreamHeaderMetadata` or `StreamMetadata`.
         format_name: FFmpeg's name of the container format.
-        tags: What the file says of itself in words, such as ``{"title": "Lesson 1"}``; the names are the container's.
+        tags: Tags of the file, such as ``{"title": "Lesson 1"}``; the names are the container's.
             At most 256, of at most 65,536 characters each. Bytes that are not Unicode are replaced by U+FFFD.
-        chapters: In the order of the file, at most 10,000.
-        best_subtitle_stream_index: The subtitles that `SubtitleDecoder` reads by default: text before pictures,
-            then those that are marked as default.
+        chapters: At most 10,000, in the order of the file.
+        best_subtitle_stream_index: The stream that `SubtitleDecoder` reads by default: text before pictures, then
+            streams that are marked as default; ``None`` if there is none.
 
     Example:
         >>> from mediatensor.decoders import get_container_metadata
@@ -87,10 +87,13 @@ class ContainerMetadata(DemuxerMetadata):
 
 
 def get_container_metadata(source: object) -> ContainerMetadata:
-    """Read the headers of a file: nothing is scanned and nothing decoded.
+    """Read the headers of a file; nothing is scanned or decoded.
 
     Args:
         source: Whatever `VideoDecoder` takes.
+
+    Returns:
+        `ContainerMetadata`: streams, tags, chapters, and which streams the decoders take by default.
 
     Raises:
         OpenError, SourceNotFoundError, SourceTypeError: if the source cannot be opened.

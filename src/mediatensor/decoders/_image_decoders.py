@@ -61,35 +61,35 @@ def decode_image(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode an image file of whichever format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
+    """Decode an image file of any format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
 
-    The format is told by how the file begins, not by its name. Pictures are turned upright as EXIF data (AVIF and
-    HEIC: the file itself) says. The pictures of an animation are those that are shown, each drawn on what the ones
-    before it left. Colour profiles are not applied. A file that is cut or visibly damaged raises; JPEG, WebP and AVIF
-    have no checksums, so that changed bytes within them may go unnoticed. Of a JPEG with wrong codes comes what libjpeg
-    makes of it, as long as its data lasts for the whole picture.
+    The first bytes of a file tell its format, not its name. Pictures are turned upright as the EXIF orientation says
+    (for AVIF and HEIC, as the file itself says). The pictures of an animation are those that are shown, each composed
+    with the ones before it. Colour profiles are not applied. A file that is cut or visibly damaged raises. JPEG, WebP
+    and AVIF have no checksums, so that changed bytes in them may go unnoticed: a JPEG with wrong codes gives what
+    libjpeg makes of it, as long as there is data for the whole picture.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, the same as a
             1-D uint8 tensor on the CPU, or a binary file object, which is read from its beginning. A list or tuple of
-            these is decoded side by side, within the thread budget of the process.
+            these is decoded in parallel, within the thread budget of the process.
         mode: Which channels the result has, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA",
             "RGB_ALPHA" (or "RGBA") or "UNCHANGED"; in any case.
-        output_dtype: ``torch.uint8`` (of 16 bits v, round(v / 257)), ``torch.uint16`` (of 8 bits v, 257 v), or "auto"
-            for what the file has: uint16 for PNG, AVIF and HEIC with more than 8 bits a sample, else uint8.
-        device: Where the result is put; ``None`` for torch's default device. Pictures are decoded on the CPU all the
-            same, and then copied; to a CUDA device from page-locked memory, in the order of the current stream, without
-            waiting for it.
+        output_dtype: ``torch.uint8`` (a 16-bit sample v becomes round(v / 257)), ``torch.uint16`` (an 8-bit sample v
+            becomes 257 v), or "auto": uint16 for PNG, AVIF and HEIC with more than 8 bits per sample, else uint8.
+        device: Device of the result; ``None`` for torch's default device. Pictures are decoded on the CPU in any case,
+            and then copied. The copy to a CUDA device starts from page-locked memory, in the order of the current
+            stream, and is not waited for.
         max_pixels: Files whose pictures have more pixels are refused before they are decoded, as are animations whose
-            result would take more than 16 bytes for each of ``max_pixels``. The default, 178,956,970, is that of
-            Pillow, whose own setting is left as it is; ``None`` sets no limit.
+            result would take more than 16 bytes for each of ``max_pixels``. The default, 178,956,970, is Pillow's;
+            Pillow's own setting is neither used nor changed. ``None`` sets no limit.
 
     Returns:
         A contiguous tensor (C, H, W) on ``device``; (N, C, H, W) if the file has several pictures. For a list or tuple
         of sources a list of tensors, in order.
 
     Raises:
-        OpenError: if the source is no image of a known format, its headers make no sense, or it is beyond a limit.
+        OpenError: if the source is no image of a known format, its headers make no sense, or it exceeds a limit.
         DecodeError: if it is damaged or incomplete.
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
         InvalidArgumentError: if another argument has a value that is not accepted, or torch has no such device.
@@ -121,7 +121,7 @@ def decode_jpeg(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a JPEG file, turned upright as its EXIF data says; of a file of several pictures (MPO) the first.
+    """Decode a JPEG file, turned upright as its EXIF orientation says; the first picture of a file of several (MPO).
 
     Args:
         source, mode, output_dtype, device, max_pixels: As `decode_image`. With mode "UNCHANGED", CMYK gives four
@@ -228,8 +228,8 @@ def decode_gif(
     """Decode a GIF file.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: As `decode_image`. With mode "UNCHANGED", there is alpha if any
-            of the pictures has a transparent colour or leaves a part of the canvas bare.
+        source, mode, output_dtype, device, max_pixels: As `decode_image`. With mode "UNCHANGED", the result has
+            alpha if a picture has a transparent colour or leaves a part of the canvas uncovered.
 
     Returns:
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
@@ -264,12 +264,12 @@ def decode_avif(
 ) -> Tensor | list[Tensor]:
     """Decode an AVIF file. Needs Pillow 11.3 or newer.
 
-    Files of 10 and 12 bits a sample keep them with another ``output_dtype`` than ``torch.uint8``, scaled to 16 bits;
-    not those that are stored in tiles, which are decoded to 8 bits.
+    Unless ``output_dtype`` is ``torch.uint8``, samples of 10 and 12 bits keep their precision, scaled to 16 bits. Files
+    that are stored in tiles are decoded to 8 bits.
 
     Args:
         source, mode, output_dtype, device, max_pixels: As `decode_image`.
-        num_threads: Of the AV1 decoder.
+        num_threads: Threads of the AV1 decoder, at least 1.
 
     Returns:
         A tensor (C, H, W), (N, C, H, W) for an animation; for a list or tuple of sources a list of tensors.
@@ -335,14 +335,14 @@ def _decode(
             return pinned_for(target, decode_bytes(data, name))
 
     if isinstance(source, (list, tuple)):
-        # Copied from here, not from where they were decoded: each thread has a current stream of its own.
+        # This thread copies them, not those that decode: each thread has a current CUDA stream of its own.
         return [on_device(picture, target) for picture in _decode_all(source, decode_one)]
     with working():
         return on_device(decode_one(source), target)
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
-    """Every source, in as many threads as the budget has left."""
+    """Every source, in as many threads as the budget has free."""
     results: list[Tensor | None] = [None] * len(sources)
 
     def work(_: int, number: int) -> None:

@@ -17,9 +17,9 @@ from .._pyav import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_s
 from .._sources import make_source
 from ..errors import ClosedError, DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 
-__all__ = ["Subtitle", "SubtitleDecoder", "Words", "is_ascii_superset", "words_of_packet"]
+__all__ = ["Subtitle", "SubtitleDecoder", "parse_text"]
 
-# Hostile markup must not take quadratic time: no pattern may look for an end that another look already missed.
+# Hostile markup must not take quadratic time: no pattern may search the rest of the text for an end again and again.
 _HTML_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 # Override codes of ASS and of MicroDVD, which players accept in SubRip; other braces are text.
 _SUBRIP_CODE = re.compile(r"\{(?:\\|[A-Za-z]:)[^{}]*\}")
@@ -34,12 +34,12 @@ _NUM_ASS_FIELDS = 9  # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV,
 
 
 @dataclass(frozen=True)
-class Words:
-    """What a subtitle says.
+class SubtitleText:
+    """The text of a subtitle, parsed from its markup.
 
     Attributes:
-        text: Without markup.
-        markup: As it is stored.
+        text: The text without markup.
+        markup: The text as it is stored.
         speaker: Who says it, if that is marked.
         style: Name of its style, if the codec has such.
     """
@@ -50,28 +50,28 @@ class Words:
     style: str | None = None
 
 
-def words_of_packet(codec: str, line: bytes, encoding: str = "utf-8") -> Words:
-    """What a packet says, or a line of ASS into which it was decoded.
+def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> SubtitleText:
+    """Plain text, speaker and style of a packet, or of a line of ASS into which it was decoded.
 
     Args:
-        codec: FFmpeg's name.
-        line: The packet of a codec whose packets can be read as they are; else the fields of a line of ASS.
-        encoding: Of the characters.
+        codec: FFmpeg's name of the codec.
+        line: The packet, for codecs among `READABLE_PACKETS`; else the fields of a line of ASS.
+        encoding: Encoding of the characters.
 
     Raises:
         UnicodeDecodeError: if the bytes are not in the encoding.
 
-    >>> words_of_packet("subrip", b"<i>Hello</i> {you}").text
+    >>> parse_text("subrip", b"<i>Hello</i> {you}").text
     'Hello {you}'
     """
     if codec == "mov_text":
         text = _mov_text(line)
-        return Words(_tidy(text), text)
+        return SubtitleText(_tidy(text), text)
     markup = line.rstrip(b"\0").decode(encoding)
     if codec == "text":
-        return Words(_tidy(markup), markup)
+        return SubtitleText(_tidy(markup), markup)
     if codec == "subrip":
-        return Words(_tidy(_SUBRIP_CODE.sub("", _HTML_TAG.sub("", markup))), markup)
+        return SubtitleText(_tidy(_SUBRIP_CODE.sub("", _HTML_TAG.sub("", markup))), markup)
     if codec == "webvtt":
         return _webvtt(markup)
     return _ass(markup)
@@ -94,25 +94,27 @@ def is_ascii_superset(encoding: str) -> bool:
 
 
 def _mov_text(packet: bytes) -> str:
-    """The text of a sample of 3GPP timed text; boxes with its style follow and are passed over."""
+    """The text of a sample of 3GPP timed text; the boxes with styles that follow it are skipped."""
     text = packet[2 : 2 + int.from_bytes(packet[:2], "big")]
-    has_mark_of_utf16 = text[:2] in (b"\xfe\xff", b"\xff\xfe")
-    return text.decode("utf-16" if has_mark_of_utf16 else "utf-8")
+    has_utf16_mark = text[:2] in (b"\xfe\xff", b"\xff\xfe")
+    return text.decode("utf-16" if has_utf16_mark else "utf-8")
 
 
-def _webvtt(markup: str) -> Words:
+def _webvtt(markup: str) -> SubtitleText:
     voices = filter(None, map(_WEBVTT_VOICE.fullmatch, _WEBVTT_TAG.findall(markup)))
     names = {html.unescape(voice[1]).strip() for voice in voices}
     speaker = names.pop() if len(names) == 1 else None
-    return Words(_tidy(html.unescape(_WEBVTT_TAG.sub("", markup))), markup, speaker=speaker)
+    return SubtitleText(_tidy(html.unescape(_WEBVTT_TAG.sub("", markup))), markup, speaker=speaker)
 
 
-def _ass(line: str) -> Words:
+def _ass(line: str) -> SubtitleText:
     fields = line.split(",", _NUM_ASS_FIELDS - 1)
     if len(fields) < _NUM_ASS_FIELDS:
-        return Words("", line)
+        return SubtitleText("", line)
     markup = fields[-1]
-    return Words(_tidy(_plain_ass(markup)), markup, speaker=fields[3].strip() or None, style=fields[2].strip() or None)
+    return SubtitleText(
+        _tidy(_plain_ass(markup)), markup, speaker=fields[3].strip() or None, style=fields[2].strip() or None
+    )
 
 
 def _plain_ass(markup: str) -> str:
@@ -129,15 +131,16 @@ def _plain_ass(markup: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """The text with line breaks of one kind, and no blank at its ends."""
+    """The text with ``\\n`` for line breaks and without blanks at its ends."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-# A stream of more is not subtitles: of a film there are some 2,000, of 100 kB.
+# More than this is not subtitles: a film has some 2,000, in 100 kB.
 _MAX_NUM_SUBTITLES = 1_000_000
 _MAX_TOTAL_BYTES = 1 << 28
 
-_CHANGES_NOTHING = ("mov_text",)  # its encoding is part of the format
+# Codecs whose format fixes the encoding.
+_FIXED_ENCODING = ("mov_text",)
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class Subtitle:
     Attributes:
         text: Plain text; lines are separated by ``"\\n"``.
         start_seconds: When it appears.
-        end_seconds: When it disappears. Where the file does not say, that is when the next one appears.
+        end_seconds: When it disappears. Where the file does not say, this is when the next one appears.
         markup: The text with its markup, as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
             (``mov_text``) has none. Other codecs are translated to ASS.
         speaker: Who says it: the voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
@@ -175,24 +178,24 @@ class Subtitle:
 class SubtitleDecoder(Closing, Sequence[Subtitle]):
     """Subtitles of a file as text with times, in the order in which they appear.
 
-    It is a sequence: ``len(decoder)``, ``decoder[0]``, ``decoder[-5:]`` and ``for subtitle in decoder`` work. The file
-    is read through when subtitles are first asked for, and they are kept; no handle stays open. A decoder can be
-    pickled and copied, used after a fork and from several threads.
+    It is a sequence: ``len(decoder)``, ``decoder[0]``, ``decoder[-5:]`` and ``for subtitle in decoder`` work. The first
+    call reads the whole file and keeps its subtitles; no handle stays open. A decoder can be pickled and copied, used
+    after a fork, and called from several threads at a time.
 
-    Reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and what else FFmpeg has a decoder of
-    text for; as files of their own, or in mkv, webm, mp4 and other containers. Subtitles without text (drawings, empty
-    ones) are left out. Times are on the same clock as those of frames and samples.
+    It reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and every other codec that FFmpeg
+    decodes to text, from files of their own or from mkv, webm, mp4 and other containers. Subtitles without text
+    (drawings, empty ones) are left out. Times are those of the file, as for frames and samples.
 
     Args:
         source: Whatever `VideoDecoder` takes.
-        stream_index: Index of the stream among all streams; by default the first one of text that is marked as
-            default, else the first one of text.
+        stream_index: Index of the stream among all streams; by default the first text stream that is marked as
+            default, else the first text stream.
         encoding: Python's name of the encoding, such as ``"cp1252"``, for text that is not UTF-8. UTF-16 with a byte
             order mark is recognised without it.
 
     Attributes:
         stream_index: Index of the stream that is read.
-        metadata: `SubtitleStreamHeaderMetadata`.
+        metadata: `SubtitleStreamHeaderMetadata` of the stream.
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
@@ -214,17 +217,17 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
     def __init__(self, source: object, *, stream_index: int | None = None, encoding: str | None = None) -> None:
         self._source = make_source(source)
-        container, facts = read_subtitle_info(self._source, stream_index)
-        self._codec = facts.codec or "unknown"
+        container, info = read_subtitle_info(self._source, stream_index)
+        self._codec = info.codec or "unknown"
         self._encoding = _checked_encoding(encoding, self._codec)
         self._file_end = container.duration_seconds
         self._lock = ForkSafeLock()
         self._subtitles: list[Subtitle] | None = None
         self._is_closed = False
-        metadata = stream_header_metadata(facts)
+        metadata = stream_header_metadata(info)
         assert isinstance(metadata, SubtitleStreamHeaderMetadata)
         self.metadata: SubtitleStreamHeaderMetadata = metadata
-        self.stream_index: int = facts.index
+        self.stream_index: int = info.index
 
     # As a sequence
 
@@ -257,7 +260,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         """Every subtitle in turn."""
         return iter(self.get_all_subtitles())
 
-    # By name, as the other decoders
+    # By name, as in the other decoders
 
     def get_all_subtitles(self) -> list[Subtitle]:
         """All subtitles, by start time; those that start together keep the order of the file.
@@ -269,10 +272,10 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
         return list(self._all())
 
     def get_subtitles_played_at(self, seconds: float) -> list[Subtitle]:
-        """The subtitles that are on the screen at a time: none, one, or several.
+        """The subtitles that are on the screen at a time: none, one or several.
 
         Args:
-            seconds: A finite time, inside the file or not.
+            seconds: A finite time in seconds, inside the file or not.
 
         Raises:
             InvalidArgumentError: if the time is not a finite number.
@@ -285,7 +288,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     ) -> list[Subtitle]:
         """The subtitles that are on the screen at some time in [start_seconds, stop_seconds).
 
-        Their own times are kept: one that begins before the range or ends behind it is given whole.
+        A subtitle that begins before the range or ends behind it is not cut: it keeps its own times.
 
         Args:
             start_seconds: Begin of the range.
@@ -309,7 +312,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     # Life
 
     def close(self) -> None:
-        """Forget the subtitles; later calls raise `ClosedError`."""
+        """Release the subtitles. Calls after it raise `ClosedError`."""
         self._is_closed, self._subtitles = True, None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -354,19 +357,19 @@ def _subtitles(
 
 def _subtitle(packet: SubtitlePacket, line: bytes, codec: str, encoding: str) -> Subtitle:
     try:
-        words = words_of_packet(codec, line, encoding if codec in READABLE_PACKETS else "utf-8")
+        parsed = parse_text(codec, line, encoding if codec in READABLE_PACKETS else "utf-8")
     except UnicodeDecodeError as error:
-        advice = "" if codec in _CHANGES_NOTHING else '; give the one it is in, such as encoding="cp1252"'
+        advice = "" if codec in _FIXED_ENCODING else '; give the one it is in, such as encoding="cp1252"'
         raise DecodeError(
             f"The subtitle at {packet.start_seconds} seconds is not in the encoding {error.encoding}{advice}."
         ) from error
-    # An end that is not known yet is marked by NaN.
+    # NaN marks an end that is not known yet.
     end = math.nan if packet.duration_seconds is None else packet.start_seconds + packet.duration_seconds
-    return Subtitle(words.text, packet.start_seconds, end, words.markup, words.speaker, words.style)
+    return Subtitle(parsed.text, packet.start_seconds, end, parsed.markup, parsed.speaker, parsed.style)
 
 
 def _with_ends(subtitles: Sequence[Subtitle], file_end_seconds: float | None) -> list[Subtitle]:
-    """The subtitles, those without an end lasting until another one begins, the last one until the file ends."""
+    """The subtitles with all ends: an open end becomes the start of the next one, or the end of the file."""
     following = -math.inf if file_end_seconds is None else file_end_seconds
     complete: list[Subtitle] = []
     later = math.nan
@@ -384,7 +387,7 @@ def _checked_encoding(encoding: str | None, codec: str) -> str:
     if encoding is None:
         return "utf-8"
     optional_text("encoding", encoding)
-    if codec not in READABLE_PACKETS or codec in _CHANGES_NOTHING:
+    if codec not in READABLE_PACKETS or codec in _FIXED_ENCODING:
         raise InvalidArgumentError(f"encoding is not for subtitles of the codec {codec}, which is always UTF-8.")
     try:
         if is_ascii_superset(encoding):

@@ -27,21 +27,22 @@ from ..frames import AudioSamples
 
 __all__ = ["WavDecoder"]
 
-# What is read and converted at a time: fits into the second cache of a core together with what it becomes.
+# Bytes that are read and converted at a time. Together with the converted samples they fit into a core's L2 cache.
 _BLOCK_BYTES = 1 << 17
 
 
 class WavDecoder(Closing):
-    """Samples of an uncompressed WAV file, as float32 in [-1, 1], without FFmpeg.
+    """Decodes the samples of an uncompressed WAV file to float32 in [-1, 1], without FFmpeg.
 
-    A range reads its own bytes and no others, wherever it lies in the file. Reads PCM of 8 (unsigned), 16, 24 and 32
-    bits and float of 32 and 64, in RIFF, RIFX, RF64, BW64 and W64 files, WAVE_FORMAT_EXTENSIBLE included. The samples
-    are those of `AudioDecoder`, bit for bit. Compressed sound, resampling and mixing are for `AudioDecoder`.
+    A range reads its own bytes and no others, wherever it lies in the file. The decoder reads PCM of 8 (unsigned), 16,
+    24 and 32 bits and float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, WAVE_FORMAT_EXTENSIBLE
+    included. The samples are those of `AudioDecoder`, bit for bit. Use `AudioDecoder` for compressed sound, and to
+    resample or mix.
 
-    Of a file that is cut short the whole samples that are there are its samples; where the header leaves the length
-    open, as in a file that was written to a pipe, the sound reaches to the end of the file.
+    A file that was cut short has the whole samples that are left of it. Where the header does not state the length, as
+    in a file that was written to a pipe, the sound reaches to the end of the file.
 
-    One decoder may be used from several threads, pickled, and used after a fork.
+    A decoder can be pickled, used after a fork, and called from several threads at a time.
 
     Args:
         source: A path or URL, the ``bytes`` of a file, the same as a 1-D uint8 tensor (neither is copied), or an open
@@ -82,7 +83,10 @@ class WavDecoder(Closing):
         self.stream_index = 0
 
     def get_all_samples(self) -> AudioSamples:
-        """All samples, (channels, samples).
+        """All samples of the file.
+
+        Returns:
+            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1].
 
         Raises:
             StreamError: if there are none.
@@ -94,14 +98,16 @@ class WavDecoder(Closing):
     def get_samples_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
     ) -> AudioSamples:
-        """The samples played in the half-open range [start, stop), (channels, samples).
+        """The samples that are played in the half-open range [start, stop).
 
-        Ranges that meet share no sample and miss none. A start before 0 counts as 0, a stop behind the end as the
-        end; where they are equal the result has no samples.
+        Ranges that meet share no sample and miss none.
 
         Args:
-            start_seconds: Time in seconds.
-            stop_seconds: Time in seconds; ``None`` for the end.
+            start_seconds: Begin of the range; a time before 0 counts as 0.
+            stop_seconds: End of the range, not included; ``None``, or a time behind the end, for the end of the file.
+
+        Returns:
+            `AudioSamples`: float32 of shape (channels, samples) in [-1, 1]; no samples if start equals stop.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start is greater than stop.
@@ -124,13 +130,16 @@ class WavDecoder(Closing):
         )
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
-        """What `get_samples_played_in_range` gives for each of several ranges, in their order.
+        """The samples of several ranges, in the order of the ranges.
 
         Args:
-            ranges: Pairs of seconds, (start, stop).
+            ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
+
+        Returns:
+            One `AudioSamples` for each range.
 
         Raises:
-            InvalidArgumentError: if they are no such pairs; before anything is read.
+            InvalidArgumentError: if an item is not such a pair; before anything is read.
             StreamError, OutOfRangeError, ReadError, ClosedError: as for a single range.
 
         Example:
@@ -161,7 +170,7 @@ class WavDecoder(Closing):
     # Life
 
     def close(self) -> None:
-        """Release the source; what is known stays readable. Decoding after it raises `ClosedError`.
+        """Release the source. The metadata stays readable; decoding raises `ClosedError`.
 
         Example:
             >>> import torch
