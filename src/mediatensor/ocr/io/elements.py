@@ -1,7 +1,7 @@
 """The tree of a document that was read: document, pages, blocks, lines, words; and pages of predictions.
 
-Names, arguments and exported dictionaries are those of docTR, so that code written for it and exports stored by it
-keep working. Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in
+Names, arguments and exported dictionaries are those of docTR, so that code for docTR and its stored exports keep
+working. Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in
 reading direction.
 """
 
@@ -55,26 +55,26 @@ __all__ = [
     "Word",
 ]
 
-# So many pages of a document notebooks show.
+# Number of pages of a document that notebooks show.
 _MAX_PAGES_SHOWN = 5
 
 
 class Page(PageExportsMixin):
-    """One page: its image and the blocks of text on it.
+    """A page: its image and its blocks of text.
 
     Args:
-        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. No part of `export`.
+        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. `export` does not include it.
         blocks: The blocks.
-        page_idx: Index of the page in its document, from 0.
+        page_idx: The index of the page in its document, from 0.
         dimensions: Height and width in pixels.
-        orientation: By how many degrees the page was turned: ``{"value": 90, "confidence": None}``.
-        language: Its language: ``{"value": "en", "confidence": 0.9}``.
-        layout: Regions of its layout.
-        tables: Its tables; their words are no part of the blocks.
-        error: Why the page could not be read; such a page is empty. Exported only when set.
-        unread: Lines that were found and not read, or not in full. Exported only if there are any.
-        in_reading_order: Whether blocks and lines stand in the order in which they are read, as those of predictors do;
-            exports then keep that order, and find one otherwise. Exported only when set.
+        orientation: The clockwise rotation of the page in degrees: ``{"value": 90, "confidence": None}``.
+        language: The language: ``{"value": "en", "confidence": 0.9}``.
+        layout: The regions of the layout.
+        tables: The tables; their words are not part of the blocks.
+        error: The reason why the page could not be read; such a page is empty. Exported only if set.
+        unread: Lines that were detected, but not read or not completely. Exported only if there are any.
+        in_reading_order: Whether blocks and lines are in reading order, as those of predictors are. Exports then keep
+            that order; otherwise they determine one. Exported only if set.
 
     Example:
         >>> import numpy as np
@@ -119,7 +119,7 @@ class Page(PageExportsMixin):
         visualize_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Paint the page anew from what was read.
+        """Draw the text that was read on a blank page.
 
         Args:
             **kwargs: Arguments of ``synthesize_page``: ``draw_proba``, ``font_family``, sizes and colours.
@@ -139,15 +139,15 @@ class Page(PageExportsMixin):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from what `export` gave, here or in docTR.
+        """Restore a page from the result of `export`, of this library or of docTR.
 
         Args:
             save_dict: The export; "layout" and "tables" may be missing, as in exports of docTR before 1.1.
-            page: The image, which exports do not hold; without it the page cannot be shown nor written as PDF.
+            page: The image, which exports do not include. Without it, the page can be neither shown nor written as PDF.
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if something else is missing; the message names it.
+            InvalidArgumentError: if another key is missing; the message names it.
 
         Example:
             >>> import numpy as np
@@ -166,18 +166,18 @@ class Page(PageExportsMixin):
 
 
 class KIEPage(KIEPageExportsMixin):
-    """One page: its image and the predictions on it by class (key information extraction).
+    """A page of key information extraction: its image and its predictions by class.
 
     Args:
-        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. No part of `export`.
-        predictions: For each class its predictions.
-        page_idx: Index of the page in its document, from 0.
+        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. `export` does not include it.
+        predictions: The predictions of each class.
+        page_idx: The index of the page in its document, from 0.
         dimensions: Height and width in pixels.
-        orientation: By how many degrees the page was turned: ``{"value": 90, "confidence": None}``.
-        language: Its language: ``{"value": "en", "confidence": 0.9}``.
-        layout: Regions of its layout.
-        error: Why the page could not be read; such a page is empty. Exported only when set.
-        unread: Lines that were found and not read, or not in full. Exported only if there are any.
+        orientation: The clockwise rotation of the page in degrees: ``{"value": 90, "confidence": None}``.
+        language: The language: ``{"value": "en", "confidence": 0.9}``.
+        layout: The regions of the layout.
+        error: The reason why the page could not be read; such a page is empty. Exported only if set.
+        unread: Lines that were detected, but not read or not completely. Exported only if there are any.
 
     Example:
         >>> import numpy as np
@@ -219,7 +219,7 @@ class KIEPage(KIEPageExportsMixin):
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Paint the page anew from what was read; arguments of ``synthesize_kie_page``, result as for `Page`.
+        """Draw the predictions on a blank page; arguments of ``synthesize_kie_page``, result as for `Page`.
 
         Example:
             >>> import numpy as np
@@ -233,7 +233,7 @@ class KIEPage(KIEPageExportsMixin):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from what `export` gave, here or in docTR; arguments as for `Page`."""
+        """Restore a page from the result of `export`, of this library or of docTR; arguments as for `Page`."""
         predictions = {
             class_name: [Prediction.from_dict(prediction) for prediction in group]
             for class_name, group in stored(save_dict, "predictions", cls).items()
@@ -268,7 +268,7 @@ class Document(DocumentExportsMixin):
             page.show(**kwargs)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the first pages with what was read drawn over them."""
+        """The first pages, as shown in notebooks: with their boxes and the text that was read."""
         shown = []
         for page in self.pages[:_MAX_PAGES_SHOWN]:
             png = page._repr_png_()
@@ -278,7 +278,7 @@ class Document(DocumentExportsMixin):
         return "".join(shown) + (f"<small>and {more} more pages</small>" if more else "")
 
     def synthesize(self, **kwargs: Any) -> list[NDArray[np.uint8]]:
-        """Paint all pages anew; arguments as for `Page.synthesize`.
+        """Draw the text of all pages on blank pages; arguments as for `Page.synthesize`.
 
         Example:
             >>> import numpy as np
@@ -292,15 +292,15 @@ class Document(DocumentExportsMixin):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], pages: Sequence[PageImage] | None = None, **kwargs: Any) -> Self:
-        """Restore a document from what `export` gave, here or in docTR.
+        """Restore a document from the result of `export`, of this library or of docTR.
 
         Args:
             save_dict: The export.
-            pages: The images of the pages, one each, which exports do not hold.
+            pages: The images of the pages, which exports do not include.
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if something is missing, or there are not as many images as pages.
+            InvalidArgumentError: if a key is missing, or the number of images is not that of the pages.
         """
         exports = stored(save_dict, "pages", cls)
         if pages is not None and len(pages) != len(exports):
@@ -316,7 +316,7 @@ class Document(DocumentExportsMixin):
 
 
 class KIEDocument(Document):
-    """A document of predictions: its pages.
+    """A document of key information extraction: its pages.
 
     Args:
         pages: The pages, each a `KIEPage`.

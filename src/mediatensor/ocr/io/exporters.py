@@ -1,7 +1,7 @@
-"""Exporters: a page, a page of predictions or a document as a file of one format or another.
+"""Exporters, a class for each format, and mixins with the export methods of pages and documents.
 
-Pages and documents have a method for each (`Page.export_as_html`, ...), and `Page.export_as` takes the name of the
-format; these are the mixins. The classes are for exports that somebody wants to change by subclassing.
+The mixins give pages and documents a method for each format (`Page.export_as_html`, ...), and `export_as`, which takes
+the name of the format. The exporter classes are there to be subclassed for formats that differ.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _METHODS = {
 
 
 class _Exports(Element, Generic[_HocrType]):
-    """What is the same for pages, pages of predictions and documents; only hOCR has another type for documents."""
+    """The exports that pages, pages of predictions and documents share; only hOCR has another type for documents."""
 
     @overload
     def export_as(self, format: Literal["json", "dict"], **kwargs: Any) -> dict[str, Any]: ...
@@ -92,24 +92,24 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as(self, format: str, **kwargs: Any) -> Any: ...
 
     def export_as(self, format: str, **kwargs: Any) -> Any:
-        """Export in the format of that name.
+        """Export in a format, by name.
 
         Args:
-            format: One of the names below; upper case is accepted.
-            **kwargs: Arguments of the method that exports to this format.
+            format: One of the names below, in lower or upper case.
+            **kwargs: Arguments of the method for this format.
 
         Returns:
-            One type for each format, which type checkers know of:
+            One type for each format, which type checkers know:
 
             * 'json' or 'dict': a dictionary of plain types, for ``json.dumps``;
             * 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc', 'html', 'tsv': a ``str``;
-            * 'xml' or 'hocr': a tuple of the file in UTF-8, ``bytes``, and its ``ElementTree``; for a document a list
-              of such tuples, one for each page;
+            * 'xml' or 'hocr': a tuple of the file in UTF-8, ``bytes``, and its ``ElementTree``; a list of such tuples,
+              one for each page, for a document;
             * 'alto': such a tuple, also for a document;
             * 'pdf': ``bytes``.
 
         Raises:
-            InvalidArgumentError: if the format is none of those.
+            InvalidArgumentError: if there is no such format.
 
         Example:
             >>> import numpy as np
@@ -130,10 +130,10 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_alto(
         self, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export as ALTO 4 XML, the format of digital libraries; a document is one file with all its pages.
+        """Export as ALTO 4 XML, the format of digital libraries; a document becomes one file with all its pages.
 
         Args:
-            file_name: Name of the image or document, for the description in the file.
+            file_name: The name of the image or document, for the description in the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
@@ -143,22 +143,22 @@ class _Exports(Element, Generic[_HocrType]):
         return AltoExporter().export(self, file_name=file_name, direction=direction, reading_order=reading_order)
 
     def export_as_tsv(self, direction: str = "auto", reading_order: bool = True) -> str:
-        """Export as a table of 12 columns separated by tabs, the same that ``tesseract image out tsv`` writes.
+        """Export as a table with 12 columns separated by tabs, like that of ``tesseract image out tsv``.
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
         Returns:
-            The table, a line of column names first.
+            The table; its first line has the column names.
         """
         return TSVExporter().export(self, direction=direction, reading_order=reading_order)
 
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
-        """Export as a searchable PDF: pages as they are in their files, or as pictures, under text that is not seen.
+        """Export as a searchable PDF: pages of PDF files as they are, others as images, with an invisible text layer.
 
         Args:
-            path: Where to write it as well; ``None`` writes nothing. The file appears, or replaces another, when it is
+            path: A file to write the result to; ``None`` for none. The file appears, or replaces another, when it is
                 complete.
             **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``, ``keep_pages``.
 
@@ -191,14 +191,14 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         *,
         layout: bool = False,
     ) -> str:
-        """The text of the page in the order in which it is read.
+        """The text of the page in reading order.
 
         Rows of cells, as of a receipt, a form or a table, are lines of text, with spaces that keep the columns.
 
         Args:
             block_break: What stands between two blocks.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            include_furniture: Whether page headers, page footers and footnotes are part of it.
+            include_furniture: Whether to include page headers, page footers and footnotes.
             layout: Whether to keep the look of the page instead: everything where it stands, set by spaces and empty
                 lines, columns of text side by side.
 
@@ -215,12 +215,12 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         )
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the page into nested dictionaries of plain types; the image is not part of it.
+        """Export the page into nested dictionaries of plain types, without its image.
 
         Args:
             reading_order: Whether blocks are paragraphs in the order in which they are read, as in all other
                 formats; else they are those of ``page.blocks``.
-            characters: Whether words list their characters, where these are known.
+            characters: Whether words include their characters, if these are known.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads.
@@ -245,10 +245,10 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
     def export_as_xml(
         self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export the page as hOCR 1.2, straight or rotated.
+        """Export the page as hOCR 1.2; text may be rotated.
 
         Args:
-            file_title: Title of the file.
+            file_title: The title of the file.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             reading_order: Whether the content is put into reading order; otherwise it stays as stored.
 
@@ -266,12 +266,12 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
-        """Export the page as Markdown, in the order in which it is read.
+        """Export the page as Markdown, in reading order.
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            escape: Whether characters that mean something in Markdown are escaped.
-            include_furniture: Whether page headers, page footers and footnotes are part of it.
+            escape: Whether special characters of Markdown are escaped.
+            include_furniture: Whether to include page headers, page footers and footnotes.
 
         Example:
             >>> import numpy as np
@@ -286,7 +286,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         )
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
-        """Export the page as AsciiDoc, in the order in which it is read; arguments as for Markdown.
+        """Export the page as AsciiDoc, in reading order; arguments as for Markdown.
 
         Example:
             >>> import numpy as np
@@ -301,7 +301,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         )
 
     def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
-        """Export the page as a fragment of HTML, in the order in which it is read; arguments as for Markdown.
+        """Export the page as a fragment of HTML, in reading order; arguments as for Markdown.
 
         Example:
             >>> import numpy as np
@@ -318,10 +318,10 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
     """The exports of a page of predictions."""
 
     def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
-        """The predictions as ``class: text``, each class in the order in which it is read.
+        """The predictions as ``class: text``, each class in reading order.
 
         Args:
-            prediction_break: What stands between two predictions.
+            prediction_break: The separator between two predictions.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
         Example:
@@ -339,11 +339,11 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
         )
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the page into nested dictionaries of plain types; the image is not part of it.
+        """Export the page into nested dictionaries of plain types, without its image.
 
         Args:
             reading_order: Whether the predictions of a class are put into the order in which they are read.
-            characters: Whether predictions list their characters, where these are known.
+            characters: Whether predictions include their characters, if these are known.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``KIEPage.from_dict`` reads.
@@ -377,7 +377,7 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
         )
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as Markdown, one list a class; arguments as for `Page`.
+        """Export the page as Markdown, with a list for each class; arguments as for `Page`.
 
         Example:
             >>> import numpy as np
@@ -390,7 +390,7 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
         return MarkdownExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as AsciiDoc, one list a class; arguments as for `Page`.
+        """Export the page as AsciiDoc, with a list for each class; arguments as for `Page`.
 
         Example:
             >>> import numpy as np
@@ -403,7 +403,7 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
         return AsciiDocExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_html(self, direction: str = "auto") -> str:
-        """Export the page as a fragment of HTML, one list a class; arguments as for `Page`.
+        """Export the page as a fragment of HTML, with a list for each class; arguments as for `Page`.
 
         Example:
             >>> import numpy as np
@@ -417,13 +417,13 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
 
 
 class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
-    """The exports of a document: those of its pages, put together."""
+    """The exports of a document: those of its pages, joined."""
 
     def render(self, page_break: str = "\n\n\n\n", **kwargs: Any) -> str:
         """The text of all pages.
 
         Args:
-            page_break: What stands between two pages.
+            page_break: The separator between two pages.
             **kwargs: Arguments of ``render`` of the pages.
 
         Example:
@@ -450,13 +450,13 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
 
     def export_as_xml(self, **kwargs: Any) -> list[tuple[bytes, ElementTree]]:
-        """Export as hOCR 1.2, one file a page.
+        """Export as hOCR 1.2, one file for each page.
 
         Args:
             **kwargs: Arguments of ``export_as_xml`` of the pages.
 
         Returns:
-            For each page the file in UTF-8 and its tree.
+            The file in UTF-8 and its tree, for each page.
 
         Example:
             >>> import numpy as np
@@ -472,7 +472,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         """Export as Markdown.
 
         Args:
-            page_break: What stands between two pages.
+            page_break: The separator between two pages.
             **kwargs: Arguments of ``export_as_markdown`` of the pages.
 
         Example:

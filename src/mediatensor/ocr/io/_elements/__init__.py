@@ -1,7 +1,8 @@
-"""What was read, as a tree: words, lines, blocks, tables, regions of the layout, and what all pages have.
+"""The tree of a document that was read: words, lines, blocks, tables, layout regions, and the data of pages.
 
-Data with `export`, `from_dict` and `render` of its own; it knows of no file format but the exported dictionaries of
-docTR. `base` has what all elements share, `leaves` words and tables, `blocks` lines and blocks, `pages` pages.
+These classes are data. Each can export itself into dictionaries like those of docTR (`export`, `from_dict`) and render
+its text. They know nothing of documents and of other formats. `base` has what all elements share, `leaves` has words
+and tables, `blocks` has lines and blocks, and `pages` has pages.
 """
 
 from __future__ import annotations

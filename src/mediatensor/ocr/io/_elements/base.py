@@ -1,4 +1,4 @@
-"""What all document elements share: children, nested ``repr``, export to plain types, loading, default geometry."""
+"""The base class of all elements: children, nested ``repr``, export to plain types, loading, default geometry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "to_json_safe",
 ]
 
-# Two corners ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading direction; relative to the page.
+# ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading direction; relative to the page.
 Geometry: TypeAlias = Sequence[Sequence[float]] | NDArray[Any]
 
 _NO_EXTENT = ((0.0, 0.0), (0.0, 0.0))
@@ -33,8 +33,8 @@ def to_json_safe(value: Any) -> Any:
     """Turn numpy and torch values, nested in any containers, into plain Python ones that ``json`` can write.
 
     Args:
-        value: Anything. Arrays and tensors become nested tuples, their scalars plain numbers, keys of dictionaries
-            strings, sets lists; everything else stays as it is.
+        value: Any value. Arrays and tensors become nested tuples, scalars become plain numbers, dictionary keys become
+            strings, and sets become lists. Everything else stays as it is.
 
     Returns:
         The plain value.
@@ -69,16 +69,16 @@ def _to_quad(geometry: Geometry) -> NDArray[np.float64]:
 
 
 def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
-    """The geometry that encloses others: a box of boxes; of four-point geometries the rectangle of least area.
+    """The geometry that encloses others: a box for boxes, the rectangle of least area for four-point geometries.
 
-    The first side of that rectangle runs the way that the first sides of the members run on average, so that a line
-    of upside-down words is an upside-down line.
+    The first side of that rectangle has the average direction of the first sides of its members, so that a line of
+    upside-down words is an upside-down line.
 
     Args:
-        geometries: Geometries of the members; with none of them the result is a box without extent at the origin.
+        geometries: The geometries of the members. Without any, the result is an empty box at the origin.
 
     Returns:
-        Two corners, or four points in reading direction: nested tuples; an array of four points that are arrays.
+        Two corners, or four points in reading direction, as nested tuples; an array if all members are arrays.
     """
     if not geometries:
         return _NO_EXTENT
@@ -99,7 +99,7 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
 
 
 def mean_score(scores: Iterable[float]) -> float:
-    """The mean of scores; 0.0 where there are none."""
+    """The mean of scores; 0.0 for no scores."""
     values = list(scores)
     return float(np.mean(values)) if values else 0.0
 
@@ -111,13 +111,14 @@ def _indented(text: str) -> str:
 class Element:
     """A node of the document tree.
 
-    Subclasses name their children in ``_children_names`` and what ``export`` takes of the node in ``_exported_keys``.
+    Subclasses list the names of their children in ``_children_names``, and the attributes that ``export`` includes in
+    ``_exported_keys``.
 
     Args:
         **kwargs: Children by name.
 
     Raises:
-        KeyError: if the class has no children of that name.
+        KeyError: if the class has no children of such a name.
 
     Example:
         >>> from mediatensor.ocr.io import Word
@@ -136,7 +137,7 @@ class Element:
             setattr(self, name, children)
 
     def extra_repr(self) -> str:
-        """What ``repr`` says of the element besides its children."""
+        """The part of ``repr`` that describes the element itself, without its children."""
         return ""
 
     def __repr__(self) -> str:
@@ -149,10 +150,10 @@ class Element:
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the element and all below it into nested dictionaries of plain types.
+        """Export the element and its descendants into nested dictionaries of plain types.
 
         Args:
-            characters: Whether words list their characters, where these are known, under ``"characters"``.
+            characters: Whether words include their characters, if these are known, under ``"characters"``.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``from_dict`` reads.
@@ -171,11 +172,11 @@ class Element:
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore an element from what `export` gave.
+        """Restore an element from the result of `export`.
 
         Args:
             save_dict: The exported dictionary, from this library or from docTR.
-            **kwargs: What an element needs besides (the image of a page).
+            **kwargs: Further arguments of some elements, such as the image of a page.
         """
         raise NotImplementedError
 
@@ -192,15 +193,15 @@ def _children_repr(children: Any) -> str:
     return "[" + _indented("\n" + ",\n".join(map(repr, children)) + ",") + "\n]"
 
 
-# Of places relative to the page, or in pixels.
+# Largest coordinate of an export, relative to the page or in pixels.
 _MAX_COORDINATE = 1e9
 
 
 def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """The value that an export has under a key.
+    """The value of a key in an export.
 
     Raises:
-        InvalidArgumentError: if the export is no dictionary or lacks the key, or its value is of another kind.
+        InvalidArgumentError: if the export is not a dictionary, has no such key, or has a value of another type.
     """
     if not isinstance(save_dict, Mapping):
         raise InvalidArgumentError(
@@ -222,7 +223,7 @@ def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
 
 
 def stored_list(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """As `stored`, of a list that may be missing."""
+    """As `stored`, for a list that may be missing."""
     return stored(save_dict, key, owner) if key in save_dict else ()
 
 
@@ -269,7 +270,7 @@ _NUMBER: _Expected = (_is_number, "a number")
 _WHOLE: _Expected = (_is_whole, "a whole number")
 _VALUE_AND_CONFIDENCE: _Expected = (_is_mapping, "a dictionary of value and confidence")
 
-# By key, which means the same in every element.
+# The type of value by key; a key has the same meaning in every element.
 _EXPECTED: dict[str, _Expected] = {
     "pages": _LIST,
     "blocks": _LIST,

@@ -12,13 +12,14 @@ __all__ = ["Block", "Line"]
 
 
 class Line(Element):
-    """Words that stand in one line.
+    """A line of words.
 
     Args:
-        words: The words, in the order in which they stand.
-        geometry: Where the line is, relative to the page; by default what encloses the words: a box, or of words
-            with four points the rectangle of least area, in reading direction.
-        objectness_score: How sure the detector was, in [0, 1]; by default the mean of the words, 0.0 with none.
+        words: The words, in order.
+        geometry: The position on the page, in relative coordinates. By default it encloses the words: a box, or the
+            rectangle of least area, in reading direction, if words have four points.
+        objectness_score: The confidence of the detector, in [0, 1]; by default the mean of the words, 0.0 without
+            words.
 
     Example:
         >>> from mediatensor.ocr.io import Line, Word
@@ -43,25 +44,26 @@ class Line(Element):
         )
 
     def render(self) -> str:
-        """The words with a space between."""
+        """The words, separated by spaces."""
         return " ".join(word.render() for word in self.words)
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a line from what `export` gave."""
+        """Restore a line from the result of `export`."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
         return cls(words=[Word.from_dict(word) for word in stored(save_dict, "words", cls)], **values)
 
 
 class Block(Element):
-    """Lines, and artefacts, that belong together.
+    """A block of lines and artefacts that belong together, such as a paragraph.
 
     Args:
-        lines: The lines, in the order in which they stand.
-        artefacts: What is not text.
-        geometry: Where the block is, relative to the page; by default what encloses the words and the artefacts (a
-            box without extent where there is neither).
-        objectness_score: How sure the detector was, in [0, 1]; by default the mean of the words, 0.0 with none.
+        lines: The lines, in order.
+        artefacts: The parts that are not text.
+        geometry: The position on the page, in relative coordinates. By default it encloses the words and artefacts; it
+            is an empty box without any.
+        objectness_score: The confidence of the detector, in [0, 1]; by default the mean of the words, 0.0 without
+            words.
 
     Example:
         >>> from mediatensor.ocr.io import Block, Line, Word
@@ -94,12 +96,12 @@ class Block(Element):
         )
 
     def render(self, line_break: str = "\n") -> str:
-        """The lines with a break between."""
+        """The lines, separated by ``line_break``."""
         return line_break.join(line.render() for line in self.lines)
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a block from what `export` gave."""
+        """Restore a block from the result of `export`."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
         return cls(
             lines=[Line.from_dict(line) for line in stored(save_dict, "lines", cls)],

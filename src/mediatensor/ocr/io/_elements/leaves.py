@@ -10,8 +10,8 @@ from .base import Element, Geometry, stored, stored_list
 
 __all__ = ["Artefact", "Character", "LayoutElement", "Prediction", "Table", "TableCell", "UnreadLine", "Word"]
 
-# A stored export may claim any number of rows and columns; no table that a page holds comes near this.
-_MAX_GRID_PLACES = 1_000_000
+# Maximum number of cells in a grid, because a stored export may claim any number of rows and columns.
+_MAX_GRID_SIZE = 1_000_000
 
 
 class Character(Element):
@@ -19,8 +19,8 @@ class Character(Element):
 
     Args:
         value: The character.
-        confidence: How sure the recogniser was, in [0, 1].
-        geometry: Where it stands, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading
+        confidence: The confidence of the recogniser, in [0, 1].
+        geometry: Its position, relative to the page: ((xmin, ymin), (xmax, ymax)), or four points in reading
             direction.
 
     Example:
@@ -47,7 +47,7 @@ class Character(Element):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a character from what `export` gave."""
+        """Restore a character from the result of `export`."""
         return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
 
 
@@ -56,13 +56,13 @@ class Word(Element):
 
     Args:
         value: Its text.
-        confidence: How sure the recogniser was, in [0, 1].
-        geometry: Where it stands, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading
+        confidence: The confidence of the recogniser, in [0, 1].
+        geometry: Its position, relative to the page: ((xmin, ymin), (xmax, ymax)), or four points in reading
             direction.
-        objectness_score: How sure the detector was, in [0, 1].
-        crop_orientation: By how many degrees the crop was turned and how sure that is:
+        objectness_score: The confidence of the detector, in [0, 1].
+        crop_orientation: The rotation of the crop in degrees, with its confidence:
             ``{"value": 0, "confidence": None}``.
-        characters: Its characters, where the recogniser tells them. Left out of `export` unless asked for.
+        characters: Its characters, if the recogniser reports them; `export` includes them on request only.
 
     Example:
         >>> from mediatensor.ocr.io._elements.leaves import Word
@@ -102,7 +102,7 @@ class Word(Element):
         """Export the word into a dictionary of plain types.
 
         Args:
-            characters: Whether to list the characters, where these are known, under ``"characters"``.
+            characters: Whether to include the characters, if these are known, under ``"characters"``.
         """
         exported = super().export()
         if characters and self.characters:
@@ -111,14 +111,14 @@ class Word(Element):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a word from what `export` gave, with its characters if they were exported."""
+        """Restore a word from the result of `export`, with its characters if they were exported."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
         characters = [Character.from_dict(character) for character in stored_list(save_dict, "characters", cls)]
         return cls(**values, characters=characters)
 
 
 class Prediction(Word):
-    """A word of a class of its own, as key information extraction gives it; arguments as for `Word`.
+    """A word that key information extraction found for a class; arguments as for `Word`.
 
     Example:
         >>> from mediatensor.ocr.io import Prediction
@@ -167,12 +167,12 @@ class UnreadLine(Element):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a line from what `export` gave."""
+        """Restore a line from the result of `export`."""
         return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
 
 
 class _TypedRegion(Element):
-    """A place of the page with a type and no text of its own."""
+    """A region of the page that has a type and no text of its own."""
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
 
@@ -192,7 +192,7 @@ class _TypedRegion(Element):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore the element from what `export` gave."""
+        """Restore the element from the result of `export`."""
         return cls(*(stored(save_dict, key, cls) for key in ("type", "confidence", "geometry")))
 
 
@@ -200,9 +200,9 @@ class Artefact(_TypedRegion):
     """Something on the page that is not text: a logo, a bar code, a photograph.
 
     Args:
-        artefact_type: What it is.
-        confidence: How sure that is, in [0, 1].
-        geometry: Where it is, relative to the page.
+        artefact_type: The type, such as "qr_code".
+        confidence: The confidence of the type, in [0, 1].
+        geometry: Its position, relative to the page.
 
     Example:
         >>> from mediatensor.ocr.io import Artefact
@@ -219,8 +219,8 @@ class LayoutElement(_TypedRegion):
 
     Args:
         layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
-        confidence: How sure that is, in [0, 1].
-        geometry: Where it is, relative to the page.
+        confidence: The confidence of the class, in [0, 1].
+        geometry: Its position, relative to the page.
 
     Example:
         >>> from mediatensor.ocr.io import LayoutElement
@@ -236,9 +236,9 @@ class TableCell(Element):
     """One cell of a table.
 
     Args:
-        value: The text in it.
-        confidence: Mean confidence of its words, in [0, 1].
-        geometry: Where it is, relative to the page.
+        value: Its text.
+        confidence: The mean confidence of its words, in [0, 1].
+        geometry: Its position, relative to the page.
         row_start: First row that it spans, from 0.
         row_end: Last row that it spans.
         col_start: First column that it spans, from 0.
@@ -282,12 +282,12 @@ class TableCell(Element):
 
     @property
     def row_span(self) -> int:
-        """How many rows the cell spans."""
+        """The number of rows that the cell spans."""
         return self.row_end - self.row_start + 1
 
     @property
     def col_span(self) -> int:
-        """How many columns the cell spans."""
+        """The number of columns that the cell spans."""
         return self.col_end - self.col_start + 1
 
     def render(self) -> str:
@@ -300,19 +300,19 @@ class TableCell(Element):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a cell from what `export` gave."""
+        """Restore a cell from the result of `export`."""
         return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
 
 
 class Table(Element):
-    """A table as a grid of cells; its words are no part of the blocks of the page.
+    """A table as a grid of cells. Its words are not part of the blocks of the page.
 
     Args:
         cells: The cells, in any order.
         num_rows: Number of rows.
         num_cols: Number of columns.
-        geometry: Where the whole table is, relative to the page.
-        confidence: How sure its structure is, in [0, 1].
+        geometry: The position of the whole table, relative to the page.
+        confidence: The confidence of its structure, in [0, 1].
 
     Example:
         >>> from mediatensor.ocr.io import Table, TableCell
@@ -335,18 +335,18 @@ class Table(Element):
         self.confidence = confidence
 
     def to_grid(self) -> list[list[str]]:
-        """The texts of the cells as rows of columns; ``pandas.DataFrame`` takes the result as it is.
+        """The texts of the cells as a list of rows; ``pandas.DataFrame`` accepts it directly.
 
         Returns:
-            ``num_rows`` lists of ``num_cols`` texts. A cell that spans several places has its text in the first of
-            them, top left; the others are empty, as is a place that no cell covers.
+            ``num_rows`` lists of ``num_cols`` texts. A cell that spans several positions has its text in the top left
+            one. The others are empty, and so are positions without a cell.
 
         Raises:
-            InvalidArgumentError: if the table claims more than a million places.
+            InvalidArgumentError: if the table has more than a million positions.
         """
-        if self.num_rows * self.num_cols > _MAX_GRID_PLACES:
+        if self.num_rows * self.num_cols > _MAX_GRID_SIZE:
             raise InvalidArgumentError(
-                f"A table of {self.num_rows} x {self.num_cols} places is more than the {_MAX_GRID_PLACES} accepted."
+                f"A table of {self.num_rows} x {self.num_cols} positions is more than the {_MAX_GRID_SIZE} accepted."
             )
         grid = [[""] * self.num_cols for _ in range(self.num_rows)]
         for cell in self.cells:
@@ -355,7 +355,7 @@ class Table(Element):
         return grid
 
     def render(self, row_break: str = "\n", col_break: str = "\t") -> str:
-        """The texts of the cells, with one break between columns and another between rows."""
+        """The texts of the cells, separated by ``col_break`` and ``row_break``."""
         return row_break.join(col_break.join(row) for row in self.to_grid())
 
     def extra_repr(self) -> str:
@@ -364,6 +364,6 @@ class Table(Element):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a table from what `export` gave."""
+        """Restore a table from the result of `export`."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
         return cls(cells=[TableCell.from_dict(cell) for cell in stored(save_dict, "cells", cls)], **values)

@@ -1,4 +1,4 @@
-"""What pages of text and pages of predictions have in common: the image, its size, how it is shown."""
+"""The data of pages and documents: the image, its size and orientation, how pages are shown in notebooks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["DocumentBase", "PageBase", "PageImage", "PredictionPage", "TextPage"
 # uint8: (H, W, 3) as an array, (3, H, W) or (H, W, 3) as a tensor on any device.
 PageImage: TypeAlias = NDArray[Any] | torch.Tensor
 
-# Notebooks show pages no larger than this.
+# Maximum size of a page in notebooks.
 _SHOWN_SIZE = (900, 900)
 
 _SHOW_OPTIONS = ("words_only", "display_artefacts", "display_layout")
@@ -32,13 +32,13 @@ def page_pixels(image: PageImage) -> NDArray[np.uint8]:
     """The image of a page as a contiguous uint8 array.
 
     Args:
-        image: uint8; array (H, W, 3) or tensor (3, H, W) or (H, W, 3). Neither height nor width may be 0.
+        image: uint8: an array (H, W, 3), or a tensor (3, H, W) or (H, W, 3); not empty.
 
     Returns:
         Shape (H, W, 3), RGB.
 
     Raises:
-        InvalidArgumentError: if the page has no image, as after ``from_dict`` without one, or one of another kind.
+        InvalidArgumentError: if the image is empty, as after ``from_dict`` without one, or of another shape or dtype.
     """
     if isinstance(image, torch.Tensor):
         if image.ndim == 3 and image.shape[0] == 3 and image.shape[2] != 3:
@@ -56,12 +56,12 @@ def page_pixels(image: PageImage) -> NDArray[np.uint8]:
 
 
 def page_origin(page: PageBase) -> Callable[[], PageImage] | None:
-    """What reads the image of a page each time that it is asked for; ``None`` of an image that is there."""
+    """The function that reads the image of a page on every access; ``None`` if the image is in memory."""
     return page._page if callable(page._page) else None
 
 
 class PageBase(Element):
-    """A page: its image, its size, its turn, its language, and why it could not be read, if so."""
+    """A page: its image, size, orientation and language, and the error if it could not be read."""
 
     _exported_keys: ClassVar[list[str]] = ["page_idx", "dimensions", "orientation", "language"]
     layout: list[LayoutElement]
@@ -88,7 +88,7 @@ class PageBase(Element):
 
     @property
     def page(self) -> PageImage:
-        """The image. That of a page of a file is read again each time, so that long documents fit into memory."""
+        """The image. The page of a file is read again on every access, so that long documents fit into memory."""
         return self._page() if callable(self._page) else self._page
 
     @page.setter
@@ -96,12 +96,12 @@ class PageBase(Element):
         self._page = page
 
     def extra_repr(self) -> str:
-        """The size, the error if there is one, and how many lines were not read, if any."""
+        """The size, the error if there is one, and the number of lines that were not read, if any."""
         error = f"\nerror={self.error!r}" if self.error is not None else ""
         return f"dimensions={self.dimensions}{error}" + (f"\nunread={len(self.unread)}" if self.unread else "")
 
     def _export_stored(self, characters: bool) -> dict[str, Any]:
-        """Export what the page holds, in the order in which it holds it."""
+        """Export the content of the page in its stored order."""
         exported = Element.export(self, characters=characters)
         if self.error is not None:
             exported["error"] = self.error
@@ -113,10 +113,10 @@ class PageBase(Element):
         """Show the page with what was read drawn over it.
 
         Args:
-            interactive: Whether the text of a word appears when the mouse is over it.
-            preserve_aspect_ratio: Taken for compatibility with docTR.
+            interactive: Whether the text of a word appears while the mouse is over it.
+            preserve_aspect_ratio: Accepted for compatibility with docTR.
             **kwargs: ``words_only``, ``display_artefacts`` and ``display_layout`` select what is drawn; all others
-                go to ``matplotlib.pyplot.show``.
+                are passed to ``matplotlib.pyplot.show``.
 
         Raises:
             InvalidArgumentError: if the page has no image.
@@ -137,17 +137,17 @@ class PageBase(Element):
         raise NotImplementedError
 
     def _repr_png_(self) -> bytes | None:
-        """What notebooks show: the page with what was read drawn over it."""
+        """The picture in notebooks: the page with its boxes and the text that was read."""
         try:
             picture = Image.fromarray(overlay(self))
-        except InvalidArgumentError:  # it has no image, or one that is not uint8
+        except InvalidArgumentError:  # the page has no image, or one that is not uint8
             return None
         picture.thumbnail(_SHOWN_SIZE)
         return png_of(picture)
 
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
-        """The arguments of the constructor that all pages have, from an export."""
+        """The constructor arguments that all pages share, from an export."""
         values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
