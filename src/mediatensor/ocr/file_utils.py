@@ -1,4 +1,4 @@
-"""Names that modules of :mod:`mediatensor.ocr` share, and a question that code written for docTR asks."""
+"""The default class name of detectors, and a check for packages, with the names of docTR."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..errors import MissingDependencyError
 __all__ = ["CLASS_NAME", "requires_package"]
 
 CLASS_NAME: str = "words"
-"""What a detector with a single class calls it."""
+"""The class name of a detector with a single class."""
 
 
 def requires_package(name: str, extra_message: str | None = None) -> None:
-    """Make sure that a package is installed; it is not imported.
+    """Check that a package is installed, without importing it.
 
     Args:
         name: The package, as pip knows it.
-        extra_message: What the error says first.
+        extra_message: A text for the beginning of the error message.
 
     Raises:
         MissingDependencyError: The package is not installed; it is an :class:`ImportError`.

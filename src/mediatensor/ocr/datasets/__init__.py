@@ -1,4 +1,4 @@
-"""Character sets, and strings as class numbers; docTR's module of this name, less its data sets."""
+"""Vocabularies, and strings encoded as class numbers: the module of docTR without its data sets."""
 
 from __future__ import annotations
 

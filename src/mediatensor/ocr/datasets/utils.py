@@ -1,4 +1,4 @@
-"""Between strings and the class numbers of a vocabulary."""
+"""Encoding strings as the class numbers of a vocabulary, and decoding them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["decode_sequence", "encode_sequences", "encode_string", "translate"]
 
 
 def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> str:
-    """Write a string with the characters of a vocabulary alone.
+    """Rewrite a string with characters of a vocabulary.
 
-    A character that the vocabulary lacks is dropped if it is white space, loses its accents if that helps, and becomes
-    ``unknown_char`` otherwise.
+    A character that is not in the vocabulary is dropped if it is white space, loses its accents if the vocabulary has
+    the plain letter, and otherwise becomes ``unknown_char``.
 
     Args:
         input_string: the text.
         vocab_name: a key of :data:`~mediatensor.ocr.datasets.VOCABS`.
-        unknown_char: what stands for a character that cannot be written.
+        unknown_char: the replacement of other characters.
 
     Returns:
         The text in characters of the vocabulary and ``unknown_char``.
@@ -89,7 +89,7 @@ def encode_string(input_string: str, vocab: str) -> list[int]:
 
 
 def decode_sequence(input_seq: npt.NDArray[Any] | Sequence[int], mapping: str) -> str:
-    """The string that a sequence of classes spells.
+    """The string of a sequence of classes.
 
     Args:
         input_seq: the classes: a sequence of int or an integer array, each in ``[0, len(mapping))``.
@@ -127,19 +127,19 @@ def encode_sequences(
     pad: int | None = None,
     dynamic_seq_length: bool = False,
 ) -> npt.NDArray[np.int32]:
-    """Encode strings as rows of one width, with the marks that sequence networks want.
+    """Encode strings as rows of equal width, with the marks that sequence networks need.
 
-    A row is: ``sos`` if given, the classes of the string, ``eos``, and then ``pad`` (``eos`` if there is none) up to
-    the width. A string that is too long is cut at the width.
+    A row consists of ``sos`` if given, the classes of the string, ``eos``, and ``pad`` (``eos`` if not given) up to the
+    width. A string that is too long is cut off at the width.
 
     Args:
         sequences: the N strings.
         vocab: the characters of the vocabulary, in the order of the classes.
-        target_size: the width; by default what the longest string needs.
+        target_size: the width; by default that of the longest string.
         eos: the class that marks the end; outside the vocabulary.
         sos: the class that marks the start; outside the vocabulary.
-        pad: the class that fills; outside the vocabulary.
-        dynamic_seq_length: no wider than the longest string needs, ``target_size`` being the limit.
+        pad: the class that fills the row; outside the vocabulary.
+        dynamic_seq_length: whether rows are only as wide as the longest string needs, at most ``target_size``.
 
     Returns:
         (N, width) array of int32.

@@ -1,7 +1,7 @@
 """The character sets that recognition networks are trained on: :data:`VOCABS`.
 
-Names, characters and their order are docTR's, so that class ``i`` of a network trained there is ``vocab[i]`` here.
-Besides languages there are the parts they are made of (``"digits"``, ``"hebrew_vowels"``, ...).
+Names, characters and their order are those of docTR, so that class ``i`` of a network that was trained there is
+``vocab[i]``. There are also the parts of which languages consist (``"digits"``, ``"hebrew_vowels"``, ...).
 
 >>> from mediatensor.ocr.datasets.vocabs import VOCABS
 >>> len(VOCABS["french"]), VOCABS["french"][:12]
@@ -27,7 +27,7 @@ _MULTILINGUAL_SCRIPTS = (
 
 
 def _from_recipe(recipe: str, known: dict[str, str]) -> str:
-    """The characters of a recipe: names of what is known already, code points and ranges of them."""
+    """The characters of a recipe: names of known vocabularies, code points, and ranges of code points."""
     characters = []
     for word in recipe.split():
         code_points = _CODE_POINTS.fullmatch(word)
@@ -66,7 +66,7 @@ def _build_vocabs() -> dict[str, str]:
 
 
 def _without_repetitions(characters: str) -> str:
-    """Each character once, where it came first."""
+    """Each character once, at its first position."""
     return "".join(dict.fromkeys(characters))
 
 

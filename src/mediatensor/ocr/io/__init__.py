@@ -1,4 +1,9 @@
-"""Documents in and out: readers of pages, the elements of a document that was read, exporters."""
+"""Documents in and out: readers of pages, the elements of a document that was read, exporters.
+
+From below: `_elements` is data, `_documents` reads pages, `_exports` writes formats, and the modules with the names of
+docTR stand on them: `exporters`, `elements`, `image`, `pdf`, `html`, `reader`. The room knows the geometry and the
+pictures of `ocr.utils`, and of `ocr.models` only the reading order.
+"""
 
 from __future__ import annotations
 

@@ -193,14 +193,15 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
     ) -> str:
         """The text of the page in reading order.
 
-        Rows of cells, as of a receipt, a form or a table, are lines of text, with spaces that keep the columns.
+        Rows of cells, as on receipts, forms and tables, become lines of text, with spaces that keep the columns
+        aligned.
 
         Args:
-            block_break: What stands between two blocks.
+            block_break: The separator between two blocks.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             include_furniture: Whether to include page headers, page footers and footnotes.
-            layout: Whether to keep the look of the page instead: everything where it stands, set by spaces and empty
-                lines, columns of text side by side.
+            layout: Whether to keep the layout of the page instead, with spaces, empty lines, and columns of text side
+                by side.
 
         Example:
             >>> import numpy as np
@@ -218,8 +219,8 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         """Export the page into nested dictionaries of plain types, without its image.
 
         Args:
-            reading_order: Whether blocks are paragraphs in the order in which they are read, as in all other
-                formats; else they are those of ``page.blocks``.
+            reading_order: Whether blocks are paragraphs in reading order, as in all other formats; otherwise they are
+                those of ``page.blocks``.
             characters: Whether words include their characters, if these are known.
 
         Returns:
@@ -235,7 +236,7 @@ class PageExportsMixin(_Exports[tuple[bytes, ElementTree]], TextPage):
         return exported
 
     def items_in_reading_order(self, direction: str = "auto") -> list[Block | Table]:
-        """Blocks and tables of the page in the order in which they are read.
+        """The blocks and tables of the page in reading order.
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
@@ -342,7 +343,7 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
         """Export the page into nested dictionaries of plain types, without its image.
 
         Args:
-            reading_order: Whether the predictions of a class are put into the order in which they are read.
+            reading_order: Whether the predictions of a class are put into reading order.
             characters: Whether predictions include their characters, if these are known.
 
         Returns:

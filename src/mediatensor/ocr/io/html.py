@@ -15,12 +15,12 @@ __all__ = ["read_html"]
 def read_html(url: str, **kwargs: Any) -> bytes:
     """Print a web page to a PDF file. Needs the extra ``html``.
 
-    What a page from the web refers to comes from the web as well: by https, or by http if the page itself did; files
-    of this machine are not read for it. For a page on this machine nothing is read and nothing fetched but the page.
-    Pass a ``url_fetcher`` (``weasyprint.urls.URLFetcher()`` goes everywhere) if you trust the page.
+    The images and styles of a web page are fetched from the web only: by https, or also by http if the page itself came
+    by http. Local files are not read for it. For a local page, nothing but the page itself is read. If you trust the
+    page, pass a ``url_fetcher``, such as ``weasyprint.urls.URLFetcher()``, which fetches everything.
 
     Args:
-        url: Of the page, or whatever else ``weasyprint.HTML`` takes first (the path of a file).
+        url: The URL of the page, or another first argument of ``weasyprint.HTML``, such as the path of a file.
         **kwargs: Further arguments of ``weasyprint.HTML``.
 
     Returns:
@@ -47,7 +47,7 @@ def read_html(url: str, **kwargs: Any) -> bytes:
 
 
 def print_page(page: Fetched) -> bytes:
-    """Print a web page that was fetched already to a PDF file.
+    """Print a web page that has been fetched to a PDF file.
 
     Raises:
         MissingDependencyError: if weasyprint is not installed.
@@ -73,7 +73,7 @@ def _print(weasyprint: Any, page: Fetched, arguments: dict[str, Any]) -> bytes:
 
 
 def _local_fetcher(weasyprint: Any, page: str) -> Any:
-    """What fetches nothing for a page on this machine but the page itself, and what lies in it."""
+    """A fetcher for a local page that reads only the page itself and ``data:`` URLs."""
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]
         def fetch(self, url: str, headers: Any = None) -> Any:
@@ -87,7 +87,7 @@ def _local_fetcher(weasyprint: Any, page: str) -> Any:
 
 
 def _fetcher(weasyprint: Any, page: Fetched) -> Any:
-    """What fetches pictures and styles for a page of the web."""
+    """A fetcher for the images and styles of a page from the web."""
     schemes = ("https",) if web_scheme(page.url) == "https" else ("https", "http")
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Image files as arrays and tensors, with docTR's functions."""
+"""Image files as arrays and tensors, with the functions of docTR."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def read_img_as_numpy(
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[np.uint8]:
-    """Read an image file; of one with several pictures, the first.
+    """Read an image file; the first picture if the file has several.
 
-    Whatever the file holds becomes uint8 RGB: turned upright as EXIF says, palettes looked up, transparent parts laid
-    over white, samples of 16 bits rounded to 8, inks (CMYK) turned to light. Colour profiles are not applied.
+    Every image becomes uint8 RGB: turned upright by its EXIF orientation, with palettes resolved, transparency blended
+    over white, 16-bit samples rounded to 8 bits, and CMYK converted. Colour profiles are not applied.
 
     Args:
         file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, read from its beginning.
             JPEG, PNG, WebP, GIF, AVIF, HEIC (with the extra ``heic``), BMP or TIFF.
-        output_size: (height, width) in pixels to resize to, linearly, averaging where the picture gets smaller;
-            ``None`` for the size of the file.
-        rgb_output: Whether red comes first; else blue.
-        max_pixels: Pictures with more pixels are refused before they are decoded; ``None`` for no limit.
+        output_size: (height, width) in pixels to resize to, bilinearly and with averaging when shrinking; ``None`` for
+            the size of the file.
+        rgb_output: Whether the channels are RGB; otherwise BGR.
+        max_pixels: Pictures with more pixels are refused before decoding; ``None`` for no limit.
 
     Returns:
         (H, W, 3) uint8, contiguous.
@@ -54,8 +54,8 @@ def read_img_as_numpy(
     Raises:
         SourceTypeError: (a TypeError) for a source of another type.
         SourceNotFoundError: (a FileNotFoundError) if there is no such file.
-        OpenError: (a ValueError) if the file is empty or no image.
-        PageError: (a ValueError) if the image is damaged, incomplete, or beyond the limit.
+        OpenError: (a ValueError) if the file is empty or not an image.
+        PageError: (a ValueError) if the image is damaged, incomplete or too large.
         InvalidArgumentError: if another argument has a value that is not accepted.
         MissingDependencyError: if a package for the format is missing.
 
@@ -74,7 +74,7 @@ def read_img_as_numpy(
 
 
 def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Read an image file as a tensor; of one with several pictures, the first.
+    """Read an image file as a tensor; the first picture if the file has several.
 
     Args:
         img_path: A path, or any source that `read_img_as_numpy` takes.
@@ -84,7 +84,7 @@ def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Ten
         (3, H, W), RGB, of that dtype.
 
     Raises:
-        InvalidArgumentError: (a ValueError) for another dtype; else as `read_img_as_numpy`.
+        InvalidArgumentError: (a ValueError) for another dtype; otherwise as `read_img_as_numpy`.
 
     Example:
         >>> from mediatensor.ocr.io import read_img_as_tensor
@@ -96,7 +96,7 @@ def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Ten
 
 
 def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Decode the bytes of an image file to a tensor; of one with several pictures, the first.
+    """Decode the bytes of an image file to a tensor; the first picture if the file has several.
 
     Args:
         img_content: The whole file.
@@ -106,7 +106,7 @@ def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32)
         (3, H, W), RGB, of that dtype.
 
     Raises:
-        SourceTypeError: if ``img_content`` is a path; else as `read_img_as_tensor`.
+        SourceTypeError: if ``img_content`` is a path; otherwise as `read_img_as_tensor`.
 
     Example:
         >>> from pathlib import Path
@@ -123,17 +123,17 @@ def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32)
 
 
 def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A Pillow image as a tensor, its channels kept; palettes are looked up.
+    """A Pillow image as a tensor with the same channels; palettes are resolved.
 
     Args:
-        pil_img: The image, of a mode with 8 bits a sample or fewer, or 16 bits gray.
+        pil_img: The image, with at most 8 bits per sample, or 16-bit gray.
         dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32`` with values divided by 255.
 
     Returns:
         (C, H, W) of that dtype.
 
     Raises:
-        SourceTypeError: if ``pil_img`` is no Pillow image.
+        SourceTypeError: if ``pil_img`` is not a Pillow image.
         InvalidArgumentError: for another mode or dtype.
 
     Example:
@@ -160,14 +160,14 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
     """An array as a tensor with the channels first.
 
     Args:
-        npy_img: (H, W, C) or (H, W), uint8; or floating point, whose values are taken as they are.
-        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32`` with values of uint8 divided by 255.
+        npy_img: (H, W, C) or (H, W), uint8; or floating point, whose values are kept.
+        dtype: ``torch.uint8``, or ``torch.float16`` or ``torch.float32``, with uint8 values divided by 255.
 
     Returns:
-        (C, H, W) of that dtype, contiguous; no view of the array.
+        (C, H, W) of that dtype, contiguous; a copy of the data.
 
     Raises:
-        SourceTypeError: if ``npy_img`` is no array.
+        SourceTypeError: if ``npy_img`` is not an array.
         InvalidArgumentError: for an array of another dtype or shape, or another dtype of the result.
 
     Example:

@@ -18,7 +18,7 @@ __all__ = ["read_pdf"]
 
 _POINTS_PER_INCH = 72
 
-# Of ``PdfPage.render``, but what decides on the scale and the order of channels here.
+# Arguments of ``PdfPage.render``, without those for the scale and the order of channels.
 _RENDER_ARGUMENTS = frozenset((
     "bitmap_maker", "color_scheme", "crop", "draw_annots", "extra_flags", "fill_color", "fill_to_stroke",
     "force_bitmap_format", "force_halftone", "grayscale", "limit_image_cache", "may_draw_forms", "maybe_alpha",
@@ -38,24 +38,24 @@ def read_pdf(
     timeout_seconds: float | None = None,
     **kwargs: Any,
 ) -> Pages:
-    """Open a PDF file; its pages are rendered one by one, when they are asked for. Needs the extra ``ocr``.
+    """Open a PDF file; its pages are rendered on access. Needs the extra ``ocr``.
 
-    Annotations and what was filled into forms are drawn. PDFium renders, for one thread at a time. Size of a page and
-    number of its objects are limited, but a small file can keep PDFium busy for years: of files of unknown origin
-    limit the time.
+    Annotations and filled-in forms are drawn. PDFium renders for one thread at a time. The size of a page and the
+    number of its objects are limited, but a small file can still keep PDFium busy for years: set ``timeout_seconds``
+    for files of unknown origin.
 
     Args:
-        file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read as a whole.
-        scale: Pixels for each point (1/72 inch): 2 makes 144 dpi.
-        rgb_mode: Whether red comes first; else blue.
-        password: Opens an encrypted file.
-        pages: Which pages, by number from 0 (negative from the end): a number, a range, a slice or a sequence;
+        file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read completely.
+        scale: Pixels per point (1/72 inch): 2 is 144 dpi.
+        rgb_mode: Whether the channels are RGB; otherwise BGR.
+        password: The password of an encrypted file.
+        pages: The pages to open, by number from 0 (negative: from the end): a number, a range, a slice or a sequence;
             ``None`` for all.
-        dpi: Pixels per inch; takes the place of ``scale``.
-        max_pixels: A page that would have more pixels raises `PageError`; ``None`` for no limit.
-        timeout_seconds: Most seconds for opening the file, and for each page. PDFium then runs in a process of its own,
-            one for all documents, which is ended when it takes longer or crashes: that is a `PageError` for the page,
-            and the others are read. ``None`` for this process, and no limit.
+        dpi: Pixels per inch; replaces ``scale``.
+        max_pixels: A page with more pixels raises `PageError`; ``None`` for no limit.
+        timeout_seconds: Maximum seconds for opening the file, and for each page. PDFium then runs in a separate
+            process, one for all documents, which is ended if it takes longer or crashes. That page raises `PageError`,
+            and the others are still read. ``None`` for this process and no limit.
         **kwargs: Further arguments of pypdfium2's ``PdfPage.render``: ``rotation``, ``crop``, ``grayscale``,
             ``draw_annots``, ``fill_color`` ...
 
@@ -64,8 +64,8 @@ def read_pdf(
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
-        OpenError: if it is no PDF file, is damaged, has no pages, or the password is missing or wrong.
-        OutOfRangeError: if there is no page of a number in ``pages``.
+        OpenError: if it is not a PDF file, is damaged, has no pages, or the password is missing or wrong.
+        OutOfRangeError: if a number in ``pages`` is out of range.
         InvalidArgumentError: if another argument has a value that is not accepted.
         MissingDependencyError: if pypdfium2 is not installed.
 

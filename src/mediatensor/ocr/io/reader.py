@@ -1,4 +1,4 @@
-"""Documents: files of any number of pages, each read when it is asked for."""
+"""Opening documents: files of any number of pages, each read on access."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class DocumentFile:
 
     @classmethod
     def from_images(cls, files: Any, **kwargs: Any) -> Pages:
-        """Open image files. Each is a page; a TIFF of several pages or an animation is as many as it has pictures.
+        """Open image files. Each is a page; a multi-page TIFF or an animation has one page for each picture.
 
-        Files are looked at when they are opened and decoded page by page, when a page is asked for. What is no image
-        at all raises at once, what turns out to be damaged when that page is asked for.
+        Opening checks the format of the files. Pages are decoded on access. A file that is not an image therefore
+        raises at once, and a damaged page when it is read.
 
         Args:
             files: A path (``str`` or ``Path``), the ``bytes`` of a file or a binary file object; or a list, tuple or
@@ -58,9 +58,9 @@ class DocumentFile:
         Raises:
             SourceTypeError: (a TypeError) for a source of another type.
             SourceNotFoundError: (a FileNotFoundError) if there is no such file.
-            OpenError: (a ValueError) if a file is empty or no image.
+            OpenError: (a ValueError) if a file is empty or not an image.
             InvalidArgumentError: if there are no files, or another argument has a value that is not accepted.
-            OutOfRangeError: if there is no page of a number in ``pages``.
+            OutOfRangeError: if a number in ``pages`` is out of range.
             MissingDependencyError: if a package for the format is missing.
 
         Example:
@@ -72,7 +72,7 @@ class DocumentFile:
 
     @classmethod
     def from_pdf(cls, file: Any, **kwargs: Any) -> Pages:
-        """Open a PDF file; its pages are rendered one by one, when they are asked for. Needs the extra ``ocr``.
+        """Open a PDF file; its pages are rendered on access. Needs the extra ``ocr``.
 
         Args:
             file: A path, the bytes of a file, or a binary file object.
@@ -94,19 +94,19 @@ class DocumentFile:
 
     @classmethod
     def from_url(cls, url: str, **kwargs: Any) -> Pages:
-        """Open what a URL leads to: an image, a PDF file, or a web page, which is printed (needs the extra ``html``).
+        """Open a URL: an image, a PDF file, or a web page, which is printed (needs the extra ``html``).
 
         Args:
-            url: Of the scheme https or http. From https to http no redirection is followed.
-            **kwargs: As `read_pdf`; if it is an image, as `from_images`.
+            url: An https or http URL. Redirections from https to http are not followed.
+            **kwargs: As `read_pdf`; for an image, as `from_images`.
 
         Returns:
             The pages, (H, W, 3) uint8 each.
 
         Raises:
-            InvalidArgumentError: if ``url`` is no such URL.
-            SourceNotFoundError: if the server says that there is nothing.
-            OpenError: if nothing came, or nothing that can be opened.
+            InvalidArgumentError: if ``url`` is not such a URL.
+            SourceNotFoundError: if the server says that there is no such file.
+            OpenError: if the response is empty or cannot be opened.
             MissingDependencyError: if it is a web page and weasyprint is not installed.
 
         Example:
@@ -127,12 +127,12 @@ class DocumentFile:
 
 
 def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_options: Any) -> Pages:
-    """Open a PDF file or an image, whichever it turns out to be.
+    """Open a PDF file or an image; its first bytes tell which.
 
     Args:
         file: A path, a URL, bytes, or a binary file object.
         max_pixels: As `read_pdf`.
-        **pdf_options: Further arguments of `read_pdf`, which images do without.
+        **pdf_options: Further arguments of `read_pdf`; they are ignored for images.
 
     Raises:
         MediaTensorError: if it cannot be opened.

@@ -1,4 +1,4 @@
-"""Geometry of boxes and pages, scores against the truth, and pictures of the result."""
+"""Geometry of boxes and pages, metrics, and pictures of what was read. It knows no other room of `ocr`."""
 
 from . import fonts, geometry, metrics, reconstitution, visualization
 from .geometry import (

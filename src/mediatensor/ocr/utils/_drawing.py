@@ -1,4 +1,4 @@
-"""What everything that draws needs: a page as an array, geometries in pixels, colours."""
+"""Drawing on pages: the page as an array, geometries in pixels, colours, and text fitted into boxes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Color", "Lettering", "Placed", "as_picture", "confidence_color", "pi
 
 Color = tuple[int, int, int]
 
-# From doubtful to sure; also told apart by people who cannot tell red from green.
+# From low to high confidence, in colours that people with red-green blindness can distinguish.
 _CONFIDENCES = (0.0, 0.5, 0.8, 1.0)
 _COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
 
@@ -35,7 +35,7 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
         Array (H, W, 3) uint8, possibly the input itself.
 
     Raises:
-        InvalidArgumentError: if the shape or the dtype is another.
+        InvalidArgumentError: if the shape or the dtype is not one of these.
     """
     if isinstance(image, torch.Tensor):
         pixels = image.detach().cpu()
@@ -62,10 +62,10 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
         size: Height and width of the page.
 
     Returns:
-        Array (4, 2): top left, top right, bottom right, bottom left. Far outside of the page, it is cut off.
+        Array (4, 2): top left, top right, bottom right, bottom left; clipped far outside of the page.
 
     Raises:
-        InvalidArgumentError: if it is no such geometry.
+        InvalidArgumentError: if it is not such a geometry.
     """
     try:
         points = np.array(geometry, dtype=np.float64)
@@ -84,14 +84,14 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
 
 
 def confidence_color(confidence: Any) -> Color:
-    """Blue for 1, through orange, to red for 0.5 and less; grey for what is no number."""
+    """The colour of a confidence: blue for 1, over orange, to red for 0.5 and less; grey if it is not a number."""
     if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
         return (128, 128, 128)
     red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))
     return red, green, blue
 
 
-# Tried in turn for text that Pillow's own font has no letters for.
+# Fonts that are tried in turn for text with letters that the font of Pillow lacks.
 _FONTS_WITH_MORE_LETTERS = (
     "DejaVuSans.ttf",
     "NotoSans-Regular.ttf",
@@ -99,20 +99,20 @@ _FONTS_WITH_MORE_LETTERS = (
     "Arial Unicode.ttf",
     "arial.ttf",
 )
-# Nothing more could be seen in a box on a page.
+# Longer texts are cut off: in a box on a page, more characters would be invisible.
 _MAX_CHARACTERS = 1000
-# Fonts are measured at this size, and scale.
+# Fonts are measured at this size; measurements scale with the size.
 _TRIAL_SIZE = 64
-# How far the middle of a line of text lies above its baseline, in ems: half way between "x" and "Hg".
+# Distance from the baseline to the middle of a line of text, in ems: between the middles of "x" and "Hg".
 _MIDDLE = 0.26
-# Height over width of a box from which text in it must run downward.
+# From this ratio of height to width on, the text in a box runs downward.
 _TALL = 2.0
-# Boxes tilted less than this over their length, in pixels, are written upright.
+# Boxes that rise or fall by less than this over their length, in pixels, are written upright.
 _UPRIGHT = 1.0
 
 
 class Placed(NamedTuple):
-    """A text and where it belongs.
+    """A text and its position.
 
     Attributes:
         text: One line.
@@ -126,23 +126,25 @@ class Placed(NamedTuple):
 
     @property
     def width(self) -> float:
-        """Pixels along the text."""
+        """The length along the text, in pixels."""
         return float(np.hypot(*(self.quad[1] - self.quad[0])))
 
     @property
     def height(self) -> float:
-        """Pixels across the text."""
+        """The length across the text, in pixels."""
         return float(np.hypot(*(self.quad[3] - self.quad[0])))
 
 
 class Lettering:
-    """Writes on a picture.
+    """Writes text on a picture.
 
     Args:
-        canvas: What to write on.
-        font_family: As for `get_font`. With ``None``, letters that Pillow's font lacks come from an installed font.
-        min_font_size: Least size of text; what does not fit then is still narrowed to its box, but may be too high.
-        max_font_size: Largest size of text.
+        canvas: The picture.
+        font_family: As for `get_font`. With ``None``, letters that the font of Pillow lacks come from an installed
+            font.
+        min_font_size: The minimum font size. Text that does not fit at this size is narrowed to its box, but may be too
+            high.
+        max_font_size: The maximum font size.
 
     Raises:
         InvalidArgumentError: if the sizes are not 1 <= min_font_size <= max_font_size.
@@ -162,7 +164,7 @@ class Lettering:
         self._max_size = max_font_size
 
     def write_line(self, words: Sequence[Placed]) -> None:
-        """Write words that belong to one line: in one size, except where a box is too low for it."""
+        """Write the words of a line in one font size, except words whose box is too low for it."""
         words = [word for word in words if word.text and word.width >= 1 and word.height >= 1]
         if not words:
             return
@@ -172,7 +174,7 @@ class Lettering:
         fonts = [get_font(self._family_for(word.text), size) for word, size in zip(words, sizes, strict=True)]
         baselines = [_baseline(word, font, size) for word, font, size in zip(words, fonts, sizes, strict=True)]
         if all(word.quad[0, 1] == word.quad[1, 1] for word in words):
-            # Boxes jump up and down a little, the words of an upright line do not.
+            # The boxes of an upright line vary a little in height, but its words share a baseline.
             level = float(np.median([word.quad[0, 1] + base for word, base in zip(words, baselines, strict=True)]))
             baselines = [level - word.quad[0, 1] for word in words]
         for word, font, baseline in zip(words, fonts, baselines, strict=True):
@@ -182,14 +184,14 @@ class Lettering:
         return self._family if self._family is not None else _family_with_letters(text)
 
     def _fitting_sizes(self, word: Placed) -> tuple[float, float]:
-        """The sizes at which the ink is as high and as wide as the box."""
+        """The font sizes at which the ink is as high, and as wide, as the box."""
         left, top, right, bottom = _ink(get_font(self._family_for(word.text), _TRIAL_SIZE), word.text)
         return _TRIAL_SIZE * word.height / max(bottom - top, 1), _TRIAL_SIZE * word.width / max(right - left, 1)
 
     def _write(self, word: Placed, font: Font, baseline: float) -> None:
         left, top, right, bottom = _ink(font, word.text)
         height, width = max(round(word.height), 1), max(round(word.width), 1)
-        # Whatever was asked for, the ink stays within the box.
+        # The ink always stays within the box.
         baseline = round(min(max(baseline, -top), height - bottom))
         ink = Image.new("L", (max(right - left, 1), height))
         ImageDraw.Draw(ink).text((-left, baseline), word.text, font=font, fill=255, anchor="ls")
@@ -198,7 +200,7 @@ class Lettering:
         self._stamp(ink, word, width, height)
 
     def _stamp(self, ink: Image.Image, word: Placed, width: int, height: int) -> None:
-        """Bring upright ink to where the box is."""
+        """Paste upright ink into its box, at the angle of the box."""
         along, down = (word.quad[1] - word.quad[0]) / width, (word.quad[3] - word.quad[0]) / height
         start = word.quad[0]
         if along[0] > 0 and abs(along[1]) * width < _UPRIGHT and down[1] > 0:
@@ -206,7 +208,7 @@ class Lettering:
             return
         low = np.floor(word.quad.min(axis=0)).astype(int)
         high = np.ceil(word.quad.max(axis=0)).astype(int)
-        # Pillow asks for the way back: from points of the canvas to points of the ink.
+        # Pillow needs the inverse matrix: from points of the canvas to points of the ink.
         try:
             back = np.linalg.inv(np.array([[along[0], down[0], start[0]], [along[1], down[1], start[1]], [0, 0, 1]]))
         except np.linalg.LinAlgError:
@@ -222,10 +224,10 @@ class Lettering:
 
 
 def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Placed:
-    """The text of an exported word, prediction or cell, as one line, and where it belongs.
+    """The text of an exported word, prediction or cell, on one line, and its position.
 
     Args:
-        word: It has a value and a geometry.
+        word: The export, with a value and a geometry.
         size: Height and width of the page in pixels.
         color: RGB.
 
@@ -236,26 +238,26 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
     geometry: Any = reading_geometry(word.get("geometry"), (word.get("crop_orientation") or {}).get("value"))
     text = "" if value is None else " ".join(str(value)[:_MAX_CHARACTERS].split())
     placed = Placed(text, pixel_quad(geometry, size), color)
-    # Where nobody knows, a long word in a tall box runs downward.
+    # Without a rotation, a long word in a tall box is assumed to run downward.
     if len(geometry) == 2 and len(text) > 2 and placed.height > _TALL * placed.width:
         return placed._replace(quad=np.roll(placed.quad, -1, axis=0))
     return placed
 
 
 def _baseline(word: Placed, font: Font, size: int) -> float:
-    """How far below the upper edge of its box the baseline of a word is: of loose boxes the middle counts."""
+    """The distance from the upper edge of the box to the baseline; text is centred in boxes that are too high."""
     _, top, _, bottom = _ink(font, word.text)
     return min(max(word.height / 2 + _MIDDLE * size, -top), word.height - bottom)
 
 
 def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the ink, from the start of the baseline."""
+    """Left, top, right and bottom of the ink, relative to the start of the baseline."""
     left, top, right, bottom = font.getbbox(text, anchor="ls")
     return int(np.floor(left)), int(np.floor(top)), int(np.ceil(right)), int(np.ceil(bottom))
 
 
 def _family_with_letters(text: str) -> str | None:
-    """The first font that has all letters of a text; Pillow's own if none has."""
+    """The first font that has all letters of a text; ``None``, the font of Pillow, if there is no such font."""
     letters = "".join(sorted(set(text)))
     if letters.isascii():
         return None
@@ -271,7 +273,7 @@ def _has_letter(family: str | None, letter: str) -> bool:
         font = get_font(family, _TRIAL_SIZE)
     except SourceNotFoundError:
         return False
-    # A font draws the same sign for everything that it lacks; it lacks U+FFFF, which is no character.
+    # A font draws the same glyph for all characters that it lacks, such as U+FFFF, which is not a character.
     return letter.isspace() or _drawn(font, letter) != _drawn(font, "\uffff")
 
 

@@ -1,4 +1,4 @@
-"""Geometries as patches of matplotlib, which is imported when it is needed."""
+"""Geometries as patches of matplotlib, which is imported on use."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def rect_patch(
     Args:
         geometry: Relative, ``((xmin, ymin), (xmax, ymax))``.
         page_dimensions: Height and width of the page in pixels.
-        label: What the patch tells under the mouse.
+        label: The text that appears under the mouse.
         color: RGB in [0, 1].
         alpha: Opacity, from 0 to 1.
-        linewidth: Of the outline, in points.
+        linewidth: The width of the outline, in points.
         fill: Whether the inside is tinted.
-        preserve_aspect_ratio: Coordinates are relative to a square around the page, as with a predictor that got this
-            argument.
+        preserve_aspect_ratio: Whether coordinates are relative to a square around the page, as from a predictor with
+            this argument.
 
     Raises:
-        InvalidArgumentError: if the geometry is another.
+        InvalidArgumentError: if the geometry is not of this form.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -117,16 +117,16 @@ def polygon_patch(
 
     Args:
         geometry: Four relative points; not changed.
-        page_dimensions: As for `rect_patch`, and so on.
-        label: What the patch tells under the mouse.
+        page_dimensions: Height and width of the page in pixels.
+        label: The text that appears under the mouse.
         color: RGB in [0, 1].
         alpha: Opacity, from 0 to 1.
-        linewidth: Of the outline, in points.
+        linewidth: The width of the outline, in points.
         fill: Whether the inside is tinted.
-        preserve_aspect_ratio: Coordinates are relative to a square around the page.
+        preserve_aspect_ratio: Whether coordinates are relative to a square around the page.
 
     Raises:
-        InvalidArgumentError: if the geometry is another.
+        InvalidArgumentError: if the geometry is not of this form.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -151,7 +151,7 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
         **kwargs: For `rect_patch` or `polygon_patch`.
 
     Raises:
-        InvalidArgumentError: if the geometry is another.
+        InvalidArgumentError: if the geometry is not of this form.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -166,10 +166,10 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
 
 
 def get_colors(num_colors: int) -> list[Rgb]:
-    """Colors that are easy to tell apart, the same at every call.
+    """Colors that are easy to distinguish, the same in every call.
 
     Args:
-        num_colors: How many.
+        num_colors: The number of colors.
 
     Returns:
         RGB in [0, 1].
@@ -186,8 +186,8 @@ def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
     """Show the label of the smallest patch under the mouse.
 
     Args:
-        ax: Where the patches are.
-        patches: They tell their label by ``get_label()``.
+        ax: The axes of the patches.
+        patches: The patches, with labels.
     """
     annotation = ax.annotate(
         "",
@@ -202,7 +202,7 @@ def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
     extents = [patch.get_path().transformed(patch.get_patch_transform()).get_extents() for patch in patches]
     corners = np.array([[box.x0, box.y0, box.x1, box.y1] for box in extents]).reshape(-1, 4)
     areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
-    # Of two of one size, the later one lies on top: a word on its line.
+    # If two patches have the same size, the later one is on top, such as a word on its line.
     by_size = np.lexsort((-np.arange(len(patches)), areas))
 
     def under(x: float, y: float, event: Any) -> Patch | None:
@@ -220,7 +220,7 @@ def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
                 annotation.set_visible(False)
                 ax.figure.canvas.draw_idle()
             return
-        # Toward the middle of the page, where there is room.
+        # Place the label toward the middle of the page, where there is room.
         on_left, on_top = event.xdata < sum(ax.get_xlim()) / 2, event.ydata < sum(ax.get_ylim()) / 2
         annotation.set_horizontalalignment("left" if on_left else "right")
         annotation.set_verticalalignment("top" if on_top else "bottom")

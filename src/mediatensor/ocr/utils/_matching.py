@@ -21,9 +21,9 @@ __all__ = [
     "polygon_iou",
 ]
 
-# Comparisons of one box with another made at a time: their intermediate results fit in the cache.
+# Number of pairs of boxes compared at a time, so that intermediate results fit into the cache.
 _CHUNK = 1 << 20
-# Pairs of polygons clipped at a time: a pair takes about a kilobyte.
+# Number of pairs of polygons clipped at a time; a pair takes about a kilobyte.
 _POLYGON_CHUNK = 1 << 14
 
 Floats = NDArray[np.float64]
@@ -34,8 +34,8 @@ class Overlaps(NamedTuple):
     """The pairs of boxes that overlap.
 
     Attributes:
-        first: Index of the box in the first set, (P,).
-        second: Index of the box in the second set, (P,).
+        first: Indices of boxes in the first set, (P,).
+        second: Indices of boxes in the second set, (P,).
         iou: Their intersection over union, (P,), in (0, 1].
     """
 
@@ -52,10 +52,10 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
         boxes_2: (M, 4).
 
     Returns:
-        (N, M) float32, float64 if the boxes are; 0 where both boxes have no area.
+        (N, M) float32, float64 if the boxes are; 0 if neither box has an area.
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape.
+        InvalidArgumentError: if the boxes have a wrong shape.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import box_iou
@@ -67,14 +67,14 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
 
 
 def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.float32]:
-    """Intersection over union of all pairs of polygons, exact for any that do not cross themselves.
+    """Intersection over union of all pairs of polygons, exact for polygons that do not cross themselves.
 
     Args:
         polys_1: (N, 4, 2), or any other number of corners, in either direction of turn.
         polys_2: (M, 4, 2), likewise.
 
     Returns:
-        (N, M) float32; 0 where both polygons have no area.
+        (N, M) float32; 0 if neither polygon has an area.
 
     Raises:
         InvalidArgumentError: if the polygons have another shape.
@@ -95,18 +95,18 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 
 
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
-    """The pairs of boxes that share some area.
+    """The pairs of boxes that overlap.
 
     Args:
-        boxes_1: Straight boxes (N, 4), or with `use_polygons` polygons (N, K, 2).
+        boxes_1: Straight boxes (N, 4), or polygons (N, K, 2) with `use_polygons`.
         boxes_2: Boxes of the same kind.
-        use_polygons: Which kind.
+        use_polygons: Whether boxes are polygons.
 
     Returns:
         The pairs, in the order of the first set.
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape.
+        InvalidArgumentError: if the boxes have a wrong shape.
     """
     for boxes in (boxes_1, boxes_2):
         right = (
@@ -143,7 +143,7 @@ def _extents(polygons: Floats) -> Floats:
 
 
 def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
-    """Pairs of straight boxes that share some area, in chunks of rows: no matrix of all pairs is kept."""
+    """Pairs of straight boxes that overlap. They are compared in chunks, without a matrix of all pairs."""
     step = max(_CHUNK // len(others), 1)
     left, top, right, bottom = others.T
     firsts, seconds = [], []
@@ -157,7 +157,7 @@ def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
 
 
 def _signed_areas(polygons: Floats) -> Floats:
-    """Areas by the shoelace formula, of either sign, from corners (..., K, 2)."""
+    """Signed areas of polygons with corners (..., K, 2), by the shoelace formula."""
     corners = polygons - polygons[..., :1, :]
     x, y = corners[..., 0], corners[..., 1]
     area: Floats = (x * np.roll(y, -1, axis=-1) - y * np.roll(x, -1, axis=-1)).sum(axis=-1) / 2
@@ -173,7 +173,7 @@ def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices)
     for start in range(0, len(first), _POLYGON_CHUNK):
         subject = ones[first[start : start + _POLYGON_CHUNK]]
         window = others[second[start : start + _POLYGON_CHUNK]]
-        # Near the origin, so that nothing is lost where the coordinates are large.
+        # Relative to the first corner, so that large coordinates do not cost precision.
         origin = subject[:, :1].copy()
         subject, window = subject - origin, window - origin
         total = np.zeros(len(subject))
@@ -191,15 +191,15 @@ def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices)
 def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
     """Clip closed paths (P, V, 2) to the left of the line from `start` to `end`, both (P, 2).
 
-    Sutherland and Hodgman ("Reentrant polygon clipping", 1974), but for one thing: a corner outside is not left out,
-    it moves to the nearest point of the line. What a path does on the line adds no area, and so every path has the
-    same number of corners, (P, 2 V, 2).
+    The algorithm is that of Sutherland and Hodgman ("Reentrant polygon clipping", 1974) with one change: a corner
+    outside is not removed, but moved to the nearest point of the line. The part of a path on the line adds no area, and
+    all paths keep the same number of corners, (P, 2 V, 2).
     """
     direction = (end - start)[:, None]
     normal = np.stack([-direction[..., 1], direction[..., 0]], axis=-1)
     length = (direction**2).sum(axis=-1)
     distance = ((path - start[:, None]) * normal).sum(axis=-1)
-    # A triangle without area counts for nothing, whatever comes out here.
+    # A triangle without area has the sign 0, so the result does not matter for it.
     scaled = distance / np.where(length > 0, length, 1.0)
     inside = np.where(distance[..., None] >= 0, path, path - scaled[..., None] * normal)
     after, distance_after = np.roll(path, -1, axis=1), np.roll(distance, -1, axis=1)
@@ -210,17 +210,17 @@ def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
 
 
 def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
-    """Drop boxes that overlap a box of a better score (non-maximum suppression).
+    """Drop boxes that overlap a box with a better score (non-maximum suppression).
 
     Args:
         boxes: (N, 5) as (xmin, ymin, xmax, ymax, score).
         thresh: The largest IoU with a kept box.
 
     Returns:
-        Indices of the kept boxes, the best score first; of equal scores, the first box first.
+        Indices of the kept boxes, by descending score; boxes with equal scores keep their order.
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape.
+        InvalidArgumentError: if the boxes have a wrong shape.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import nms
@@ -244,7 +244,7 @@ class Matches(NamedTuple):
     Attributes:
         truth: Index of the true box, (P,), in increasing order.
         prediction: Index of the predicted box, (P,).
-        total_iou: Sum over all predictions of the IoU with the true box that each overlaps most.
+        total_iou: The sum, over all predictions, of the IoU with the true box that each overlaps most.
     """
 
     truth: Indices
@@ -253,10 +253,10 @@ class Matches(NamedTuple):
 
 
 def check_threshold(iou_thresh: float) -> float:
-    """An IoU that makes a match, in (0, 1].
+    """Check the minimum IoU of a match, in (0, 1].
 
     Raises:
-        InvalidArgumentError: if it is outside.
+        InvalidArgumentError: if it is out of range.
     """
     if not 0 < iou_thresh <= 1:
         raise InvalidArgumentError(f"iou_thresh must be in (0, 1], got {iou_thresh}")
@@ -266,17 +266,17 @@ def check_threshold(iou_thresh: float) -> float:
 def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_polygons: bool) -> Matches:
     """Pair true and predicted boxes one to one so that the sum of their IoU is the largest.
 
-    Boxes that no chain of overlaps connects cannot compete, so each connected group is a problem of its own, small
-    even on a page of thousands of words.
+    Only boxes that are connected by a chain of overlaps compete. Each connected group is therefore matched on its own,
+    and is small even on a page of thousands of words.
 
     Args:
         gts: True boxes (N, 4), or polygons (N, 4, 2).
         preds: Predicted boxes (M, 4), or polygons (M, 4, 2).
-        iou_thresh: Pairs of less IoU are dropped, after pairing.
-        use_polygons: Which kind of boxes.
+        iou_thresh: Pairs with a lower IoU are dropped, after pairing.
+        use_polygons: Whether boxes are polygons.
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape.
+        InvalidArgumentError: if the boxes have a wrong shape.
         MissingDependencyError: if SciPy is not installed.
     """
     pairs = overlaps(gts, preds, use_polygons)
@@ -288,7 +288,7 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 
 
 def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
-    """Indices of the pairs that are chosen, in increasing order."""
+    """Indices of the chosen pairs, in increasing order."""
     alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
         np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1
     )
@@ -300,7 +300,7 @@ def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
 
 
 def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -> list[Indices]:
-    """The contested pairs, split where no box is shared."""
+    """The contested pairs in groups that share no box."""
     try:
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
@@ -317,7 +317,7 @@ def _groups(pairs: Overlaps, contested: Indices, count: int, other_count: int) -
 
 
 def _best_of(pairs: Overlaps, group: Indices) -> Indices:
-    """Positions in the group of the pairs that make the largest sum."""
+    """The pairs of a group with the largest sum of IoU."""
     from scipy.optimize import linear_sum_assignment
 
     rows, row_of = np.unique(pairs.first[group], return_inverse=True)

@@ -1,4 +1,4 @@
-"""Turning, trimming and cropping the image of a page."""
+"""Rotating, trimming and cropping the image of a page."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = [
     "warp",
 ]
 
-# Outputs are made in tiles of this side, so that a page is never held as floats in one piece.
+# Outputs are computed in tiles of this size, so that a whole page is never held as floats.
 _TILE = 1024
-# Of one output; a page of 20,000 x 20,000 pixels still fits.
+# Maximum number of pixels of an output; a page of 20,000 x 20,000 pixels fits.
 _MAX_PIXELS = 1 << 29
 
 Matrix = NDArray[np.float64]
@@ -41,7 +41,7 @@ def translation(x: float, y: float) -> Matrix:
 
 
 def rotation(angle: float) -> Matrix:
-    """The (3, 3) matrix that turns a point counter-clockwise as seen on screen (y points down), about the origin.
+    """The (3, 3) matrix that rotates a point about the origin, counter-clockwise on screen (y points down).
 
     Args:
         angle: Degrees; multiples of 90 give exact zeros and ones.
@@ -56,19 +56,19 @@ def rotation(angle: float) -> Matrix:
 
 
 def between_pixel_centers(matrix: Matrix) -> Matrix:
-    """A matrix that maps pixel indices (centre of the first pixel at 0), in continuous coordinates."""
+    """A matrix between pixel indices, with the first pixel's centre at 0, converted to continuous coordinates."""
     return translation(0.5, 0.5) @ matrix @ translation(-0.5, -0.5)
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """The perspective matrix (3, 3) that maps four points on four others.
+    """The perspective matrix (3, 3) that maps four points to four others.
 
     Args:
         source: Points of shape (4, 2).
         target: Their images, of shape (4, 2).
 
     Returns:
-        The matrix, or ``None`` if there is none, because three of the points lie on one line.
+        The matrix; ``None`` if three of the points are on one line, so that there is none.
     """
     x, y = source.T
     ones, zeros = np.ones(4), np.zeros(4)
@@ -88,7 +88,7 @@ def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Ma
 
 
 def warp(image: NDArray[np.generic], matrix: Matrix, size: tuple[int, int]) -> NDArray[np.generic]:
-    """Resample an image bilinearly; what lies outside of it is 0.
+    """Resample an image bilinearly; outside of it, pixels are 0.
 
     Args:
         image: Array (H, W) or (H, W, C) of any real dtype.
@@ -119,9 +119,9 @@ def _tiles(height: int, width: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix) -> None:
-    """Write one tile, from the part of the image that it shows."""
+    """Compute one tile from the part of the image that it shows."""
     source_x, source_y = _sources(matrix, tile.shape[0], tile.shape[1])
-    # Beyond the border by more than a pixel everything is 0: no need to know by how much.
+    # Everything more than a pixel beyond the border is 0, so positions can be clipped.
     np.clip(source_x, -2.0, image.shape[1] + 2.0, out=source_x)
     np.clip(source_y, -2.0, image.shape[0] + 2.0, out=source_y)
     left, right = _span(source_x, image.shape[1])
@@ -131,7 +131,7 @@ def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix)
     part = np.ascontiguousarray(image[top:bottom, left:right])
     part = part.reshape(*part.shape[:2], -1)
     precision = np.float64 if image.dtype == np.float64 else np.float32
-    # What the sampler calls -1 and 1 are the outer edges of the part.
+    # For the sampler, -1 and 1 are the outer edges of the part.
     grid = np.empty((*source_x.shape, 2), dtype=precision)
     grid[..., 0] = (source_x - left) * (2.0 / (right - left)) - 1.0
     grid[..., 1] = (source_y - top) * (2.0 / (bottom - top)) - 1.0
@@ -148,14 +148,14 @@ def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix)
 
 
 def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where the centres of the pixels of an output come from: x and y, (height, width) each."""
+    """The source positions of the pixel centres of an output: x and y, (height, width) each."""
     x, y = np.arange(width)[None, :] + 0.5, np.arange(height)[:, None] + 0.5
     across: NDArray[np.float64] = (matrix[0, 0] * x + matrix[0, 2]) + matrix[0, 1] * y
     down: NDArray[np.float64] = (matrix[1, 0] * x + matrix[1, 2]) + matrix[1, 1] * y
     if matrix[2, 0] == matrix[2, 1] == 0:
         return across / matrix[2, 2], down / matrix[2, 2]
     depth = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2]
-    # On the horizon of a perspective there is nothing.
+    # Points on the horizon of a perspective have no source.
     beyond = depth == 0
     depth[beyond] = 1.0
     across[beyond] = down[beyond] = -2.0
@@ -171,7 +171,7 @@ def _to_dtype(values: NDArray[np.floating], dtype: np.dtype) -> NDArray[np.gener
     if dtype == np.bool_:
         return values >= 0.5
     if np.issubdtype(dtype, np.integer):
-        # A mean of values of the type lies between them: rounding cannot leave its range.
+        # A weighted mean of values of this type cannot leave its range by rounding.
         values = np.rint(values)
     return values.astype(dtype)
 
@@ -180,7 +180,7 @@ Array = NDArray[Any]
 
 
 def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[float, float]:
-    """The size that holds all of an image once it is turned.
+    """The size that contains an image after rotation.
 
     Args:
         img_shape: Height and width of the image.
@@ -199,19 +199,19 @@ def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[fl
 
 
 def rotate_image(image: Array, angle: float, expand: bool = False, preserve_origin_shape: bool = False) -> Array:
-    """Turn an image about its middle, counter-clockwise on screen.
+    """Rotate an image about its centre, counter-clockwise on screen.
 
-    Turns by multiples of 90 degrees copy pixels; others interpolate bilinearly. The middle is that of the picture,
-    half a pixel away from where docTR turns, which loses a row and a column of every right angle.
+    Rotations by multiples of 90 degrees copy pixels; others interpolate bilinearly. docTR rotates half a pixel off the
+    centre, and loses a row and a column at every right angle.
 
     Args:
         image: Array (H, W) or (H, W, C).
         angle: Degrees.
-        expand: Pad the image first, so that no corner is lost, and then to its own aspect ratio.
-        preserve_origin_shape: With `expand`, scale the result to the size of the input.
+        expand: Whether to pad the image first, so that no corner is lost, and then to its aspect ratio.
+        preserve_origin_shape: With `expand`, whether to scale the result to the size of the input.
 
     Returns:
-        The turned image, of the same dtype, black where there was none.
+        The rotated image, of the same dtype, black outside of the input.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import rotate_image
@@ -239,12 +239,12 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
 
 
 def _about(x: float, y: float, angle: float) -> Matrix:
-    """From points of an image turned counter-clockwise about (x, y) to where they were before."""
+    """The matrix from points of an image rotated counter-clockwise about (x, y) to points of the original."""
     return translation(x, y) @ rotation(-angle) @ translation(-x, -y)
 
 
 def _expansion(shape: tuple[int, int], angle: float) -> tuple[int, int, int, int]:
-    """Padding to the left and above, width and height of an image padded so that it can be turned."""
+    """Left padding, top padding, width and height of an image padded so that it can be rotated."""
     height, width = shape
     tall, wide = compute_expanded_shape(shape, angle)
     more_rows, more_columns = max(0, ceil(tall - height)), max(0, ceil(wide - width))
@@ -252,13 +252,13 @@ def _expansion(shape: tuple[int, int], angle: float) -> tuple[int, int, int, int
 
 
 def remove_image_padding(image: Array) -> Array:
-    """Cut black rows and columns off the border of an image.
+    """Crop black rows and columns off the border of an image.
 
     Args:
         image: Array (H, W) or (H, W, C).
 
     Returns:
-        A view without the border; all of the image if it is black throughout.
+        A view without the border; the whole image if all of it is black.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import remove_image_padding
@@ -273,15 +273,15 @@ def remove_image_padding(image: Array) -> Array:
 
 
 def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float64]]:
-    """Turn a page into a picture that just holds it, and tell how to get back.
+    """Rotate a page into an image that just contains it, and return the way back.
 
     Args:
         page: Array (H, W) or (H, W, C).
         angle: Degrees, counter-clockwise on screen.
 
     Returns:
-        The turned page, black where there was none, and the matrix (3, 3) that takes points (x, y, 1) of it, in
-        pixels, to points of the original page.
+        The rotated page, black outside of the input, and the matrix (3, 3) that maps points (x, y, 1) of it, in pixels,
+        to points of the original page.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import straighten_page
@@ -290,7 +290,7 @@ def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float6
     ((200, 100, 3), [200.0, 0.0, 1.0])
     """
     height, width = page.shape[:2]
-    # Without the noise of sines, which would round up to one more pixel.
+    # Minus rounding errors of the sines, which would add a pixel.
     tall, wide = (ceil(side - 1e-6) for side in compute_expanded_shape((height, width), angle))
     back = translation(width / 2, height / 2) @ rotation(-angle) @ translation(-wide / 2, -tall / 2)
     return warp(page, back, (tall, wide)), back
@@ -301,14 +301,14 @@ def extract_crops(img: Array, boxes: Array) -> list[Array]:
 
     Args:
         img: Array (H, W) or (H, W, C).
-        boxes: (N, 4) as (xmin, ymin, xmax, ymax): floats are relative, and the last row and column are included;
-            integers are pixels, and are not. What lies outside of the image is left out.
+        boxes: (N, 4) as (xmin, ymin, xmax, ymax). Floats are relative, and their last row and column are included;
+            integers are pixels, and theirs are not. Boxes are clipped to the image.
 
     Returns:
-        N arrays (h, w) or (h, w, C); 0 pixels where a box holds none.
+        N arrays (h, w) or (h, w, C), without pixels for empty boxes.
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape or are not finite.
+        InvalidArgumentError: if the boxes have a wrong shape or are not finite.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import extract_crops
@@ -333,22 +333,22 @@ def extract_crops(img: Array, boxes: Array) -> list[Array]:
 def extract_rcrops(
     img: Array, polys: Array, dtype: DTypeLike = np.float32, assume_horizontal: bool = False
 ) -> list[Array]:
-    """Cut rotated boxes out of an image, and set them upright.
+    """Cut rotated boxes out of an image and turn them upright.
 
     Args:
         img: Array (H, W) or (H, W, C).
-        polys: (N, 4, 2), points in the order top left, top right, bottom right, bottom left in reading direction:
-            floats are relative, integers are pixels.
-        dtype: Floating type of the coordinates.
-        assume_horizontal: The text is upright but for a slight tilt: the order of the points is found from where they
-            are, and the crop follows all four corners (perspective) rather than the first three.
+        polys: (N, 4, 2), with points in the order top left, top right, bottom right, bottom left in reading direction.
+            Floats are relative; integers are pixels.
+        dtype: The floating-point type of the coordinates.
+        assume_horizontal: Whether the text is upright except for a slight tilt. The points are then sorted by position,
+            and the crop follows all four corners (perspective) instead of the first three.
 
     Returns:
-        N arrays (h, w) or (h, w, C), h and w being the lengths of the sides, rounded down; black beyond the image. A
-        box with a side below one pixel, or with `assume_horizontal` one without area, gives an array without pixels.
+        N arrays (h, w) or (h, w, C), where h and w are the lengths of the sides, rounded down; black outside of the
+        image. A box with a side below one pixel, or without area if `assume_horizontal`, gives an array without pixels.
 
     Raises:
-        InvalidArgumentError: if the polygons have another shape, are not finite, or are absurdly large.
+        InvalidArgumentError: if the polygons have a wrong shape, are not finite, or are too large.
 
     Example:
         >>> import numpy as np
@@ -367,8 +367,8 @@ def extract_rcrops(
     if not np.issubdtype(polys.dtype, np.integer):
         _check_finite(polys)
         points = polys * np.array([width, height], dtype=polys.dtype)
-    # Lengths are rounded down: one of exactly 12 pixels must not come out as 11.999999, so they are measured in the
-    # precision that docTR measures them in.
+    # Lengths are rounded down, and a length of exactly 12 pixels must not become 11.999999. They are therefore measured
+    # in the precision that docTR uses.
     if assume_horizontal:
         return [_perspective_crop(img, quad) for quad in _upright_order(points)]
     return [_affine_crop(img, quad) for quad in points.astype(dtype)]
@@ -389,14 +389,14 @@ def _affine_crop(img: Array, quad: Array) -> Array:
     length, depth = float(np.linalg.norm(along)), float(np.linalg.norm(down))
     if length < 1 or depth < 1:
         return _no_pixels(img)
-    # The centres of the outermost pixels lie on the points; a single row or column lies on the first.
+    # The centres of the outermost pixels are at the points; a single row or column is at the first point.
     along, down = along / max(length - 1, 1.0), down / max(depth - 1, 1.0)
     matrix = np.array([[along[0], down[0], quad[0, 0]], [along[1], down[1], quad[0, 1]], [0.0, 0.0, 1.0]])
     return warp(img, between_pixel_centers(matrix), (int(depth), int(length)))
 
 
 def _upright_order(quads: Array) -> Array:
-    """Of each quadrangle: the upper and lower of the two leftmost points, then of the two rightmost."""
+    """The points of each quadrangle sorted: upper left, lower left, upper right, lower right."""
     by_column = np.take_along_axis(quads, np.argsort(quads[..., :1], axis=1, kind="stable"), axis=1)
     sides = by_column.reshape(-1, 2, 2, 2)
     order = np.argsort(sides[..., 1:], axis=2, kind="stable")

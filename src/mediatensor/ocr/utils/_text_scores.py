@@ -1,4 +1,4 @@
-"""Scores of read text against the true text."""
+"""Metrics of recognised text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MATCHES = ("raw", "caseless", "anyascii", "unicase")
 
 
 def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
-    """Compare two strings with four degrees of tolerance.
+    """Compare two strings in four ways, from strict to lenient.
 
     Args:
         word1: A string.
         word2: Another one.
 
     Returns:
-        Whether they are equal as they are; in lower case; in ASCII ("é" is "e", "€" is "EUR"); in lower-case ASCII.
+        Whether they are equal: as they are; in lower case; in ASCII ("é" is "e", "€" is "EUR"); in lower-case ASCII.
 
     Raises:
         MissingDependencyError: if they differ, one is not ASCII, and anyascii is not installed.
@@ -58,7 +58,7 @@ def _check_pairs(gt: Sequence[str], pred: Sequence[str]) -> None:
 
 
 class TextMatch:
-    """The share of words that are read exactly.
+    """The share of words that are recognised exactly.
 
     >>> from mediatensor.ocr.utils import TextMatch
     >>> metric = TextMatch()
@@ -75,7 +75,7 @@ class TextMatch:
 
         Args:
             gt: True words.
-            pred: What was read for each.
+            pred: What was recognised for each of them.
 
         Raises:
             InvalidArgumentError: if the lengths differ, or one is a string.
@@ -125,9 +125,9 @@ class TextMatch:
 
 
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """The least number of insertions, deletions and replacements between two sequences (Levenshtein).
+    """The minimum number of insertions, deletions and replacements between two sequences (Levenshtein).
 
-    Rows of the table are bits of Python integers (Myers, "A fast bit-vector algorithm for approximate string
+    Rows of the table are stored as bits of Python integers (Myers, "A fast bit-vector algorithm for approximate string
     matching", 1999; Hyyrö, "Explaining and extending the bit-parallel approximate string matching algorithm of
     Myers", 2001), so that the text of a page takes milliseconds.
 
@@ -146,7 +146,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     for index, item in enumerate(wide):
         places[item] |= 1 << index
     everywhere, last = (1 << len(wide)) - 1, 1 << (len(wide) - 1)
-    # Where the table grows, or falls, by one from a row to the next.
+    # Bits of the positions where the table grows, or falls, by one from one row to the next.
     grows, falls, distance = everywhere, 0, len(wide)
     for item in short:
         equal = places.get(item, 0)
@@ -161,7 +161,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 
 
 class _ErrorRate:
-    """Edits over the length of the true text, summed over all texts."""
+    """The number of edits over the length of the true text, both summed over all texts."""
 
     def __init__(self) -> None:
         self.reset()
@@ -174,7 +174,7 @@ class _ErrorRate:
 
         Args:
             gt: True texts.
-            pred: What was read for each.
+            pred: What was recognised for each of them.
 
         Raises:
             InvalidArgumentError: if the lengths differ, or one is a string.
@@ -186,7 +186,7 @@ class _ErrorRate:
             self.total += len(units)
 
     def summary(self) -> float | None:
-        """The error rate: 0 is perfect, more than 1 is possible; ``None`` if there was no true text."""
+        """The error rate: 0 is perfect, and values above 1 are possible; ``None`` without true text."""
         return self.edits / self.total if self.total else None
 
     def reset(self) -> None:
@@ -205,8 +205,8 @@ class _ErrorRate:
 class CharacterErrorRate(_ErrorRate):
     """Insertions, deletions and replacements of characters, per character of the true text (CER).
 
-    A character is a Unicode code point, spaces included; texts are compared as they are. Errors and characters are
-    summed over all texts before they are divided, so that long texts count for more.
+    A character is a Unicode code point, spaces included. Texts are compared without normalisation. Edits and characters
+    are summed over all texts before they are divided, so that longer texts have more weight.
 
     >>> from mediatensor.ocr.utils import CharacterErrorRate
     >>> metric = CharacterErrorRate()
@@ -222,7 +222,7 @@ class CharacterErrorRate(_ErrorRate):
 class WordErrorRate(_ErrorRate):
     """Insertions, deletions and replacements of words, per word of the true text (WER).
 
-    Words are what white space separates.
+    Words are separated by white space.
 
     >>> from mediatensor.ocr.utils import WordErrorRate
     >>> metric = WordErrorRate()

@@ -1,4 +1,4 @@
-"""The fonts that text is drawn with."""
+"""Fonts for drawing text."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 @lru_cache(maxsize=512)
 def get_font(font_family: str | None = None, font_size: int = 13) -> Font:
-    """A font to draw with.
+    """A font for drawing.
 
     Args:
-        font_family: Path of a font file, or the name of an installed one ("DejaVuSans.ttf"). ``None`` takes the font
-            that comes with Pillow, the same on every machine: Latin letters only.
+        font_family: The path of a font file, or the name of an installed font ("DejaVuSans.ttf"). ``None`` is the font
+            that comes with Pillow: Latin letters only, and the same on every machine.
         font_size: Pixels per em, at least 1.
 
     Returns:

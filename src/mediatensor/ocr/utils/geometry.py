@@ -49,7 +49,7 @@ __all__ = [
     "straighten_page",
 ]
 
-# Fewer points than this are compared pair by pair; more go through their hull.
+# With fewer points than this, all pairs are tried as edges; otherwise the edges of the convex hull.
 _FEW = 9
 
 
@@ -73,7 +73,7 @@ def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
 
 
 def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
-    """The straight box around a polygon of any number of points.
+    """The straight box around a polygon with any number of points.
 
     >>> from mediatensor.ocr.utils import polygon_to_bbox
     >>> polygon_to_bbox(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5)))
@@ -84,17 +84,17 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
 
 
 def reading_geometry(geometry: Any, turn: object) -> Any:
-    """The geometry of text with the direction in which it reads, which a straight box does not tell.
+    """The geometry of text in reading direction, which a straight box does not contain.
 
     >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
     ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
 
     Args:
         geometry: Two corners or four points.
-        turn: By how many degrees the text is turned clockwise.
+        turn: The clockwise rotation of the text in degrees.
 
     Returns:
-        Four points in reading direction for a box whose text is turned by 90, 180 or 270 degrees; else the geometry.
+        Four points in reading direction for a box with text at 90, 180 or 270 degrees; otherwise the geometry itself.
     """
     if not isinstance(turn, int) or turn % 360 not in (90, 180, 270) or np.shape(geometry) != (2, 2):
         return geometry
@@ -117,9 +117,9 @@ def boxes_to_polygons(boxes: Array) -> Array:
 
 
 def order_points(pts: Array) -> Array:
-    """Bring corners into the order top left, top right, bottom right, bottom left.
+    """Sort corners into the order top left, top right, bottom right, bottom left.
 
-    The first is the one with the least x + y, the others follow clockwise.
+    The first corner is the one with the smallest x + y; the others follow clockwise.
 
     Args:
         pts: A quadrangle (4, 2), a straight box (4,), or many quadrangles (N, 4, 2).
@@ -128,7 +128,7 @@ def order_points(pts: Array) -> Array:
         The points of one quadrangle (4, 2), or of many (N, 4, 2), of the input's dtype.
 
     Raises:
-        InvalidArgumentError: if the shape is another.
+        InvalidArgumentError: if the shape is not one of these.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import order_points
@@ -155,11 +155,11 @@ def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     """Separate the scores from the boxes of a detector, page by page.
 
     Args:
-        boxes: For each page, straight boxes (N, 5), the score last, or rotated ones (N, 5, 2), the fifth point being
-            (0, score).
+        boxes: The boxes of each page: straight (N, 5), with the score last, or rotated (N, 5, 2), with (0, score) as
+            the fifth point.
 
     Returns:
-        For each page the boxes, (N, 4) or (N, 4, 2), and for each page the scores, (N,).
+        The boxes of each page, (N, 4) or (N, 4, 2), and the scores of each page, (N,).
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import detach_scores
@@ -176,8 +176,8 @@ class MinAreaRect(NamedTuple):
     """A rectangle at any angle.
 
     Attributes:
-        center: Its middle (x, y).
-        axis: Unit vector along its longer side, of the half plane x > 0 (or x = 0, y > 0).
+        center: Its centre (x, y).
+        axis: The unit vector along its longer side, with x > 0 (or x = 0 and y > 0).
         width: The longer side.
         height: The shorter side.
 
@@ -196,11 +196,11 @@ class MinAreaRect(NamedTuple):
 
     @property
     def angle(self) -> float:
-        """Of the longer side against the x axis, in degrees in (-90, 90], counter-clockwise on screen (y down)."""
+        """The angle of the longer side to the x axis in degrees, in (-90, 90], counter-clockwise on screen (y down)."""
         return float(np.rad2deg(np.arctan2(-self.axis[1], self.axis[0]))) + 0.0 if self.axis[0] > 0 else 90.0
 
     def corners(self) -> NDArray[np.float64]:
-        """Its corners (4, 2), clockwise on screen; the first two lie on one longer side."""
+        """Its corners (4, 2), clockwise on screen; the first two are on a longer side."""
         along = self.axis * (self.width / 2)
         across = np.array([-self.axis[1], self.axis[0]]) * (self.height / 2)
         return np.stack(
@@ -214,19 +214,19 @@ class MinAreaRect(NamedTuple):
 
 
 def min_area_rect(points: ArrayLike) -> MinAreaRect:
-    """The rectangle of least area that holds all points.
+    """The rectangle of least area, at any angle, that contains all points.
 
     One of its sides lies on an edge of the convex hull (Freeman and Shapira, "Determining the minimum-area encasing
-    rectangle for an arbitrary closed curve", 1975), so every edge of the hull is tried, all at once.
+    rectangle for an arbitrary closed curve", 1975), so all edges of the hull are tried, in one step.
 
     Args:
-        points: Coordinates of shape (N, 2), N at least 1, finite. They may coincide or lie on one line.
+        points: Finite coordinates of shape (N, 2), with N at least 1. They may coincide or lie on one line.
 
     Returns:
-        The rectangle; of several equally small ones, the one closest to upright.
+        The rectangle. If several are equally small, the one closest to upright.
 
     Raises:
-        InvalidArgumentError: if the shape is another, or a coordinate is not finite.
+        InvalidArgumentError: if the shape is wrong, or a coordinate is not finite.
         MissingDependencyError: if SciPy is not installed.
 
     >>> from mediatensor.ocr.utils import min_area_rect
@@ -247,7 +247,7 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
 
 
 def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Points that span the cloud, and vectors among which all edges of its hull are."""
+    """Points that span the cloud, and vectors that include all edges of its hull."""
     if len(cloud) < _FEW:
         return cloud, (cloud[:, None] - cloud[None, :]).reshape(-1, 2)
     try:
@@ -255,18 +255,18 @@ def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
     except ImportError:
         raise MissingDependencyError('Rotated boxes need SciPy: pip install "mediatensor[ocr]".') from None
     try:
-        # Around their middle, so that the size of the coordinates costs no precision.
+        # Relative to their mean, so that large coordinates do not cost precision.
         hull = cloud[ConvexHull(cloud - cloud.mean(axis=0)).vertices]
     except QhullError:
-        # All on one line, or in one place: the line runs between the outermost.
+        # All points are on one line, or in one place: the line runs between the outermost points.
         order = np.lexsort((cloud[:, 1], cloud[:, 0]))
         return cloud, cloud[order[-1:]] - cloud[order[:1]]
     return hull, np.roll(hull, -1, axis=0) - hull
 
 
 def _best(hull: NDArray[np.float64], axes: NDArray[np.float64]) -> MinAreaRect:
-    """The smallest of the rectangles around the points that have a side along one of the axes."""
-    # Only the direction counts, modulo a quarter turn: equal ones then give equal areas.
+    """The smallest rectangle around the points that has a side along one of the axes."""
+    # Axes are normalised modulo a half turn, so that equal directions give equal areas.
     axes = np.where((axes[:, :1] < 0) | ((axes[:, :1] == 0) & (axes[:, 1:] < 0)), -axes, axes)
     normals = np.stack([-axes[:, 1], axes[:, 0]], axis=1)
     along, across = hull @ axes.T, hull @ normals.T
@@ -274,7 +274,7 @@ def _best(hull: NDArray[np.float64], axes: NDArray[np.float64]) -> MinAreaRect:
     low_across, high_across = across.min(axis=0), across.max(axis=0)
     widths, heights = high_along - low_along, high_across - low_across
     areas = widths * heights
-    # Rounding must not decide between equal areas.
+    # Areas that are equal up to rounding count as equal.
     smallest = np.flatnonzero(areas <= areas.min() * (1 + 1e-9) + areas.max() * 1e-12)
     upright = np.abs(axes[smallest]).max(axis=1)
     best = smallest[np.argmax(upright)]
@@ -307,13 +307,13 @@ def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox
 
 
 def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int = 1024) -> NDArray[np.float64]:
-    """The smallest rectangle at any angle around rotated boxes.
+    """The rectangle of least area, at any angle, around rotated boxes.
 
-    Relative coordinates are taken for those of a square page, as docTR does.
+    Relative coordinates are treated as those of a square page, as in docTR.
 
     Args:
         rbboxes: Rotated boxes, each (4, 2).
-        intermed_size: Side of the square that docTR computes in. The result does not depend on it here.
+        intermed_size: The size of the square that docTR computes in. Here, the result does not depend on it.
 
     Returns:
         The corners (4, 2), ordered as by `order_points`.
@@ -336,14 +336,14 @@ def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int
 
 
 def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
-    """Turn points about the origin, counter-clockwise where y points up.
+    """Rotate points about the origin, counter-clockwise if y points up.
 
     Args:
         points: Coordinates (N, 2).
         angle: Degrees.
 
     Returns:
-        The turned points (N, 2), floats of at least the input's precision.
+        The rotated points (N, 2), floats of at least the input's precision.
 
     Example:
         >>> import numpy as np
@@ -360,16 +360,16 @@ def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
 def rotate_abs_geoms(
     geoms: Array, angle: float, img_shape: tuple[int, int], expand: bool = True
 ) -> NDArray[np.float32]:
-    """Turn boxes in pixels about the middle of their image.
+    """Rotate boxes in pixels about the centre of their image.
 
     Args:
         geoms: Boxes in pixels, (N, 4) or (N, 4, 2).
         angle: Degrees, counter-clockwise on screen.
         img_shape: Height and width of the image.
-        expand: Whether the image grows so that nothing of it is lost, as by ``rotate_image(expand=True)``.
+        expand: Whether the image grows so that no part of it is lost, as with ``rotate_image(expand=True)``.
 
     Returns:
-        Polygons (N, 4, 2) float32, in pixels of the turned image, clipped to it.
+        Polygons (N, 4, 2) float32, in pixels of the rotated image, clipped to it.
 
     Example:
         >>> import numpy as np
@@ -387,12 +387,12 @@ def rotate_abs_geoms(
 
 
 def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple[int, int]) -> Array:
-    """Express relative boxes of an image in another one that has the same middle and scale.
+    """Convert relative boxes of an image to another image with the same centre and scale.
 
     Args:
         loc_preds: Relative polygons (N, 4, 2).
         orig_shape: Height and width of the image they belong to.
-        dest_shape: Height and width of the other, which is the first one padded or cropped evenly on all sides.
+        dest_shape: Height and width of the other image, which is the first one padded or cropped symmetrically.
 
     Returns:
         Relative polygons (N, 4, 2).
@@ -423,15 +423,15 @@ def rotate_boxes(
     min_angle: float = 1.0,
     target_shape: tuple[int, int] | None = None,
 ) -> Array:
-    """Turn relative boxes about the middle of their page, counter-clockwise on screen.
+    """Rotate relative boxes about the centre of their page, counter-clockwise on screen.
 
     Args:
         loc_preds: Relative boxes (N, 4) or (N, 4, 2).
         angle: Degrees, between -90 and 90.
-        orig_shape: Height and width of the page; what follows, such as channels, is ignored.
-        min_angle: Boxes stay as they are if the angle is below it, or within it of 90 degrees.
-        target_shape: Height and width of the page to express the turned boxes in, e.g. without the padding that
-            ``rotate_image(expand=True)`` added. Not used when the boxes stay as they are.
+        orig_shape: Height and width of the page; further items, such as channels, are ignored.
+        min_angle: Boxes are not rotated if the angle is smaller, or closer to 90 degrees than this.
+        target_shape: Height and width of the page that the rotated boxes refer to, for example without the padding of
+            ``rotate_image(expand=True)``. Ignored if the boxes are not rotated.
 
     Returns:
         Relative polygons (N, 4, 2), not clipped.
@@ -461,10 +461,10 @@ def rotate_boxes(
 
 
 def estimate_page_angle(polys: Array) -> float:
-    """The angle of a page: the median over its lines or words.
+    """The angle of a page: the median angle of its lines or words.
 
     Args:
-        polys: Polygons (N, 4, 2) in reading order (top left first), in units that are equal in x and y.
+        polys: Polygons (N, 4, 2), with points in reading order (top left first), in the same unit for x and y.
 
     Returns:
         Degrees in [-90, 90], counter-clockwise on screen; 0.0 if no polygon has a direction.
@@ -494,7 +494,7 @@ def convert_to_relative_coords(geoms: Array, img_shape: tuple[int, int]) -> NDAr
         Boxes of the same shape, float32, clipped to [0, 1].
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape.
+        InvalidArgumentError: if the boxes have a wrong shape.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import convert_to_relative_coords

@@ -1,6 +1,6 @@
-"""Scores of detection, recognition and both together, with docTR's names, and error rates.
+"""Metrics of detection, of recognition and of both together, with the names of docTR, and error rates.
 
-Every metric collects with ``update``, answers with ``summary`` and starts again with ``reset``.
+``update`` of a metric adds data, ``summary`` returns the scores, and ``reset`` starts again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-# Where the curve of precision over recall is read.
+# The recalls at which the curve of precision over recall is sampled.
 _RECALLS = np.linspace(0, 1, 101)
 
 
@@ -41,11 +41,11 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
     """The harmonic mean of recall and precision (F1).
 
     Args:
-        recall: In [0, 1], or ``None`` where it is undefined.
-        precision: Likewise.
+        recall: The recall in [0, 1], or ``None`` if undefined.
+        precision: The precision in [0, 1], or ``None`` if undefined.
 
     Returns:
-        In [0, 1]; 0.0 if both are 0, ``None`` if one is undefined.
+        The mean in [0, 1]; 0.0 if both are 0, ``None`` if one is undefined.
 
     >>> from mediatensor.ocr.utils import hmean
     >>> hmean(0.5, 1.0), hmean(0.0, 0.0), hmean(None, 1.0)
@@ -57,7 +57,7 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
 
 
 class _BoxMetric:
-    """What the metrics of boxes share: pairs of true and predicted boxes, and rates over their numbers."""
+    """The base class of metrics of boxes: pairs of true and predicted boxes, and rates over their numbers."""
 
     def __init__(self, iou_thresh: float = 0.5, use_polygons: bool = False) -> None:
         self.iou_thresh = check_threshold(iou_thresh)
@@ -71,7 +71,7 @@ class _BoxMetric:
         self.tot_iou = 0.0
 
     def _pair(self, gts: NDArray[Any], preds: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Count the boxes; indices of the true and the predicted box of every pair."""
+        """Count the boxes, and return the indices of the true and the predicted box of every pair."""
         matches = match_boxes(gts, preds, self.iou_thresh, self.use_polygons)
         self.tot_iou += matches.total_iou
         self.num_gts += len(gts)
@@ -89,14 +89,14 @@ class _BoxMetric:
 
 
 class LocalizationConfusion(_BoxMetric):
-    """Recall and precision of boxes, and how well they fit.
+    """Recall, precision and mean IoU of boxes.
 
     True and predicted boxes are paired one to one so that the sum of their IoU is the largest; a pair is a match if
     its IoU reaches the threshold.
 
     Args:
-        iou_thresh: The least IoU of a match, in (0, 1].
-        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+        iou_thresh: The minimum IoU of a match, in (0, 1].
+        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     Raises:
         InvalidArgumentError: if `iou_thresh` is out of range.
@@ -117,7 +117,7 @@ class LocalizationConfusion(_BoxMetric):
             preds: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
 
         Raises:
-            InvalidArgumentError: if the boxes have another shape.
+            InvalidArgumentError: if the boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
 
         Example:
@@ -131,11 +131,11 @@ class LocalizationConfusion(_BoxMetric):
         self.matches += len(self._pair(gts, preds)[0])
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """The scores so far, each ``None`` where it is undefined.
+        """The scores so far, each ``None`` if it is undefined.
 
         Returns:
             Recall (matches per true box), precision (matches per predicted box), and the mean over the predicted
-            boxes of the largest IoU with a true one, rounded to two digits.
+            boxes of the largest IoU with a true box, rounded to two digits.
         """
         return self._recall(self.matches), self._precision(self.matches), self._mean_iou()
 
@@ -154,13 +154,13 @@ class LocalizationConfusion(_BoxMetric):
 
 
 class OCRMetric(_BoxMetric):
-    """Recall and precision of words, found and read.
+    """Recall and precision of words, detected and recognised.
 
     Boxes are paired as by `LocalizationConfusion`; a match also needs the same text, compared as by `string_match`.
 
     Args:
-        iou_thresh: The least IoU of a match, in (0, 1].
-        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+        iou_thresh: The minimum IoU of a match, in (0, 1].
+        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     Raises:
         InvalidArgumentError: if `iou_thresh` is out of range.
@@ -191,7 +191,7 @@ class OCRMetric(_BoxMetric):
             pred_labels: M words as read.
 
         Raises:
-            InvalidArgumentError: if the numbers differ, or the boxes have another shape.
+            InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy or anyascii is needed and not installed.
 
         Example:
@@ -213,7 +213,7 @@ class OCRMetric(_BoxMetric):
             self.unicase_matches += unicase
 
     def summary(self) -> tuple[dict[str, float | None], dict[str, float | None], float | None]:
-        """The scores so far, each ``None`` where it is undefined.
+        """The scores so far, each ``None`` if it is undefined.
 
         Returns:
             Recall and precision, each under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``, and the mean
@@ -247,8 +247,8 @@ class DetectionMetric(_BoxMetric):
     Boxes are paired as by `LocalizationConfusion`; a match also needs the same class.
 
     Args:
-        iou_thresh: The least IoU of a match, in (0, 1].
-        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+        iou_thresh: The minimum IoU of a match, in (0, 1].
+        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     Raises:
         InvalidArgumentError: if `iou_thresh` is out of range.
@@ -278,7 +278,7 @@ class DetectionMetric(_BoxMetric):
             pred_labels: The M predicted classes.
 
         Raises:
-            InvalidArgumentError: if the numbers differ, or the boxes have another shape.
+            InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
 
         Example:
@@ -294,7 +294,7 @@ class DetectionMetric(_BoxMetric):
         self.num_matches += int((np.asarray(gt_labels)[truth] == np.asarray(pred_labels)[prediction]).sum())
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """Recall, precision and mean IoU as by `LocalizationConfusion`, each ``None`` where it is undefined."""
+        """Recall, precision and mean IoU as by `LocalizationConfusion`, each ``None`` if it is undefined."""
         return self._recall(self.num_matches), self._precision(self.num_matches), self._mean_iou()
 
     def reset(self) -> None:
@@ -312,13 +312,13 @@ class DetectionMetric(_BoxMetric):
 
 
 class TableCellMetric(_BoxMetric):
-    """Recall and precision of the cells of tables, and whether they are in the right rows and columns.
+    """Recall and precision of table cells, and the share of cells with the right rows and columns.
 
     Boxes are paired as by `LocalizationConfusion`.
 
     Args:
-        iou_thresh: The least IoU of a match, in (0, 1].
-        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+        iou_thresh: The minimum IoU of a match, in (0, 1].
+        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     Raises:
         InvalidArgumentError: if `iou_thresh` is out of range.
@@ -344,7 +344,7 @@ class TableCellMetric(_BoxMetric):
             pred_logic: Their columns and rows, (M, 4).
 
         Raises:
-            InvalidArgumentError: if the numbers differ, or the boxes have another shape.
+            InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
             MissingDependencyError: if SciPy is needed and not installed.
 
         Example:
@@ -362,10 +362,10 @@ class TableCellMetric(_BoxMetric):
         self.struct_matches += int(alike.reshape(len(truth), -1).all(axis=1).sum())
 
     def summary(self) -> dict[str, float | None]:
-        """The scores so far, each ``None`` where it is undefined.
+        """The scores so far, each ``None`` if it is undefined.
 
         Returns:
-            ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``: of the matches, how many have the rows and
+            ``"recall"``, ``"precision"``, ``"f1"``, and ``"structure_acc"``: the share of matches with the rows and
             columns of the true cell.
         """
         recall, precision = self._recall(self.matches), self._precision(self.matches)
@@ -389,17 +389,17 @@ class TableCellMetric(_BoxMetric):
 
 
 class ObjectDetectionMetric:
-    """Mean average precision of boxes that have a class and a score, over thresholds of IoU.
+    """Mean average precision of boxes with classes and scores, over thresholds of IoU.
 
-    For each class, the predictions of all pages are taken from the best score to the least. One is right if the true
-    box of its class that it overlaps most reaches the threshold, and no better one had that box. The average precision
-    is the mean, over 101 recalls from 0 to 1, of the best precision at that recall or a greater one.
+    The predictions of a class are taken from all pages, by descending score. A prediction is correct if its IoU with
+    the true box of its class that it overlaps most reaches the threshold, and no better prediction took that box. The
+    average precision is the mean, over 101 recalls from 0 to 1, of the best precision at that recall or a higher one.
 
     Args:
         iou_thresholds: The thresholds; by default 0.5, 0.55, ... 0.95.
-        num_classes: Classes are the numbers below this; by default those that occur. Classes without true boxes do not
-            count.
-        use_polygons: Boxes are rotated, (N, 4, 2), rather than straight, (N, 4).
+        num_classes: The classes are the numbers below this; by default those that occur. Classes without true boxes do
+            not count.
+        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import ObjectDetectionMetric
@@ -440,7 +440,7 @@ class ObjectDetectionMetric:
             pred_scores: The M scores; the more, the surer.
 
         Raises:
-            InvalidArgumentError: if the numbers differ, or the boxes have another shape.
+            InvalidArgumentError: if the numbers differ, or the boxes have a wrong shape.
 
         Example:
             >>> import numpy as np
@@ -515,12 +515,12 @@ class ObjectDetectionMetric:
 
 
 def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: int) -> float:
-    """The mean over recalls of the best precision at that recall or a greater one.
+    """The mean over recalls of the best precision at that recall or a higher one.
 
     Args:
-        near: Whether each prediction is near enough to a true box, the best score first.
-        truth: Which.
-        count: How many true boxes there are.
+        near: Whether each prediction reaches the threshold with a true box, by descending score.
+        truth: The index of that true box.
+        count: The number of true boxes.
     """
     right = np.zeros(len(near))
     candidates = np.flatnonzero(near)

@@ -1,4 +1,4 @@
-"""A page drawn anew from what was read: text where it was found, on a blank sheet."""
+"""Drawing the text of a page on a blank page of the same size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._drawing import Color, Lettering, confidence_color, pixel_quad, place
 
 __all__ = ["synthesize_kie_page", "synthesize_page"]
 
-# A page of this many pixels is 600 MB.
+# Maximum number of pixels of a page; such a page takes 600 MB.
 _MAX_PIXELS = 200_000_000
 
 _Exported = Mapping[str, Any]
@@ -31,27 +31,27 @@ def synthesize_page(
     text_color: Color = (0, 0, 0),
     draw_placeholders: bool = False,
 ) -> NDArray[np.uint8]:
-    """Draw what was read on a page on a blank sheet of its size.
+    """Draw the text of a page on a blank page of the same size.
 
-    The words of a line have one size; each is fitted into its box, at any angle. A word without text is not drawn, and
-    one without a usable geometry is left out, with a warning.
+    The words of a line have the same font size, and each is fitted into its box, at any angle. Words without text are
+    not drawn. Words with an unusable geometry are left out, with a warning.
 
     Args:
-        page: An exported `Page`, also one that went through JSON.
-        draw_proba: Color each word by its confidence: blue for 1, over orange, to red for 0.5 and less.
-        font_family: Path of a font file or name of an installed font; ``None`` takes Pillow's own, and an installed
-            one for letters that it lacks.
-        min_font_size: Least size of text, in pixels per em.
-        max_font_size: Largest size of text.
-        background_color: RGB of the sheet.
+        page: An exported `Page`; it may have gone through JSON.
+        draw_proba: Whether to color words by confidence, from blue for 1 over orange to red for 0.5 and less.
+        font_family: The path of a font file or the name of an installed font. ``None`` is the font of Pillow, and an
+            installed font for letters that it lacks.
+        min_font_size: The minimum font size, in pixels per em.
+        max_font_size: The maximum font size.
+        background_color: RGB of the page.
         text_color: RGB of the text.
-        draw_placeholders: Outline the cells of tables, and regions of the layout, faintly.
+        draw_placeholders: Whether to outline table cells and layout regions, faintly.
 
     Returns:
         Array (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError: if the page has no usable dimensions, or the sizes of the font are unusable.
+        InvalidArgumentError: if the page has no usable dimensions, or the font sizes are unusable.
         SourceNotFoundError: if there is no such font.
 
     Example:
@@ -63,8 +63,8 @@ def synthesize_page(
         >>> synthesize_page(page.export()).shape
         (80, 120, 3)
     """
-    lines = [_entries(line, "words") for block in _entries(page, "blocks") for line in _entries(block, "lines")]
-    cells = [[cell] for table in _entries(page, "tables") for cell in _entries(table, "cells")]
+    lines = [_items(line, "words") for block in _items(page, "blocks") for line in _items(block, "lines")]
+    cells = [[cell] for table in _items(page, "tables") for cell in _items(table, "cells")]
     return _draw(
         page,
         [*lines, *cells],
@@ -86,26 +86,26 @@ def synthesize_kie_page(
     text_color: Color = (0, 0, 0),
     draw_placeholders: bool = False,
 ) -> NDArray[np.uint8]:
-    """Draw the predictions of all classes of a page on a blank sheet of its size.
+    """Draw the predictions of all classes of a page on a blank page of the same size.
 
-    A prediction without text is not drawn, and one without a usable geometry is left out, with a warning.
+    Predictions without text are not drawn. Predictions with an unusable geometry are left out, with a warning.
 
     Args:
-        page: An exported `KIEPage`, also one that went through JSON.
-        draw_proba: Color each prediction by its confidence: blue for 1, over orange, to red for 0.5 and less.
-        font_family: Path of a font file or name of an installed font; ``None`` takes Pillow's own, and an installed
-            one for letters that it lacks.
-        min_font_size: Least size of text, in pixels per em.
-        max_font_size: Largest size of text.
-        background_color: RGB of the sheet.
+        page: An exported `KIEPage`; it may have gone through JSON.
+        draw_proba: Whether to color predictions by confidence, from blue for 1 over orange to red for 0.5 and less.
+        font_family: The path of a font file or the name of an installed font. ``None`` is the font of Pillow, and an
+            installed font for letters that it lacks.
+        min_font_size: The minimum font size, in pixels per em.
+        max_font_size: The maximum font size.
+        background_color: RGB of the page.
         text_color: RGB of the text.
-        draw_placeholders: Outline regions of the layout, faintly.
+        draw_placeholders: Whether to outline layout regions, faintly.
 
     Returns:
         Array (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError: if the page has no usable dimensions, or the sizes of the font are unusable.
+        InvalidArgumentError: if the page has no usable dimensions, or the font sizes are unusable.
         SourceNotFoundError: if there is no such font.
 
     Example:
@@ -118,7 +118,7 @@ def synthesize_kie_page(
         (80, 120, 3)
     """
     classes = page.get("predictions") or {}
-    predictions = [[prediction] for name in classes for prediction in _entries(classes, name)]
+    predictions = [[prediction] for name in classes for prediction in _items(classes, name)]
     return _draw(
         page,
         predictions,
@@ -131,15 +131,15 @@ def synthesize_kie_page(
 
 
 def _placeholders(page: _Exported) -> list[Any]:
-    """Geometries of what is on the page beside text."""
-    tables = _entries(page, "tables")
-    cells = [cell for table in tables for cell in _entries(table, "cells")]
-    return [region.get("geometry") for region in (*tables, *cells, *_entries(page, "layout"))]
+    """The geometries of tables, cells and layout regions."""
+    tables = _items(page, "tables")
+    cells = [cell for table in tables for cell in _items(table, "cells")]
+    return [region.get("geometry") for region in (*tables, *cells, *_items(page, "layout"))]
 
 
-def _entries(owner: _Exported, name: str) -> list[_Exported]:
-    """What an export lists under a name; entries that are no dicts are left out."""
-    return [entry for entry in owner.get(name) or () if isinstance(entry, Mapping)]
+def _items(owner: _Exported, name: str) -> list[_Exported]:
+    """The list of an export under a name, without items that are not dictionaries."""
+    return [item for item in owner.get(name) or () if isinstance(item, Mapping)]
 
 
 def _draw(

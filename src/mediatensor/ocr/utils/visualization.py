@@ -1,6 +1,6 @@
-"""Looking at what was read: figures of matplotlib, with docTR's names, and pictures without it.
+"""Showing what was read: figures of matplotlib, with the names of docTR, and pictures without it.
 
-`overlay` needs Pillow alone; everything else here needs matplotlib, which ``mediatensor[plot]`` installs.
+`overlay` needs Pillow only. All other functions need matplotlib, which ``mediatensor[plot]`` installs.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = [
 
 OverlayText = Literal["above", "beside", "none"]
 
-# Of 255; the text below a box stays legible.
+# Opacity of boxes and labels, of 255; the text below a box stays legible.
 _FILL, _LABEL = 48, 208
 _UNREAD = (150, 0, 200)
-# A label above a box, in parts of the height of the box.
+# Height of a label above a box, relative to the height of the box.
 _LABEL_HEIGHT = 0.7
 _LABEL_SIZES = (7, 40)
 
@@ -51,11 +51,11 @@ class _Shape(NamedTuple):
 
     Attributes:
         geometry: Relative, two or four points.
-        label: Shown under the mouse.
+        label: The text that appears under the mouse.
         color: RGB in [0, 1].
         linewidth: In points.
         fill: Whether the inside is tinted.
-        caption: Written on the figure when it is not interactive.
+        caption: The text on a figure that is not interactive.
     """
 
     geometry: Any
@@ -77,21 +77,21 @@ def visualize_page(
     add_labels: bool = True,
     **kwargs: Any,
 ) -> Figure:
-    """A figure of a page with the outlines of what was found on it.
+    """A figure of a page with the outlines of its elements.
 
     Args:
         page: An exported `Page`.
-        image: Its pixels, array (H, W, 3) or tensor (3, H, W), uint8.
-        words_only: Leave lines and blocks out.
-        display_artefacts: Outline artefacts.
-        display_layout: Outline regions of the layout.
-        scale: Length of the longer side of the figure, in inches.
-        interactive: Show text and confidence of what the mouse points at.
-        add_labels: If not interactive, write the text of every straight box on the figure.
+        image: Its image, array (H, W, 3) or tensor (3, H, W), uint8.
+        words_only: Whether to leave out lines and blocks.
+        display_artefacts: Whether to outline artefacts.
+        display_layout: Whether to outline layout regions.
+        scale: The length of the longer side of the figure, in inches.
+        interactive: Whether to show the text and confidence of the word under the mouse.
+        add_labels: Whether to write the text of every straight box on a figure that is not interactive.
         **kwargs: For `create_obj_patch`: ``alpha``, ``preserve_aspect_ratio``.
 
     Returns:
-        The figure, known to pyplot: ``plt.show()`` shows it, ``plt.close(figure)`` frees it.
+        The figure, registered with pyplot: ``plt.show()`` shows it, and ``plt.close(figure)`` frees it.
 
     Raises:
         InvalidArgumentError: if the image or a geometry is unusable.
@@ -136,17 +136,17 @@ def visualize_kie_page(
 
     Args:
         page: An exported `KIEPage`.
-        image: Its pixels, array (H, W, 3) or tensor (3, H, W), uint8.
-        words_only: Leave all predictions out.
-        display_artefacts: Taken for the sake of `visualize_page`: such a page has no artefacts.
-        display_layout: Outline regions of the layout.
-        scale: Length of the longer side of the figure, in inches.
-        interactive: Show class, text and confidence of what the mouse points at.
-        add_labels: If not interactive, write the text of every straight box on the figure.
+        image: Its image, array (H, W, 3) or tensor (3, H, W), uint8.
+        words_only: Whether to leave out all predictions.
+        display_artefacts: Without effect, because such a page has no artefacts.
+        display_layout: Whether to outline layout regions.
+        scale: The length of the longer side of the figure, in inches.
+        interactive: Whether to show the class, text and confidence of the prediction under the mouse.
+        add_labels: Whether to write the text of every straight box on a figure that is not interactive.
         **kwargs: For `create_obj_patch`: ``alpha``, ``preserve_aspect_ratio``.
 
     Returns:
-        The figure, known to pyplot: ``plt.show()`` shows it, ``plt.close(figure)`` frees it.
+        The figure, registered with pyplot: ``plt.show()`` shows it, and ``plt.close(figure)`` frees it.
 
     Raises:
         InvalidArgumentError: if the image or a geometry is unusable.
@@ -205,7 +205,7 @@ def _figure(
         patches.append(ax.add_patch(patch))
         if add_labels and not interactive and shape.caption is not None and len(shape.geometry) == 2:
             left, top = np.asarray(patch.get_path().transformed(patch.get_patch_transform()).vertices)[0]
-            # A dollar sign is text here, not mathematics.
+            # Without this, a dollar sign would start a formula.
             ax.text(left, top, shape.caption, size=10, alpha=0.5, color=shape.color, parse_math=False)
     if interactive:
         show_labels_on_hover(ax, patches)
@@ -219,13 +219,13 @@ def draw_boxes(
     color: tuple[int, int, int] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Show an image with boxes on it, in the current axes of matplotlib; ``plt.show()`` brings it up.
+    """Draw an image with boxes into the current axes of matplotlib; ``plt.show()`` shows it.
 
     Args:
         boxes: Relative boxes: straight (N, 4) or rotated (N, 4, 2), also with their scores, (N, 5) or (N, 5, 2).
         image: Array (H, W, 3) or tensor (3, H, W), uint8 or floats in [0, 1]; not changed.
         color: RGB of the outlines, from 0 to 255; blue unless given.
-        **kwargs: How to draw the outlines, as for ``matplotlib.pyplot.plot``: ``linewidth``, ``alpha``, ...
+        **kwargs: Arguments of ``matplotlib.pyplot.plot`` for the outlines: ``linewidth``, ``alpha``, ...
 
     Raises:
         InvalidArgumentError: if the boxes have another shape, or the image is unusable.
@@ -241,14 +241,14 @@ def draw_boxes(
     picture = as_picture(image)
     height, width = picture.shape[:2]
     corners = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
-    # One line for all boxes: each is closed, and a gap goes before the next.
+    # One line for all boxes: each is closed, and followed by a gap.
     outlines = np.full((len(corners), 6, 2), np.nan)
     outlines[:, :4] = corners * np.array([width, height])
     outlines[:, 4] = outlines[:, 0]
     plt = pyplot()
     plt.imshow(picture)
     style = {"color": tuple(channel / 255 for channel in color or (0, 0, 255)), "linewidth": 2}
-    # Edges lie between pixels, whose centers are at whole numbers for matplotlib.
+    # Edges are between pixels, and matplotlib has the centres of pixels at whole numbers.
     columns, rows = outlines.reshape(-1, 2).T - 0.5
     plt.plot(columns, rows, **{**style, **kwargs})
 
@@ -261,19 +261,19 @@ def overlay(
     line_width: int | None = None,
     font_family: str | None = None,
 ) -> NDArray[np.uint8]:
-    """Draw the boxes of the words on their page, colored by confidence, and what was read.
+    """Draw the boxes of the words on their page, colored by confidence, together with the text.
 
     Args:
         page: A `Page` or `KIEPage`, or an exported one.
-        image: The pixels: array (H, W, 3) or tensor (3, H, W), uint8. ``None`` takes those of the element.
-        text: Where to write what was read: on a sheet ``"beside"`` the page (the result is twice as wide), ``"above"``
-            each box (for few words, as in a frame of a video), or ``"none"``.
-        line_width: Of the outlines, in pixels; ``None`` follows the size of the page.
+        image: The image: array (H, W, 3) or tensor (3, H, W), uint8. ``None`` is the image of the page.
+        text: The place for the text: ``"beside"`` the page, on a blank page (the result is twice as wide); ``"above"``
+            each box, for pages of few words, such as video frames; or ``"none"``.
+        line_width: The width of outlines in pixels; ``None`` depends on the size of the page.
         font_family: As for `get_font`.
 
     Returns:
-        Array (H, W, 3) uint8, or (H, 2 W, 3): blue boxes are sure, orange ones less so, red ones have a confidence of
-        0.5 or less, and purple ones are lines that were not read, or not in full.
+        Array (H, W, 3) uint8, or (H, 2 W, 3). Blue boxes have a high confidence, orange boxes a lower one, and red
+        boxes 0.5 or less. Purple boxes are lines that were not read, or not completely.
 
     Raises:
         InvalidArgumentError: if there is no image, or an argument has no usable value.
@@ -345,7 +345,7 @@ def _label(canvas: Image.Image, words: list[Placed], font_family: str | None) ->
 
 
 def _strip(quad: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The place above a box; within its upper part where the page ends there."""
+    """The strip above a box; inside the upper part of the box if the page ends above it."""
     up = (quad[[0, 1]] - quad[[3, 2]]) * _LABEL_HEIGHT
     lower = quad[[0, 1]]
     if (lower + up)[:, 1].min() < 0:
