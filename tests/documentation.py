@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mediatensor._pyav.encoding import write_test_pattern
+from mediatensor._pyav import write_test_pattern
+
+# Behind the face: the page of `mediatensor demo`, which the documentation reads.
 from mediatensor.cli._demo import draw_page
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import replace
+import re
 from pathlib import Path
 from typing import Any
 
 import av
 import pytest
-import torch
+import torch.utils.data
 from PIL import Image
 
-from mediatensor._pyav.encoding import write_test_pattern
-from mediatensor.cli import _demo, main
-from mediatensor.cli._demo import ClipDataset, check_line, row
-from mediatensor.cli._verify import Comparison
+from mediatensor._pyav import write_test_pattern
+from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import MissingDependencyError
+from mediatensor.errors import MissingDependencyError, WeightsNotFoundError
+from mediatensor.frames import Frame
+from mediatensor.ocr import models
 
 
 def test_clip_is_h264_with_b_frames_and_the_gops_asked_for(tmp_path: Path) -> None:
@@ -42,16 +41,25 @@ def test_clip_needs_an_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert list(tmp_path.iterdir()) == []
 
 
+def without_models(**_: Any) -> None:
+    raise WeightsNotFoundError("No weights.")
+
+
+def lines_of_checks(printed: str) -> list[str]:
+    return printed.partition("\nchecked\n")[2].partition("\n\n")[0].splitlines()
+
+
 def test_demo_without_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(_demo, "read_texts", lambda file, folder: [(True, "text")])
+    monkeypatch.setattr(models, "ocr_predictor", without_models)
     folder = tmp_path / "new" / "demo"
     assert main(["demo", "-o", str(folder)]) == 0
     text = capsys.readouterr().out
     assert "640x360, 30 fps" in text
     assert "(4, 8, 3, 360, 640)" in text
-    assert "6 x (2, 8, 3, 144, 256)" in text
-    checks = text.partition("\nchecked\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in checks] == ["ok"] * 4
+    assert "6 x (2, 8, 3, 144, 256)" in text  # from workers that were spawned: the dataset was pickled
+    assert "no text was read: No weights." in text
+    assert [line.split()[0] for line in lines_of_checks(text)] == ["ok"] * 3
+    assert re.search(r"^  decoder\[::30\] +\(10, 3, 360, 640\) torch.uint8 +[\d.]+ m?s$", text, re.MULTILINE)
     assert sorted(path.name for path in folder.iterdir()) == ["clip.mp4", "sheet.png"]
     with Image.open(folder / "sheet.png") as sheet:
         assert sheet.width > 1000
@@ -59,7 +67,13 @@ def test_demo_without_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 @pytest.fixture
 def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_demo, "_check_loader", lambda file: (True, "clips from workers"))
+    """Has the demo read its batches itself: starting workers takes seconds."""
+    loader = torch.utils.data.DataLoader
+
+    def without_workers(dataset: Any, batch_size: int, **options: Any) -> Any:
+        return loader(dataset, batch_size, shuffle=options["shuffle"])
+
+    monkeypatch.setattr(torch.utils.data, "DataLoader", without_workers)
 
 
 @pytest.mark.usefixtures("_no_workers")
@@ -80,25 +94,11 @@ def test_demo_of_a_file(name: str, clip: Path, tmp_path: Path, capsys: pytest.Ca
 def test_failed_check_is_exit_code_1(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def one_frame_more(*arguments: Any, **options: Any) -> Comparison:
-        return replace(honest(*arguments, **options), num_frames=41)
+    honest = VideoDecoder.get_frame_at
 
-    honest = _demo.compare
-    monkeypatch.setattr(_demo, "compare", one_frame_more)
+    def next_frame(self: VideoDecoder, index: int) -> Frame:
+        return honest(self, min(index + 1, len(self) - 1))
+
+    monkeypatch.setattr(VideoDecoder, "get_frame_at", next_frame)
     assert main(["demo", str(clip), "-o", str(tmp_path)]) == 1
-    assert "  FAILED " in capsys.readouterr().out
-
-
-def test_dataset_survives_the_way_into_a_worker(clip: Path, clip_rgb: torch.Tensor) -> None:
-    dataset = ClipDataset(VideoDecoder(clip), starts=[3, 20], num_frames=4)
-    for copy in (dataset, pickle.loads(pickle.dumps(dataset))):
-        number, frames, pts_seconds = copy[1]
-        assert (len(copy), number) == (2, 1)
-        assert torch.equal(frames, clip_rgb[20:24])
-        torch.testing.assert_close(pts_seconds, torch.arange(20, 24, dtype=torch.float64) / 25)
-
-
-def test_lines() -> None:
-    assert row("decoder[0]", "(3, 4, 5)", 0.0021) == f"  {'decoder[0]':<42} {'(3, 4, 5)':<38}   2.1 ms"
-    assert check_line(True, "frames").split() == ["ok", "frames"]
-    assert check_line(False, "frames").split() == ["FAILED", "frames"]
+    assert [line.split()[0] for line in lines_of_checks(capsys.readouterr().out)] == ["FAILED", "ok", "ok"]

@@ -130,14 +130,20 @@ def test_damaged_files(name: str, tmp_path: Path) -> None:
 def test_frames_that_do_not_decode_are_left_out_and_told(
     everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    original = VideoDecoder.get_frames_at
+    frame, frames = VideoDecoder.get_frame_at, VideoDecoder.get_frames_at
 
-    def refuse(self: VideoDecoder, indices: Any) -> Any:
+    def refuse(self: VideoDecoder, index: int) -> Any:
+        if index in (3, 17):
+            raise DecodeError("damaged")
+        return frame(self, index)
+
+    def refuse_some(self: VideoDecoder, indices: Any) -> Any:
         if {3, 17} & set(indices):
             raise DecodeError("damaged")
-        return original(self, indices)
+        return frames(self, indices)
 
-    monkeypatch.setattr(VideoDecoder, "get_frames_at", refuse)
+    monkeypatch.setattr(VideoDecoder, "get_frame_at", refuse)
+    monkeypatch.setattr(VideoDecoder, "get_frames_at", refuse_some)
     assert main(["extract", str(everything), "-o", str(tmp_path), "--images", "png", "--audio"]) == 2
     assert [index_of(name) for name in names(tmp_path)[1:]] == [i for i in range(20) if i not in (3, 17)]
     assert names(tmp_path)[0] == "everything.wav"

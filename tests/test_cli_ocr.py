@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import pdf_files
-from mediatensor._pyav.encoding import write_test_pattern
+from mediatensor._pyav import write_test_pattern
 from mediatensor.cli import main
 from mediatensor.errors import PageError, WeightsNotFoundError
 from mediatensor.ocr import models

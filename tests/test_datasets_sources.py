@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from mediatensor._pyav.encoding import write_test_pattern
+from mediatensor._pyav import write_test_pattern
 from mediatensor.datasets import Item, VideoClips, as_items
 from mediatensor.datasets._sources import limits
 from mediatensor.decoders import VideoDecoder

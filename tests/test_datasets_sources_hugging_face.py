@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from mediatensor._pyav.encoding import write_test_pattern
+from mediatensor._pyav import write_test_pattern
 from mediatensor.datasets import AudioClips, DataLoader, DocumentPages, Item, VideoClips, as_items
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from mediatensor._pyav.encoding import write_test_pattern
+from mediatensor._pyav import write_test_pattern
 from mediatensor.datasets import VideoClips, as_items
 from mediatensor.datasets._sources import limits
 from mediatensor.decoders import VideoDecoder

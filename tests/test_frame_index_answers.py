@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import media
 from mediatensor._index import from_table
-from mediatensor._pyav.encoding import write_test_pattern
+from mediatensor._pyav import write_test_pattern
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError
 

@@ -22,6 +22,7 @@ from .locks import ForkSafeLock
 __all__ = [
     "Division",
     "ThreadLease",
+    "available_cores",
     "busy_threads",
     "divide_threads",
     "get_num_threads",
@@ -67,7 +68,7 @@ def get_num_threads() -> int:
         return _num_threads
     text = os.environ.get(ENVIRONMENT_VARIABLE)
     if text is None:
-        return cores + 1 if (cores := _available_cores()) > 1 else 1
+        return cores + 1 if (cores := available_cores()) > 1 else 1
     if not text.isdecimal() or int(text) < 1:
         raise InvalidArgumentError(
             f"The environment variable {ENVIRONMENT_VARIABLE} must be a positive whole number (got {text!r})."
@@ -98,7 +99,7 @@ def set_num_threads(num_threads: int | None) -> None:
     _num_threads = num_threads
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -7,6 +7,7 @@ the rest of the library sees plain Python values, numpy arrays, and frames as op
 from __future__ import annotations
 
 from .demuxer import Demuxer
+from .encoding import write_test_pattern
 from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
 from .opening import choose_streams, read_container_info
 from .packet_decoder import (
@@ -88,4 +89,5 @@ __all__ = [
     "surface_of",
     "times_shown",
     "why_no_nvcuvid",
+    "write_test_pattern",
 ]

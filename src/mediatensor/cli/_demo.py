@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import torch
+import torch.utils.data
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
-from .._pyav.encoding import write_test_pattern
+from .._pyav import write_test_pattern
 from .._sources import writing
 from ..decoders import VideoDecoder
 from ..errors import MissingDependencyError, WeightsNotFoundError
@@ -26,18 +25,7 @@ from ._console import emit
 from ._sheet import SheetOptions, write_sheet
 from ._verify import compare
 
-__all__ = [
-    "PAGE_LINES",
-    "ClipDataset",
-    "WrittenWord",
-    "are_read",
-    "check_line",
-    "draw_page",
-    "read_texts",
-    "row",
-    "run",
-    "timed",
-]
+__all__ = ["PAGE_LINES", "WrittenWord", "are_read", "draw_page", "read_texts", "run"]
 
 T = TypeVar("T")
 
@@ -197,7 +185,7 @@ _SHORT_SIDE = 144
 _NUM_FRAMES_COMPARED = 60
 
 
-class ClipDataset(Dataset[tuple[int, Tensor, Tensor]]):
+class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
     """Clips of one video: row ``k`` is the frames from ``starts[k]`` on.
 
     The decoder travels into each worker as it is: pickled it is its source and its options, and it opens its own
@@ -300,7 +288,9 @@ def _check_loader(file: str) -> tuple[bool, str]:
     starts = torch.linspace(0, num_frames - length, _NUM_CLIPS).long().tolist()
     dataset = ClipDataset(VideoDecoder(file, transforms=[Resize(size)]), starts, length)
     # Spawned workers share nothing with this process: the decoder reaches them pickled, on every system.
-    loader = DataLoader(dataset, _BATCH_SIZE, shuffle=True, num_workers=_NUM_WORKERS, multiprocessing_context="spawn")
+    loader = torch.utils.data.DataLoader(
+        dataset, _BATCH_SIZE, shuffle=True, num_workers=_NUM_WORKERS, multiprocessing_context="spawn"
+    )
     begin = time.perf_counter()
     batches = [(time.perf_counter() - begin, *batch) for batch in loader]
     first, total, shape = batches[0][0], batches[-1][0], _shape(batches[0][2])

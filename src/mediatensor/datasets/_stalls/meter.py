@@ -14,7 +14,7 @@ import torch
 
 from ..._common.devices import checked_device
 from ..._common.stages import collect_stages, trace_range
-from ..._common.threads import _available_cores
+from ..._common.threads import available_cores
 from ...errors import InvalidArgumentError
 from .facts import EpochRecord, StallFacts, advice, facts_of, timings_of
 from .plot import table
@@ -92,7 +92,7 @@ class StallMeter:
     @property
     def facts(self) -> StallFacts:
         """What was measured so far, of all epochs together."""
-        return facts_of(self._epochs, now=time.monotonic(), num_cores=_available_cores())
+        return facts_of(self._epochs, now=time.monotonic(), num_cores=available_cores())
 
     @property
     def advice(self) -> list[str]:
