@@ -1,4 +1,8 @@
-"""The content of a page in reading order: blocks and tables, the words of a line, predictions."""
+"""The content of a page in reading order: blocks and tables, the words of a line, predictions.
+
+The order of boxes itself is computed by `ocr.models.reading_order`, which is imported on use, because the package
+around it imports elements.
+"""
 
 from __future__ import annotations
 
