@@ -181,7 +181,7 @@ class H264Parser:
             in_record = self._length_size is not None
             for unit in avc_parameter_units(extradata) if in_record else nal_units(memoryview(extradata), None):
                 with suppress(ValueError) if unit[0] & _KIND != _SPS else nullcontext():
-                    self._learn(unit)
+                    self._learn(bytes(unit[:_PARAMETER_BYTES]))
         except ValueError:
             self._is_readable = False
         self._configured = self._sequences, self._pictures
@@ -276,7 +276,7 @@ class H264Parser:
             not messages or all(messages_are_transient(data[start:stop], 1) for start, stop in messages)
         )
 
-    def _learn(self, unit: memoryview | bytes) -> None:
+    def _learn(self, unit: bytes) -> None:
         """Take note of a parameter set."""
         kind = unit[0] & _KIND
         if kind == _SPS:
@@ -344,7 +344,9 @@ def _short_prefix(head: bytes) -> tuple[int, int] | None:
         return None
 
 
-def _parse_sequence_parameters(unit: memoryview | bytes) -> _SequenceParameters:
+# Streams repeat their sets, and files have those of others by the same encoder.
+@lru_cache(maxsize=64)
+def _parse_sequence_parameters(unit: bytes) -> _SequenceParameters:
     """Read a sequence parameter set (a unit of type 7); ``ValueError`` if it ends early."""
     bits = BitReader(without_emulation_prevention(unit[1:_PARAMETER_BYTES]))
     profile = bits.read(8)
@@ -412,7 +414,8 @@ def _payload(unit: memoryview | bytes, num_bytes: int) -> BitReader:
     return BitReader(without_emulation_prevention(unit[1:num_bytes]))
 
 
-def _parse_picture_parameters(unit: memoryview | bytes) -> tuple[int, _PictureParameters | None]:
+@lru_cache(maxsize=64)
+def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | None]:
     """(identifier, what it says) of a picture parameter set; ``None`` if it has groups of slices."""
     bits = _payload(unit, _PARAMETER_BYTES)
     identifier, sequence = bits.exp_golomb(), bits.exp_golomb()

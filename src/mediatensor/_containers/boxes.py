@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Box",
+    "Boxes",
     "Fields",
     "MalformedBoxError",
     "ReadAt",
@@ -34,6 +35,7 @@ _MAX_TOP_LEVEL_BOXES = 1 << 21
 _MAX_BOX_BYTES = 1 << 28
 _MAX_CHILDREN = 1 << 16
 
+_SHORT_HEADER = struct.Struct(">I4s")
 _HEADER_BYTES = 16
 
 
@@ -61,7 +63,7 @@ def _box_at(header: bytes, start: int, end: int) -> Box:
     """The box whose header begins with ``header``, at ``start`` of a space that goes to ``end`` (ISO 14496-12, 4.2)."""
     if len(header) < 8:
         raise MalformedBoxError("a box header is cut off")
-    size, kind = struct.unpack_from(">I4s", header)
+    size, kind = _SHORT_HEADER.unpack_from(header)
     body = start + 8
     if size == 1:
         if len(header) < _HEADER_BYTES:
@@ -105,28 +107,43 @@ def read_box(read_at: ReadAt, box: Box) -> memoryview:
     return memoryview(data)
 
 
-def children(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
-    """(kind, content) of the boxes that lie in ``data`` one after the other."""
-    position = 0
+#: (kind, content) of boxes.
+Boxes = list[tuple[bytes, memoryview]]
+
+
+def children(data: memoryview) -> Boxes:
+    """The boxes that lie in ``data`` one after the other.
+
+    >>> [(kind, bytes(content)) for kind, content in children(memoryview(b"\\0\\0\\0\\x0afree\\1\\2"))]
+    [(b'free', b'\\x01\\x02')]
+    """
+    boxes: Boxes = []
+    position, end = 0, len(data)
     for _ in range(_MAX_CHILDREN):
         # QuickTime ends some lists of boxes with four zero bytes.
-        if position == len(data) or bytes(data[position:]) == bytes(4):
-            return
-        box = _box_at(bytes(data[position : position + _HEADER_BYTES]), position, len(data))
-        yield box.kind, data[box.body : box.end]
-        position = box.end
+        if position == end or (end - position == 4 and bytes(data[position:]) == bytes(4)):
+            return boxes
+        if end - position < _SHORT_HEADER.size:
+            raise MalformedBoxError("a box header is cut off")
+        size, kind = _SHORT_HEADER.unpack_from(data, position)
+        body, stop = position + 8, position + size
+        if size < 8 or stop > end:  # a size of another form, or one that cannot be
+            _, _, body, stop = _box_at(bytes(data[position : position + _HEADER_BYTES]), position, end)
+        boxes += [(kind, data[body:stop])]
+        position = stop
     raise MalformedBoxError("a box holds too many others")
 
 
-def find_all(data: memoryview, *path: bytes) -> list[memoryview]:
-    """The contents of all boxes at a path, such as ``b"trak", b"mdia"``."""
-    found = [data]
-    for name in path:
+def find_all(data: memoryview | Boxes, *path: bytes) -> list[memoryview]:
+    """The contents of all boxes at a path, such as ``b"trak", b"mdia"``, in a box or among boxes."""
+    first, *others = path
+    found = [content for kind, content in (data if isinstance(data, list) else children(data)) if kind == first]
+    for name in others:
         found = [content for parent in found for kind, content in children(parent) if kind == name]
     return found
 
 
-def find(data: memoryview, *path: bytes) -> memoryview:
+def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
     """The content of the one box at a path.
 
     Raises:
@@ -147,32 +164,33 @@ class Fields:
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
+        self._size = len(data)
         self._position = 0
         word = self.unsigned()
         self.version, self.flags = word >> 24, word & 0xFFFFFF
 
     def unsigned(self, num_bytes: int = 4) -> int:
-        return int.from_bytes(self._take(num_bytes), "big")
+        start = self._position
+        self.skip(num_bytes)
+        return int.from_bytes(self._data[start : self._position], "big")
 
     def signed(self, num_bytes: int = 4) -> int:
-        return int.from_bytes(self._take(num_bytes), "big", signed=True)
+        start = self._position
+        self.skip(num_bytes)
+        return int.from_bytes(self._data[start : self._position], "big", signed=True)
 
     def skip(self, num_bytes: int) -> None:
-        self._take(num_bytes)
+        """Pass over bytes; they must be there."""
+        if self._position + num_bytes > self._size:
+            raise MalformedBoxError("a box ends before its fields do")
+        self._position += num_bytes
 
     def array(self, count: int, dtype: str, columns: int = 1) -> NDArray[np.int64]:
         """``count`` rows of numbers as int64: (count,), or (count, columns)."""
-        item = np.dtype(dtype).itemsize
-        data = self._take(count * columns * item)  # fails before anything is allocated
-        numbers = np.frombuffer(data, dtype).astype(np.int64)
+        start = self._position
+        self.skip(count * columns * np.dtype(dtype).itemsize)  # fails before anything is allocated
+        numbers = np.frombuffer(self._data[start : self._position], dtype).astype(np.int64)
         return numbers if columns == 1 else numbers.reshape(count, columns)
 
     def rest(self) -> memoryview:
         return self._data[self._position :]
-
-    def _take(self, num_bytes: int) -> memoryview:
-        taken = self._data[self._position : self._position + num_bytes]
-        if len(taken) != num_bytes:
-            raise MalformedBoxError("a box ends before its fields do")
-        self._position += num_bytes
-        return taken

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._bitstreams import Disposable
-from .boxes import Fields, MalformedBoxError, children, find, find_all
+from .boxes import Boxes, Fields, MalformedBoxError, children, find, find_all
 from .packet_table import PacketTable
 
 __all__ = [
@@ -46,14 +46,14 @@ class Track:
         movie_time_scale: Of the movie, in which the durations of edits are counted.
         edits: (duration in movie ticks, first media tick; -1 for an empty one) of its edit list.
         num_samples: That the header describes; 0 in a fragmented file.
-        sample_table: Content of its ``stbl``.
+        sample_table: The boxes of its ``stbl``.
     """
 
     time_scale: int
     movie_time_scale: int
     edits: tuple[tuple[int, int], ...]
     num_samples: int
-    sample_table: memoryview
+    sample_table: Boxes
 
 
 def find_track(moov: memoryview, track_id: int) -> Track:
@@ -62,24 +62,27 @@ def find_track(moov: memoryview, track_id: int) -> Track:
     Raises:
         MalformedBoxError: if it is not there once, refers to other files, is encrypted or has several descriptions.
     """
-    tracks = [trak for trak in find_all(moov, b"trak") if _track_id(trak) == track_id]
+    header = children(moov)
+    tracks = [trak for trak in map(children, find_all(header, b"trak")) if _track_id(trak) == track_id]
     if len(tracks) != 1:
         raise MalformedBoxError(f"{len(tracks)} tracks have the identifier {track_id}")
     trak = tracks[0]
-    table = find(trak, b"mdia", b"minf", b"stbl")
+    media = children(find(trak, b"mdia"))
+    information = children(find(media, b"minf"))
+    table = children(find(information, b"stbl"))
     _check_description(find(table, b"stsd"))
-    for reference in find_all(trak, b"mdia", b"minf", b"dinf", b"dref"):
+    for reference in find_all(information, b"dinf", b"dref"):
         _check_references(reference)
     return Track(
-        time_scale=_time_scale(find(trak, b"mdia", b"mdhd")),
-        movie_time_scale=_time_scale(find(moov, b"mvhd")),
+        time_scale=_time_scale(find(media, b"mdhd")),
+        movie_time_scale=_time_scale(find(header, b"mvhd")),
         edits=_edits(trak),
         num_samples=_num_samples(table),
         sample_table=table,
     )
 
 
-def _track_id(trak: memoryview) -> int:
+def _track_id(trak: Boxes) -> int:
     header = Fields(find(trak, b"tkhd"))
     header.skip(16 if header.version == 1 else 8)
     return header.unsigned()
@@ -111,7 +114,7 @@ def _check_references(data: memoryview) -> None:
             raise MalformedBoxError("samples in another file")
 
 
-def _edits(trak: memoryview) -> tuple[tuple[int, int], ...]:
+def _edits(trak: Boxes) -> tuple[tuple[int, int], ...]:
     lists = find_all(trak, b"edts", b"elst")
     if not lists:
         return ()
@@ -129,15 +132,15 @@ def _edits(trak: memoryview) -> tuple[tuple[int, int], ...]:
     return tuple(edits)
 
 
-def _num_samples(table: memoryview) -> int:
+def _num_samples(table: Boxes) -> int:
     """8.7.3: the number in ``stsz`` (or ``stz2``), which has it at the same place."""
     fields = Fields(sizes_box(table)[1])
     fields.unsigned()
     return fields.unsigned()
 
 
-def sizes_box(table: memoryview) -> tuple[bytes, memoryview]:
-    found = [(kind, content) for kind, content in children(table) if kind in (b"stsz", b"stz2")]
+def sizes_box(table: Boxes) -> tuple[bytes, memoryview]:
+    found = [(kind, content) for kind, content in table if kind in (b"stsz", b"stz2")]
     if len(found) != 1:
         raise MalformedBoxError(f"{len(found)} tables of sample sizes")
     return found[0]
@@ -224,7 +227,7 @@ def entries_in_order(track: Track, samples: Samples, first_dts: int) -> DemuxedS
         samples: Its samples.
         first_dts: The first decoding time of the demuxer's list.
     """
-    kinds = {kind for kind, _ in children(track.sample_table)}
+    kinds = {kind for kind, _ in track.sample_table}
     parts = sum(start >= 0 for _, start in track.edits)
     if parts > 1 or kinds & _OTHER_KEY_FRAMES:
         return None
@@ -289,7 +292,7 @@ def bare_table(demuxed: DemuxedSamples, pts: Int64Array, duration: Int64Array) -
     )
 
 
-def _sizes(table: memoryview, count: int) -> Int64Array:
+def _sizes(table: Boxes, count: int) -> Int64Array:
     kind, content = sizes_box(table)
     fields = Fields(content)
     if kind == b"stsz":
@@ -303,7 +306,7 @@ def _sizes(table: memoryview, count: int) -> Int64Array:
     return fields.array(count, ">u1" if bits == 8 else ">u2")
 
 
-def _positions(table: memoryview, size: Int64Array, file_size: int) -> Int64Array:
+def _positions(table: Boxes, size: Int64Array, file_size: int) -> Int64Array:
     """8.7.4 and 8.7.5: samples lie in chunks one after the other."""
     chunk_offset = _chunk_offsets(table)
     if (chunk_offset < 0).any() or (chunk_offset > file_size).any():
@@ -319,8 +322,8 @@ def _positions(table: memoryview, size: Int64Array, file_size: int) -> Int64Arra
     return np.asarray(np.repeat(chunk_offset - before_chunk, per_chunk) + begins, np.int64)
 
 
-def _chunk_offsets(table: memoryview) -> Int64Array:
-    found = [(kind, content) for kind, content in children(table) if kind in (b"stco", b"co64")]
+def _chunk_offsets(table: Boxes) -> Int64Array:
+    found = [(kind, content) for kind, content in table if kind in (b"stco", b"co64")]
     if len(found) != 1:
         raise MalformedBoxError(f"{len(found)} tables of chunks")
     fields = Fields(found[0][1])
@@ -351,7 +354,7 @@ def _expanded(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Ar
     return np.repeat(value, length), value
 
 
-def _composition(table: memoryview, count: int) -> tuple[Int64Array, int]:
+def _composition(table: Boxes, count: int) -> tuple[Int64Array, int]:
     """(how much later than decoded each sample is shown, how much the demuxer shifts decoding times back)."""
     found = find_all(table, b"ctts")
     if not found:

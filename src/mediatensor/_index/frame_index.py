@@ -394,12 +394,20 @@ class FrameIndex:
 
     def frame_of_packet(self, number: int, pts: int) -> int | None:
         """Index of the frame that a packet bears, by its number in decode order and its time; ``None`` if unknown."""
-        order, numbers = self._frames_by_packet
-        at = int(numbers.searchsorted(number))
-        if at == len(numbers) or numbers[at] != number:
+        try:
+            frame = self._frame_by_packet[number]
+        except IndexError:
             return None
-        frame = int(order[at])
-        return frame if self.pts[frame] == pts else None
+        return int(frame) if frame >= 0 and self.pts[frame] == pts else None
+
+    @cached_property
+    def _frame_by_packet(self) -> NDArray[np.int32]:
+        """The frame that each packet bears, by the packet's number; -1 for none."""
+        frames, numbers = self._frames_by_packet
+        by_packet = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
+        is_known = numbers >= 0
+        by_packet[numbers[is_known]] = frames[is_known]
+        return by_packet
 
     @cached_property
     def _frames_by_packet(self) -> tuple[Int64Array, Int64Array]:
@@ -409,7 +417,8 @@ class FrameIndex:
 
     def __getstate__(self) -> dict[str, Any]:
         # What is derived when needed need not travel to every worker.
-        return {name: value for name, value in self.__dict__.items() if name != "_frames_by_packet"}
+        derived = ("_frame_by_packet", "_frames_by_packet")
+        return {name: value for name, value in self.__dict__.items() if name not in derived}
 
     def frame_of(self, place: int) -> int:
         """Index of the frame at a place in the order in which a linear decode gives them."""

@@ -42,8 +42,9 @@ class PacketScan:
         self._reader = reader
         self._codec = codec
         self._h264 = H264Parser(reader.extradata, is_thorough=False) if codec == "h264" else None
-        self._content_of = content_parser(codec, reader.extradata)
-        self._disposable_of = disposable_parser(codec, reader.extradata)
+        other = None if codec == "h264" else codec
+        self._content_of = content_parser(other, reader.extradata)
+        self._disposable_of = disposable_parser(other, reader.extradata)
         self._length_size = hevc_length_size(reader.extradata) if codec == "hevc" else None
         self._breaks = break_detector(codec, reader.extradata)
         self._reasons_to_decode: dict[str, None] = {}

@@ -237,7 +237,7 @@ class VideoReader(StreamReader):
         Flags are `KEY_ENTRY` and `DISCARD_ENTRY`.
         """
         entries = self._stream.index_entries
-        chosen = entries if numbers is None else (entries[number] for number in numbers)
+        chosen = entries if numbers is None else [entries[number] for number in numbers]
         return [(entry.pos, entry.timestamp, entry.size, entry.flags) for entry in chosen]
 
     @property

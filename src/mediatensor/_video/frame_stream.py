@@ -81,8 +81,9 @@ class FrameStream:
         self._started_at_pts = NO_PTS
         # What the packets of the codec say
         self._codec = reader.stream_info().codec
-        self._is_disposable = disposable_parser(self._codec, reader.extradata)
-        self._h264 = H264Parser(reader.extradata) if self._codec == "h264" else None
+        is_h264 = self._codec == "h264"
+        self._h264 = H264Parser(reader.extradata) if is_h264 else None
+        self._is_disposable = disposable_parser(None if is_h264 else self._codec, reader.extradata)
         self._breaks: BreakDetector | None = None
         # The segment, and what it left out
         self._segment = Segment(None, (), False)
