@@ -79,6 +79,8 @@ class AudioStream:
         self._states_the_end = _STATES_THE_END in formats
         self._reset_method = reset_method(self.codec)
         self._reopens_to_seek = _SEEKS_ONLY_WHEN_FRESH in formats or self._reset_method == "reopen"
+        # The profile that was last found to have no long prediction.
+        self._fading_profile: str | None = None
         self._can_use_long_prediction = can_use_long_prediction(self.codec)
         self._form: SampleForm | None = None
         self._clock: SampleClock | None = None
@@ -182,7 +184,7 @@ class AudioStream:
                 section = None
                 pts = frame.pts
                 if not is_counted:
-                    position = self._position_after_seek(pts, end, start)
+                    position = self._position_after_seek(clock, pts, end, start)
                 else:
                     # Counted, unless time leaps.
                     position = end or 0
@@ -210,16 +212,18 @@ class AudioStream:
         if held_back is not None and held_back[2] < held_back[3]:
             yield held_back
 
-    def _position_after_seek(self, pts: int | None, end: int | None, start: int | None) -> int:
+    def _position_after_seek(self, clock: SampleClock, pts: int | None, end: int | None, start: int | None) -> int:
         """The sample that a frame begins with: what its time stamp says, if that agrees with counting from ``end``."""
         # A stream may change its profile midway.
-        if self._can_use_long_prediction and has_long_prediction(self.codec, self.reader.profile):
-            raise UnknownPositionError
+        if self._can_use_long_prediction and (profile := self.reader.profile) != self._fading_profile:
+            if has_long_prediction(self.codec, profile):
+                raise UnknownPositionError
+            self._fading_profile = profile
         if pts is None:
             if end is None:
                 raise UnknownPositionError
             return end
-        position, is_certain = self.clock.certain_position(pts)
+        position, is_certain = clock.certain_position(pts)
         if not is_certain:
             raise UnknownPositionError
         if end is not None and position != end:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -151,8 +152,16 @@ def _unicode(text: str) -> str:
     return text[:MAX_TAG_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
+@cache
+def _flag_names(flags: Any, value: int) -> tuple[str, ...]:
+    """The names of the flags in a value; cached, because members of enums are slow to look up."""
+    return tuple(flag.name for flag in flags if flag.value and flag.value & value == flag.value)
+
+
 def stream_info(stream: Any) -> StreamInfo:
     context = getattr(stream, "codec_context", None)
+    disposition = stream.disposition
+    flags: Any = type(disposition)
     common = {
         "index": stream.index,
         "media_type": stream.type or "unknown",
@@ -162,7 +171,7 @@ def stream_info(stream: Any) -> StreamInfo:
         "duration_pts": stream.duration,
         "num_frames": stream.frames or None,
         "bit_rate": (getattr(context, "bit_rate", None) if context is not None else None) or None,
-        "disposition": tuple(flag.name for flag in type(stream.disposition) if flag and flag in stream.disposition),
+        "disposition": _flag_names(flags, int(disposition.value)),
         "language": None if stream.language == "und" else stream.language,  # "undetermined"
         "tags": _tags(stream.metadata),
     }
