@@ -139,8 +139,8 @@ def jpeg_picture(data: bytes, orientation: int) -> Picture | None:
                 return None
             num_bits, height, width, num_channels = struct.unpack_from(">BHHB", content)
             names = content[6::3][:num_channels]
-            is_doubtful = names == b"RGB" and not is_adobe and not is_jfif
-            if num_bits != 8 or 0 in (width, height) or num_channels not in _COLORS or is_doubtful:
+            is_ambiguous = names == b"RGB" and not is_adobe and not is_jfif
+            if num_bits != 8 or 0 in (width, height) or num_channels not in _COLORS or is_ambiguous:
                 return None
             # Adobe's programs store CMYK inverted.
             decode = "/Decode[1 0 1 0 1 0 1 0]" if num_channels == 4 and is_adobe else ""

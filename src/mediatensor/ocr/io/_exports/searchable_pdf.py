@@ -131,21 +131,21 @@ class PDFExporter:
         """
         pdfium = import_pdfium()
         pages = document_pages(source)
-        kept = [self._origin(page) for page in pages]
-        whole = _base_file(kept)
+        origins = [self._origin(page) for page in pages]
+        base = _base_file(origins)
         with pdfium_lock:
-            document = pdfium.PdfDocument.new() if whole is None else whole.file.opened()
+            document = pdfium.PdfDocument.new() if base is None else base.file.opened()
         try:
-            if whole is not None:
+            if base is not None:
                 with pdfium_lock:
-                    _keep_only(document, whole, [number for owner, number in filter(None, kept) if owner is whole])
-            for index, (page, origin) in enumerate(zip(pages, kept, strict=True)):
+                    _keep_only(document, base, [number for file, number in filter(None, origins) if file is base])
+            for index, (page, origin) in enumerate(zip(pages, origins, strict=True)):
                 sheet = _Sheet(page, origin, page.dimensions) if origin is not None else self._image_page(page)
                 with pdfium_lock:
                     if sheet.image_pdf:
                         with closing(pdfium.PdfDocument(sheet.image_pdf)) as single:
                             document.import_pages(single, [0], index)
-                    elif origin is not None and origin[0] is not whole:
+                    elif origin is not None and origin[0] is not base:
                         with origin[0].file() as other:
                             _check_number(other, *origin)
                             document.import_pages(other, [origin[1]], index)
@@ -198,15 +198,15 @@ class PDFExporter:
         if not rows:
             return  # Without PDFium, which may take forever to read the page.
         raw = import_pdfium().raw
-        with pdfium_lock, closing(document[index]) as own:
+        with pdfium_lock, closing(document[index]) as page:
             if sheet.origin is None:
                 matrix = np.array([[sheet.scale, 0], [0, -sheet.scale], [0, sheet.size[0] * sheet.scale]])
                 texts = placed_words(rows, matrix)
             else:
-                texts = placed_words(rows, _pixels_to_points(own, sheet), _own_letters(document, index, sheet))
+                texts = placed_words(rows, _pixels_to_points(page, sheet), _own_letters(document, index, sheet))
             for group in _font_groups(texts):
-                _insert_texts(raw, document, own, group)
-            own.gen_content()
+                _insert_texts(raw, document, page, group)
+            page.gen_content()
 
 
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
