@@ -287,7 +287,7 @@ def test_a_video_stream_without_frames_is_empty(extension: str, tmp_path: Path) 
     video = encoder.add_video(height=64, width=64, frame_rate=25)
     encoder.open_file(path)
     video.add_frames(FRAMES[:0])
-    with pytest.warns(UserWarning, match="Video stream 0 has got no frames") as caught:
+    with pytest.warns(UserWarning, match="Video stream 0 has no frames") as caught:
         encoder.close()
     assert [warning.filename for warning in caught] == [__file__]
     assert list(tmp_path.iterdir()) == [path]

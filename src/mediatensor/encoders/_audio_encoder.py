@@ -1,4 +1,4 @@
-"""`AudioEncoder`: samples into a file, in one call."""
+"""`AudioEncoder`: encodes samples into a file in one call."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["AudioEncoder"]
 class AudioEncoder:
     """Encodes samples into an audio file, a tensor or a file object.
 
-    The codec is the container's own: wav and aiff are PCM of 16 bits (a sample x becomes the nearest whole number to
-    32768 x, limited to 16 bits), flac is lossless from 24 bits (rounded down), mp3 is MP3, m4a and mp4 are AAC, opus
-    and webm are Opus. `Encoder` also takes samples piece by piece, and other codecs.
+    The container selects the codec. wav and aiff contain 16-bit PCM: a sample x becomes the nearest integer to 32768 x,
+    clipped to 16 bits. flac is lossless for 24 bits; samples are rounded down to these. mp3 contains MP3, m4a and mp4
+    contain AAC, opus and webm contain Opus. `Encoder` also accepts samples piece by piece, and other codecs.
 
     Args:
         samples: (C, N) or (N,) float32 in [-1, 1], on any device; or `AudioSamples`.
-        sample_rate: Samples a second; `AudioSamples` know it themselves.
+        sample_rate: Samples a second; not needed for `AudioSamples`, which have it.
 
     Raises:
-        InvalidArgumentError: if the samples are not of that shape and type, or the rate is not positive.
+        InvalidArgumentError: if the samples have another shape or type, or the rate is not positive.
 
     Example:
         >>> import torch
@@ -59,13 +59,13 @@ class AudioEncoder:
         num_channels: int | None = None,
         sample_rate: int | None = None,
     ) -> None:
-        """Write a file; it appears, or replaces another, when it is whole.
+        """Write a file. It appears, or replaces another one, when it is complete.
 
         Args:
-            dest: A path; the extension decides on the container.
+            dest: A path; its extension selects the container.
             bit_rate: Bits a second; by default the encoder's own.
-            num_channels: In the file; by default as many as there are.
-            sample_rate: In the file, a second; by default as many as there are.
+            num_channels: Number of channels in the file; by default that of the samples.
+            sample_rate: Samples a second in the file; by default that of the samples.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.
@@ -89,7 +89,7 @@ class AudioEncoder:
         num_channels: int | None = None,
         sample_rate: int | None = None,
     ) -> Tensor:
-        """The bytes of a file, 1-D uint8.
+        """Return the bytes of the file, a 1-D uint8 tensor.
 
         Args:
             format: Name of the container, such as ``"wav"`` or ``"mp3"``.

@@ -1,4 +1,4 @@
-"""`Encoder`: several streams into one file, piece by piece."""
+"""`Encoder`: writes several streams into one file, piece by piece."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Encoder", "positive_whole"]
 
 
 class Encoder:
-    """Writes videos and sounds into one file, as they come.
+    """Writes video and audio streams into one file, piece by piece.
 
-    Add streams, open a file, add data, close::
+    Add streams, open a file, add data, and close::
 
         encoder = Encoder()
         video = encoder.add_video(height=720, width=1280, frame_rate=30)
@@ -35,28 +35,29 @@ class Encoder:
                 video.add_frames(frames)
                 audio.add_samples(samples)
 
-    **No file that looks whole is left by a failure.** A file is written under a temporary name beside its destination
-    and takes its place, whole, when the encoder is closed. If the ``with`` block raises, if something fails, or if the
-    encoder is dropped without `close`, the temporary file is removed, and what was there before stays. A process that
-    is killed leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly; a file
-    object keeps what was written to it, without the end that players need.
+    **A failure leaves no file that looks complete.** The encoder writes a temporary file beside the destination, and
+    renames it when the encoder is closed. If the ``with`` block raises, if encoding fails, or if the encoder is dropped
+    without `close`, the temporary file is removed, and an older file at the destination stays. A process that is killed
+    leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. A file object keeps
+    what was written to it, without the end that players need.
 
-    **Files to be read while they are written.** Where ``extra_options`` asks for fragments, such as ``{"movflags":
-    "+frag_keyframe+empty_moov"}``, or has ``{"flush_packets": 1}`` (for mkv, ts and others that can be read without an
-    end), the file takes its name with its header, grows with each fragment or packet, and is kept whatever happens.
+    **Files that are read while they are written.** This needs fragments, such as ``{"movflags":
+    "+frag_keyframe+empty_moov"}`` in ``extra_options``, or ``{"flush_packets": 1}`` for mkv, ts and other containers
+    that can be read without an end. The file then appears with its header, grows with each fragment or packet, and is
+    kept even after a failure.
 
-    **Time.** Data without times begins with the file. Of the streams whose first data has a time (`FrameBatch`,
-    `AudioSamples`), the earliest begins with the file and the others as much later as their times say, so that what was
-    decoded together stays together; packets wait until all streams have begun. Add streams in step: what is added far
-    ahead of another stream waits in memory, encoded.
+    **Time.** Data without times begins with the file. If the first data of several streams has times (`FrameBatch`,
+    `AudioSamples`), the earliest stream begins with the file, and the others keep their distance to it. Streams that
+    were decoded together therefore stay in sync. Packets wait until all streams have begun. Add data to all streams in
+    step, because packets of a stream that is far ahead of another one are kept in memory.
 
-    **Colours.** RGB is converted to BT.709 from 1280 columns or 577 lines on, to BT.601 below, in limited range, and
-    the file says so, for the codec and in the container. Where neither can say it (MPEG-4 in avi, VP8, JPEG) it
-    is BT.601, which players take for granted. ``colorspace``, ``color_range``, ``color_primaries`` and ``color_trc`` in
-    ``extra_options`` choose otherwise: the pixels are converted as they say.
+    **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
+    ones, in limited range. The codec and the container are tagged accordingly. Where neither has such a tag (MPEG-4 in
+    avi, VP8, JPEG), BT.601 is used, which players assume. ``colorspace``, ``color_range``, ``color_primaries`` and
+    ``color_trc`` in ``extra_options`` choose other colours, and the pixels are converted to them.
 
-    Encoders use as many threads as FFmpeg thinks right; ``extra_options={"threads": 1}`` sets a number. An encoder
-    belongs to one process and cannot be pickled. Calls from several threads take turns.
+    FFmpeg chooses the number of threads; ``extra_options={"threads": 1}`` sets it. An encoder belongs to one process
+    and cannot be pickled. Calls from several threads take turns.
 
     Example:
         >>> import io, torch
@@ -88,22 +89,22 @@ class Encoder:
         """Add a video stream.
 
         Args:
-            height: Of the frames, in pixels.
-            width: Of the frames, in pixels.
-            frame_rate: Frames a second, evenly spaced. ``None`` for a variable rate: every frame comes in a
-                `FrameBatch` and keeps its time, to 1/90000 second (in mkv and webm, to 1/1000). So that mp4 and mov
-                keep durations, too, there are no B pictures in them then, unless ``extra_options`` has ``bf``.
-            device: Of the frames, for code written for torchcodec; it changes nothing. Frames may be on any device, and
-                are encoded on the CPU: a batch is copied there as a whole. (A hardware encoder can be named with
-                ``codec``, for instance ``"h264_nvenc"``.)
+            height: Height of the frames in pixels.
+            width: Width of the frames in pixels.
+            frame_rate: Frames a second, evenly spaced. ``None`` for a variable rate: every frame then comes in a
+                `FrameBatch` and keeps its time, to 1/90000 second (in mkv and webm, to 1/1000). mp4 and mov then
+                contain no B-frames, so that durations are kept, unless ``extra_options`` has ``bf``.
+            device: Accepted for code written for torchcodec; it has no effect. Frames may be on any device. They are
+                copied to the CPU and encoded there, unless ``codec`` names a hardware encoder such as ``"h264_nvenc"``.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
             pixel_format: FFmpeg's name, such as ``"yuv420p"`` or ``"yuv444p"``; by default the encoder's first.
-            crf: Constant rate factor: less is better and larger. Encoders have their own ranges and defaults; one that
-                has none ignores it, with a warning.
-            preset: Speed against size, such as ``"fast"``, or a number, as the encoder has them; or ignored as ``crf``.
-            extra_options: Further options of FFmpeg by name, of the encoder or the container, with values as its
-                program takes them, for instance ``{"g": 12, "profile": "baseline", "movflags": "faststart"}``. One that
-                only other encoders have is ignored, with a warning.
+            crf: Constant rate factor: a smaller number means better quality and a larger file. Encoders have their own
+                ranges and defaults. An encoder without it ignores it with a warning.
+            preset: Trade-off of speed and size: a name such as ``"fast"``, or a number, depending on the encoder. An
+                encoder without it ignores it with a warning.
+            extra_options: Further options of the encoder or the container by FFmpeg's names, with the values that the
+                ``ffmpeg`` program accepts, for example ``{"g": 12, "profile": "baseline", "movflags": "faststart"}``.
+                An option that only other encoders have is ignored with a warning.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted. Codec, pixel format and options are checked when the
@@ -149,7 +150,7 @@ class Encoder:
         optional_text("pixel_format", pixel_format)
         options = _options_of(extra_options)
         options |= {name: str(value) for name, value in (("crf", crf), ("preset", preset)) if value is not None}
-        for name in ("pix_fmt", "pixel_format"):  # else frames would be converted twice
+        for name in ("pix_fmt", "pixel_format"):  # as an option of the encoder it would convert frames twice
             pixel_format = pixel_format or options.pop(name, None)
         settings = VideoSettings(
             height=positive_whole("height", height),
@@ -177,11 +178,11 @@ class Encoder:
         """Add an audio stream.
 
         Args:
-            sample_rate: Of the samples that will be added, a second.
-            num_channels: Of the samples that will be added.
+            sample_rate: Samples a second of the samples that will be added.
+            num_channels: Number of channels of the samples that will be added.
             bit_rate: Bits a second; by default the encoder's own. Lossless codecs ignore it.
-            out_num_channels: Channels in the file, mixed by FFmpeg; by default as many as come.
-            out_sample_rate: Samples a second in the file, resampled by FFmpeg; by default as many as come.
+            out_num_channels: Number of channels in the file, mixed by FFmpeg; by default ``num_channels``.
+            out_sample_rate: Samples a second in the file, resampled by FFmpeg; by default ``sample_rate``.
             codec: Name of an encoder or of a codec; by default the container's own (for mkv, AAC).
 
         Raises:
@@ -217,18 +218,18 @@ class Encoder:
             return AudioStream(self._session, settings)
 
     def open_file(self, dest: str | os.PathLike[str]) -> Encoder:
-        """Open a file; its extension decides on the container.
+        """Open a file; its extension selects the container.
 
         Args:
             dest: A path, or a URL of a protocol that FFmpeg can write.
 
         Returns:
-            The encoder, for ``with``: it is closed at the end of the block, or given up if the block raises.
+            The encoder, as a context: the end of the block closes it; if the block raises, the file is discarded.
 
         Raises:
-            InvalidArgumentError: if no container goes with the extension, or a setting of a stream is refused.
-            EncodeError: if there are no streams, if it is open, or if FFmpeg refuses something.
-            WriteError: if the file cannot be made.
+            InvalidArgumentError: if no container has that extension, or a setting of a stream is refused.
+            EncodeError: if there are no streams, if the encoder is open, or if FFmpeg refuses something.
+            WriteError: if the file cannot be created.
             ClosedError: if the encoder was closed.
 
         Example:
@@ -241,7 +242,7 @@ class Encoder:
         """
         with self._session.lock:
             self._session.check_can_open()
-            # Nothing is made for a wrong extension; what is no path at all, the target tells.
+            # A wrong extension creates no file. Whatever is not a path is refused by the target.
             container = format_of_path(dest) if isinstance(dest, (str, os.PathLike)) else ""
             self._session.open(make_target(dest), container)
         return self
@@ -252,11 +253,11 @@ class Encoder:
         Args:
             dest: A binary file object with ``write(data: bytes) -> int`` and ``seek(offset: int, whence: int) -> int``;
                 without ``seek``, only for containers that can be written in one go, such as matroska, mpegts or flac.
-                What it holds already stays: the file begins where it stands. It stays open.
+                Writing begins at its current position, and it stays open.
             format: Name of the container, such as ``"mp4"``, ``"mkv"`` or ``"wav"``.
 
         Returns:
-            The encoder, for ``with``, as `open_file`.
+            The encoder, as a context, as `open_file` does.
 
         Raises:
             SourceTypeError: if it cannot be written to.
@@ -270,7 +271,7 @@ class Encoder:
         return self
 
     def close(self) -> None:
-        """Finish the file. Closing again does nothing. A video stream without frames is left empty, with a warning.
+        """Finish the file. Closing again does nothing. A video stream without frames stays empty, with a warning.
 
         Raises:
             EncodeError: if encoding cannot be finished, or failed before.

@@ -49,7 +49,7 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
-    """Each line with the filter that leaves the smallest differences, the usual guess at what compresses best."""
+    """Each line with the filter that leaves the smallest differences, the usual heuristic for good compression."""
     pixel_bytes = 2 * pixels.shape[2]
     above = np.zeros(pixels.shape[1] * pixel_bytes, np.uint8)
     for row in pixels:
@@ -67,7 +67,7 @@ _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
 class _ImageEncoder(ABC):
-    """The picture, and what becomes of its file."""
+    """The image to encode, and how its pixels are laid out."""
 
     _ACCEPTED: dict[torch.dtype, tuple[int, ...]]
 
@@ -110,8 +110,8 @@ class JpegEncoder(_ImageEncoder):
             the CPU is encoded from where it lies; one on another device is copied to the CPU and encoded there.
 
     Raises:
-        SourceTypeError: if it is no tensor.
-        InvalidArgumentError: if its dtype or shape is another, or it has no values (on the device ``"meta"``).
+        SourceTypeError: if ``img`` is not a tensor.
+        InvalidArgumentError: if it has another dtype or shape, or no values (on the device ``"meta"``).
 
     Example:
         >>> import torch
@@ -191,7 +191,7 @@ class JpegEncoder(_ImageEncoder):
         height, width = self._img.shape[1:]
         if max(height, width) > _MAX_JPEG_SIDE:  # before memory is taken for what libjpeg is going to refuse
             raise EncodeError(
-                f"The image has {width}x{height} pixels; JPEG files have at most {_MAX_JPEG_SIDE} a side. Resize it, "
+                f"The image has {width}x{height} pixels; JPEG allows {_MAX_JPEG_SIDE} a side at most. Resize it, "
                 "or use PngEncoder."
             )
         return self._save(format="JPEG", quality=operator.index(quality))
@@ -297,7 +297,7 @@ def _tensor(data: bytes) -> Tensor:
 
 
 def _write(data: bytes, target: Target) -> None:
-    """Write a whole file, which nobody sees before it is complete."""
+    """Write a file that appears when it is complete."""
     try:
         if not isinstance(target.opened, Sink):
             raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""One file that is being written: its muxer, its destination, and in which order packets go out."""
+"""One file that is being written: its muxer, its destination, and the order in which packets are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._times import Timeline
 
 __all__ = ["Session"]
 
-# What a forked child inherited. To free an encoder there would wait for threads that only the parent has.
+# Encoders that a forked child inherited. Freeing one there would wait for threads that only the parent has.
 _inherited: list[object] = []
 
 
@@ -32,7 +32,7 @@ class Session:
                                      │
                                      └─ failure ──► failed: nothing is left under the destination's name
 
-    Dropping it has the effect of a failure.
+    Dropping the session has the effect of a failure.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Session:
         self._has_data = [False] * len(self.settings)
         self._process = os.getpid()
         self._finalizer = weakref.finalize(self, _give_up, target, muxer, self._process)
-        self._finalizer.atexit = False  # the target's own removes the file
+        self._finalizer.atexit = False  # the target's own finalizer removes the file
 
     # Data
 
@@ -109,12 +109,12 @@ class Session:
             raise EncodeError("An encoder belongs to the process that opened its file; this one was forked from it.")
 
     def begin(self, stream: int, start_seconds: float | None) -> None:
-        """A stream gets data; the first time says when it begins."""
+        """Note that a stream gets data. The time of its first data says when the stream begins."""
         self._timeline.begin(stream, start_seconds)
         self._has_data[stream] = True
 
     def start_of(self, stream: int) -> float | None:
-        """The time with which a stream began, if its first data had one."""
+        """The time of a stream's first data, if it had one."""
         return self._timeline.start_of(stream)
 
     def encode(self, stream: int, *arguments: Any) -> None:
@@ -134,7 +134,7 @@ class Session:
         held = [*self._held, *((stream, packet) for packet in packets)]
         self._held = []
         for number, packet in held:
-            if not (is_last or self._timeline.is_settled(number)):
+            if not (is_last or self._timeline.is_final(number)):
                 self._held.append((number, packet))
                 continue
             offset = round(self._timeline.offset_seconds(number) / self._muxer.tracks[number].time_base)
@@ -146,7 +146,7 @@ class Session:
     # The end
 
     def finish(self) -> None:
-        """Write what is left and let the file appear."""
+        """Write the remaining packets and let the file appear."""
         if self._muxer is None or self._target is None:
             self.is_closed = True
             return
@@ -173,11 +173,13 @@ class Session:
     def _tell_of_missing_frames(self) -> None:
         for number, settings in enumerate(self.settings):
             if isinstance(settings, VideoSettings) and not self._has_data[number]:
-                warn_user(f"Video stream {number} has got no frames: there is nothing to see in the file.")
+                warn_user(
+                    f"Video stream {number} has no frames: add some with add_frames before the encoder is closed."
+                )
 
     def fail(self, error: BaseException) -> None:
-        """Give up: what was written so far is removed, if it was a file."""
-        # Not the error itself: its traceback leads back here, and encoders must not wait for the collector of cycles.
+        """Give up, and remove the file, if it is one."""
+        # Only its text: its traceback refers to this object, and such a cycle would keep the encoders in memory.
         self._failure = str(error) or type(error).__name__
         self._held = []
         if self._target is not None:
@@ -198,7 +200,7 @@ class Session:
 
 
 def _give_up(target: Target, muxer: Muxer, process: int) -> None:
-    """Let go of a file that is being written; after `Target.commit` that changes nothing."""
+    """Discard a file that is being written; after `Target.commit` that does nothing."""
     if os.getpid() != process:
         _inherited.append((target, muxer))
         return

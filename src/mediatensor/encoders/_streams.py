@@ -1,4 +1,4 @@
-"""`VideoStream` and `AudioStream`: where an `Encoder` takes its data."""
+"""`VideoStream` and `AudioStream`: the streams of an `Encoder`, to which data is added."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ._times import MAX_SECONDS, batch_times, ticks_of
 
 __all__ = ["AudioStream", "VideoStream", "channels_and_samples", "check_frames"]
 
-# Pieces of sound whose times are off by less follow each other: containers round times to a millisecond.
+# Pieces of sound count as consecutive if their times differ by less: containers round times to a millisecond.
 _TOLERANCE_SECONDS = 1e-3
 _MAX_GAP_SECONDS = 24 * 3600
-# What is encoded before packets are written: however long a tensor is, or a silence.
+# Samples that are encoded before their packets are written, however long a tensor or a silence is.
 _SAMPLES_AT_A_TIME = 1 << 16
 
 
@@ -42,12 +42,12 @@ class VideoStream:
     def add_frames(self, frames: Tensor | FrameBatch) -> None:
         """Encode frames after those that were added before.
 
-        Nothing is kept: they are encoded one by one, and packets are written as they come.
+        Frames are encoded one by one and not kept; packets are written as they come out.
 
         Args:
-            frames: (N, 3, H, W) uint8, RGB, on any device, of the stream's height and width; memory of any layout,
-                where channels-last (of decoded frames) is the fastest. A `FrameBatch` has times: without a
-                ``frame_rate`` they are kept; with one, only that of the stream's first frame counts: it places the
+            frames: (N, 3, H, W) uint8, RGB, on any device, of the stream's height and width. Any memory layout will do;
+                channels-last, as decoders return it, is the fastest. The times of a `FrameBatch` are kept if the stream
+                has no ``frame_rate``. Otherwise only the time of the stream's first frame counts, which places the
                 stream among the others.
 
         Raises:
@@ -101,7 +101,7 @@ class VideoStream:
 
 
 def _pictures(frames: Tensor) -> Iterator[NDArray[np.uint8]]:
-    """Each frame, (3, H, W), on the CPU; as arrays: slicing a tensor for every frame costs more."""
+    """Each frame (3, H, W) on the CPU, as an array, because slicing a tensor for every frame takes longer."""
     num_together = max(1, limits.MAX_COPY_BYTES // frames[0].nbytes)
     for at in range(0, len(frames), num_together):
         yield from frames[at : at + num_together].cpu().numpy()
@@ -117,12 +117,12 @@ class AudioStream:
         self._num_samples = 0
 
     def add_samples(self, samples: Tensor | AudioSamples) -> None:
-        """Encode samples after those that were added before. How they are divided over calls makes no difference.
+        """Encode samples after those that were added before. How they are split into calls makes no difference.
 
         Args:
-            samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on any device. `AudioSamples` have a time: that
-                of the first ones places the stream among the others, and where later ones begin later than the last
-                ones ended, the gap is filled with silence.
+            samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on any device. The time of the first
+                `AudioSamples` places the stream among the others. If later ones begin after the end of those before,
+                the gap is filled with silence.
 
         Raises:
             InvalidArgumentError: if the samples, their rate or their time do not fit.
@@ -146,12 +146,13 @@ class AudioStream:
         self._session.encode(self._number, data)
 
     def _gap(self, samples: AudioSamples) -> int:
-        """Samples of silence before these."""
+        """Number of samples of silence before these."""
         rate = self._settings.sample_rate
         if samples.sample_rate != rate:
             raise InvalidArgumentError(
                 f"The stream takes {rate} samples a second, and these AudioSamples have {samples.sample_rate}. Decode "
-                "with this sample_rate, or pass the other one to add_audio() with out_sample_rate."
+                f"with sample_rate={rate}, or call add_audio() with sample_rate={samples.sample_rate} and "
+                f"out_sample_rate={rate}."
             )
         if not abs(samples.pts_seconds) <= MAX_SECONDS:  # catches NaN, too
             raise InvalidArgumentError(
@@ -165,7 +166,7 @@ class AudioStream:
         if late > _MAX_GAP_SECONDS:
             raise InvalidArgumentError(
                 f"These AudioSamples begin at {samples.pts_seconds} seconds, {late:.0f} seconds after the last ones; "
-                f"at most {_MAX_GAP_SECONDS} are filled with silence. Add samples.data, which has no time."
+                f"gaps of up to {_MAX_GAP_SECONDS} seconds are filled with silence. Add samples.data, without a time."
             )
         if late < -_TOLERANCE_SECONDS:
             raise InvalidArgumentError(

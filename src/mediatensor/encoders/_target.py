@@ -1,4 +1,4 @@
-"""Where encoded bytes go: files that appear whole or not at all, URLs, and what the user opened."""
+"""Destinations of encoded bytes: files that appear complete or not at all, URLs, and file objects of the user."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..errors import InvalidArgumentError, SourceTypeError, WriteError
 
 __all__ = ["FileLikeTarget", "FileTarget", "Sink", "Target", "UrlTarget", "make_target"]
 
-_FAILED = -5  # what FFmpeg takes for an input/output error
+_FAILED = -5  # FFmpeg's code for an input/output error
 
 
 class Sink:
     """The file object that a muxer writes to.
 
-    It never raises: an exception that crosses FFmpeg may surface in another call. The first one is kept in `error`
-    instead, and everything written afterwards fails. Once abandoned, it accepts bytes and forgets them, so that a muxer
-    that writes its end when it is freed finishes no file.
+    It never raises, because an exception that passes through FFmpeg may come up in another call. The first exception is
+    kept in `error`, and later writes fail. An abandoned sink accepts and drops all bytes, so that a muxer that writes
+    its trailer when it is freed completes no file.
 
     Args:
         file: A binary file object with ``write``.
-        name: What FFmpeg is told the file is called.
+        name: The name of the file for FFmpeg.
     """
 
     def __init__(self, file: Any, name: str) -> None:
@@ -36,7 +36,7 @@ class Sink:
         #: PyAV writes no trailer to a file that is closed.
         self.closed = False
         self._can_seek = _can_seek(file)
-        # A file object may already hold something: what is written begins where it stands.
+        # A file object may already contain data: writing begins at its current position.
         self._begin = _position(file) if self._can_seek else 0
         self._at = 0
 
@@ -80,17 +80,17 @@ class Sink:
         return self._at
 
     def reader(self) -> Rereader:
-        """What was written so far, for muxers that move it (``movflags=faststart``)."""
+        """A reader of the bytes written so far, for muxers that move them (``movflags=faststart``)."""
         return Rereader(self)
 
     def abandon(self) -> None:
         """Accept nothing more."""
         self.closed = True
-        self.error = None  # its traceback leads back here, and to the encoders
+        self.error = None  # its traceback refers to this object, and to the encoders
 
 
 class Rereader:
-    """Reads what was written to a `Sink`; it has a position of its own."""
+    """Reads the bytes that were written to a `Sink`, at a position of its own."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -115,21 +115,21 @@ class Rereader:
 
 
 class Target(ABC):
-    """One destination: opened when it is made, then either committed or discarded."""
+    """One destination. It is opened when the object is made, and later committed or discarded."""
 
     #: What the muxer writes to: a `Sink`, or a URL that FFmpeg opens.
     opened: Sink | str
 
     def appear(self) -> None:  # noqa: B027 - elsewhere bytes are seen when they are written
-        """Let what is written be seen from here on."""
+        """Let readers see what is written from now on."""
 
     @abstractmethod
     def commit(self) -> None:
-        """All bytes are there."""
+        """Finish: all bytes are written."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Writing failed or was given up."""
+        """Give up after a failure."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -137,13 +137,13 @@ class Target(ABC):
 
 
 class FileTarget(Target):
-    """A path. A regular file appears, or is replaced, when everything was written; a device is written directly."""
+    """A path. A regular file appears, or is replaced, when everything is written; a device is written directly."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = AtomicFile(path)
         self._sink = Sink(self._file.file, self._file.name)
-        # The file removes itself. A muxer that is freed later must find nothing to write to.
+        # The file removes itself. A muxer that is freed later must not write to it any more.
         self._finalizer = weakref.finalize(self, self._sink.abandon)
         self.opened = self._sink
 
@@ -165,13 +165,13 @@ class FileTarget(Target):
 
 
 class UrlTarget(Target):
-    """A URL that FFmpeg opens; what was sent cannot be taken back."""
+    """A URL that FFmpeg opens. Bytes that were sent cannot be taken back."""
 
     def __init__(self, url: str) -> None:
         self.opened = url
 
     def commit(self) -> None:
-        """Nothing is left to do."""
+        """Nothing to do: FFmpeg has sent everything."""
 
     def discard(self) -> None:
         """Nothing can be done."""
@@ -181,7 +181,7 @@ class UrlTarget(Target):
 
 
 class FileLikeTarget(Target):
-    """A binary file object of the user, which stays open. After a failure it keeps what was written, without an end."""
+    """A binary file object of the user, which stays open. After a failure it keeps the bytes that were written."""
 
     def __init__(self, file: Any) -> None:
         if isinstance(file, io.TextIOBase) or not callable(getattr(file, "write", None)):
@@ -250,7 +250,7 @@ def _can_seek(file: Any) -> bool:
 
 
 def _position(file: Any) -> int:
-    """Where a file stands; objects that do not tell are taken to stand at their beginning."""
+    """The position of a file; 0 for objects that do not tell it."""
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)
@@ -258,7 +258,7 @@ def _position(file: Any) -> int:
 
 
 def _write_all(file: Any, data: bytes) -> None:
-    """Write all of ``data``; a raw file may take a part at a time. Objects that return nothing took everything."""
+    """Write all of ``data``. A raw file may accept a part at a time; an object that returns nothing accepted all."""
     while data:
         written = file.write(data)
         if not isinstance(written, int):

@@ -25,9 +25,9 @@ __all__ = [
     "ticks_of",
 ]
 
-#: The unit of times that follow no rate: that of MPEG, which divides those of 24, 25, 30 and 30000/1001 pictures.
+#: The time base of a variable rate, as in MPEG: it divides the frame durations of 24, 25, 30 and 30000/1001 fps.
 FINE_TIME_BASE = Fraction(1, 90_000)
-#: What codecs are told where nothing is known of the rate.
+#: The rate that codecs are told if the real one is unknown.
 NOMINAL_FRAME_RATE = Fraction(30)
 _MAX_MEAN_RATE = 1000
 # Denominators of the rates in use (30000/1001), and how much a rate may be off for the sake of a small fraction.
@@ -35,7 +35,7 @@ _MAX_DENOMINATOR = 1001
 _MAX_RELATIVE_ERROR = 1e-7
 _FINE_DENOMINATOR = 100_000
 _MAX_FRAME_RATE = 100_000
-# Farther times are mistakes, and would leave the range of whole numbers in files.
+# Larger times are mistakes, and would exceed the integers of files.
 MAX_SECONDS = 1e9
 
 
@@ -79,7 +79,7 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
-    """The rate of frames that follow one to within a tick of `FINE_TIME_BASE`; ``None`` if they follow none.
+    """The frame rate of evenly spaced frames, to within a tick of `FINE_TIME_BASE`; ``None`` for others.
 
     >>> import numpy as np
     >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
@@ -100,7 +100,7 @@ def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) ->
 
 
 def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
-    """About how many frames a second there are, for codecs that want to know.
+    """The average frame rate, for codecs that need one.
 
     >>> import numpy as np
     >>> mean_frame_rate(np.array([0, 0.1, 0.2, 0.5]))
@@ -125,16 +125,16 @@ def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) ->
 
 
 class Timeline:
-    """Where the streams of one file begin.
+    """The start times of the streams of one file.
 
-    Data without times begins with the file. Of the streams whose data has times, the earliest begins with the file,
-    and the others as much later as their times say. That is known once every stream has begun::
+    Data without times begins with the file. Among streams whose data has times, the earliest begins with the file, and
+    the others keep their distance to it. The distance is known when every stream has begun::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
 
     Args:
-        num_streams: How many there are.
+        num_streams: The number of streams.
     """
 
     def __init__(self, num_streams: int) -> None:
@@ -142,25 +142,25 @@ class Timeline:
         self._has_begun = [False] * num_streams
 
     def begin(self, stream: int, start_seconds: float | None) -> None:
-        """A stream gets its first data, which begins at a time, or has none."""
+        """Note the first data of a stream, which begins at a time, or has none."""
         if not self._has_begun[stream]:
             self._starts[stream], self._has_begun[stream] = start_seconds, True
 
     def start_of(self, stream: int) -> float | None:
-        """The time with which a stream began."""
+        """The time of a stream's first data."""
         return self._starts[stream]
 
-    def is_settled(self, stream: int) -> bool:
-        """Whether `offset_seconds` of a stream can change no more."""
+    def is_final(self, stream: int) -> bool:
+        """Whether `offset_seconds` of a stream is final."""
         return self._has_begun[stream] and (self._starts[stream] is None or all(self._has_begun))
 
     def offset_seconds(self, stream: int) -> float:
-        """When the stream begins in the file, by what is known so far.
+        """The time at which the stream begins in the file, as far as is known.
 
         >>> timeline = Timeline(2)
-        >>> timeline.begin(0, 5.0); timeline.is_settled(0)
+        >>> timeline.begin(0, 5.0); timeline.is_final(0)
         False
-        >>> timeline.begin(1, 4.5); timeline.is_settled(0), timeline.offset_seconds(0)
+        >>> timeline.begin(1, 4.5); timeline.is_final(0), timeline.offset_seconds(0)
         (True, 0.5)
         """
         start = self._starts[stream]

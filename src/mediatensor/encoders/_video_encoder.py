@@ -1,4 +1,4 @@
-"""`VideoEncoder`: frames into a file, in one call."""
+"""`VideoEncoder`: encodes frames into a file in one call."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["VideoEncoder"]
 class VideoEncoder:
     """Encodes frames into a video file, a tensor or a file object.
 
-    Frames on the CPU are not copied; they are encoded one by one. `Encoder` says how files are written, which colours
-    they have, and what the codecs do; it also takes frames piece by piece, and sound.
+    Frames on the CPU are not copied; they are encoded one by one. `Encoder` describes how files are written and which
+    colours they have. It also accepts frames piece by piece, and sound.
 
     Args:
         frames: (N, 3, H, W) uint8, RGB, on any device; or a `FrameBatch` of them. They are encoded on the CPU.
-        frame_rate: Frames a second. Needed for a tensor. A `FrameBatch` keeps its own times without it: exactly, if
-            they are evenly spaced, else to 1/90000 second (in mkv and webm, to 1/1000). The first frame is the
-            beginning of the file.
+        frame_rate: Frames a second. A tensor needs it. Without it a `FrameBatch` keeps its own times: exactly if they
+            are evenly spaced, otherwise to 1/90000 second (in mkv and webm, to 1/1000). The file begins with the first
+            frame.
 
     Raises:
-        InvalidArgumentError: if the frames are not of that shape and type, or the rate is not positive.
+        InvalidArgumentError: if the frames have another shape or type, or the rate is not positive.
 
     Example:
         >>> import torch
@@ -67,15 +67,15 @@ class VideoEncoder:
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a file; it appears, or replaces another, when it is whole.
+        """Write a file. It appears, or replaces another one, when it is complete.
 
         Args:
-            dest: A path; the extension decides on the container.
+            dest: A path; its extension selects the container.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's own.
             pixel_format: FFmpeg's name, such as ``"yuv420p"`` or ``"yuv444p"``; by default the encoder's first.
-            crf: Constant rate factor: less is better and larger.
-            preset: Speed against size, such as ``"fast"``, or a number.
-            extra_options: Further options of FFmpeg by name, of the encoder or the container.
+            crf: Constant rate factor: a smaller number means better quality and a larger file.
+            preset: Trade-off of speed and size: a name such as ``"fast"``, or a number.
+            extra_options: Further options of the encoder or the container, by FFmpeg's names.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.
@@ -102,7 +102,7 @@ class VideoEncoder:
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> Tensor:
-        """The bytes of a file, 1-D uint8.
+        """Return the bytes of the file, a 1-D uint8 tensor.
 
         Args:
             format: Name of the container, such as ``"mp4"`` or ``"mkv"``.

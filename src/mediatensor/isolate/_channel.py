@@ -1,7 +1,8 @@
 """Messages between a process and its child, over a pair of sockets.
 
-A message is a kind, a body, and contents: a block of bytes, which goes by shared memory that has no name and that
-nobody can change or shorten any more when it is read. Where the system has no such memory, it goes through the socket.
+A message is a kind, a body, and contents, which are a block of bytes. Large contents are passed in anonymous shared
+memory that is sealed before it is read, so that the sender can neither change nor shorten it. Where the system has no
+such memory, contents are sent through the socket.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-# Whoever only sends need not wait for torch.
+# A process that only sends need not wait for the import of torch.
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["MAX_BODY_BYTES", "ChannelError", "Message", "common_memory", "receive", "send", "until"]
 
-#: Most bytes of the structure of a result (everything but the contents of tensors, arrays and bytes).
+#: Most bytes of the structure of a result: everything except the contents of tensors, arrays and bytes.
 MAX_BODY_BYTES = 64 << 20
 
-# Less is copied faster than it is mapped.
+# Smaller blocks are copied faster than they are mapped.
 _MIN_SHARED_BYTES = 1 << 16
 
 # kind, bytes of the body, bytes of the contents, whether these lie in shared memory
@@ -34,16 +35,16 @@ _HEADER = struct.Struct(">cQQ?")
 _CHUNK_BYTES = 1 << 20
 _MAX_WRITTEN_AT_ONCE = 1 << 30
 
-# How often it is looked whether the other side lives: its socket may be open in processes that it left behind.
+# The interval of checks whether the other process lives: processes that it started may keep its socket open.
 _LOOK_SECONDS = 0.5
 
-_MIN_SEND_SECONDS = 0.001  # none at all would be another mode of the socket
+_MIN_SEND_SECONDS = 0.001  # a timeout of 0 would make the socket non-blocking
 
 _HAS_SEALED_MEMORY = hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
 
 
 class ChannelError(Exception):
-    """The other side is gone, or sends what it must not."""
+    """The other process is gone, or sends an invalid message."""
 
 
 class Message(NamedTuple):
@@ -61,7 +62,7 @@ class Message(NamedTuple):
 
 
 def common_memory(num_bytes: int) -> int | None:
-    """The descriptor of memory for two processes, zeros, which neither can shorten; ``None`` where there is none."""
+    """The descriptor of zeroed memory for two processes, which neither can shorten; ``None`` if the system has none."""
     if not _HAS_SEALED_MEMORY:
         return None
     descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -89,11 +90,11 @@ def send(
         kind: One byte.
         body: Its structure.
         pieces: The block beside it, in pieces.
-        deadline: When to give up, on the clock of ``time.monotonic``: who does not read fills the socket.
+        deadline: When to give up, on the clock of ``time.monotonic``: a process that does not read fills the socket.
 
     Raises:
         TimeoutError: at the deadline.
-        OSError: if the other side is gone, or there is no memory.
+        OSError: if the other process is gone, or memory runs out.
     """
     pieces = [piece for piece in pieces if piece]
     num_bytes = sum(map(len, pieces))
@@ -109,7 +110,7 @@ def send(
         for piece in pieces:
             while piece:
                 piece = piece[os.write(descriptor, piece[:_MAX_WRITTEN_AT_ONCE]) :]
-        # Of one byte either all comes or nothing.
+        # One byte is sent completely or not at all.
         with until(connection, deadline):
             socket.send_fds(connection, [header[:1]], [descriptor])
     finally:
@@ -120,7 +121,7 @@ def send(
 
 @contextmanager
 def until(connection: socket.socket, deadline: float | None) -> Iterator[None]:
-    """Let the socket give up at the deadline, with a TimeoutError, within the ``with`` block."""
+    """Within the ``with`` block the socket raises `TimeoutError` at the deadline."""
     if deadline is None:
         yield
         return
@@ -144,13 +145,13 @@ def receive(
         connection: The socket.
         deadline: When to give up, on the clock of ``time.monotonic``.
         max_bytes: Most bytes of the block beside the structure.
-        is_alive: Whether the other side lives.
+        is_alive: Whether the other process lives.
 
     Raises:
         TimeoutError: at the deadline.
-        EOFError: if the other side is gone.
-        ChannelError: if it sends what it must not.
-        OSError: if there is no memory or no handle for what comes.
+        EOFError: if the other process is gone.
+        ChannelError: if it sends an invalid message.
+        OSError: if there is no memory or no file descriptor for the message.
     """
     reading = _Reading(connection, deadline, is_alive)
     first, descriptors = reading.first_byte()
@@ -190,7 +191,7 @@ class _Reading:
         return data, list(descriptors)
 
     def exactly(self, num_bytes: int) -> bytearray:
-        # It grows with what comes: what was announced may never come.
+        # The buffer grows with the data, because the announced number of bytes may never come.
         data = bytearray()
         while len(data) < num_bytes:
             self._wait()
@@ -215,7 +216,7 @@ class _Reading:
                 raise EOFError
             if self._deadline is not None and left <= 0:
                 raise TimeoutError
-            # One more look at what it sent before it ended.
+            # One more poll, for data that was sent before the process ended.
             was_alive = self._is_alive()
 
 
@@ -226,11 +227,11 @@ def _tensor_of(data: bytearray) -> Tensor:
 
 
 def _map(descriptor: int, num_bytes: int) -> Tensor:
-    """The contents of shared memory: no copy until something is written to it."""
+    """The contents of shared memory, copied on write."""
     import torch
 
     try:
-        # This fails while the other side can still write, and for whatever else it may have sent.
+        # Sealing fails while the other process can still write, and for any other kind of file.
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
     except OSError as error:
@@ -238,8 +239,8 @@ def _map(descriptor: int, num_bytes: int) -> Tensor:
     if os.fstat(descriptor).st_size != num_bytes:
         raise ChannelError("shared memory of another size came")
     try:
-        # Torch keeps the file open for ever when it cannot map it; this here is tried first, and takes nothing.
+        # torch never closes a file that it cannot map, so the mapping is tried here first; it takes no memory.
         mmap.mmap(descriptor, num_bytes, mmap.MAP_PRIVATE).close()
         return torch.from_file(f"/proc/self/fd/{descriptor}", shared=False, size=num_bytes, dtype=torch.uint8)
-    except (OSError, ValueError, OverflowError, RuntimeError) as error:  # the other side may forbid to open it
+    except (OSError, ValueError, OverflowError, RuntimeError) as error:  # the other process may forbid opening it
         raise ChannelError(f"shared memory of {num_bytes} bytes cannot be mapped ({error})") from error

@@ -1,4 +1,4 @@
-"""One isolated process, as its parent has it: started, called, killed."""
+"""One isolated process as its parent sees it: started, called, killed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ main(*descriptors)
 
 
 class Child(Process):
-    """A process that waits for calls, one at a time. It starts at once, and is waited for by the first call.
+    """A process that serves calls, one at a time. It is started at once; the first call waits until it is ready.
 
     Args:
-        settings: How it is to work.
-        types: The classes that may come back.
+        settings: The limits of the process.
+        types: The classes whose objects may come back.
     """
 
     def __init__(self, settings: Settings, types: ResultTypes) -> None:
@@ -42,16 +42,15 @@ class Child(Process):
         self.num_calls = 0
 
     def call(self, call: bytes) -> Any:
-        """What the function returns.
+        """Return the result of the function.
 
-        The process is dead after whatever is raised but an exception of the function itself.
+        Every exception but one of the function itself ends the process.
 
         Args:
             call: A pickle of (function, arguments, keywords).
 
         Raises:
-            IsolatedWorkerError: if the process does not start, the call is not finished, or what it returns is not what
-                it may be.
+            IsolatedWorkerError: if the process does not start, does not finish the call, or returns something invalid.
             Exception: whatever the function raises.
         """
         self.num_calls += 1
@@ -59,7 +58,7 @@ class Child(Process):
             answer = self._answer(call)
             value = self._decoded(answer)
         except BaseException:
-            # Ctrl-C too: nobody waits any longer for what it does, and its answer would be taken for the next one.
+            # Ctrl-C, too: nobody waits for the result any more, and it would be taken for the result of the next call.
             self._end()
             raise
         if answer.kind == Kind.VALUE:
@@ -71,7 +70,7 @@ class Child(Process):
         if self.num_calls == 1:
             self.send(Kind.SETTINGS, [memoryview(pickle.dumps(self._settings))], TimeLimit.of_start())
             self.receive(TimeLimit.of_start(), Kind.READY)
-        # A process that has worked already may hang, or be stopped: it has no more time for this than for the call.
+        # A process that has served calls may hang or be stopped: loading has no more time than the call itself.
         time_of_call = TimeLimit.of_call(seconds)
         time_to_load = TimeLimit.of_start() if self.num_calls == 1 or seconds is None else time_of_call
         self.send(Kind.CALL, [memoryview(call)], time_to_load)
@@ -94,7 +93,7 @@ class Child(Process):
             text = f"{value['type']}: {value['text']}"[:MAX_TEXT_BYTES]
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:MAX_TEXT_BYTES]
-            raise self.error(f"sent what cannot be read: {reason}", "result") from None
+            raise self.error(f"sent a result that cannot be read: {reason}", "result") from None
         limit = self._settings.max_memory_bytes
         raise self.error(f"needed more than max_memory_bytes = {limit} bytes of memory ({text})", "memory")
 

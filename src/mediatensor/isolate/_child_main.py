@@ -1,4 +1,4 @@
-"""The program of an isolated process: it takes calls from a socket until that is closed."""
+"""The program of an isolated process: it serves calls from a socket until the socket is closed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Kind", "Settings", "main"]
 
 
 class Kind:
-    """The kinds of messages: what the parent sends, and what comes back."""
+    """The kinds of messages: two from the parent, the others from the child."""
 
     SETTINGS = b"S"
     CALL = b"C"
@@ -36,14 +36,14 @@ class Kind:
 
 
 class Settings(NamedTuple):
-    """How a child is to work.
+    """The limits of a child.
 
     Attributes:
         timeout_seconds: Most seconds of a call.
         max_memory_bytes: Most memory of a call.
-        denies_network: Whether no socket may be opened.
-        main: The module that the parent was started as.
-        added_types: A pickle of the classes that may come back besides those of the library.
+        denies_network: Whether opening sockets is forbidden.
+        main: The main module of the parent.
+        added_types: A pickle of the user's classes whose objects may come back.
     """
 
     timeout_seconds: float | None
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """What the parent sent, which is trusted; functions of its own main module are looked up in a copy of it."""
+    """Reads what the parent sent, which is trusted. Functions of the parent's main module come from a copy of it."""
 
     def __init__(self, data: Any, main_module: MainModule) -> None:
         super().__init__(io.BytesIO(data))
@@ -70,10 +70,10 @@ def main(descriptor: int, fault_descriptor: int) -> None:
     """Serve calls.
 
     Args:
-        descriptor: Of the socket to the parent.
-        fault_descriptor: Of a file for what Python has to say of a crash.
+        descriptor: Descriptor of the socket to the parent.
+        fault_descriptor: Descriptor of a file for Python's trace of a crash.
     """
-    # What the work prints is no business of the parent's standard output.
+    # Functions must not print to the parent's standard output.
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     no_core_dumps()
@@ -92,7 +92,7 @@ def main(descriptor: int, fault_descriptor: int) -> None:
 def _start(connection: socket.socket) -> Settings:
     settings: Settings = pickle.loads(_channel.receive(connection).contents.numpy().data)
     if can_deny_network():
-        # Where nothing but groups is to be denied, it is as well as it can be.
+        # Denying process groups alone is an extra: the process goes on where the kernel refuses.
         with nullcontext() if settings.denies_network else suppress(OSError):
             deny_system_calls(denies_network=settings.denies_network)
     _channel.send(connection, Kind.READY, b"")
@@ -102,7 +102,7 @@ def _start(connection: socket.socket) -> Settings:
 def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings, *, is_first: bool) -> None:
     def begin_time() -> None:
         if settings.timeout_seconds is not None:
-            # Its thread ends the process even while a library holds the lock of the interpreter, or the parent is gone.
+            # Its thread ends the process even while a library holds the interpreter lock, or the parent is gone.
             faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
 
     call = _channel.receive(connection).contents.numpy().data

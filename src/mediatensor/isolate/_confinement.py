@@ -1,6 +1,6 @@
-"""What an isolated process may use: memory, sockets, its own session alone.
+"""Limits of an isolated process: memory, sockets, and staying in its own session.
 
-It limits itself, before it touches anything of a stranger.
+The process limits itself before it reads untrusted data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "no_core_dumps",
 ]
 
-#: Of a process that used more memory than it may, where the system does not tell it so.
+#: Exit status of a process that exceeded its memory limit, where it watches itself.
 MEMORY_EXIT_STATUS = 71
 
 _MOST_BYTES = 1 << 62  # a limit is a number of 64 bits
@@ -61,20 +61,20 @@ _SYSTEM_CALLS = {
 
 
 def no_core_dumps() -> None:
-    """A crash leaves no file."""
+    """Let a crash leave no core dump."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def end_with_parent(connection: socket.socket) -> None:
-    """From now on this process, and all that it starts, ends when the other side of the socket is gone."""
+    """From now on this process and all its children end when the other end of the socket is closed."""
 
     def wait() -> None:
         poller = select.poll()
-        poller.register(connection, 0)  # hanging up is always told
+        poller.register(connection, 0)  # hanging up is always reported
         poller.poll()
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)  # of a group that is not its own it ends alone
+        os.kill(os.getpid(), signal.SIGKILL)  # in a group that is not its own it ends alone
 
     threading.Thread(target=wait, name="mediatensor-parent", daemon=True).start()
 
@@ -109,7 +109,7 @@ def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator
 
 
 def _data_bytes() -> int | None:
-    """Private memory that can be written to, which is what the limit counts; ``None`` where that is not known."""
+    """Bytes of private writable memory, which the limit counts; ``None`` where the system does not tell."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):
@@ -148,15 +148,15 @@ def can_deny_network() -> bool:
 
 
 def deny_system_calls(*, denies_network: bool) -> None:
-    """From now on this process, and all that it starts, stays in its session and group, which end as one.
+    """From now on this process and all its children stay in its session and group, which are ended together.
 
-    The kernel (Linux, x86-64 and AArch64) refuses the calls that begin others, whoever makes them.
+    The kernel (Linux, x86-64 and AArch64) refuses the system calls that begin new ones.
 
     Args:
-        denies_network: Whether it refuses to open sockets as well.
+        denies_network: Whether the kernel also refuses to open sockets.
 
     Raises:
-        OSError: if the kernel does not do that.
+        OSError: if the kernel does not support this.
     """
     calls = _SYSTEM_CALLS[os.uname().machine]
     denied = [calls.setsid, calls.setpgid]

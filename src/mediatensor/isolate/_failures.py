@@ -1,4 +1,4 @@
-"""Exceptions on their way from an isolated process: those of this library and of Python come as themselves."""
+"""Exceptions of an isolated process: those of this library and of Python are raised again with their own type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_ARGUMENTS_BYTES = 1 << 20
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:
-    """What is told of an exception: its type, arguments, text and trace.
+    """Describe an exception: its type, arguments, text and trace.
 
     Example:
         >>> failure = failure_of(KeyError("a"))
@@ -32,7 +32,7 @@ def failure_of(error: BaseException) -> dict[str, Any]:
     try:
         arguments = list(error.__reduce__()[1])
         are_short = len(encode(arguments, ResultTypes())[0]) <= _MAX_ARGUMENTS_BYTES
-    except Exception:  # no two libraries make exceptions alike
+    except Exception:  # libraries define exceptions in many ways
         are_short = False
     trace = "".join(traceback.format_exception(error))
     return {
@@ -44,7 +44,7 @@ def failure_of(error: BaseException) -> dict[str, Any]:
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception, or one that it comes from, says that there was no memory.
+    """Whether an exception, or one of its causes, says that memory ran out.
 
     Example:
         >>> ran_out_of_memory(MemoryError()), ran_out_of_memory(KeyError("a"))
@@ -64,11 +64,11 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 
 def raised(failure: Mapping[str, Any]) -> Exception:
-    """The exception to raise here for what `failure_of` told.
+    """The exception to raise for a description by `failure_of`.
 
     Returns:
-        One of the same type, if it is one of ``mediatensor.errors`` or of Python; else an `IsolatedWorkerError` of
-        reason "exception". The trace is a note of it.
+        An exception of the same type, if that is one of ``mediatensor.errors`` or of Python; otherwise an
+        `IsolatedWorkerError` with the reason "exception". The trace is added as a note.
 
     Example:
         >>> raised(failure_of(KeyError("a")))
@@ -89,7 +89,7 @@ def raised(failure: Mapping[str, Any]) -> Exception:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)[:_MAX_TEXT_CHARACTERS]
-    except Exception:  # the class says it, whoever wrote that
+    except Exception:  # __str__ of the class raised
         return f"a {type(error).__name__} that has no text"
 
 

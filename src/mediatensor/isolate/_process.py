@@ -1,4 +1,4 @@
-"""A process that is started to work for this one: started, written to, waited for, killed."""
+"""A Python process that works for this one: starting it, sending, receiving, and ending it."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from . import _channel
 
 __all__ = ["GRACE_SECONDS", "MAX_TEXT_BYTES", "START_SECONDS", "Process", "TimeLimit"]
 
-#: Most seconds that a process may take to start, and to import what its first call needs.
+#: Most seconds for the start of a process, and for the imports of its first call.
 START_SECONDS = 300.0
 
-#: A process ends itself at the time limit, and says where it was; if it does not, it is killed so much later.
+#: A process ends itself at the time limit and writes its trace; if it does not, it is killed so much later.
 GRACE_SECONDS = 1.0
 
-#: Most of what a process says of itself that is shown.
+#: Most bytes that are shown of what a process writes about itself.
 MAX_TEXT_BYTES = 1 << 14
 
 _END_SECONDS = 5.0
-_TIME_IS_UP = "Timeout ("  # how the trace of a process begins that ended itself at the limit
+_TIME_IS_UP = "Timeout ("  # the beginning of the trace of a process that ended itself at the limit
 _LOOK_SECONDS = 0.005
 
-# Those of this process; not those that a process had from which this one was forked.
+# The processes that this process started, without those that its parent started before a fork.
 _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 class TimeLimit(NamedTuple):
-    """How long something may take.
+    """A time limit, and the text of its error.
 
     Attributes:
-        deadline: When it is over, on the clock of ``time.monotonic``; ``None`` for never.
-        what_failed: What to say of a process that took longer.
+        deadline: The end, on the clock of ``time.monotonic``; ``None`` for no limit.
+        what_failed: What the error says about a process that takes longer.
     """
 
     deadline: float | None
@@ -51,19 +51,19 @@ class TimeLimit(NamedTuple):
 
     @classmethod
     def of_start(cls) -> TimeLimit:
-        """That of a process that starts."""
+        """The limit for the start of a process."""
         return cls(time.monotonic() + START_SECONDS, f"did not start within {START_SECONDS:g} seconds")
 
     @classmethod
     def of_call(cls, seconds: float | None) -> TimeLimit:
-        """That of a call, which the process watches itself, too."""
+        """The limit of a call, which the process itself also watches."""
         if seconds is None:
             return cls(None, "did not finish")
         return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
 
 
 class _Started(NamedTuple):
-    """A process, the socket to it, and the file for what Python has to say of a crash."""
+    """A process, the socket to it, and the file for Python's trace of a crash."""
 
     process: subprocess.Popen[bytes]
     connection: socket.socket
@@ -71,13 +71,13 @@ class _Started(NamedTuple):
 
 
 class Process:
-    """A Python process with a socket to it, which ends with this one.
+    """A Python process with a socket to it. It ends with this process.
 
     Args:
-        program: What it runs; the first two of its arguments are descriptors: of the socket, and of a file for what
-            ``faulthandler`` has to say.
-        arguments: The others.
-        descriptors: Of files that it has open, too, under the same numbers.
+        program: The program. Its first two arguments are the descriptors of the socket and of a file for
+            ``faulthandler``.
+        arguments: The other arguments.
+        descriptors: Descriptors of further files that the process inherits.
     """
 
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
@@ -92,28 +92,28 @@ class Process:
 
     @property
     def exit_status(self) -> int | None:
-        """As ``subprocess`` has it, once somebody has waited for its end."""
+        """The exit status as in ``subprocess``, once somebody has waited for the process."""
         return self._process.returncode
 
     def kill(self) -> None:
-        """End it, and all that it started, now. A call that it has in another thread notices, and cleans up."""
+        """End the process and its children now. A call in another thread notices, and cleans up."""
         _kill(self._process)
 
     def close(self) -> None:
-        """End it as `kill` does, and clean up; not while it has a call."""
+        """End the process as `kill` does, and clean up; not during a call."""
         self._end()
 
     def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
-        """Send it a message.
+        """Send a message.
 
         Raises:
-            IsolatedWorkerError: if it takes none in time, or has ended.
+            IsolatedWorkerError: if the process does not take it in time, or has ended.
         """
         with self._sending(limit):
             _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
 
     def write(self, data: bytes, limit: TimeLimit) -> None:
-        """Send it bytes that are no message.
+        """Send bytes that are not a message.
 
         Raises:
             IsolatedWorkerError: as `send`.
@@ -134,7 +134,7 @@ class Process:
         """Wait for a message of one of these kinds.
 
         Raises:
-            IsolatedWorkerError: if none comes in time, another one comes, or the process has ended.
+            IsolatedWorkerError: if none comes in time, the message is another one, or the process has ended.
         """
         try:
             message = _channel.receive(
@@ -145,19 +145,19 @@ class Process:
         except EOFError:
             raise self.ended(limit) from None
         except _channel.ChannelError as error:
-            raise self.error(f"sent what it must not: {error}", "result") from error
+            raise self.error(f"sent an invalid message: {error}", "result") from error
         if message.kind not in kinds:
             raise self.error(f"sent {message.kind!r} out of turn", "result")
         return message
 
     def ended(self, limit: TimeLimit) -> IsolatedWorkerError:
-        """Why it ended."""
+        """The error that says why the process ended."""
         give_up = time.monotonic() + GRACE_SECONDS
         while _is_running(self._process):
             if time.monotonic() > give_up:
                 return self.error("closed its connection", "crash")
             time.sleep(_LOOK_SECONDS)
-        _kill(self._process)  # what it started
+        _kill(self._process)  # its children
         status = self._process.wait()
         if status >= 0:
             if self._trace().startswith(_TIME_IS_UP):
@@ -167,28 +167,28 @@ class Process:
         return self.error(f"was ended by {_signal_name(-status)}{hint}", "crash")
 
     def error(self, what: str, reason: str) -> IsolatedWorkerError:
-        """The error that says what it did, with the trace that it left."""
+        """The error that says what the process did, with the trace that it wrote."""
         error = IsolatedWorkerError(f"The isolated process {what}.", reason)
         if trace := self._trace():
             error.add_note(f"Where it was:\n{trace}")
         return error
 
     def _trace(self) -> str:
-        """What Python had to say when the process ended; the process may have written anything there."""
+        """The trace that Python wrote when the process ended. The process may have written anything else there."""
         try:
             self._faults.seek(0)
             trace = self._faults.read(MAX_TEXT_BYTES).decode("ascii", "replace")
-        except ValueError:  # it is closed: another error came first
+        except ValueError:  # the file is closed: another error came first
             return ""
         text = trace.partition("\nExtension modules:")[0]
         return "".join(letter for letter in text if letter.isprintable() or letter == "\n").strip()
 
 
 def _started_whole(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
-    """A process, by way of another thread.
+    """Start a process in another thread.
 
-    Ctrl-C is raised in the main thread, also between the start of a process and the note of its number, and nobody
-    would ever wait for that one.
+    Ctrl-C is raised in the main thread. It could come between the start of a process and the assignment of its handle,
+    and then nobody would ever wait for that process.
     """
     if threading.current_thread() is not threading.main_thread():
         return _started(program, arguments, inherited)
@@ -200,7 +200,9 @@ def _started_whole(program: str, arguments: Sequence[str], inherited: Sequence[i
         except BaseException as error:
             starting.set_exception(error)
 
-    thread = threading.Thread(target=start, name="mediatensor-start")  # an executor has no more at the program's end
+    thread = threading.Thread(
+        target=start, name="mediatensor-start"
+    )  # an executor starts no threads while the program ends
     thread.start()
     try:
         return starting.result()
@@ -222,16 +224,16 @@ def _started(program: str, arguments: Sequence[str], inherited: Sequence[int]) -
             command = [sys.executable, "-c", program, *map(str, descriptors), *arguments]
             options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "pass_fds": (*descriptors, *inherited)}
             try:
-                # Not for it: signals of the terminal; a group, to be killed as one.
+                # A session of its own: no signals of the terminal, and a group that can be killed as a whole.
                 process = subprocess.Popen(command, start_new_session=True, **options)
-            except PermissionError:  # within an isolated process, whose group it belongs to
+            except PermissionError:  # within an isolated process, to whose group it then belongs
                 process = subprocess.Popen(command, **options)
         opened.pop_all()
     return _Started(process, connection, faults)
 
 
 def _file_without_name() -> IO[bytes]:
-    """A file that is gone when nobody has it open any more, whoever ends first."""
+    """A file that disappears when the last process closes it."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("mediatensor-faults"), "w+b")
     return tempfile.TemporaryFile()
@@ -241,13 +243,13 @@ def _end(process: subprocess.Popen[bytes], connection: socket.socket, faults: IO
     _kill(process)
     connection.close()
     faults.close()
-    # A file system that does not answer keeps even a killed process; it is waited for when the next one starts.
+    # A file system that does not respond keeps even a killed process alive; ``subprocess`` waits for it later.
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    # Until it is waited for, the number of the process is that of its group and nobody else's.
+    # Until somebody waits for it, the process id belongs to the process and its group alone.
     if process.returncode is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -256,7 +258,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it runs; if not, it is not waited for yet, so that what it started can still be ended."""
+    """Whether the process runs. A process that has ended is not reaped, so that its children can still be ended."""
     if process.returncode is not None:
         return False
     if not hasattr(os, "waitid"):
@@ -275,7 +277,7 @@ def _signal_name(number: int) -> str:
 
 
 def _leave_to_parent() -> None:
-    """In a forked process: the children are the parent's, and are to notice when that one is gone."""
+    """After a fork: the children belong to the parent, and must notice when the parent is gone."""
     for child in list(_all):
         child._end.detach()
         child._process.returncode = 0  # not for this process to wait for

@@ -1,7 +1,7 @@
 """The classes whose objects may come back from an isolated process, and how they are taken apart and put together.
 
-What comes back may have been made up by whoever took over the process. So nothing in it names code to be run: an
-object is the name of a class of this table, and values for its fields.
+A process that was taken over may send anything. Nothing in a result can therefore name code to be run: an object is the
+name of a class of this table, and values for its fields.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ..errors import InvalidArgumentError
 
 __all__ = ["CHILD_MAIN", "MainModule", "ResultTypes", "import_main", "is_importing_main", "this_main"]
 
-#: Its name in the child, as in those of ``multiprocessing``, so that ``if __name__ == "__main__"`` holds once.
+#: The name of the main module in the child, as in ``multiprocessing``: ``__name__ == "__main__"`` holds only once.
 CHILD_MAIN = "__mp_main__"
 
 _state = {"is_importing": False, "is_imported": False}
 
 
 class MainModule(NamedTuple):
-    """Where the module can be imported from.
+    """Where the main module can be imported from; without a name and a path (a notebook) it cannot be imported.
 
     Attributes:
-        name: Of the module, if it was started with ``python -m``.
-        path: Of its file; with neither (a notebook, a console) it cannot be imported.
+        name: The name of the module, if it was started with ``python -m``.
+        path: The path of its file.
     """
 
     name: str | None
@@ -41,7 +41,7 @@ class MainModule(NamedTuple):
 
 
 def this_main() -> MainModule:
-    """That of this process."""
+    """The main module of this process."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)
@@ -51,12 +51,12 @@ def this_main() -> MainModule:
 
 
 def is_importing_main() -> bool:
-    """Whether this process is a child that imports that module now."""
+    """Whether this process is a child that is importing the main module now."""
     return _state["is_importing"]
 
 
 def import_main(main: MainModule) -> None:
-    """Put the module into this process, once.
+    """Import the main module of the parent into this process, once.
 
     Raises:
         Exception: whatever the module raises.
@@ -137,7 +137,7 @@ class ResultTypes:
             self._added[_name(cls)] = cls
 
     def take_apart(self, value: object) -> tuple[str, dict[str, Any]] | None:
-        """The name of the class of an object and its fields by name; ``None`` if it cannot come back."""
+        """The name of an object's class, and its fields by name; ``None`` if the object cannot come back."""
         cls = type(value)
         name = _name(cls)
         if self._class(name) is not cls:
@@ -151,10 +151,10 @@ class ResultTypes:
         return name, dict(vars(value))
 
     def put_together(self, name: str, fields: Mapping[str, Any]) -> Any:
-        """The object of a class of the table with those fields.
+        """Make an object of a class of the table from its fields.
 
         Raises:
-            Exception: of whatever kind, if there is no such class or the fields are not its own.
+            Exception: of any kind, if there is no such class or the fields do not fit.
         """
         cls = self._class(name)
         if cls is None:
@@ -180,7 +180,7 @@ class ResultTypes:
 
 
 def _name(cls: type) -> str:
-    """Of a class of the library the module that users import it from, else its own."""
+    """Module and name of a class; the module of a class of this library is the one that users import it from."""
     public = (module for module, names in _MODULES.items() if cls.__name__ in names)
     module = next(public, None) if cls.__module__.split(".")[0] == "mediatensor" else None
     if module is not None:

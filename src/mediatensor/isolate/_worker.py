@@ -33,43 +33,43 @@ _Result = TypeVar("_Result")
 
 
 class _Slot:
-    """A place for a call that runs, and its child when there is one; free at the latest when the call forgets it."""
+    """The place of a running call, and its child. It is freed at the latest when the call drops it."""
 
     def __init__(self) -> None:
         self.child: Child | None = None
 
 
 class IsolatedWorker(Closing):
-    """Calls functions in a process of its own, which may crash, hang or need too much memory.
+    """Calls functions in a separate process, which may crash, hang or need too much memory.
 
-    FFmpeg, PDFium and Pillow read hostile bytes in C. What goes wrong there ends the process of the worker and not
-    yours: you get an `IsolatedWorkerError`, and the next call has a new process.
+    FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash there ends the process of the worker and not yours:
+    you get an `IsolatedWorkerError`, and the next call gets a new process.
 
-    A process starts with the first call (some seconds, for it imports torch) and serves the calls that follow. Calls
-    may come from several threads; with ``num_processes=1`` they wait for each other. A worker may be pickled (to be
-    part of a dataset) and be used after a fork and in processes of a ``DataLoader``: each process has children of its
-    own. The processes end with the program, even when that is killed, and what they started ends with them: on Linux
-    (x86-64 and AArch64) nothing in them can begin a session or a process group of its own, elsewhere what did so stays.
+    A process starts with the first call, which takes some seconds to import torch, and serves the following calls.
+    Calls may come from several threads; with ``num_processes=1`` they wait for each other. A worker can be pickled, for
+    example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``: every process has its own
+    children. The children end with the program, even if it is killed. Processes that a function starts end with them.
+    On Linux (x86-64 and AArch64) these cannot leave the session or the process group; on other systems those that did
+    so go on.
 
-    What comes back is data and never code: numbers, text, ``bytes``, lists, tuples, dictionaries, sets, paths, dates,
+    Results are data and never code: numbers, text, ``bytes``, lists, tuples, dictionaries, sets, paths, dates,
     fractions, tensors (on the CPU), numpy arrays, frames, samples, metadata and subtitles of this library, its
     documents, and the classes of ``result_types``. Large tensors come through shared memory without a copy. Exceptions
-    of ``mediatensor.errors`` and of Python come as themselves.
+    of ``mediatensor.errors`` and of Python keep their types.
 
-    This is no sandbox. The process runs as the same user and can read and write the same files; somebody who takes it
-    over can do what you can, until it ends, except to open sockets (Linux), and may falsify the results of later calls
-    (see ``max_calls``).
+    This is not a sandbox. The process runs as the same user and can read and write the same files. An attacker who
+    takes it over can do what you can until the process ends, except open sockets (on Linux), and can falsify the
+    results of later calls (see ``max_calls``).
 
     Args:
-        timeout_seconds: Most seconds of a call, its result included; ``None`` for no limit. The start of a process and
-            the imports of its first call do not count; those of later calls do, if they need others.
-        max_memory_bytes: Most private memory that a call may take beyond what its process has when it begins, and most
-            bytes of a result; memory that processes share, and that of processes which the call starts, do not count.
-            ``None`` for no limit. On Linux the memory that a call asks for counts, elsewhere what it uses,
-            looked at twenty times a second.
-        num_processes: How many calls run side by side at most.
-        max_calls: After how many calls a process is replaced; ``None`` for never. With 1 no call can harm another, and
-            each waits for a start.
+        timeout_seconds: Most seconds of a call including its result; ``None`` for no limit. The start of a process and
+            the imports of its first call do not count; further imports of later calls do.
+        max_memory_bytes: Most private memory that a call may allocate, and most bytes of a result; ``None`` for no
+            limit. Shared memory, and memory of processes that the call starts, do not count. Linux counts the memory
+            that a call requests; on other systems the memory in use is checked twenty times a second.
+        num_processes: How many calls run in parallel at most.
+        max_calls: After how many calls a process is replaced; ``None`` for never. With 1 no call can affect another,
+            and each call waits for the start of a process.
         allow_network: Whether the function may open sockets. ``False`` is enforced by the kernel on Linux (x86-64 and
             AArch64), for sockets of every kind; on other systems it is not enforced.
         result_types: Your own data classes, named tuples and enumerations that may come back.
@@ -115,7 +115,7 @@ class IsolatedWorker(Closing):
         self._begin()
 
     def _begin(self) -> None:
-        """Without children: in a new object, and in a forked process."""
+        """Begin without children: in a new object, and in a forked process."""
         self._process_id = os.getpid()
         self._changed = threading.Condition()
         self._idle: list[Child] = []
@@ -133,27 +133,27 @@ class IsolatedWorker(Closing):
     def run(
         self, function: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
     ) -> _Result:
-        """Call a function in the other process.
+        """Call a function in the isolated process.
 
         Args:
-            function: One that can be pickled: defined at the top of a module, or a partial of one.
-            *args, **kwargs: For it; they are pickled.
+            function: A picklable function: defined at the top of a module, or a partial of one.
+            *args, **kwargs: Its arguments, which are pickled.
 
         Returns:
-            What it returns. Containers and objects are new ones; the memory of tensors is yours.
+            The result of the function. Containers and objects are new ones; tensors may be written to.
 
         Raises:
             IsolatedWorkerError: if the process crashed (``reason`` "crash"), needed too much time ("timeout") or memory
-                ("memory"), if the function raised an exception of a type that does not come as itself ("exception"),
-                or the process sent what it must not ("result").
-            InvalidArgumentError: if the function or an argument cannot be pickled, or what it returns cannot come back.
+                ("memory"), if the function raised an exception of another library's type ("exception"), or the process
+                sent an invalid result ("result").
+            InvalidArgumentError: if the function or an argument cannot be pickled, or the result cannot come back.
             ClosedError: if the worker is closed, also while the call runs.
             Exception: whatever the function raises.
         """
         if is_importing_main():
             raise InvalidArgumentError(
                 "An isolated process imports the main module again to find the function in it, and that would start "
-                'another one: put what the module does under if __name__ == "__main__".'
+                'another process: put the code that runs under if __name__ == "__main__".'
             )
         if not callable(function):
             raise InvalidArgumentError(f"What runs isolated must be a function (got {shown(function)}).")
@@ -175,7 +175,7 @@ class IsolatedWorker(Closing):
         return result
 
     def close(self) -> None:
-        """End the processes, those with calls as well. Closing twice is no error.
+        """End the processes, even during calls. Closing twice is allowed.
 
         Example:
             >>> from mediatensor.isolate import IsolatedWorker
@@ -204,7 +204,7 @@ class IsolatedWorker(Closing):
             self._begin()
 
     def _take(self, slot: _Slot) -> Child:
-        """An idle child, or a new one, in a place for it; waits while there are as many as may be."""
+        """Return an idle child or a new one; wait while ``num_processes`` calls run."""
         self._renew_after_fork()
         with self._changed:
             while len(self._slots) >= self._num_processes and not self._is_closed:
@@ -217,7 +217,7 @@ class IsolatedWorker(Closing):
                     return slot.child
                 slot.child.close()
         slot.child = child = Child(self._settings(), self._types)
-        self._check_open()  # whoever closed it before saw no child to kill
+        self._check_open()  # close() in another thread may not have seen this child
         return child
 
     def _check_open(self) -> None:
@@ -231,7 +231,7 @@ class IsolatedWorker(Closing):
             is_kept = child is not None and self._can_work_again(child)
             if child is not None and is_kept:
                 self._idle.append(child)
-            self._changed.notify_all()  # one that is told may be interrupted just then
+            self._changed.notify_all()  # not notify(): the one thread that it wakes may be interrupted just then
         if child is not None and not is_kept:
             child.close()
 
