@@ -136,7 +136,8 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             with interrupts_kept():
                 return codec.decode(packet)
         except UndecodablePacketError as error:
-            what = "The end of the stream" if packet is None else f"A packet at pts {packet.pts}"
+            seconds = None if packet is None else seconds_of_ticks(packet.pts, self._time_base)
+            what = "The end" if packet is None else f"The packet at {seconds} s"
             raise DecodeError(
                 f"{what} of stream {self._stream_index} could not be decoded ({error}). The data is damaged, or no "
                 f"{self._kind} of this stream; later packets may still decode."

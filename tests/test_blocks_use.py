@@ -1,0 +1,292 @@
+"""Blocks of decoding in wrong order, in other threads and processes, closed, damaged: errors that say so."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import multiprocessing
+import os
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import media
+from mediatensor.decoders import (
+    AudioPacketDecoder,
+    AudioStream,
+    ColorConverter,
+    Demuxer,
+    FrameIndex,
+    Packet,
+    RawFrame,
+    VideoDecoder,
+    VideoPacketDecoder,
+    VideoStream,
+    get_container_metadata,
+)
+from mediatensor.errors import (
+    ClosedError,
+    DecodeError,
+    InvalidArgumentError,
+    SourceNotFoundError,
+    SourceTypeError,
+    StreamError,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clips")
+
+
+@pytest.fixture(scope="module")
+def path(folder: Path) -> Path:
+    return media.make("audio_beside_video", folder)
+
+
+@pytest.mark.parametrize(
+    ("streams", "error", "words"),
+    [
+        ((), InvalidArgumentError, "streams is empty"),
+        (("all", "video"), InvalidArgumentError, "'all' can only be used on its own"),
+        ("foo", InvalidArgumentError, "Invalid stream selector 'foo'"),
+        (1.5, InvalidArgumentError, "Invalid stream selector 1.5"),
+        (True, InvalidArgumentError, "Invalid stream selector True"),
+        (None, InvalidArgumentError, "Invalid stream selector None"),
+        (40, StreamError, "The stream index 40 is not a valid stream"),
+        (-1, StreamError, "The stream index -1 is not a valid stream"),
+        (("video", "video"), StreamError, "is already being demuxed"),
+    ],
+)
+def test_wrong_streams(streams: Any, error: type[Exception], words: str, path: Path) -> None:
+    with pytest.raises(error, match=words) as raised:
+        Demuxer(path, streams=streams)
+    assert isinstance(raised.value, ValueError)  # as torchcodec raises
+
+
+def test_streams_that_are_not_there(path: Path, folder: Path) -> None:
+    with pytest.raises(StreamError, match="No valid audio stream found"):
+        Demuxer(media.make("h264_b_pyramid", folder), streams="audio")
+    with pytest.raises(StreamError, match="No valid video stream found"):
+        Demuxer(media.make("audio_only", folder))
+    with pytest.raises(SourceNotFoundError, match="does not exist"):
+        Demuxer(folder / "missing.mp4")
+    with pytest.raises(SourceTypeError, match="Unknown source type"):
+        Demuxer(3)
+
+
+def test_what_headers_say(path: Path) -> None:
+    demuxer, container = Demuxer(path, streams=("video", "audio")), get_container_metadata(path)
+    for name in ("duration_seconds_from_header", "best_video_stream_index", "best_audio_stream_index"):
+        assert getattr(demuxer.metadata, name) == getattr(container, name)
+    assert [stream.metadata for stream in demuxer.streams] == [container.streams[s.index] for s in demuxer.streams]
+    assert repr(demuxer.streams[0]) == f"VideoStream(index={demuxer.streams[0].index})"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [VideoPacketDecoder, AudioPacketDecoder, VideoStream, AudioStream, Packet, RawFrame],
+    ids=lambda k: k.__name__,
+)
+def test_what_only_the_library_makes(kind: Callable[..., Any]) -> None:
+    for arguments in ((), (1, 2)):
+        with pytest.raises(RuntimeError, match="cannot be instantiated directly"):
+            kind(*arguments)
+
+
+def test_handles_are_neither_pickled_nor_copied(path: Path) -> None:
+    demuxer = Demuxer(path)
+    decoder = demuxer.streams[0].make_decoder()
+    packet = next(demuxer)
+    frames = decoder.decode(packet) + decoder.drain()
+    for handle in (demuxer, demuxer.streams[0], decoder, packet, frames[0], ColorConverter()):
+        for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=f"{type(handle).__name__} cannot be pickled, copied"):
+                attempt(handle)
+
+
+def test_order_of_calls(path: Path) -> None:
+    demuxer = Demuxer(path, streams=("video", "audio"))
+    video, audio = (stream.make_decoder() for stream in demuxer.streams)
+    packets = list(demuxer)
+    pictures = [packet for packet in packets if packet.stream_index == demuxer.streams[0].index]
+    with pytest.raises(InvalidArgumentError, match="decodes packets of stream"):
+        audio.decode(pictures[0])
+    with pytest.raises(InvalidArgumentError, match="must be a Packet"):
+        video.decode(None)
+    count = len(video.decode(pictures[0])) + len(video.drain())
+    assert (count, video.drain()) == (1, [])
+    with pytest.raises(RuntimeError, match="has been drained"):
+        video.decode(pictures[1])
+    demuxer.seek(0.0)
+    late = [packet for packet in demuxer if packet.stream_index == demuxer.streams[0].index]
+    video.reset()
+    video.decode(pictures[0])
+    with pytest.raises(RuntimeError, match="seeked since"):
+        video.decode(late[0])
+    video.reset()
+    frames = [frame for packet in late for frame in video.decode(packet)] + video.drain()
+    assert len(frames) == len(VideoDecoder(path))
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "a", None])
+def test_seeks_to_no_time(seconds: Any, path: Path) -> None:
+    with pytest.raises(ValueError, match="seconds must be a"):
+        Demuxer(path).seek(seconds)
+
+
+def test_seeks_by_a_stream_of_another_demuxer(path: Path) -> None:
+    with pytest.raises(RuntimeError, match="stream must be one of"):
+        Demuxer(path).seek(0.0, stream=Demuxer(path, streams="audio").streams[0])
+
+
+def test_arguments_of_decoders_and_converters(path: Path) -> None:
+    stream = Demuxer(path).streams[0]
+    assert isinstance(stream, VideoStream)
+    for num_threads in (None, -1, 1.5):
+        with pytest.raises(ValueError, match="num_ffmpeg_threads"):
+            stream.make_decoder(num_ffmpeg_threads=num_threads)
+    with pytest.raises(RuntimeError, match="device"):
+        stream.make_decoder("bogus")
+    with pytest.raises(ValueError, match="Invalid output_dtype"):
+        ColorConverter(output_dtype=torch.float16)
+    with pytest.raises(InvalidArgumentError, match="must be a RawFrame"):
+        ColorConverter().convert(None)
+
+
+def test_closed_blocks_say_so(path: Path) -> None:
+    demuxer = Demuxer(path)
+    stream, packet = demuxer.streams[0], next(demuxer)
+    decoder = stream.make_decoder()
+    demuxer.close()
+    demuxer.close()
+    for call in (lambda: next(demuxer), lambda: demuxer.seek(0.0), stream.make_decoder, stream.scan):
+        with pytest.raises(ClosedError, match="demuxer is closed"):
+            call()
+    assert len(decoder.decode(packet) + decoder.drain()) == 1
+    decoder.close()
+    for call in (lambda: decoder.decode(packet), decoder.reset):
+        with pytest.raises((ClosedError, InvalidArgumentError), match=r"closed|drained"):
+            call()
+
+
+def test_blocks_that_nobody_closes_close_their_file(path: Path) -> None:
+    def open_files() -> int:
+        return sum(os.path.realpath(f"/proc/self/fd/{name}") == str(path) for name in os.listdir("/proc/self/fd"))
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("needs /proc to count open files")
+    gc.disable()  # what counts is that there are no cycles
+    try:
+        demuxer = Demuxer(path)
+        decoder = demuxer.streams[0].make_decoder(num_ffmpeg_threads=2)
+        frames = decoder.decode(next(demuxer))
+        assert open_files() == 1
+        del demuxer
+        assert open_files() == 0
+        del decoder, frames
+    finally:
+        gc.enable()
+
+
+def _uses_what_the_parent_made(results: Any, demuxer: Demuxer, decoder: Any, packet: Packet) -> None:
+    said = []
+    for call in (lambda: next(demuxer), lambda: demuxer.seek(0.0), lambda: decoder.decode(packet), decoder.drain):
+        try:
+            call()
+            said.append("nothing")
+        except ClosedError as error:
+            said.append(str(error))
+    results.send(said)
+    results.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_is_told_to_make_its_own(path: Path) -> None:
+    demuxer = Demuxer(path)
+    decoder = demuxer.streams[0].make_decoder(num_ffmpeg_threads=2)
+    packet = next(demuxer)
+    decoder.decode(packet)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=_uses_what_the_parent_made, args=(theirs, demuxer, decoder, packet))
+    child.start()
+    assert ours.poll(60), "the child hangs"
+    said = ours.recv()
+    child.join(60)
+    assert child.exitcode == 0
+    assert all("belongs to the process that made it" in words for words in said)
+    assert len(said) == 4
+    assert len([*decoder.drain()]) == 1  # the parent's goes on
+
+
+def test_damage_is_an_error_that_the_next_packets_survive(folder: Path, tmp_path: Path) -> None:
+    whole = media.make("prores", folder)
+    data = bytearray(whole.read_bytes())
+    packets = list(Demuxer(whole))
+    place = bytes(data).index(packets[3].data[:64])
+    data[place : place + 64] = bytes(64)
+    damaged = tmp_path / "damaged.mov"
+    damaged.write_bytes(data)
+    with Demuxer(damaged) as demuxer, demuxer.streams[0].make_decoder() as decoder:
+        outcomes = []
+        for packet in demuxer:
+            try:
+                outcomes.append(len(decoder.decode(packet)))
+            except DecodeError as error:
+                outcomes.append(str(error).partition(" (")[0])
+    expected = [1, 1, 1, f"The packet at {packets[3].pts_seconds} s of stream 0 could not be decoded"]
+    assert outcomes == expected + [1] * (len(packets) - 4)
+
+
+def test_three_threads_share_the_work(path: Path) -> None:
+    """Demuxing, decoding and converting, each in a thread of its own, with seeks in between."""
+    expected = VideoDecoder(path)
+    demuxer = Demuxer(path)
+    decoder, converter = demuxer.streams[0].make_decoder(), ColorConverter()
+    frames: list[Any] = []
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                demuxer.seek(0.0)
+                packets = [packet for packet in demuxer if packet.is_key_frame]
+                decoder.reset()
+                frames.extend(converter.convert(frame) for frame in decoder.decode(packets[0]) + decoder.drain())
+        except (InvalidArgumentError, IndexError):
+            pass  # another thread seeked or drained in between, which is told
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert all(frame.data.shape == expected[0].shape for frame in frames)
+
+
+def test_an_index_answers_by_the_low_level_names(path: Path) -> None:
+    index = Demuxer(path).streams[0].scan()
+    assert isinstance(index, FrameIndex)
+    metadata = VideoDecoder(path).metadata
+    assert index.num_frames_from_content == metadata.num_frames_from_content
+    assert index.begin_stream_seconds_from_content == metadata.begin_stream_seconds_from_content
+    assert index.end_stream_seconds_from_content == metadata.end_stream_seconds_from_content
+    assert index.average_fps_from_content == metadata.average_fps
+    pts, ends = index.pts_seconds, index.pts_seconds + index.duration_seconds
+    times = torch.linspace(float(pts[0]) - 1, float(ends[-1]) + 1, 200, dtype=torch.float64)
+    by_hand = [next((i for i in range(len(index)) if ends[: i + 1].max() > t), len(index) - 1) for t in times]
+    assert index.index_at(times.reshape(2, 100)).tolist() == torch.tensor(by_hand).reshape(2, 100).tolist()
+    assert [index.index_at(float(t)) for t in times[:5]] == by_hand[:5]
+    keys = pts[index.is_key_frame]
+    for t in times[::9].tolist():
+        before = keys[keys <= t]
+        assert index.key_frame_seconds_for(t) == float(before[-1] if len(before) else pts[0])
