@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from mediatensor.errors import InvalidArgumentError
+
+# Behind the face: docTR has these helpers in a module of this private name, and its users import them from there.
 from mediatensor.ocr.models._utils import (
     estimate_orientation,
     get_language,

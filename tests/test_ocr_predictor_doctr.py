@@ -92,7 +92,7 @@ def test_architectures_by_name_run(det: str, reco: str, straight: bool) -> None:
     require_weights()
     torch.manual_seed(0)
     read = ocr_predictor(det, reco, assume_straight_pages=straight)
-    read.det_predictor.pre_processor.output_size = (256, 256)
+    read.det_predictor.pre_processor.resize.size = (256, 256)
     read.det_predictor.model.postprocessor.bin_thresh = read.det_predictor.model.postprocessor.box_thresh = 0.0
     read.add_hook(lambda boxes: [page[:20] for page in boxes])
     for page in read([PAGE, text_page("other").image]).pages:

@@ -69,32 +69,32 @@ def lines_of(page: Any) -> list[str]:
     return [line.render() for block in page.blocks for line in block.lines]
 
 
-@pytest.mark.parametrize("quarters", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["form", "receipt"])
-def test_turned_pages_are_read_as_the_upright_one(kind: str, quarters: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_turned_pages_are_read_as_the_upright_one(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     image = render_page(kind, dpi=75, size=(4, 5), font_size=9).image
-    turned = np.ascontiguousarray(np.rot90(image, quarters))
-    predictor = reader(shorter_side=480)
+    turned = [np.ascontiguousarray(np.rot90(image, quarters)) for quarters in (1, 2, 3)]
     with caplog.at_level("INFO", logger="mediatensor"):
-        upright, read = predictor([image, turned]).pages
+        upright, *others = reader(shorter_side=480)([image, *turned]).pages
     assert upright.orientation == {"value": None, "confidence": None}
-    value = (-90, 180, 90)[quarters - 1]
-    assert read.orientation["value"] == value
-    assert 0.9 < read.orientation["confidence"] <= 1
+    assert len(lines_of(upright)) > 10
+    words = words_of(upright)
+    characters = np.array([character.geometry for word in words for character in word.characters])
     assert [record.getMessage() for record in caplog.records] == [
-        f"page 1 is turned by {value} degrees, and was read so"
+        f"page {page} is turned by {value} degrees, and was read so" for page, value in ((1, -90), (2, 180), (3, 90))
     ]
-    assert lines_of(read) == lines_of(upright)
-    assert len(lines_of(read)) > 10
-    words, others = words_of(upright), words_of(read)
-    assert [word.confidence for word in words] == [word.confidence for word in others]
-    assert {word.crop_orientation["value"] for word in others} == {value}
-    # The page is the one that was given, and boxes, of characters too, are where things are on it.
-    assert read.dimensions == turned.shape[:2]
-    np.testing.assert_array_equal(read.page, turned)
-    np.testing.assert_allclose(geometries(others), turned_boxes(geometries(words), quarters), atol=1e-9)
-    first, other = ([character.geometry for word in own for character in word.characters] for own in (words, others))
-    np.testing.assert_allclose(np.array(other), turned_boxes(np.array(first), quarters), atol=1e-9)
+    for quarters, value, picture, read in zip((1, 2, 3), (-90, 180, 90), turned, others, strict=True):
+        assert read.orientation["value"] == value
+        assert 0.9 < read.orientation["confidence"] <= 1
+        assert lines_of(read) == lines_of(upright)
+        found = words_of(read)
+        assert [word.confidence for word in found] == [word.confidence for word in words]
+        assert {word.crop_orientation["value"] for word in found} == {value}
+        # The page is the one that was given, and boxes, of characters too, are where things are on it.
+        assert read.dimensions == picture.shape[:2]
+        np.testing.assert_array_equal(read.page, picture)
+        np.testing.assert_allclose(geometries(found), turned_boxes(geometries(words), quarters), atol=1e-9)
+        placed = np.array([character.geometry for word in found for character in word.characters])
+        np.testing.assert_allclose(placed, turned_boxes(characters, quarters), atol=1e-9)
 
 
 def test_upright_pages_are_left_alone() -> None:

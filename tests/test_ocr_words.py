@@ -256,7 +256,9 @@ def test_words_of_a_drawn_receipt(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "seed"), [("letter", 0), ("form", 1), ("columns", 0), ("receipt", 1)])
-def test_words_of_drawn_pages(kind: str, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "seed", "size"), [("letter", 0, (5, 5)), ("form", 1, None), ("columns", 0, (5, 5)), ("receipt", 1, None)]
+)
+def test_words_of_drawn_pages(kind: str, seed: int, size: tuple[float, float] | None) -> None:
     require_weights()
-    assert_words_are_placed(render_page(kind, seed, noise=6, blur=0.4), shorter_side=960)
+    assert_words_are_placed(render_page(kind, seed, size=size, noise=6, blur=0.4), shorter_side=960)

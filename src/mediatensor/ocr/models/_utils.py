@@ -1,4 +1,7 @@
-"""Small functions between the stages of a predictor: orientation, language, boxes to mask, data turned inside out."""
+"""The helpers that docTR has under this name: orientation, language, boxes to mask, data turned inside out.
+
+Nothing of ours uses this module: it is there for programs that import these functions from docTR.
+"""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def _rows(
     direction: str,
 ) -> list[list[int]]:
     """The elements as rows: lines side by side in the same region form a row, any other element is a row of its own."""
-    from ...models.reading_order._relations import row_numbers
+    from ...models.reading_order import row_numbers
 
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:

@@ -13,9 +13,8 @@ from torch import nn
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
 from .._maps import dice_loss, draw_targets, focal_loss, masked_l1_loss
-from ..classification._classifier import Classifier
 from ..classification.mobilenet import mobilenet_v3_large
-from ..classification.resnet import resnet34, resnet50
+from ..classification.resnet import NamedResNet, resnet34, resnet50
 from ._segmentation import (
     FeatureExtractor,
     SegmentationDetector,
@@ -227,7 +226,7 @@ def _dbnet(arch: str, pretrained: bool, backbone: nn.Module, layers: Sequence[st
     return model
 
 
-def _resnet_dbnet(arch: str, pretrained: bool, backbone: Classifier, kwargs: dict[str, Any]) -> DBNet:
+def _resnet_dbnet(arch: str, pretrained: bool, backbone: NamedResNet, kwargs: dict[str, Any]) -> DBNet:
     return _dbnet(arch, pretrained, backbone, ("layer1", "layer2", "layer3", "layer4"), kwargs)
 
 

@@ -1,15 +1,18 @@
-"""Reading order: in which order the lines, tables and figures of a page are read.
+"""Reading order: the order in which the lines, tables and figures of a page are read.
 
 No network is needed: the order follows from where things lie, from the direction of the script and, where a layout
-is known, from its labels.
+is known, from its labels. The names that are not in ``__all__`` are for other rooms of this library alone.
 """
 
 from __future__ import annotations
 
 from ._geometry import deskew_reading_geometries
+from ._geometry import reading_angle as reading_angle
+from ._geometry import rotation_matrix as rotation_matrix
 from ._labels import assign_layout_labels, detect_text_direction, layout_label_role, normalize_layout_label
 from ._ordering import resolve_reading_segments, sort_reading_order
 from ._predictor import ReadingOrderPredictor
+from ._relations import row_numbers as row_numbers
 
 __all__ = [
     "ReadingOrderPredictor",
