@@ -49,7 +49,7 @@ from mediatensor._images import DamagedImageError, parse_gif, parse_png, read_jp
 from mediatensor._index import parse_frame_mappings
 from mediatensor.datasets._sources import TarReader
 from mediatensor.decoders import FrameIndex
-from mediatensor.decoders._subtitle_decoder import words_of_packet
+from mediatensor.decoders._subtitle_decoder import parse_text
 from mediatensor.errors import MediaTensorError
 from mediatensor.ocr.io import Document
 from mediatensor.ocr.io._documents.tiff import is_tiff, page_offsets
@@ -160,7 +160,7 @@ def images(data: bytes) -> None:
 def subtitles(data: bytes) -> None:
     for codec in _SUBTITLES:
         with suppress(UnicodeDecodeError):  # becomes a DecodeError, which names the encoding
-            words_of_packet(codec, data)
+            parse_text(codec, data)
 
 
 def onnx(data: bytes) -> None:
