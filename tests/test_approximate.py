@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import media
-from mediatensor._video.approximate import Timeline
+from mediatensor._video import Timeline
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, MediaTensorError, OutOfRangeError
 

@@ -1,4 +1,4 @@
-"""Frames that were decoded lately: they come again without decoding, they are the right ones, and memory is bounded."""
+"""The frame cache: kept frames come again without decoding, they are the right ones, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import torch
 import media
 import mediatensor
 from exactness import assert_same, find_truth
-from mediatensor._video import frame_cache as _recent
+from mediatensor._video import FrameCache, kept_bytes
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 from oracles import linear_decode_rgb
@@ -174,16 +174,16 @@ def test_frames_of_damaged_files_stay_the_same(name: str, folder: Path) -> None:
 
 
 def test_pictures_numbered_by_another_index_are_forgotten(clip: Path) -> None:
-    """Another thread may have settled the index meanwhile."""
+    """Another thread may have replaced the index meanwhile."""
     with av.open(str(clip)) as container:
         picture = next(container.decode(video=0))
-    recent, one, other = _recent.FrameCache(), object(), object()
-    recent.use(one)
-    recent.put(3, picture)
-    recent.use(one)
-    assert recent.get(3) is picture
-    recent.use(other)
-    assert recent.get(3) is None
+    cache, one, other = FrameCache(), object(), object()
+    cache.use(one)
+    cache.put(3, picture)
+    cache.use(one)
+    assert cache.get(3) is picture
+    cache.use(other)
+    assert cache.get(3) is None
 
 
 @pytest.mark.parametrize("on_error", ["skip", "nearest"])
@@ -315,16 +315,16 @@ def test_many_decoders_share_one_bound(folder: Path, count: Callable[..., int]) 
 @pytest.mark.parametrize("drop", ["close", "del"])
 def test_what_a_decoder_kept_is_given_back_with_it(drop: str, clip: Path) -> None:
     gc.collect()
-    before = _recent._cache.num_bytes
+    before = kept_bytes()
     decoder = VideoDecoder(clip)
     decoder.get_frames_at([1, 20])
-    assert _recent._cache.num_bytes > before
+    assert kept_bytes() > before
     if drop == "close":
         decoder.close()
     else:
         del decoder
         gc.collect()
-    assert _recent._cache.num_bytes == before
+    assert kept_bytes() == before
 
 
 # Other threads and processes

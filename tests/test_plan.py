@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mediatensor._bitstreams import Disposable
-from mediatensor._containers import PacketTable
-from mediatensor._index.building import from_packets
-from mediatensor._index.frame_index import FrameIndex
-from mediatensor._video.plan import Segment, make_plan
+from mediatensor._index import FrameIndex, from_table
+from mediatensor._video import Segment, make_plan
 
 
 def index_with_keys(num_frames: int, keys: list[int]) -> FrameIndex:
-    numbers = np.arange(num_frames, dtype=np.int64)
-    none = np.zeros(num_frames, bool)
-    table = PacketTable(
-        pts=numbers,
-        dts=numbers,
-        duration=numbers * 0 + 1,
-        size=numbers * 0 + 1,
-        position=numbers,
-        is_key=np.isin(numbers, keys),
-        is_discard=none,
-        is_hidden=none,
-        is_broken=none,
-        is_field=none,
-        disposable=none.astype(np.int8),
-    )
-    return from_packets(table, Fraction(1, 25), Fraction(25))[0]
+    is_key = [i in keys for i in range(num_frames)]
+    return from_table(range(num_frames), [1] * num_frames, is_key, Fraction(1, 25))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,13 @@
 """The way from an index to a batch of frames.
 
-`plan` says what to decode, `seeking` and `frame_stream` decode exactly that, `batch` converts it into one tensor,
-`frame_cache` keeps what was decoded lately. `stream` is one video stream, opened; `exact` and `approximate` are the
-two ways into it.
+One call passes these stations, each of which knows only the next::
+
+    VideoDecoder ─► exact ──────────► batch ─────────────► frame_stream ─────► batch
+    (decoders)      the index, one    one plan (`plan`),   seek (`seeking`),   convert into rows, and
+                    retry a call      kept pictures first  feed, drain, check  do as the error policy says
+
+`approximate` takes the place of `exact` where there is no index. `stream` is one video stream, opened, whose `handles`
+hold what one call works with; `frame_cache` keeps decoded pictures; `fallback` says why the CPU decodes.
 """
 
 from __future__ import annotations
@@ -10,10 +15,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .frame_cache import FrameCache, get_frame_cache_bytes, kept_bytes, set_frame_cache_bytes
 from .frame_stream import FrameStream, IndexMismatchError, MissingFrameError
+from .plan import Segment, make_plan
 
 if TYPE_CHECKING:
-    from .approximate import ApproximateFrames
+    from .approximate import ApproximateFrames, Timeline
     from .batch import ErrorPolicy, SizeChangePolicy
     from .exact import ExactFrames
     from .fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
@@ -24,13 +31,20 @@ __all__ = [
     "CpuFallbackStatus",
     "ErrorPolicy",
     "ExactFrames",
+    "FrameCache",
     "FrameStream",
     "HandleSpec",
     "IndexMismatchError",
     "MissingFrameError",
     "OpenVideo",
     "OutputOptions",
+    "Segment",
     "SizeChangePolicy",
+    "Timeline",
+    "get_frame_cache_bytes",
+    "kept_bytes",
+    "make_plan",
+    "set_frame_cache_bytes",
     "stream_parameters",
     "warn_of_fallback",
     "why_not",
@@ -49,6 +63,7 @@ _MODULES = {
     "stream_parameters": "fallback",
     "warn_of_fallback": "fallback",
     "why_not": "fallback",
+    "Timeline": "approximate",
 }
 
 

@@ -10,9 +10,8 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._common import stages
+from .._common import stages, threads
 from .._common.orientation import Orientation
-from .._common.threads import divide_threads, run_in_parallel
 from .._index import FrameIndex
 from ..backends import PictureConverter
 from ..errors import DecodeError, DeviceError, ReadError, SizeChangeError
@@ -330,7 +329,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
         with on_device():
             request.decode(worker, part, request.rows, keeps=keeps, drains=True)
 
-    run_in_parallel(workers, parts, decode)
+    threads.run_in_parallel(workers, parts, decode)
 
 
 def _can_keep(handle: Handle, stream: FrameStream, num_frames: int) -> bool:
@@ -341,7 +340,7 @@ def _workers_for(handle: Handle, pictures: list[int]) -> list[Worker]:
     """Who decodes a call, given how many pictures each of its runs decodes; a run needs nothing of the others."""
     worker = handle.worker()
     stream = worker.stream
-    division = divide_threads(
+    division = threads.divide_threads(
         pictures,
         stream.reader.num_pixels,
         num_threads=handle.num_threads(),

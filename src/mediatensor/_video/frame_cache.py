@@ -17,7 +17,7 @@ from .._common.locks import ForkSafeLock
 from .._pyav import is_frame
 from ..errors import InvalidArgumentError
 
-__all__ = ["FrameCache", "get_frame_cache_bytes", "set_frame_cache_bytes"]
+__all__ = ["FrameCache", "get_frame_cache_bytes", "kept_bytes", "set_frame_cache_bytes"]
 
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_FRAME_CACHE_BYTES"
 
@@ -72,6 +72,11 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
     """
     _cache.limit = None if num_bytes is None else whole_number("num_bytes", num_bytes, at_least=0, or_none=True)
     _cache.shrink(get_frame_cache_bytes())
+
+
+def kept_bytes() -> int:
+    """How many bytes all frame caches of this process hold now."""
+    return _cache.num_bytes
 
 
 class FrameCache:

@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 import media
 import mediatensor
 from exactness import Truth, assert_all_same, find_truth
-from mediatensor._common import threads as _lanes
+from mediatensor._common import threads
 from mediatensor._common.threads import Division, divide_threads, run_in_parallel
 from mediatensor._pyav import Demuxer
-from mediatensor._video import batch as _call
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import OpenError, ReadError, SizeChangeError
 
@@ -31,7 +30,7 @@ HD = 1920 * 1080
 SMALL = 96 * 64
 
 
-# Who decodes a call
+# How the threads of a call are divided
 
 
 @pytest.mark.parametrize(
@@ -54,17 +53,17 @@ SMALL = 96 * 64
         ([60] * 10, HD, 4, None, 1, (4, 1)),
         # More threads than runs.
         ([100, 100], HD, 2, 2, 1, (2, 1)),
-        # Lanes are worth their opening only if there is enough to do; once open they cost nothing.
+        # Workers are worth their opening only if there is enough to do; once open they cost nothing.
         ([2, 2], HD, 2, 1, 1, (1, 1)),
         ([2, 2], HD, 2, 1, 2, (2, 1)),
         ([30, 30], SMALL, 4, 1, 1, (1, 1)),
         # One run is nearly all of it: splitting would leave the other threads idle.
         ([200, 2], HD, 4, None, 1, (1, 4)),
-        # Lanes that are open and a codec with one thread, against opening a codec with several.
+        # Workers that are open and a codec with one thread, against opening a codec with several.
         ([50, 50, 50, 50], HD, 4, 1, 4, (4, 1)),
     ],
 )
-def test_crew(
+def test_division_of_threads(
     pictures: list[int],
     pixels: int,
     num_threads: int,
@@ -90,7 +89,7 @@ def test_crew(
     num_open_workers=st.integers(1, 64),
     codec_has_threads=st.booleans(),
 )
-def test_a_crew_stays_within_the_budget(
+def test_a_division_stays_within_the_budget(
     pictures: list[int],
     pixels: int,
     num_threads: int,
@@ -115,54 +114,54 @@ def test_a_crew_stays_within_the_budget(
 # Parts side by side
 
 
-@given(num_lanes=st.integers(1, 6), num_parts=st.integers(0, 40))
-def test_every_part_is_done_once_and_no_thread_is_left(num_lanes: int, num_parts: int) -> None:
+@given(num_workers=st.integers(1, 6), num_parts=st.integers(0, 40))
+def test_every_part_is_done_once_and_no_thread_is_left(num_workers: int, num_parts: int) -> None:
     done: list[tuple[int, int]] = []
     before = threading.active_count()
-    run_in_parallel(range(num_lanes), range(num_parts), lambda lane, part: done.append((lane, part)))
+    run_in_parallel(range(num_workers), range(num_parts), lambda worker, part: done.append((worker, part)))
     assert sorted(part for _, part in done) == list(range(num_parts))
-    assert {lane for lane, _ in done} <= set(range(num_lanes))
+    assert {worker for worker, _ in done} <= set(range(num_workers))
     assert threading.active_count() == before
 
 
-def test_lanes_run_at_the_same_time_and_the_first_in_the_calling_thread() -> None:
+def test_workers_run_at_the_same_time_and_the_first_in_the_calling_thread() -> None:
     meeting = threading.Barrier(3, timeout=20)
-    threads: dict[int, int] = {}
+    thread_of: dict[int, int] = {}
 
-    def work(lane: int, part: int) -> None:
-        threads[lane] = threading.get_ident()
+    def work(worker: int, part: int) -> None:
+        thread_of[worker] = threading.get_ident()
         meeting.wait()
 
     run_in_parallel(range(3), range(3), work)
-    assert len(set(threads.values())) == 3
-    assert threads[0] == threading.get_ident()
+    assert len(set(thread_of.values())) == 3
+    assert thread_of[0] == threading.get_ident()
 
 
 def test_parts_are_begun_in_order() -> None:
     begun: list[int] = []
-    run_in_parallel([0], range(10), lambda lane, part: begun.append(part))
+    run_in_parallel([0], range(10), lambda worker, part: begun.append(part))
     assert begun == list(range(10))
 
 
 @pytest.mark.parametrize("late_ones", ["finish", "fail"])
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_the_first_error_comes_after_all_lanes_have_stopped(failing: int, late_ones: str) -> None:
+def test_the_first_error_comes_after_all_workers_have_stopped(failing: int, late_ones: str) -> None:
     meeting = threading.Barrier(3, timeout=20)
     failed = threading.Event()
     begun: list[int] = []
     stopped: list[int] = []
 
-    def work(lane: int, part: int) -> None:
+    def work(worker: int, part: int) -> None:
         begun.append(part)
         if len(begun) > 3:
             return
         meeting.wait()
-        if lane == failing:
+        if worker == failing:
             failed.set()
             raise ReadError("the first")
         failed.wait(20)
         time.sleep(0.05)
-        stopped.append(lane)
+        stopped.append(worker)
         if late_ones == "fail":
             raise ReadError("a later one")
 
@@ -175,7 +174,7 @@ def test_the_first_error_comes_after_all_lanes_have_stopped(failing: int, late_o
 
 
 def test_an_interrupt_is_passed_on() -> None:
-    def work(lane: int, part: int) -> None:
+    def work(worker: int, part: int) -> None:
         if part == 3:
             raise KeyboardInterrupt
 
@@ -183,7 +182,7 @@ def test_an_interrupt_is_passed_on() -> None:
         run_in_parallel(range(2), range(8), work)
 
 
-# Frames through lanes
+# Frames by several workers
 
 
 @pytest.fixture(autouse=True)
@@ -201,24 +200,24 @@ def num_threads(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many lanes each call had that was split; without the cost of opening, small clips are, too."""
+def splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many workers each call had that was split; without the cost of opening, small clips are, too."""
     numbers: list[int] = []
     original = run_in_parallel
 
-    def recording(lanes: Sequence[Any], parts: Sequence[Any], work: Callable[[Any, Any], None]) -> None:
-        numbers.append(len(lanes))
-        original(lanes, parts, work)
+    def recording(workers: Sequence[Any], parts: Sequence[Any], work: Callable[[Any, Any], None]) -> None:
+        numbers.append(len(workers))
+        original(workers, parts, work)
 
-    monkeypatch.setattr(_lanes, "_OPENING", 0.0)
-    monkeypatch.setattr(_lanes, "_LOCKED", 0.0)
-    monkeypatch.setattr(_call, "run_in_parallel", recording)
+    monkeypatch.setattr(threads, "_OPENING", 0.0)
+    monkeypatch.setattr(threads, "_LOCKED", 0.0)
+    monkeypatch.setattr(threads, "run_in_parallel", recording)
     return numbers
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("lanes")
+    return tmp_path_factory.mktemp("workers")
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +250,7 @@ SOUND = [
 
 @pytest.mark.parametrize("name", SOUND)
 def test_frames_are_those_of_a_linear_decode(
-    name: str, num_threads: int, truth_of: Callable[[str], Truth], crews: list[int]
+    name: str, num_threads: int, truth_of: Callable[[str], Truth], splits: list[int]
 ) -> None:
     truth = truth_of(name)
     wanted = spread(truth)
@@ -268,17 +267,17 @@ def test_frames_are_those_of_a_linear_decode(
 
 @pytest.mark.parametrize("name", ["h264_b_pyramid", "hevc_open_gop_mkv", "mpeg4_mp4", "mpeg2_mkv", "theora"])
 def test_a_call_over_several_gops_is_split(
-    name: str, num_threads: int, truth_of: Callable[[str], Truth], crews: list[int]
+    name: str, num_threads: int, truth_of: Callable[[str], Truth], splits: list[int]
 ) -> None:
     truth, wanted = truth_of(name), THREE_GOPS
     with truth.open(num_ffmpeg_threads=None) as decoder:
         batch = decoder.get_frames_at(some_negative(wanted, len(truth)))
         assert_all_same(truth, wanted, batch.data, batch.pts_seconds)
-        assert crews == [num_threads]
+        assert splits == [num_threads]
         # What was kept needs no decoding, and what is asked for next comes from where the decoder was left.
         again = decoder.get_frames_at(wanted[::-1])
         assert_all_same(truth, wanted[::-1], again.data, again.pts_seconds)
-        assert crews == [num_threads]
+        assert splits == [num_threads]
         for index in (0, len(truth) // 2, len(truth) - 1):
             assert_all_same(truth, [index], decoder[index][None])
 
@@ -295,7 +294,9 @@ def test_a_long_clip_is_split_without_more_ado(tmp_path: Path, monkeypatch: pyte
     numbers: list[int] = []
     original = run_in_parallel
     monkeypatch.setattr(
-        _call, "run_in_parallel", lambda lanes, parts, work: (numbers.append(len(lanes)), original(lanes, parts, work))
+        threads,
+        "run_in_parallel",
+        lambda workers, parts, work: (numbers.append(len(workers)), original(workers, parts, work)),
     )
     mediatensor.set_num_threads(2)
     wanted = [57, 7, 17, 37, 27, 47]
@@ -307,16 +308,16 @@ def test_a_long_clip_is_split_without_more_ado(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("how", ["one thread", "a number of codec threads"])
-def test_who_asks_for_no_threads_gets_no_lanes(how: str, clip: Path, crews: list[int]) -> None:
+def test_who_asks_for_no_threads_gets_no_workers(how: str, clip: Path, splits: list[int]) -> None:
     mediatensor.set_num_threads(1 if how == "one thread" else 4)
     with VideoDecoder(clip, num_ffmpeg_threads=None if how == "one thread" else 3) as decoder:
         decoder.get_frames_at([1, 20, 35])
-    assert crews == []
+    assert splits == []
 
 
 @pytest.mark.parametrize("name", sorted(media.DAMAGED_CLIPS)[::4])
-def test_damage_that_a_lane_meets_settles_the_index(
-    name: str, truth_of: Callable[[str], Truth], crews: list[int]
+def test_damage_that_a_worker_meets_makes_the_index_anew(
+    name: str, truth_of: Callable[[str], Truth], splits: list[int]
 ) -> None:
     """A first call need not meet the damage; what it gives then is what it gives with one thread."""
     truth = truth_of(name)
@@ -336,7 +337,7 @@ def test_damage_that_a_lane_meets_settles_the_index(
 @pytest.mark.parametrize("on_error", ["skip", "nearest"])
 @pytest.mark.parametrize("name", ["damaged_packet_mpeg4_mp4", "damaged_packet_mpeg2_ts", "lost_key_frame_mkv"])
 def test_the_error_policy_says_what_it_says_with_one_thread(
-    name: str, on_error: str, folder: Path, crews: list[int]
+    name: str, on_error: str, folder: Path, splits: list[int]
 ) -> None:
     path = media.make(name, folder)
     with VideoDecoder(path, on_error=on_error, num_ffmpeg_threads=1) as decoder:
@@ -356,7 +357,7 @@ def test_the_error_policy_says_what_it_says_with_one_thread(
     ids=["bytes", "memory", "file object"],
 )
 def test_sources_that_are_no_paths(
-    wrap: Callable[[Path], Any], num_threads: int, truth_of: Callable[[str], Truth], crews: list[int]
+    wrap: Callable[[Path], Any], num_threads: int, truth_of: Callable[[str], Truth], splits: list[int]
 ) -> None:
     truth, wanted = truth_of("h264_b_pyramid"), THREE_GOPS
     source = wrap(truth.path)
@@ -364,14 +365,14 @@ def test_sources_that_are_no_paths(
         batch = decoder.get_frames_at(wanted)
         assert_all_same(truth, wanted, batch.data, batch.pts_seconds)
         assert_all_same(truth, range(len(truth)), decoder[:])
-    assert crews[0] == num_threads
+    assert splits[0] == num_threads
     if hasattr(source, "close"):
         source.close()
 
 
 @pytest.mark.parametrize("num_openings", [1, 2])
-def test_lanes_that_cannot_be_opened_are_done_without(
-    num_openings: int, truth_of: Callable[[str], Truth], crews: list[int], monkeypatch: pytest.MonkeyPatch
+def test_workers_that_cannot_be_opened_are_done_without(
+    num_openings: int, truth_of: Callable[[str], Truth], splits: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth, wanted = truth_of("h264_b_pyramid"), THREE_GOPS
     mediatensor.set_num_threads(3)
@@ -389,10 +390,10 @@ def test_lanes_that_cannot_be_opened_are_done_without(
         monkeypatch.setattr(Demuxer, "open", failing)
         batch = decoder.get_frames_at(wanted)
         assert_all_same(truth, wanted, batch.data, batch.pts_seconds)
-    assert crews == ([2] if num_openings == 2 else [])
+    assert splits == ([2] if num_openings == 2 else [])
 
 
-def test_transforms_and_float_run_in_every_lane(truth_of: Callable[[str], Truth], crews: list[int]) -> None:
+def test_transforms_and_float_run_in_every_worker(truth_of: Callable[[str], Truth], splits: list[int]) -> None:
     path, options = truth_of("h264_b_pyramid").path, {"output_dtype": torch.float32}
     crop = mediatensor.transforms.CenterCrop((32, 40))
     resize = mediatensor.transforms.Resize((50, 60))
@@ -402,12 +403,12 @@ def test_transforms_and_float_run_in_every_lane(truth_of: Callable[[str], Truth]
     with VideoDecoder(path, transforms=[resize, crop], **options) as decoder:
         assert torch.equal(decoder.get_frames_at(THREE_GOPS).data, expected[THREE_GOPS])
         assert torch.equal(decoder.get_all_frames().data, expected)
-    assert crews == [3, 3]
+    assert splits == [3, 3]
 
 
 @pytest.mark.parametrize("name", ["size_change_mkv", "size_change_ts", "size_change_vp9"])
 @pytest.mark.parametrize("step", [1, 5])
-def test_a_change_of_size_is_named_as_with_one_thread(name: str, step: int, folder: Path, crews: list[int]) -> None:
+def test_a_change_of_size_is_named_as_with_one_thread(name: str, step: int, folder: Path, splits: list[int]) -> None:
     path = media.make(name, folder)
     messages = []
     for number in (1, 3):
