@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor._bitstreams import Disposable
 from mediatensor._index import FrameIndex, from_table
 from mediatensor._video import Segment, make_plan
 
@@ -50,15 +49,8 @@ def test_only_disposable_pictures_that_nobody_asked_for_are_left_out(drains: boo
     """Display order I b P b P b P b P b P; wanted are the first and the third of the five disposable ones."""
     pictures = [*"IbPbPbPbPbP"]
     segment = Segment(0, (1, 5), drains)
-    needed = [segment.needs(i, Disposable.YES if kind == "b" else Disposable.NO) for i, kind in enumerate(pictures)]
+    needed = [kind != "b" or segment.needs(i) for i, kind in enumerate(pictures)]
     assert [kind if is_fed else "-" for kind, is_fed in zip(pictures, needed, strict=True)] == fed.split()
-
-
-def test_pictures_of_which_nothing_is_known_are_needed() -> None:
-    segment = Segment(0, (5,), True)
-    assert segment.needs(3, Disposable.UNKNOWN)
-    assert segment.needs(3, Disposable.NO)
-    assert not segment.needs(3, Disposable.YES)
 
 
 @given(

@@ -11,7 +11,7 @@ Frames are named here by their place in the order in which a linear decode gives
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .._bitstreams import (
@@ -81,9 +81,8 @@ class FrameStream:
         self._started_at_pts = NO_PTS
         # What the packets of the codec say
         self._codec = reader.stream_info().codec
-        is_h264 = self._codec == "h264"
-        self._h264 = H264Parser(reader.extradata) if is_h264 else None
-        self._is_disposable = disposable_parser(None if is_h264 else self._codec, reader.extradata)
+        self._is_disposable: Callable[[memoryview], Disposable] | None = None
+        self._h264: H264Parser | None = None
         self._breaks: BreakDetector | None = None
         # The segment, and what it left out
         self._segment = Segment(None, (), False)
@@ -270,6 +269,10 @@ class FrameStream:
             self._breaks = break_detector(self._codec, headers, is_at_start=is_at_start)
             if self._h264 is not None:
                 self._h264.restart()
+            elif self._codec == "h264":
+                self._h264 = H264Parser(headers)
+            elif self._is_disposable is None:
+                self._is_disposable = disposable_parser(self._codec, headers)
             self.position = int(index.pts.searchsorted(self._started_at_pts))
 
     # From packets to frames
@@ -286,7 +289,8 @@ class FrameStream:
                 if index.num_packets is not None and not self._counts_frames and self._is_past(index, min(wanted)):
                     return None
                 self._feed(index)
-            frame = self._frames.pop(0)
+            frame = self._frames[0]
+            del self._frames[0]
             if self._is_promised:
                 place: int | None = self._check_next(index, frame)
             elif self._counts_frames:
@@ -311,7 +315,6 @@ class FrameStream:
         if frame.is_corrupt:
             raise IndexMismatchError("frames that the codec flags as damaged")
         while expected in self._left_out:
-            self._left_out.remove(expected)
             expected += 1
         if self._is_drained_early:  # pictures shown before this one had not been read yet
             expected = max(expected, int(index.pts.searchsorted(pts)))
@@ -378,13 +381,17 @@ class FrameStream:
             return True
         disposable = index.disposable[frame]
         if disposable == _UNKNOWN:
-            disposable = int(self._is_disposable(data) if self._h264 is None else self._h264.is_disposable)
+            if self._h264 is not None:
+                disposable = int(self._h264.is_disposable)
+            elif self._is_disposable is not None:
+                disposable = int(self._is_disposable(data))
             index.disposable[frame] = disposable
-        if disposable == _YES and self._leaves_out and not self._segment.needs(frame, disposable):
+        if frame in self._not_fed:
+            self._not_fed.remove(frame)
+        elif disposable == _YES and self._leaves_out and not self._segment.needs(frame):
             self._left_out.add(frame)
             self._has_left_out = True
             return False
-        self._not_fed.discard(frame)
         return True
 
     def _holds_no_picture(self, packet: Any) -> bool:

@@ -33,12 +33,8 @@ class Segment:
     places: tuple[int, ...]
     drains: bool
 
-    def needs(self, place: int, disposable: int) -> bool:
-        """Whether the codec must see a picture, for its own sake or for that of others.
-
-        Args:
-            place: The place of its frame.
-            disposable: A `Disposable`: whether other pictures refer to it.
+    def needs(self, place: int) -> bool:
+        """Whether the codec must see a disposable picture, for its own sake: no other picture refers to it.
 
         ::
 
@@ -47,8 +43,8 @@ class Segment:
             fed          I     B     P     B     P              (drains)
             fed          I     B     P     B     P  b  B  b  P  (else: what follows may be asked for next)
         """
-        if disposable != _YES or place > self.places[-1]:
-            return disposable != _YES or not self.drains
+        if place > self.places[-1]:
+            return not self.drains
         return self.places[bisect_left(self.places, place)] == place
 
 
