@@ -133,18 +133,8 @@ class _PictureParameters:
     has_redundant_pictures: bool
 
 
-@dataclass(slots=True)
-class _Reference:
-    """The beginning of a slice of a reference picture, with the parameter sets that were in force when it came."""
-
-    unit: bytes
-    frame_num: int
-    sequence: _SequenceParameters
-    picture: _PictureParameters
-
-    @property
-    def is_idr(self) -> bool:
-        return self.unit[0] & _KIND == _IDR_SLICE
+# A slice of a reference picture, its frame_num, and the parameter sets that were in force when it came.
+_Reference = tuple[bytes, int, _SequenceParameters, _PictureParameters]
 
 
 class H264Parser:
@@ -257,6 +247,9 @@ class H264Parser:
                 messages += [(start, stop)]
             elif kind in (_SPS, _PPS):
                 is_disposable = False
+                if not is_whole:  # what looks like a set is anything
+                    is_tracked = False
+                    continue
                 try:
                     self._learn(bytes(data[start:stop][:_PARAMETER_BYTES]))
                 except (ValueError, IndexError):
@@ -270,7 +263,7 @@ class H264Parser:
                 is_disposable = structures in ({_FRAME}, _FIELD_PAIR)
             else:
                 is_disposable = not is_first_slice and bool(self._seen)
-        self.content, self.is_whole, self.is_field = content, is_whole, is_field
+        self.content, self.is_whole, self.is_field = content, is_whole, is_field and is_whole
         self.follows = follows or not is_tracked
         self.is_disposable = is_disposable and (
             not messages or all(messages_are_transient(data[start:stop], 1) for start, stop in messages)
@@ -302,9 +295,10 @@ class H264Parser:
 
     def _can_follow(self, unit: bytes, *, is_reference: bool) -> bool:
         """Whether a slice can follow the last reference picture; ``ValueError`` if it cannot be read."""
-        head = unit[1:_FRAME_NUM_BYTES]
-        if _EMULATION_PREVENTION in head:
+        head, num_left = unit[1:_FRAME_NUM_BYTES], 8 * (_FRAME_NUM_BYTES - 1)
+        if _EMULATION_PREVENTION in head or not unit[_FRAME_NUM_BYTES - 1 :]:
             head = without_emulation_prevention(head)
+            num_left = 8 * len(head)
         num_bits, identifier = _short_prefix(head[:2]) or _slice_prefix(head)
         try:
             picture = self._pictures[identifier]
@@ -312,19 +306,19 @@ class H264Parser:
         except KeyError:
             raise ValueError("a slice without its parameter sets") from None
         assert picture is not None
-        num_left = 8 * len(head) - num_bits - (2 if sequence.has_separate_planes else 0) - sequence.frame_num_bits
+        num_left -= num_bits + (2 if sequence.has_separate_planes else 0) + sequence.frame_num_bits
         if num_left < 0:
             raise ValueError("the header ends early")
         last_number = (1 << sequence.frame_num_bits) - 1
         frame_num = int.from_bytes(head, "big") >> num_left & last_number
         before = self._last_reference
         if is_reference:
-            self._last_reference = _Reference(unit, frame_num, sequence, picture)
+            self._last_reference = unit, frame_num, sequence, picture
         if before is None or unit[0] & _KIND == _IDR_SLICE or sequence.allows_gaps:
             return True
         # No step: another slice, or the other field of the same frame.
-        steps = frame_num - before.frame_num & last_number
-        return steps <= 1 or (frame_num <= 1 and not before.is_idr and _may_reset(before))
+        steps = frame_num - before[1] & last_number
+        return steps <= 1 or (frame_num <= 1 and _may_reset(*before))
 
 
 def _slice_prefix(head: bytes) -> tuple[int, int]:
@@ -434,30 +428,30 @@ def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | No
     )
 
 
-def _may_reset(part: _Reference) -> bool:
-    """Whether a reference picture may have memory_management_control_operation 5: then its frame_num counts as 0."""
-    bits = _payload(part.unit, _SLICE_BYTES)
+def _may_reset(unit: bytes, _: int, sequence: _SequenceParameters, picture: _PictureParameters) -> bool:
+    """Whether a `_Reference` may have memory_management_control_operation 5: then its frame_num counts as 0."""
+    if unit[0] & _KIND == _IDR_SLICE:
+        return False
+    bits = _payload(unit, _SLICE_BYTES)
     try:
-        kind = _skip_picture_identity(bits, part)
-        _skip_references(bits, part, kind)
+        kind = _skip_picture_identity(bits, sequence, picture)
+        _skip_references(bits, sequence, picture, kind)
         return _resets(bits)
     except ValueError:
         return True
 
 
-def _skip_picture_identity(bits: BitReader, part: _Reference) -> int:
-    """Pass over what identifies the picture; the kind of the slice."""
+def _skip_picture_identity(bits: BitReader, sequence: _SequenceParameters, picture: _PictureParameters) -> int:
+    """Pass over what identifies a picture that is no IDR picture; the kind of the slice."""
     bits.exp_golomb()  # first macroblock
     kind = bits.exp_golomb() % 5
     bits.exp_golomb()  # picture parameter set
-    bits.read(part.sequence.frame_num_bits + (2 if part.sequence.has_separate_planes else 0))
-    is_field = part.sequence.allows_fields and bits.flag()
+    bits.read(sequence.frame_num_bits + (2 if sequence.has_separate_planes else 0))
+    is_field = sequence.allows_fields and bits.flag()
     if is_field:
         bits.read(1)  # top or bottom
-    if part.is_idr:
-        bits.exp_golomb()
-    has_second = part.picture.has_field_order and not is_field
-    order_count = part.sequence.order_count
+    has_second = picture.has_field_order and not is_field
+    order_count = sequence.order_count
     if order_count.kind == 0:
         bits.read(order_count.num_bits)
         if has_second:
@@ -466,19 +460,19 @@ def _skip_picture_identity(bits: BitReader, part: _Reference) -> int:
         bits.exp_golomb()
         if has_second:
             bits.exp_golomb()
-    if part.picture.has_redundant_pictures:
+    if picture.has_redundant_pictures:
         bits.exp_golomb()
     return kind
 
 
-def _skip_references(bits: BitReader, part: _Reference, kind: int) -> None:
+def _skip_references(bits: BitReader, sequence: _SequenceParameters, picture: _PictureParameters, kind: int) -> None:
     """Pass over the lists of references and their weights."""
     if kind in (_I, _SI):
         return
     if kind == _B:
         bits.read(1)  # direct prediction
     num_lists = 2 if kind == _B else 1
-    counts = list(part.picture.num_references[:num_lists])
+    counts = list(picture.num_references[:num_lists])
     if bits.flag():
         counts = [bits.exp_golomb() + 1 for _ in range(num_lists)]
     if max(counts) > _MAX_REFERENCES:
@@ -487,8 +481,8 @@ def _skip_references(bits: BitReader, part: _Reference, kind: int) -> None:
         if bits.flag():
             while bits.exp_golomb() != 3:
                 bits.exp_golomb()
-    if part.picture.has_weights_in_b if kind == _B else part.picture.has_weights:
-        _skip_weights(bits, sum(counts), has_chroma=part.sequence.has_chroma)
+    if picture.has_weights_in_b if kind == _B else picture.has_weights:
+        _skip_weights(bits, sum(counts), has_chroma=sequence.has_chroma)
 
 
 def _skip_weights(bits: BitReader, count: int, *, has_chroma: bool) -> None:
