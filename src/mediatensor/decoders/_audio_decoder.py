@@ -283,24 +283,22 @@ class AudioDecoder(Closing):
     def _samples_of_group(
         self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
     ) -> dict[int, AudioSamples]:
-        """The samples of ranges that lie close together, cut out of one that has them all."""
+        """The samples of ranges that lie close together, cut out of one range that covers them all."""
         begin, rate = handle.stream.begin_seconds, self._output_format(handle).sample_rate
         bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
-        start = min(start for start, _ in ranges.values())
-        stop = (
-            None if any(last is None for _, last in bounds.values()) else max(stop or 0 for _, stop in ranges.values())
-        )
-        whole = self._samples(handle, start, stop)
-        origin = min(first for first, _ in bounds.values())
         lasts = [last for _, last in bounds.values() if last is not None]
-        if len(lasts) < len(bounds) or whole.data.shape[1] != max(lasts) - origin:
-            # The stream ends in the group, or its time leaps: a sample's number does not tell when it is played.
-            return {number: self._samples(handle, *ranges[number]) for number in ranges}
-        samples = {}
-        for number, (first, last) in bounds.items():
-            data = whole.data[:, first - origin : None if last is None else last - origin].clone()
-            samples[number] = AudioSamples(data, max(begin, ranges[number][0]), data.shape[1] / rate, rate)
-        return samples
+        stops = [stop for _, stop in ranges.values() if stop is not None]
+        if len(lasts) == len(bounds):
+            whole = self._samples(handle, min(start for start, _ in ranges.values()), max(stops)).data
+            origin = min(first for first, _ in bounds.values())
+            if whole.shape[1] == max(lasts) - origin:
+                samples = {}
+                for number, (first, last) in bounds.items():
+                    data = whole[:, first - origin : None if last is None else last - origin].clone()
+                    samples[number] = AudioSamples(data, max(begin, ranges[number][0]), data.shape[1] / rate, rate)
+                return samples
+        # The stream ends in the group, or its time leaps: a sample's number does not tell when it is played.
+        return {number: self._samples(handle, *ranges[number]) for number in ranges}
 
     def _chunks(
         self, seconds: float, step: float, sample_rate: int | None, num_channels: int | None, *, pad_last: bool
