@@ -123,7 +123,7 @@ class _Exports(Element, Generic[_HocrType]):
         """
         method = _METHODS.get(str(format).strip().lower())
         if method is None:
-            raise InvalidArgumentError(f"unsupported export format {format!r}; there are {', '.join(_METHODS)}")
+            raise InvalidArgumentError(f"unsupported export format {format!r}; supported are {', '.join(_METHODS)}")
         export: Callable[..., Any] = getattr(self, method)
         return export(**kwargs)
 

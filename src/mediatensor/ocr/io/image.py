@@ -148,7 +148,7 @@ def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) ->
         return tensor_from_numpy(((np.asarray(pil_img).astype(np.uint32) + 128) // 257).astype(np.uint8), dtype)
     if pil_img.mode in ("I", "F"):
         raise InvalidArgumentError(
-            f"pil_img has mode {pil_img.mode!r}, whose range of values is not known; convert it to 'L' first."
+            f"pil_img has mode {pil_img.mode!r}, whose range of values is unknown; convert it to 'L' first."
         )
     if pil_img.mode in ("P", "PA"):
         is_opaque = pil_img.mode == "P" and "transparency" not in pil_img.info

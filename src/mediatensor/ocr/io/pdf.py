@@ -94,8 +94,8 @@ def _check_timeout(value: Any, options: PdfOptions) -> float:
         pickle.dumps(options)
     except Exception as error:  # picklers raise almost anything
         raise InvalidArgumentError(
-            f"With timeout_seconds pages are rendered in another process, and {options.render!r} cannot go there "
-            f"({error}): give what can be pickled, or timeout_seconds=None."
+            f"With timeout_seconds pages are rendered in another process, and {options.render!r} cannot be sent there "
+            f"({error}): pass arguments that can be pickled, or timeout_seconds=None."
         ) from None
     return seconds
 

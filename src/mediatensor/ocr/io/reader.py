@@ -122,7 +122,7 @@ class DocumentFile:
         if sniff(data) or is_tiff(data):
             return _from_images(data, **kwargs)
         if b"<" not in data[:1024]:
-            raise OpenError(f"Could not open {url}: it is no image, PDF or HTML; it looks like {look_like(data)}.")
+            raise OpenError(f"Could not open {url}: it is not an image, PDF or HTML; it looks like {look_like(data)}.")
         return read_pdf(print_page(found), **kwargs)
 
 
@@ -160,7 +160,7 @@ def _from_images(
     options = ImageOptions(check_output_size(output_size, limit), bool(rgb_output), limit)
     documents = [ImageDocument(file, options) for file in _files(files)]
     if not documents:
-        raise InvalidArgumentError("files is empty; give at least one image file.")
+        raise InvalidArgumentError("files is empty; pass at least one image file.")
     return Pages(documents).select(pages)
 
 

@@ -160,7 +160,7 @@ def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
         try:
             numbers: range | tuple[int, ...] = range(length)[pages]
         except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"pages = {pages!r} is no slice of page numbers: {error}.") from None
+            raise InvalidArgumentError(f"pages = {pages!r} is not a slice of page numbers: {error}.") from None
     elif hasattr(pages, "__index__"):
         numbers = (check_index(pages, length, "Page number"),)
     elif isinstance(pages, (str, bytes)) or not hasattr(pages, "__iter__"):

@@ -157,7 +157,7 @@ def _page_of(pixels: Pixels) -> NDArray[np.uint8]:
         or pixels.row_bytes < width * num_channels
         or data.size != height * pixels.row_bytes
     ):
-        raise DecodeError(f"its picture has {data.size} bytes, which are not {width}x{height} pixels")
+        raise DecodeError(f"its picture has {data.size} bytes, which do not match {width}x{height} pixels")
     rows = data.reshape(height, pixels.row_bytes)[:, : width * num_channels].reshape(height, width, num_channels)
     if num_channels == 1:
         return np.repeat(rows, 3, axis=2)

@@ -64,7 +64,7 @@ def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArra
     if image.mode.startswith("I;16"):
         return _page_of_16_bits(np.asarray(image), is_white_zero)
     if image.mode in ("I", "F"):
-        raise DecodeError("its samples have 32 bits, and what is black or white among them is not known")
+        raise DecodeError("its samples have 32 bits, and the values of black and white are unknown")
     if image.mode in _WITH_ALPHA or "transparency" in image.info:
         opaque = image.convert("LA") if image.mode == "La" else image
         planes = _planes(opaque.convert("RGBA"))

@@ -112,15 +112,15 @@ class _NoDowngrade(urllib.request.HTTPRedirectHandler):
 def _body(response: http.client.HTTPResponse) -> bytes:
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
-        raise ValueError(f"it comes compressed ({encoding[:40]!r}), though that was not asked for")
+        raise ValueError(f"it is compressed ({encoding[:40]!r}), although the request excluded that")
     body = bytearray()
     begin = time.monotonic()
     while chunk := response.read1(_CHUNK_BYTES):
         body += chunk
         if len(body) > MAX_FILE_BYTES:
-            raise ValueError(f"more than {MAX_FILE_BYTES} bytes are not read")
+            raise ValueError(f"it has more than the {MAX_FILE_BYTES} bytes that are read")
         if time.monotonic() - begin > TIMEOUT_SECONDS + len(body) / _MIN_BYTES_PER_SECOND:
-            raise TimeoutError(f"only {len(body)} bytes came in time")
+            raise TimeoutError(f"only {len(body)} bytes arrived in time")
     if response.length:
         raise http.client.IncompleteRead(b"", response.length)
     return bytes(body)

@@ -205,19 +205,19 @@ def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
     """
     if not isinstance(save_dict, Mapping):
         raise InvalidArgumentError(
-            f"A stored {owner.__name__} is a dictionary such as export() gives; got {type(save_dict).__name__}."
+            f"A stored {owner.__name__} is a dictionary, as from export(); got {type(save_dict).__name__}."
         )
     if key not in save_dict:
         raise InvalidArgumentError(
             f"The stored {owner.__name__} has no {key!r}; it has {sorted(map(str, save_dict))}. "
-            f"Pass what {owner.__name__}.export() gave."
+            f"Pass the result of {owner.__name__}.export()."
         )
     value = save_dict[key]
     fits, words = _EXPECTED.get(key, _ANYTHING)
     if not fits(value):
         raise InvalidArgumentError(
             f"The stored {owner.__name__} has {key!r} = {repr(value)[:80]}, which should be {words}. "
-            f"Pass what {owner.__name__}.export() gave."
+            f"Pass the result of {owner.__name__}.export()."
         )
     return value
 

@@ -104,9 +104,9 @@ class PDFExporter:
         keep_pages: bool = True,
     ) -> None:
         if not 0 < dpi < float("inf"):
-            raise InvalidArgumentError(f"dpi is the positive number of pixels to an inch, got {dpi!r}.")
+            raise InvalidArgumentError(f"dpi = {dpi!r} should be a positive number of pixels per inch.")
         if not 1 <= quality <= 100:
-            raise InvalidArgumentError(f"quality is from 1 to 100, got {quality!r}.")
+            raise InvalidArgumentError(f"quality = {quality!r} should be from 1 to 100.")
         self.dpi = dpi
         self.quality = quality
         self.lossless = lossless
@@ -229,8 +229,8 @@ def _keep_only(document: Any, source: PdfDocument, numbers: Sequence[int]) -> No
 def _check_number(document: Any, source: PdfDocument, number: int) -> None:
     if number >= len(document):
         raise PageError(
-            f"Page {number} (counted from 0) of {source.name} cannot be written: the file has {len(document)} pages "
-            "now, and had others when it was read."
+            f"Page {number} (counted from 0) of {source.name} cannot be written: the file has changed, and has "
+            f"{len(document)} pages now."
         )
 
 
@@ -243,8 +243,8 @@ def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
         sides = [math.ceil(side * options.scale) for side in page.get_size()]
         if sorted(sides) != sorted(sheet.size):
             raise PageError(
-                f"Page {number} (counted from 0) of {source.name} cannot be written: it has {sides[0]}x{sides[1]} "
-                f"pixels now, and had {width}x{height} when it was read."
+                f"Page {number} (counted from 0) of {source.name} cannot be written: the file has changed, and the "
+                f"page has {sides[0]}x{sides[1]} pixels now instead of {width}x{height}."
             )
     relative = np.asarray(relative_matrix(page, options)).reshape(3, 2)
     inverse = np.linalg.inv(relative[:2])
