@@ -23,7 +23,7 @@ __all__ = [
     "FontCodes",
     "PlacedText",
     "font_file",
-    "placed_words",
+    "place_words",
 ]
 
 _UNITS_PER_EM = 1000
@@ -193,7 +193,7 @@ class PlacedText:
     matrix: tuple[float, float, float, float, float, float]
 
 
-def placed_words(
+def place_words(
     rows: Iterable[TextRow], matrix: NDArray[np.float64], own_letters: NDArray[np.float64] | None = None
 ) -> list[PlacedText]:
     """Place the words of a page where they were found.
@@ -224,19 +224,19 @@ def placed_words(
                 quads.append(np.stack([top[0], top[1], bottom[1], bottom[0]]))
             position += len(word) + 1
     if own_letters is not None and len(own_letters):
-        is_there = _is_there(words, quads, own_letters)
-        words = [word for word, there in zip(words, is_there, strict=True) if not there]
-        quads = [quad for quad, there in zip(quads, is_there, strict=True) if not there]
+        are_known = _are_known(words, quads, own_letters)
+        words = [word for word, known in zip(words, are_known, strict=True) if not known]
+        quads = [quad for quad, known in zip(quads, are_known, strict=True) if not known]
     if not words:
         return []
     placed = []
-    for word, quad in zip(words, _spaced(np.stack(quads), np.array([len(word) for word in words])), strict=True):
+    for word, quad in zip(words, _move_apart(np.stack(quads), np.array([len(word) for word in words])), strict=True):
         along, up = _sides(*_mean_sides(quad))
-        placed.append(_placed(word, quad.mean(axis=0) - along / 2 - up / 2, along, up))
+        placed.append(_place_word(word, quad.mean(axis=0) - along / 2 - up / 2, along, up))
     return placed
 
 
-def _is_there(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
+def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
     """For each word, whether its box contains at least half as many letters as it has characters."""
     letters = letters[letters[:, 1].argsort()]
     found = []
@@ -260,7 +260,7 @@ def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     ) / 2
 
 
-def _spaced(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
     """The quads of words (N, 4, 2), moved apart so that programs that extract text keep the words separate.
 
     Args:
@@ -316,7 +316,9 @@ def _sides(along: NDArray[np.float64], up: NDArray[np.float64]) -> tuple[NDArray
     return along, up
 
 
-def _placed(word: str, start: NDArray[np.float64], along: NDArray[np.float64], up: NDArray[np.float64]) -> PlacedText:
+def _place_word(
+    word: str, start: NDArray[np.float64], along: NDArray[np.float64], up: NDArray[np.float64]
+) -> PlacedText:
     splits = np.abs(along).min() > _MAX_DRIFT or np.hypot(*along) < _MIN_ADVANCE * len(word) * np.hypot(*up)
     whole = splits and len(word.encode("utf-16-be")) <= 2 * MAX_UNITS
     glyphs = (word,) if whole else tuple(word)

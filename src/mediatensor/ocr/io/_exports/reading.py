@@ -45,7 +45,7 @@ class _Item:
     region: int = -1
 
 
-def _resolved_direction(page: PageBase, texts: Sequence[str], direction: str) -> str:
+def _resolve_direction(page: PageBase, texts: Sequence[str], direction: str) -> str:
     from ...models.reading_order import ReadingOrderPredictor
 
     language = page.language.get("value") if isinstance(page.language, dict) else None
@@ -73,7 +73,7 @@ def _covering_regions(geometries: Sequence[Any], regions: Sequence[Any]) -> list
     return np.where(covered, best, -1).tolist()  # type: ignore[no-any-return]
 
 
-def _grouped(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
+def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
     """Turn segments into items: the lines of a list-item region become one item, any other segment is one item."""
     from ...models.reading_order import normalize_layout_label
 
@@ -120,7 +120,7 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
     elements: list[Line | Table] = [*lines, *page.tables]
     words = [word for line in lines for word in line.words]
     is_auto = direction == "auto"
-    direction = _resolved_direction(page, [word.value for word in words], direction)
+    direction = _resolve_direction(page, [word.value for word in words], direction)
     if page.in_reading_order and is_auto and not page.tables and not page.layout:
         return list(page.blocks), [None] * len(page.blocks), direction
     if not elements:
@@ -135,8 +135,8 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
     boxes = _extents(geometries)
     rows = _rows(page, lines, boxes, list(zip(labels, covering, strict=True)), direction)
     segments = resolve_reading_segments(geometries, direction=direction, labels=labels, rows=rows)
-    items = _grouped(segments, labels, covering)
-    return _built(items, elements, page.blocks), [item.label for item in items], direction
+    items = _group_segments(segments, labels, covering)
+    return _make_blocks(items, elements, page.blocks), [item.label for item in items], direction
 
 
 def _upright_geometries(
@@ -150,8 +150,8 @@ def _upright_geometries(
     geometries = [element.geometry for element in elements]
     quarters = _quarter_turns(words)
     if quarters and all(len(geometry) == 2 for geometry in geometries):
-        turned = [_turned_back(geometry, quarters) for geometry in geometries]
-        return turned, [_turned_back(region.geometry, quarters) for region in regions]
+        turned = [_rotate_back(geometry, quarters) for geometry in geometries]
+        return turned, [_rotate_back(region.geometry, quarters) for region in regions]
 
     from ...models.reading_order import deskew_reading_geometries
 
@@ -170,7 +170,7 @@ def _quarter_turns(words: Sequence[Word]) -> int:
     return int(quarters[counts.argmax()]) if len(turns) else 0
 
 
-def _turned_back(geometry: Any, quarters: int) -> Any:
+def _rotate_back(geometry: Any, quarters: int) -> Any:
     """A relative box after turning the page counter-clockwise by this number of quarter turns."""
     points = np.asarray(geometry, dtype=np.float64)
     for _ in range(quarters):
@@ -192,7 +192,7 @@ def _rows(
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:
         return rows
-    upright = _levelled(page, lines, boxes[: len(lines)])
+    upright = _without_slope(page, lines, boxes[: len(lines)])
     if direction == "rtl":
         upright[:, [0, 2]] = -upright[:, [2, 0]]
     numbers = row_numbers(upright)
@@ -210,10 +210,10 @@ def _rows(
 
 def line_boxes(page: PageBase, lines: Sequence[Line]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Boxes of lines on the page turned upright: float64 (N, 4), x and y in units of its width."""
-    return _levelled(page, lines, _extents(_upright_geometries(page, lines)[0]))
+    return _without_slope(page, lines, _extents(_upright_geometries(page, lines)[0]))
 
 
-def _levelled(
+def _without_slope(
     page: PageBase, lines: Sequence[Line], boxes: np.ndarray[Any, np.dtype[np.float64]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Upright boxes of lines in units of the page's width, with a remaining slope removed.
@@ -246,7 +246,7 @@ def _levelled(
     return scaled
 
 
-def _built(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
+def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
     """Make a block of the lines of each item; artefacts go with the first line of their block."""
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
@@ -356,7 +356,7 @@ def predictions_in_reading_order(
     geometries, shape = [prediction.geometry for prediction in predictions], page.dimensions
     quarters = _quarter_turns(predictions)
     if quarters and all(len(geometry) == 2 for geometry in geometries):
-        geometries = [_turned_back(geometry, quarters) for geometry in geometries]
+        geometries = [_rotate_back(geometry, quarters) for geometry in geometries]
         shape = (shape[1], shape[0]) if quarters % 2 else shape
     order = ReadingOrderPredictor(direction=direction)(
         geometries,

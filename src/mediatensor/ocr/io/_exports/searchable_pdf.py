@@ -29,7 +29,7 @@ from .._documents import (
     save_document,
 )
 from .._elements import page_origin, page_pixels
-from .pdf_words import MAX_CODES, FontCodes, PlacedText, font_file, placed_words
+from .pdf_words import MAX_CODES, FontCodes, PlacedText, font_file, place_words
 from .regions import document_pages, page_regions
 
 __all__ = ["PDFExporter"]
@@ -201,9 +201,9 @@ class PDFExporter:
         with pdfium_lock, closing(document[index]) as page:
             if sheet.origin is None:
                 matrix = np.array([[sheet.scale, 0], [0, -sheet.scale], [0, sheet.size[0] * sheet.scale]])
-                texts = placed_words(rows, matrix)
+                texts = place_words(rows, matrix)
             else:
-                texts = placed_words(rows, _pixels_to_points(page, sheet), _own_letters(document, index, sheet))
+                texts = place_words(rows, _pixels_to_points(page, sheet), _own_letters(document, index, sheet))
             for group in _font_groups(texts):
                 _insert_texts(raw, document, page, group)
             page.gen_content()
