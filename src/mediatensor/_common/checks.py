@@ -64,7 +64,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 
 
 def shown(value: object) -> str:
-    """A value in an error message: short, whatever it is, and without its whole content.
+    """The text of a value in an error message: short, for values of any size.
 
     >>> shown("clip.mp4"), shown(b"many bytes"), shown(list(range(100)))
     ("'clip.mp4'", 'bytes of length 10', '[0, 1, 2, 3, 4, 5, ...]')
@@ -82,11 +82,11 @@ def whole_number(
     """``value`` as an int, if it is an integer of any library, but not a bool.
 
     Args:
-        name: Of the argument.
-        value: What was given.
-        at_least: The smallest that is accepted.
-        at_most: The largest that is accepted.
-        or_none: Whether ``None`` is accepted as well, which the caller has seen to; the message says so.
+        name: Name of the argument.
+        value: Its value.
+        at_least: The smallest accepted value.
+        at_most: The largest accepted value.
+        or_none: Whether the message says that ``None`` is accepted, too; the caller has handled ``None`` already.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -105,7 +105,7 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """``value`` as a float, if it is a number of any library; infinity and NaN are for the caller to judge.
+    """``value`` as a float, if it is a number of any library; it may be infinite or NaN.
 
     >>> real_number("start_seconds", 2)
     2.0
@@ -173,12 +173,12 @@ def function(name: str, value: F) -> F:
 
 
 def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
-    """Keyword arguments for something else, as a dictionary of their own; ``None`` is none.
+    """A copy of a dictionary of keyword arguments; ``None`` means none.
 
     Args:
-        name: Of the argument.
-        value: What was given for it.
-        *takers: Functions that take them by keyword, if that is known: then one of them must know each.
+        name: Name of the argument.
+        value: Its value.
+        *takers: Functions that take the keyword arguments, if they are known: each must be a parameter of one of them.
 
     >>> options_dict("decoder_options", {"device": "cpu"})
     {'device': 'cpu'}
@@ -205,12 +205,12 @@ def optional_text(name: str, value: str | None) -> None:
 
 
 def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
-    """The elements of a series that is no string, which would be one of letters.
+    """The elements of a series. A string is refused, because it would be a series of letters.
 
     Args:
-        name: Of the argument.
-        values: What was given.
-        of: What its elements are, in words.
+        name: Name of the argument.
+        values: Its value.
+        of: A word for its elements.
 
     >>> items_of("paths", ("a.mp4", "b.mp4"), of="paths")
     ['a.mp4', 'b.mp4']
@@ -289,7 +289,7 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
     try:
         return [operator.index(i) for i in indices]
     except TypeError as error:
-        # The wording that torch uses for a list of floats, which callers may look for.
+        # torch's wording for a list of floats, which callers may look for.
         is_series = isinstance(indices, Iterable)
         found = "Float" if is_series and any(isinstance(i, float) for i in indices) else "another type"
         raise InvalidArgumentError(
@@ -330,7 +330,7 @@ def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> Non
 
 
 def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
-    """What a Python slice is made of, as ints.
+    """The parts of a Python slice as ints.
 
     >>> bounds_of(3, None, 1)
     (3, None, 1)

@@ -1,7 +1,7 @@
-"""Where bytes come from and where they go.
+"""Reading bytes from anywhere, and writing files.
 
-A `Source` describes a path, a URL, memory or a file object, can be pickled, and gives a fresh reader to every handle.
-Remote files are fetched in ranges. Files are written whole or not at all.
+A `Source` describes a path, a URL, memory or a file object. It can be pickled, and opens a new reader for every handle.
+Remote files are fetched in ranges. Files are written completely or not at all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Files that appear whole under their name, or not at all.
+"""Files that appear complete under their name, or not at all.
 
-Everything that the library writes to a path goes through here. A file is written under a hidden name in the folder of
-its destination, and takes the destination's name when all of it is there. What cannot be renamed (devices, pipes) is
-written directly.
+Everything that the library writes to a path goes through this module. A file is written under a hidden name in the
+folder of its destination, and renamed when it is complete. Devices and pipes cannot be renamed and are written
+directly.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ __all__ = ["AtomicFile", "write_error", "write_file", "writing"]
 _SPECIAL_FOLDERS = ("/dev/fd/", "/proc/")
 _SPECIAL_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 
-# Of the destination's name in the hidden one, in characters: names have at most 255 bytes, a character has up to 4.
+# Characters of the destination's name in the hidden one: names have at most 255 bytes, a character has up to 4.
 _NUM_KEPT_CHARACTERS = 50
 
 
 class AtomicFile:
     """One file that is being written; `commit` lets it appear, `discard` gives it up.
 
-    Until then the destination is what it was before: another file, or nothing. An error, an interrupt at any line, the
-    end of the program and dropping the object leave nothing behind; a process that is killed leaves a hidden file whose
-    name ends in ``.part``. `appear` ends that early. The file gets the permissions of the one that it replaces, and its
-    owner where the system lets it; a symbolic link stays, and what it leads to is replaced. Devices and pipes are
-    written directly.
+    Until then the destination stays as it was. An error, an interrupt at any line, the end of the program and dropping
+    the object leave nothing behind. A process that is killed leaves a hidden file whose name ends in ``.part``.
+    `appear` lets the file appear early. The file gets the permissions of the file that it replaces, and its owner where
+    the system permits. A symbolic link stays, and the file that it points to is replaced. Devices and pipes are written
+    directly.
 
     Args:
         path: The destination.
 
     Attributes:
-        file: Open for writing without a buffer; for reading, too, if it is a regular file. It may take a part of what
-            is written, as all such files.
-        name: The path under which the bytes are until `commit`.
+        file: The file, open for writing without a buffer, and for reading if it is a regular file. Like every raw file
+            it may accept a part of the data.
+        name: The path of the file until `commit`.
 
     Raises:
-        WriteError: if the file cannot be made.
-        SourceTypeError: if ``path`` is no path.
+        WriteError: if the file cannot be created.
+        SourceTypeError: if ``path`` is not a path.
 
     Example:
         >>> from mediatensor._sources.atomic_files import AtomicFile
@@ -67,20 +67,20 @@ class AtomicFile:
                 self._final = os.path.realpath(self._path)
             self.name = self._path if self._final is None else _hidden_name(self._final)
             opened: list[io.FileIO] = []
-            # Before the file is there, so that an interrupt at any moment leaves none. Without a reference to this
-            # object, so that dropping it runs it; a fork's copy must not remove the file.
+            # Made before the file, so that an interrupt at any moment leaves none, and without a reference to this
+            # object, so that dropping the object runs it. The copy in a forked process must not remove the file.
             self._given_up = (opened, None if self._final is None else self.name, os.getpid())
             self._finalizer = weakref.finalize(self, _give_up, *self._given_up)
             opened.append(_open(self.name, self._final))
         except (OSError, ValueError) as error:
-            advice = "It must be a valid path, in a folder in which files can be made."
+            advice = "It must be a valid path, in a folder in which files can be created."
             raise write_error(repr(self._path), error, advice) from error
         self.file = opened[0]
 
     def appear(self) -> None:
-        """Let the file take its name now and grow there; from then on it stays, whatever happens.
+        """Give the file its name now, and let it grow there. From then on it stays, even after a failure.
 
-        On Windows, which renames no open file, it still appears with `commit`.
+        On Windows, where an open file cannot be renamed, it still appears with `commit`.
 
         Raises:
             WriteError: if it cannot.
@@ -97,10 +97,10 @@ class AtomicFile:
         self.name, self._final = self._final, None
 
     def commit(self) -> None:
-        """All bytes are there: the file takes its name.
+        """Finish the file and give it its name.
 
         Raises:
-            WriteError: if it cannot; it is still to be discarded.
+            WriteError: if that fails; the file must still be discarded.
         """
         try:
             self.file.close()
@@ -111,25 +111,25 @@ class AtomicFile:
         self._finalizer.detach()
 
     def discard(self) -> None:
-        """Give the file up; after `commit` that changes nothing."""
+        """Remove the file; after `commit` that does nothing."""
         if self._finalizer.alive:
-            # Not by calling the finalizer: that counts as run when it is interrupted.
+            # Not by calling the finalizer, which would count as run if it is interrupted.
             _give_up(*self._given_up)
             self._finalizer.detach()
 
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file to write to, which appears at the end of the block; if the block raises, it does not.
+    """A binary file that appears at the end of the ``with`` block, unless the block raises; see `AtomicFile`.
 
-    Its ``name`` is where the bytes are until then, for those that write to paths only. See `AtomicFile`.
+    Its ``name`` is the path of the unfinished file, for libraries that write only to paths.
 
     Args:
         path: The destination.
 
     Raises:
-        WriteError: if the file cannot be written, or the block raises an ``OSError`` that is no error of ours.
-        SourceTypeError: if ``path`` is no path.
+        WriteError: if the file cannot be written, or the block raises another ``OSError``.
+        SourceTypeError: if ``path`` is not a path.
 
     Example:
         >>> from mediatensor._sources.atomic_files import writing
@@ -140,7 +140,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     new = AtomicFile(path)
     try:
-        # Left open if the block fails: closing would write what is in the buffer.
+        # It stays open if the block fails, because closing would write its buffer.
         file = io.BufferedWriter(new.file)
         yield file
         file.flush()
@@ -154,15 +154,15 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a whole file; see `AtomicFile`.
+    """Write a complete file; see `AtomicFile`.
 
     Args:
         path: The destination.
-        data: All that is in it.
+        data: Its content.
 
     Raises:
         WriteError: if it cannot be written.
-        SourceTypeError: if ``path`` is no path.
+        SourceTypeError: if ``path`` is not a path.
 
     Example:
         >>> from mediatensor._sources.atomic_files import write_file
@@ -175,43 +175,43 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
-    """What is raised where something cannot be written.
+    """Make the error for a destination that cannot be written.
 
     Args:
-        destination: The file in words, such as ``"'video.mp4'"``.
-        error: What went wrong.
-        advice: A sentence about what to do.
+        destination: The destination in words, such as ``"'video.mp4'"``.
+        error: The cause.
+        advice: A sentence that says what to do.
 
     Example:
         >>> from mediatensor._sources.atomic_files import write_error
         >>> write_error("'video.mp4'", OSError(28, "No space left on device"))
         WriteError("Could not write to 'video.mp4': No space left on device.")
     """
-    # The message of a system error names the hidden file, which says nothing to users.
+    # The full message of a system error would name the hidden file, which users do not know.
     reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
     return WriteError(f"Could not write to {destination}: {reason}. {advice}".rstrip())
 
 
 def _is_special(path: str) -> bool:
-    """Whether a path names something that is not a regular file, to be replaced by one."""
+    """Whether a path names something other than a regular file, which must not be replaced by one."""
     if path in _SPECIAL_FILES or path.startswith(_SPECIAL_FOLDERS):
         return True
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
-        return not path or path.endswith(os.sep)  # no name of a file: that is for the system to say, as in the rest
+        return not path or path.endswith(os.sep)  # not a file name: opening it raises the system's error
     except OSError:
         return True
 
 
 def _hidden_name(path: str) -> str:
-    """A name beside ``path`` that no other writer has, and that patterns such as ``*.mp4`` do not find."""
+    """A name beside ``path`` that no other writer uses, and that patterns such as ``*.mp4`` do not match."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
 
 
 def _open(name: str, final: str | None) -> io.FileIO:
-    """A new file with the permissions that the finished one is to have; or a special one."""
+    """Open a new file with the permissions of the finished one; or a special file."""
     if final is None:
         return open(name, "wb", buffering=0)
     file = open(name, "x+b", buffering=0)  # noqa: SIM115

@@ -1,8 +1,8 @@
-"""Byte ranges of a file on an HTTP server: one connection, kept alive; every answer is checked against what was asked.
+"""Byte ranges of a file on an HTTP server, over one connection that is kept alive. Every response is checked.
 
-FFmpeg's own HTTP protocol asks for everything from a position to the end, and hangs up when it has enough: what is on
-its way by then, megabytes on a fast network, was sent in vain. It also neither notices that a file changed between two
-requests nor lets anybody else read bytes.
+FFmpeg's own HTTP protocol requests everything from a position to the end of the file, and closes the connection when it
+has enough. Megabytes may be on their way by then on a fast network. It also does not notice that a file changed between
+two requests, and it gives nobody else access to the bytes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 __all__ = ["FsspecRanges", "HttpError", "HttpRanges", "NotAFileError", "has_ranges", "is_plain_http"]
 
-# Of silence, and to connect.
+# Most seconds without data, and for connecting.
 TIMEOUT_SECONDS = 30.0
-# A server that trickles is given up, too.
+# A slower server counts as not responding.
 _MIN_BYTES_PER_SECOND = 10_000
 _MAX_REDIRECTS = 10
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -29,15 +29,15 @@ _PORTS = {"http": 80, "https": 443}
 _CONTENT_RANGE = re.compile(r"^bytes (\d{1,18})-(\d{1,18})/(\d{1,18})$")
 _NUMBERED = re.compile(r"%\d*d\.\w+$")
 _CHUNK_BYTES = 1 << 18
-# Everything that a URL may hold unescaped, and the sign of what is escaped already.
+# Characters that a URL may contain unescaped, and % of characters that are escaped already.
 _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 
 
 class HttpError(Exception):
-    """A request did not bring what it asked for.
+    """A request failed.
 
     Attributes:
-        status: What the server answered, or ``None`` if it did not, or not properly.
+        status: The HTTP status; ``None`` without a valid response.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -46,18 +46,18 @@ class HttpError(Exception):
 
 
 class NotAFileError(HttpError):
-    """What the server sends is no file of a known size."""
+    """The response is not a file of a known size."""
 
 
 class _Version(NamedTuple):
-    """What tells one version of a file from another."""
+    """Size and tag of a file, which change when the file changes."""
 
     size: int
     tag: str | None
 
 
 def is_plain_http(url: str) -> bool:
-    """Whether a URL needs nothing but GET requests: no password, no proxy, no numbered files."""
+    """Whether plain GET requests can read a URL: it has no password, no proxy, and is not a pattern of files."""
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -73,7 +73,7 @@ class HttpRanges:
     """Fetches ranges of one file.
 
     Args:
-        url: For which `is_plain_http` holds.
+        url: A URL for which `is_plain_http` is true.
     """
 
     def __init__(self, url: str) -> None:
@@ -82,14 +82,14 @@ class HttpRanges:
         self._origin: tuple[str, str, int] | None = None
         self._process = os.getpid()
         self._version: _Version | None = None
-        # Of a server that sends whole files only: the answer that is being read, and how much of it was.
+        # For servers without ranges: the response with the whole file that is being read, and the position in it.
         self._sends_whole_file = False
         self._whole: http.client.HTTPResponse | None = None
         self._whole_position = 0
 
     @property
     def size(self) -> int:
-        """Bytes in the file; known after the first `fetch`."""
+        """Size of the file in bytes; known after the first `fetch`."""
         assert self._version is not None
         return self._version.size
 
@@ -97,15 +97,15 @@ class HttpRanges:
         """Bytes ``start`` to ``stop`` of the file, or up to its end.
 
         Raises:
-            HttpError: if the server does not answer, or not with these bytes of the same version of the file.
-            NotAFileError: if the answer does not say which bytes of a file of which size it brings.
+            HttpError: if there is no response with these bytes of the same version of the file.
+            NotAFileError: if the response does not state its range and the size of the file.
         """
         if self._process != os.getpid():  # the connection belongs to the parent
             self._connection, self._whole, self._process = None, None, os.getpid()
         try:
             return self._fetch_with_second_try(start, stop)
         except BaseException:
-            self.close()  # it is not known where the connection stands
+            self.close()  # the state of the connection is unknown
             raise
 
     def _fetch_with_second_try(self, start: int, stop: int) -> bytes:
@@ -114,11 +114,11 @@ class HttpRanges:
         except (TimeoutError, ssl.SSLError, http.client.InvalidURL, UnicodeError) as error:
             raise HttpError(_text(error)) from error
         except (OSError, http.client.HTTPException):
-            self.close()  # a server may hang up on a connection that was idle
+            self.close()  # a server may close an idle connection
         except HttpError as error:
             if error.status is None or self._url == self._original_url:
                 raise
-            self._url = self._original_url  # where a redirection led to may have expired
+            self._url = self._original_url  # the target of a redirection may have expired
         try:
             return self._fetch_once(start, stop)
         except (OSError, http.client.HTTPException) as error:
@@ -141,7 +141,7 @@ class HttpRanges:
         return data
 
     def _fetch_from_whole(self, start: int, stop: int) -> bytes:
-        """Pass over what lies before ``start``, beginning anew if that is behind."""
+        """Skip the bytes before ``start``; request the file again if the position is already behind it."""
         if self._whole is None or start < self._whole_position:
             self.close()
             self._begin_whole(self._request({}))
@@ -195,7 +195,7 @@ class HttpRanges:
         return self._connection.getresponse()
 
     def _check_part(self, response: http.client.HTTPResponse, start: int, stop: int) -> int:
-        """How many bytes the body has, once it is sure that they are those asked for."""
+        """The number of bytes of the body, after checking that it is the requested range."""
         if response.status != 206:
             raise self._refusal(response)
         match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
@@ -231,7 +231,7 @@ class HttpRanges:
         return bytes(body)
 
     def close(self) -> None:
-        """Hang up; the next `fetch` connects again."""
+        """Close the connection; the next `fetch` connects again."""
         self._whole = None
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -258,10 +258,10 @@ def _text(error: BaseException) -> str:
 
 
 def has_ranges(file_system: Any) -> bool:
-    """Whether a file system fetches a part of a file by a request of its own.
+    """Whether a file system fetches a range of a file with one request.
 
-    The others open the file and seek for every part, which in a compressed archive means reading up to there. Those
-    that keep local copies fetch what their copy lacks when the file is opened.
+    Other file systems open the file and seek for every range; in a compressed archive that means reading everything
+    before it. File systems with local copies fetch missing parts when the file is opened.
     """
     from fsspec.implementations.cached import CachingFileSystem
     from fsspec.spec import AbstractFileSystem
@@ -276,8 +276,8 @@ class FsspecRanges:
     """Fetches ranges of one file.
 
     Args:
-        file_system: For which `has_ranges` holds.
-        path: As the file system wants it.
+        file_system: A file system for which `has_ranges` is true.
+        path: The path in that file system.
 
     Raises:
         FileNotFoundError: if there is no such file.
@@ -291,7 +291,7 @@ class FsspecRanges:
         if facts.get("type") == "directory":
             raise IsADirectoryError("it is a directory; give the URL of a media file")
         size = facts.get("size")
-        #: Bytes in the file; ``None`` if the file system does not know.
+        #: Size of the file in bytes; ``None`` if the file system does not know it.
         self.size: int | None = None if size is None else int(size)
 
     def fetch(self, start: int, stop: int) -> bytes:

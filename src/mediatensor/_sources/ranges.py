@@ -1,6 +1,6 @@
-"""Which byte ranges of a remote file to fetch, and which to keep: arithmetic without I/O.
+"""Which byte ranges of a remote file to fetch, and which to cache: arithmetic without I/O.
 
-A file is cut into blocks. What is fetched is kept, block by block, the least recently used being dropped first::
+A file is divided into blocks. Fetched blocks are cached; those used least recently are dropped first::
 
     read 10..20 of a cold cache          fetch the block of 10, and a little more
     reads that follow one another        fetch twice as much each time, up to a limit
@@ -15,26 +15,26 @@ from collections import OrderedDict
 __all__ = ["BLOCK_BYTES", "MAX_CACHED_BYTES", "MAX_REQUEST_BYTES", "MIN_REQUEST_BYTES", "RangeCache"]
 
 BLOCK_BYTES = 1 << 16
-# What a request costs in time is worth more bytes than these on any network.
+# On any network, one more request takes longer than fetching so many bytes.
 MIN_REQUEST_BYTES = 1 << 17
-# Twice as much saves few requests and makes a wrong guess cost twice as much.
+# Twice as much would save few requests, and a wrong guess would fetch twice as much in vain.
 MAX_REQUEST_BYTES = 1 << 22
 # For every open handle.
 MAX_CACHED_BYTES = 1 << 24
-# Cached blocks that are fetched again rather than splitting a request in two.
+# So many cached blocks are fetched again rather than splitting a request in two.
 _MAX_BRIDGED_BLOCKS = 1
 
 
 class RangeCache:
-    """Plans the requests for reads of one file, and keeps what they brought.
+    """Plans the requests for reads of one file, and caches their data.
 
     Args:
-        size: Bytes in the file.
-        block_bytes: What is fetched and kept is a multiple of this, but for the end of the file.
-        min_request_bytes: Fetched at least; a multiple of ``block_bytes``.
-        max_request_bytes: Fetched at most by one request, read at most by one read; a multiple of ``block_bytes``.
-        max_cached_bytes: Kept at most; a multiple of ``block_bytes``, with room for two of the longest requests and a
-            few blocks.
+        size: Size of the file in bytes.
+        block_bytes: Size of a block; all requests are multiples of it, except at the end of the file.
+        min_request_bytes: Smallest request; a multiple of ``block_bytes``.
+        max_request_bytes: Largest request, and largest read; a multiple of ``block_bytes``.
+        max_cached_bytes: Size of the cache; a multiple of ``block_bytes``, with room for two of the largest requests
+            and a few blocks.
 
     Example:
         >>> cache = RangeCache(1000, block_bytes=10, min_request_bytes=20, max_request_bytes=80, max_cached_bytes=300)
@@ -73,7 +73,7 @@ class RangeCache:
         return sum(map(len, self._blocks.values()))
 
     def will_need(self, start: int, stop: int) -> None:
-        """Hear that bytes ``start`` to ``stop`` are read next. Nothing else is announced any more."""
+        """Announce that bytes ``start`` to ``stop`` are read next. This replaces earlier announcements."""
         self._announced = range(max(0, start) // self._block_bytes, _ceil_div(min(stop, self.size), self._block_bytes))
 
     def plan(self, start: int, stop: int) -> list[tuple[int, int]]:
@@ -100,7 +100,7 @@ class RangeCache:
         return [self._bytes_of(*piece) for run in runs for piece in _pieces(*run, self._max_blocks)]
 
     def _extended(self, begin: int, end: int) -> int:
-        """Where a run of missing blocks ends that is fetched a little further than it is needed now."""
+        """The end of a run of missing blocks, extended by blocks that will probably be read next."""
         if begin in self._announced:
             self._window = self._min_blocks
             wanted_end = self._announced.stop
@@ -117,11 +117,11 @@ class RangeCache:
         return begin * self._block_bytes, min(end * self._block_bytes, self.size)
 
     def store(self, start: int, data: bytes) -> None:
-        """Keep what a request brought.
+        """Cache the data of a request.
 
         Args:
-            start: Where it begins; a multiple of the block size.
-            data: Whole blocks, but for the end of the file.
+            start: Position of the data; a multiple of the block size.
+            data: Complete blocks, except at the end of the file.
         """
         for offset in range(0, len(data), self._block_bytes):
             block = (start + offset) // self._block_bytes
@@ -131,7 +131,7 @@ class RangeCache:
             self._blocks.popitem(last=False)
 
     def take(self, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop``, for which `plan` has been carried out."""
+        """Bytes ``start`` to ``stop``, after the requests of `plan` were stored."""
         first, end = start // self._block_bytes, _ceil_div(stop, self._block_bytes)
         joined = b"".join(self._blocks[block] for block in range(first, end))
         offset = first * self._block_bytes

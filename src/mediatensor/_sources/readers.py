@@ -1,7 +1,7 @@
-"""Readers: what the demuxer reads from where FFmpeg does not open the source itself.
+"""Readers: the file objects from which the demuxer reads, unless FFmpeg opens the source itself.
 
-Readers of one source keep their own position, so several handles (threads, a scan beside a decoder) can read it at the
-same time.
+Each reader of a source has its own position, so that several handles (threads, a scan beside a decoder) can read the
+source at the same time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Reader(ABC):
 
     def __init__(self) -> None:
         self._position = 0
-        #: What came up while FFmpeg read, and is no `Exception`, see `_pyav.opening.raise_interruption`.
+        #: A `KeyboardInterrupt` or the like that was raised while FFmpeg read, see `_pyav.opening.raise_interruption`.
         self.interruption: BaseException | None = None
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Reader(ABC):
         return self._position
 
     def read_at(self, position: int, size: int) -> bytes:
-        """``size`` bytes from ``position`` on, in as many reads as it takes; fewer only at the end of the file."""
+        """``size`` bytes from ``position``, in as many reads as necessary; fewer only at the end of the file."""
         self.seek(position)
         data = bytearray()
         while len(data) < size and (part := self.read(size - len(data))):
@@ -66,10 +66,10 @@ class Reader(ABC):
         return bytes(data)
 
     def will_need(self, start: int, stop: int) -> None:  # noqa: B027
-        """Hear that bytes ``start`` to ``stop`` are read next; for readers to which distance matters."""
+        """Announce that bytes ``start`` to ``stop`` are read next, for readers that fetch ahead."""
 
     def close(self) -> None:  # noqa: B027
-        """Release what this reader opened; an object that the user opened stays open."""
+        """Close what this reader opened; an object that the user opened stays open."""
 
 
 class SpanReader(Reader):
@@ -107,7 +107,7 @@ class MemoryReader(Reader):
 
 
 class DescriptorReader(Reader):
-    """Reads a regular file by position, so that neither the user's offset nor that of a forked process matters."""
+    """Reads a regular file by position, independent of the offset of the user or of a forked process."""
 
     def __init__(self, file: Any, descriptor: int) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class DescriptorReader(Reader):
 
 
 class SharedFile:
-    """A file object with one position, lent to several readers: each finds the position that it left."""
+    """A file object with one position that several readers share; each seeks to its own position when it reads."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -152,7 +152,7 @@ class FileReader(Reader):
     Args:
         shared: The file.
         close: Whether to close the file with the reader.
-        owner: Anything that must live as long as the reader (an archive closes its files when it goes).
+        owner: An object that must live as long as the reader, for example an archive that closes its files.
     """
 
     def __init__(self, shared: SharedFile, *, close: bool, owner: object = None) -> None:
@@ -179,7 +179,7 @@ class FileReader(Reader):
         self._last_seek = self._call(f"Seeking to {offset} (whence={whence})", self._shared.file.seek, offset, whence)
 
     def _call(self, what: str, function: Callable[..., Any], *args: int) -> Any:
-        """Call the file object; whatever it raises comes as `ReadError`, but for what is to end the program."""
+        """Call the file object, and turn every `Exception` that it raises into `ReadError`."""
         try:
             return call_of_user(function, *args)
         except MediaTensorError:
@@ -189,7 +189,7 @@ class FileReader(Reader):
         except Exception as error:
             try:
                 text = str(error)
-            except Exception:  # it is theirs, too
+            except Exception:  # its __str__ may raise, too
                 text = ""
             reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
             raise SourceFaultError(f"{what} in the source file failed ({reason}).") from error
@@ -197,7 +197,7 @@ class FileReader(Reader):
     def _read_at(self, position: int, size: int) -> bytes:
         with self._shared.lock:
             self._shared.check_open()
-            # A forked child has a copy of the reader, but the position may be one with the parent's.
+            # A forked child has a copy of the reader, but may share the position of the file with the parent.
             me = (os.getpid(), id(self))
             if self._shared.last_reader != me:
                 self._seek(position, os.SEEK_SET)
@@ -225,27 +225,27 @@ class FileReader(Reader):
 
 
 class SourceFaultError(ReadError):
-    """The source failed, not what is in it: that what could be read ends here does not mean that the media does."""
+    """Reading the source failed. That the data ends there does not mean that the media ends there."""
 
 
 class RangeFetcher(Protocol):
-    """Where a `RangeReader` gets its bytes from; it belongs to that reader alone."""
+    """Fetches the bytes of a `RangeReader`; it belongs to that reader alone."""
 
     def fetch(self, start: int, stop: int) -> bytes:
-        """Exactly the bytes ``start`` to ``stop``, or any exception."""
+        """Return exactly the bytes ``start`` to ``stop``, or raise any exception."""
 
     def close(self) -> None:
         """Release connections."""
 
 
 class RangeReader(Reader):
-    """Reads a remote file by ranges: only what is needed, in few requests, see `RangeCache`.
+    """Reads a remote file by ranges, with few requests for the necessary parts, see `RangeCache`.
 
     Args:
         fetcher: Closed with the reader.
-        size: Bytes in the file.
-        name: Of the file, in error messages.
-        beginning: The first bytes, if they are known already: whole blocks of the cache, or all of the file.
+        size: Size of the file in bytes.
+        name: Name of the file in error messages.
+        beginning: The first bytes, if they are known already: complete blocks of the cache, or the complete file.
     """
 
     def __init__(self, fetcher: RangeFetcher, size: int, name: str, beginning: bytes = b"") -> None:
@@ -287,7 +287,7 @@ class RangeReader(Reader):
 
 
 def regular_file_descriptor(file: Any) -> int | None:
-    """The descriptor of a plain file that Python's ``open(..., "rb")`` gave, where it can be read by position."""
+    """The descriptor of a regular file from Python's ``open(..., "rb")``, if it can be read by position."""
     if type(file) not in (io.BufferedReader, io.FileIO) or not hasattr(os, "pread"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Where media comes from: a picklable description, and a fresh reader for every handle.
+"""Sources of media: picklable descriptions that open a new reader for every handle.
 
-A `Source` never holds an open handle of its own. `Source.open` gives what the demuxer reads from: a string
-that FFmpeg opens itself, or a `Reader`.
+A `Source` never holds an open handle of its own. `Source.open` returns what the demuxer reads from: a string that
+FFmpeg opens itself, or a `Reader`.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ FFMPEG_SCHEMES = frozenset((
 # fmt: on
 
 
-# "Not found" and "gone".
+# The HTTP statuses "not found" and "gone".
 _NOT_THERE = frozenset((404, 410))
 _NUM_TEXT_BYTES = 1024
 
-# Of pipes by such a name somebody else has the other end, so that opening them does not wait.
+# A pipe with such a name has its other end open already, so that opening it does not wait.
 _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/")
-# They tell one file from another: most formats have a header, or their first frame, there.
+# The first bytes identify a file: most formats have a header or their first frame there.
 _NUM_IDENTITY_BYTES = 4096
 _NUM_MAGIC_BYTES = 12
 
-# FFmpeg takes paths of pictures with these for patterns of many files, whatever file there is.
+# FFmpeg treats paths of pictures with these characters as patterns of many files.
 _OF_PATTERNS = frozenset("%*?[{")
 
 
@@ -82,24 +82,24 @@ def url_scheme(text: str) -> str | None:
 
 
 class Source(ABC):
-    """A picklable description of where media comes from."""
+    """A picklable description of a source of media."""
 
     #: Whether FFmpeg may open further files or URLs that this one refers to (playlists).
     may_refer_elsewhere = False
 
-    #: The first bytes of what was opened last, if looking at them costs nothing.
+    #: The first bytes of the source when it was opened last, if they are known.
     magic = b""
 
     @abstractmethod
     def open(self) -> str | Reader:
-        """What the demuxer reads from; a `Reader` is closed with the handle."""
+        """Open the source for the demuxer; a `Reader` is closed with the handle."""
 
     def open_bytes(self) -> Reader | None:
-        """A reader of the bytes of what FFmpeg opens itself, to be closed; ``None`` if only FFmpeg can read them."""
+        """Open a reader of the bytes of a source that FFmpeg opens itself; ``None`` if only FFmpeg can read it."""
         return None
 
     def check_unchanged(self) -> None:  # noqa: B027
-        """Raise `ReadError` if what was opened is known to hold something else by now."""
+        """Raise `ReadError` if the source is known to have changed since it was opened."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -107,14 +107,14 @@ class Source(ABC):
 
 
 class PathSource(Source):
-    """A file on this machine: the same one whenever it is opened, grown perhaps."""
+    """A file on this machine. It may grow between two openings, but not change otherwise."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # What `os.stat` says of the file that was opened last, and the digest of so many first bytes.
+        # The state of the file when it was opened last, and the digest of its first bytes with their number.
         self._state: tuple[int, ...] | None = None
         self._beginning: tuple[int, bytes] = (0, b"")
-        # The check comes early, so that a typo shows where it was made and not in a worker.
+        # An early check, so that a typo shows where it was made and not in a worker.
         self._check()
 
     def _check(self) -> os.stat_result:
@@ -132,7 +132,7 @@ class PathSource(Source):
         return status
 
     def check_opens_at_once(self) -> os.stat_result:
-        """Raise if opening could wait for a writer that never comes; else what `os.stat` says of the file.
+        """Raise if opening could wait for a writer that never comes; otherwise return the result of `os.stat`.
 
         Raises:
             OpenError, SourceNotFoundError: if it is a pipe or a socket, or cannot be opened at all.
@@ -167,19 +167,19 @@ class PathSource(Source):
             return
         try:
             status = os.stat(self.path)
-        except OSError:  # its name is gone: what is open can still be read
+        except OSError:  # the file was removed, but open handles can still read it
             return
         state = _state_of(status)
-        # Another file by that name is none of those that are open.
+        # A file that replaced this one is not the one that handles have open.
         if state != self._state and state[:2] == self._state[:2]:
             self._look(status)
 
     def _look(self, status: os.stat_result) -> None:
-        """Note what a regular file begins with, or compare.
+        """Note the first bytes of a regular file, or compare them with those noted before.
 
         Raises:
-            OpenError: if it cannot be opened.
-            ReadError: if it is not what it was: indexes of one file show wrong frames of another.
+            OpenError: if the file cannot be opened.
+            ReadError: if it has changed, because the index of the old file would show wrong frames of the new one.
         """
         if not stat.S_ISREG(status.st_mode):
             return
@@ -201,7 +201,7 @@ class PathSource(Source):
 
 
 class SpanSource(Source):
-    """A part of another source, of which the bytes can be read.
+    """A part of another source whose bytes can be read.
 
     Args:
         whole: The other source.
@@ -234,8 +234,8 @@ class SpanSource(Source):
 class UrlSource(Source):
     """A URL of a scheme that FFmpeg knows.
 
-    A media file on a web server is read by ranges. Whatever that does not cover (playlists, live streams, proxies,
-    passwords, all other schemes) FFmpeg opens itself.
+    A media file on a web server is read by ranges. FFmpeg itself opens everything else: playlists, live streams, URLs
+    with passwords or proxies, and all other schemes.
     """
 
     may_refer_elsewhere = True
@@ -268,10 +268,9 @@ class UrlSource(Source):
 
 
 class FsspecSource(Source):
-    """A URL of any file system that fsspec knows; opened anew by every handle.
+    """A URL of any file system that fsspec knows. Every handle opens it anew.
 
-    A file system that can fetch ranges is read by ranges. From the others comes a file object, with the buffer that
-    fsspec gives it.
+    The file is read by ranges if the file system can fetch them, and otherwise through a file object of fsspec.
     """
 
     def __init__(self, url: str) -> None:
@@ -352,21 +351,21 @@ def _digest(data: bytes) -> bytes:
 
 
 def _is_text(beginning: bytes) -> bool:
-    """Whether a file begins like a playlist. Containers of media begin with binary numbers."""
+    """Whether a file begins like a playlist: with text. Media containers begin with binary numbers."""
     return not any(byte < 9 for byte in beginning[:_NUM_TEXT_BYTES])
 
 
 def make_source(source: object) -> Source:
-    """The `Source` for whatever a user passes to a decoder.
+    """Make the `Source` for the argument of a decoder.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, the same as a 1-D uint8 tensor on
             the CPU, or a binary file object with ``read(size)`` and ``seek(offset, whence)``.
 
     Raises:
-        SourceTypeError: for anything else, naming what is missing.
+        SourceTypeError: for anything else; the message names what is missing.
         SourceNotFoundError: if a path does not exist.
-        OpenError: if there is nothing in it (empty data, a directory).
+        OpenError: if the source is empty or a directory.
         ReadError: if the file object is closed.
     """
     if isinstance(source, Source):

@@ -1,8 +1,8 @@
-"""Samplers: clips of frames or of sound, at random or at regular places.
+"""Samplers: clips of frames or of sound, at random or at regular positions.
 
-A clip of frames is a number of frames at even distances, chosen by frame index or by time; a clip of sound is a length
-of time. Each sampler asks the decoder once for all its clips, and returns them as one `FrameBatch` of shape
-(clips, frames, C, H, W), or one `AudioSamplesBatch` of shape (clips, channels, samples).
+A clip of frames is a number of evenly spaced frames, chosen by frame index or by time. A clip of sound is a length of
+time. Each sampler decodes all its clips with one request, and returns them as one `FrameBatch` of shape (clips, frames,
+C, H, W), or one `AudioSamplesBatch` of shape (clips, channels, samples).
 """
 
 from __future__ import annotations

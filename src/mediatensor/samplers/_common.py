@@ -1,4 +1,4 @@
-"""What the index-based and the time-based samplers share: checks of arguments, and the shape of the result."""
+"""Code that the samplers share: checks of arguments, start times of clips, and the shape of the result."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def check_positive_integer(name: str, value: Any, requirement: str = "strictly p
 
 
 def check_num_clips(value: Any) -> int:
-    """``value`` as an int, if there may be as many clips."""
+    """``value`` as an int, if one call may return so many clips."""
     num_clips = check_positive_integer("num_clips", value, "> 0")
     check_frames(num_clips, f"num_clips ({num_clips})")
     return num_clips
 
 
 def check_clip_length(value: Any) -> int:
-    """``value`` as an int, if a clip may have as many frames."""
+    """``value`` as an int, if a clip may have so many frames."""
     length = check_positive_integer("num_frames_per_clip", value)
     check_frames(length, f"num_frames_per_clip ({length})")
     return length
@@ -74,10 +74,10 @@ def check_positive_seconds(name: str, value: Any) -> float:
 
 
 def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
-    """Raise unless ``decoder`` has what a sampler asks it for; most often it is the path of a file.
+    """Raise unless ``decoder`` has the methods that a sampler calls; the usual mistake is the path of a file.
 
     Raises:
-        SourceTypeError: naming what was given.
+        SourceTypeError: if a method is missing; the message names the argument.
     """
     if not all(hasattr(decoder, method) for method in methods):
         raise SourceTypeError(
@@ -87,7 +87,7 @@ def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
 
 
 def check_num_frames(decoder: VideoDecoder, method: str) -> int:
-    """The number of frames of ``decoder``, if it has any, and the method that fetches them."""
+    """The number of frames of ``decoder``, if it has frames, and the method that fetches them."""
     check_decoder(decoder, "__len__", method, made_by="VideoDecoder")
     num_frames = len(decoder)
     if num_frames < 1:
@@ -99,7 +99,7 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
     """``batch``, the frames of all clips in a row, with its first dimension split into clips and frames.
 
     Raises:
-        DecodeError: if frames are missing, which a decoder with ``on_error="skip"`` left out.
+        DecodeError: if frames are missing because a decoder with ``on_error="skip"`` left them out.
 
     Example:
         >>> import torch
@@ -120,13 +120,13 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
         batch.data.reshape(*shape, *batch.data.shape[1:]),
         batch.pts_seconds.reshape(shape),
         batch.duration_seconds.reshape(shape),
-        # A report gives the position in the flattened batch, which splitting a dimension does not change.
+        # The positions in a report refer to the flattened batch, so splitting a dimension does not change them.
         replaced=batch.replaced,
     )
 
 
 def check_range_start(start: float | None, *, stream_begin: float, stream_end: float) -> float:
-    """The time from which a clip may start, by default the begin of the stream.
+    """The earliest time at which a clip may start, by default the begin of the stream.
 
     >>> check_range_start(None, stream_begin=0.5, stream_end=10.0)
     0.5
@@ -142,7 +142,7 @@ def check_range_start(start: float | None, *, stream_begin: float, stream_end: f
 
 
 def check_range_end(end: float, *, stream_begin: float, stream_end: float) -> float:
-    """The time before which a clip must start, if it is given; a value beyond the end of the stream means the end.
+    """The time before which a clip must start; a value beyond the end of the stream means the end.
 
     >>> check_range_end(100.0, stream_begin=0.5, stream_end=10.0)
     10.0
@@ -153,7 +153,7 @@ def check_range_end(end: float, *, stream_begin: float, stream_end: float) -> fl
 
 
 def check_not_empty(start: float, end: float, reason: str = "") -> None:
-    """Raises unless there is a time in [start, end); ``reason`` is where the end came from."""
+    """Raise unless [start, end) is not empty; ``reason`` explains where the end comes from."""
     if not start < end:
         raise InvalidArgumentError(
             f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."
@@ -162,14 +162,14 @@ def check_not_empty(start: float, end: float, reason: str = "") -> None:
 
 def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
     """``num_clips`` random times of [start, end)."""
-    # On the CPU whatever torch's default device: the clips do not depend on where frames go.
+    # Always on the CPU, so that the clips do not depend on torch's default device.
     fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu")
-    # Where the range is narrow for its distance from 0, the sum can round up to the end.
+    # In a narrow range far from 0, the sum can round up to the end.
     return (fractions * (end - start) + start).clamp(max=last_before(end)).tolist()
 
 
 def regular_starts(start: float, end: float, *, seconds_between_clip_starts: float) -> list[float]:
-    """The times of [start, end), a distance apart.
+    """Evenly spaced times in [start, end).
 
     >>> regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
     [0.5, 2.5, 4.5]
@@ -180,7 +180,7 @@ def regular_starts(start: float, end: float, *, seconds_between_clip_starts: flo
         (end - start) / seconds_between_clip_starts, f"seconds_between_clip_starts ({seconds_between_clip_starts})"
     )
     starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64, device="cpu")
-    # Rounding lets arange give its end, too, and of a range that is a point it may give nothing.
+    # Rounding can make arange include its end, or return nothing for a range of one point.
     return starts[starts < end].tolist() or [start]
 
 

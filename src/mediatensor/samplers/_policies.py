@@ -1,7 +1,6 @@
-"""Policies: what becomes of a clip that runs past the end of the video.
+"""Policies for clips that run past the end of the video.
 
-A policy takes the positions of a clip that exist, frame indices or timestamps, at least one, and the length that
-the clip is to have.
+A policy takes the positions of a clip that exist (frame indices or times, at least one), and the length of the clip.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Position = TypeVar("Position", int, float)
 
 
 def repeat_last(positions: Sequence[Position], length: int) -> list[Position]:
-    """Fills up with the last position.
+    """Repeat the last position.
 
     >>> repeat_last([4, 6, 8], 5)
     [4, 6, 8, 8, 8]
@@ -30,7 +29,7 @@ def repeat_last(positions: Sequence[Position], length: int) -> list[Position]:
 
 
 def wrap(positions: Sequence[Position], length: int) -> list[Position]:
-    """Goes back to the first position, as often as needed.
+    """Go back to the first position, as often as needed.
 
     >>> wrap([4, 6, 8], 5)
     [4, 6, 8, 4, 6]
@@ -39,7 +38,7 @@ def wrap(positions: Sequence[Position], length: int) -> list[Position]:
 
 
 def error(positions: Sequence[Position], length: int) -> list[Position]:
-    """Accepts whole clips only.
+    """Accept only complete clips.
 
     >>> error([4, 6, 8], 3)
     [4, 6, 8]
@@ -68,7 +67,7 @@ _POLICIES: dict[str, Callable[[Sequence[Any], int], list[Any]]] = {
 
 
 def check_policy(policy: object) -> None:
-    """Raises if ``policy`` is not the name of a policy."""
+    """Raise unless ``policy`` is the name of a policy."""
     if not (isinstance(policy, str) and policy in _POLICIES):
         raise InvalidArgumentError(
             f"Invalid policy ({policy}). Supported values are {', '.join(map(repr, _POLICIES))}."
@@ -76,7 +75,7 @@ def check_policy(policy: object) -> None:
 
 
 def complete(positions: Sequence[Position], length: int, policy: Policy) -> list[Position]:
-    """The ``length`` positions of a clip of which only ``positions`` exist.
+    """The ``length`` positions of a clip, of which ``positions`` exist in the video.
 
     >>> complete([0.5, 1.0], 3, "wrap")
     [0.5, 1.0, 0.5]
@@ -88,14 +87,14 @@ AudioPolicy: TypeAlias = Literal["pad", "wrap", "error"]
 
 
 def check_audio_policy(policy: object) -> None:
-    """Raises if ``policy`` is not the name of a policy for sound."""
+    """Raise unless ``policy`` is the name of a policy for sound."""
     if not (isinstance(policy, str) and policy in get_args(AudioPolicy)):
         supported = ", ".join(map(repr, get_args(AudioPolicy)))
         raise InvalidArgumentError(f"Invalid policy ({policy}). Supported values for sound are {supported}.")
 
 
 def write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: AudioPolicy) -> int:
-    """Fills ``clip`` (channels, length), which is silent, with the ``samples`` that there are; returns their number.
+    """Fill a silent ``clip`` (channels, length) with the existing ``samples``, and return their number.
 
     >>> import torch
     >>> clip = torch.zeros(1, 5)

@@ -1,8 +1,8 @@
 """Transforms of frames: in the decoder, where crops and resizes cost least, and on tensors.
 
-`Resize`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` serve both uses: handed to
-``VideoDecoder(source, transforms=[...])`` they run while a frame is converted; called, they transform tensors, frames
-and nested samples, as do `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random ones draw once a clip.
+`Resize`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. Passed to ``VideoDecoder(source,
+transforms=[...])``, they run while frames are converted. Called, they transform tensors, frames and nested samples, as
+do `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random transforms draw once for each clip.
 
 >>> import torch
 >>> from mediatensor.transforms import RandomHorizontalFlip, RandomResizedCrop, ToFloat
@@ -11,9 +11,9 @@ and nested samples, as do `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloa
 >>> augment({"video": clips, "label": 7})["video"].shape
 torch.Size([4, 16, 3, 112, 112])
 
-The deterministic ones are also functions, in `mediatensor.transforms.functional`.
+The deterministic ones are also functions in `mediatensor.transforms.functional`.
 
-Of sound, `LogMelSpectrogram` makes the spectrograms that Whisper hears.
+`LogMelSpectrogram` computes the spectrograms that Whisper takes as input.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
     "functional",
 ]
 
-# The steps of decoders need no torch.
+# Imported on first use, because the steps of decoders need no torch.
 __getattr__ = lazy_names(
     __name__,
     {

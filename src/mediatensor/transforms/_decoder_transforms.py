@@ -1,4 +1,4 @@
-"""Transforms that a decoder can run while it converts a frame, and that work on tensors as well."""
+"""Transforms that a decoder can run while it converts frames, and that also work on tensors."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class DecoderTransform(Transform):
 
     One object serves both uses:
 
-    * **In a decoder** the transform runs inside the conversion of every frame, after rotation, in RGB: no frame of
-      the full size is ever stored. Random numbers are drawn once, when the decoder is constructed, so all frames of
-      a decoder are treated alike; a second decoder with the same object draws anew.
+    * **In a decoder** the transform runs inside the conversion of every frame, after rotation, in RGB. No frame of the
+      full size is ever stored. Random numbers are drawn once, when the decoder is constructed, so that all frames of a
+      decoder are treated alike. A second decoder with the same object draws again.
     * **Called** with a tensor, a `FrameBatch` or a nested sample, it transforms that: see `Transform`.
 
-    Crops are the same pixels either way. Resizing is not: the decoder scales with FFmpeg's swscale, a tensor is
-    scaled by torch. Both are bilinear with antialias, and on natural video at least 98 % of the values agree within 2
-    of 255, but sharp edges of colour may differ by more where the width shrinks to half or less, since swscale then
-    halves the resolution of the colours. Where frames come out on another device, the decoder crops and scales there
-    with torch, within 2 levels of swscale.
+    A crop gives the same pixels in both uses. Resizing does not: the decoder scales with FFmpeg's swscale, and a tensor
+    is scaled by torch. Both are bilinear with antialias, and at least 98 % of the values of natural video agree within
+    2 of 255. Sharp edges of colour may differ by more where the width shrinks to half or less, because swscale then
+    halves the resolution of the colours. If frames come out on another device, the decoder crops and scales there with
+    torch, within 2 levels of swscale.
 
     To write one, implement `resolve`. Set ``is_random = False`` if it draws no random numbers.
 
@@ -51,9 +51,9 @@ class DecoderTransform(Transform):
 
     @abstractmethod
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
-        """The steps to take on frames of a given size; this is where random numbers are drawn.
+        """The steps for frames of a given size. Random numbers are drawn in this method.
 
-        A decoder calls it once, at construction, with the size that the transforms before it left.
+        A decoder calls it once, at construction, with the frame size after the transforms before it.
 
         Args:
             height: Rows of the frames that come in.
@@ -63,7 +63,8 @@ class DecoderTransform(Transform):
             `CropStep` and `ResizeStep` objects, in the order in which to take them.
 
         Raises:
-            InvalidArgumentError: if the frames do not suit the transform, such as being smaller than the crop.
+            InvalidArgumentError: if the transform cannot be applied, for example because frames are smaller than the
+            crop.
         """
 
     def make_params(self, images: Sequence[Tensor]) -> tuple[PixelStep, ...]:
@@ -211,7 +212,7 @@ class RandomResizedCrop(DecoderTransform):
 
 
 def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
-    """The steps of all transforms, each resolved with the size that the ones before it leave.
+    """The steps of all transforms, each resolved with the frame size after those before it.
 
     Args:
         transforms: `DecoderTransform` objects or torchvision v2 ones; ``None`` for none.
@@ -219,7 +220,8 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
         width: Columns of the decoded frames, after rotation.
 
     Raises:
-        InvalidArgumentError: if one is of another kind, cannot be had from a decoder, or does not suit the size.
+        InvalidArgumentError: if a transform is of another type, cannot run in a decoder, or cannot be applied to the
+        size.
 
     Example:
         >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
@@ -239,7 +241,7 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
 
 
 def _check_step(step: object, transform: object, height: int, width: int) -> None:
-    """A transform of the user's own may ask for the impossible: better known here than at the first frame."""
+    """Check the steps of a transform that the user wrote now, rather than at the first frame."""
     if isinstance(step, CropStep):
         check_window(step, height, width)
     elif isinstance(step, ResizeStep):
@@ -275,7 +277,7 @@ def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> D
 
 
 class _Counterpart(NamedTuple):
-    """How a transform of torchvision's becomes ours, and the attributes that it must have for that."""
+    """How a transform of torchvision is converted, and the attributes that it must have for that."""
 
     required: dict[str, object]
     convert: Callable[[Any], DecoderTransform]

@@ -1,4 +1,4 @@
-"""`LogMelSpectrogram`: what Whisper and its relatives hear."""
+"""`LogMelSpectrogram`: the input of Whisper and similar models."""
 
 from __future__ import annotations
 
@@ -67,25 +67,26 @@ def slaney_mel_filters(sample_rate: int, n_fft: int, num_mels: int) -> Tensor:
     return (triangles * (2 / (upper - lower))).float()
 
 
-# Power below which a band counts as silent.
+# A band with less power counts as silent.
 _MIN_POWER = 1e-10
-# How far below its loudest band a clip is heard, in powers of ten.
+# The dynamic range of a clip below its loudest band, in powers of ten.
 _RANGE_DECADES = 8.0
 
 
 class LogMelSpectrogram(nn.Module):
     """Log-mel spectrograms of speech, with Whisper's parameters.
 
-    Hann windows (periodic) centred on every ``hop_length``-th sample, the sound mirrored at both ends; the power of
-    their spectra in triangular bands on Slaney's mel scale, each of area 1; the base-10 logarithm, cut off below 1e-10
-    and at 8 below the clip's largest value; then ``(x + 4) / 4``. The window after the last whole hop is left out.
+    Periodic Hann windows are centred on every ``hop_length``-th sample, and the sound is mirrored at both ends. The
+    power spectra are summed in triangular bands on Slaney's mel scale, each of area 1. The result is the base-10
+    logarithm x, clipped from below at log10(1e-10) and at 8 below the clip's largest value, and scaled to
+    ``(x + 4) / 4``. The window after the last complete hop is left out.
 
-    **Each clip for itself.** The largest value is that of one clip and one channel, never of the batch: a clip has the
-    same spectrogram alone and beside others, and it is what Whisper's own function gives for that clip.
+    **Each clip is normalised by itself.** The largest value is that of one clip and one channel, never of the batch. A
+    clip therefore has the same spectrogram alone and in a batch, and it is the one of Whisper's own function.
 
-    Works on any device (``.to("cuda")`` moves the window and the filters), under `torch.compile` and autocast, and has
-    gradients. It computes in float32, whatever precision the module around it is set to. It has no parameters, and
-    adds nothing to a ``state_dict``.
+    The module works on any device (``.to("cuda")`` moves the window and the filters), under `torch.compile` and
+    autocast, and has gradients. It always computes in float32. It has no parameters, and adds nothing to a
+    ``state_dict``.
 
     Args:
         sample_rate: Samples per second of the input.

@@ -1,4 +1,4 @@
-"""Finding the images in what a transform is called with, and putting the results in their place."""
+"""Finding the images in the argument of a transform, and putting the results in their places."""
 
 from __future__ import annotations
 

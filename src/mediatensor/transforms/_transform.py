@@ -1,4 +1,4 @@
-"""The base of all transforms: parameters once, then every image of the sample."""
+"""The base of all transforms: parameters are drawn once, then every image of the sample is transformed."""
 
 from __future__ import annotations
 
