@@ -32,7 +32,7 @@ __all__ = ["AudioClips", "AudioRecipe"]
 
 
 class AudioClips(MediaDataset):
-    """Clips of sound, one sample a row: of audio files, or of what is to be heard in videos.
+    """Clips of sound, one sample a row: of audio files, or of the sound of videos.
 
     Args:
         source: The files: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
@@ -47,14 +47,14 @@ class AudioClips(MediaDataset):
         num_channels: Channels of the clips; ``None`` for those of each file.
         keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has `AudioSamples` (channels, samples).
             ``True``: it may give several, and a sample has `AudioSamplesBatch` (clips, channels, samples).
-        transform: Takes the sound of a sample and gives other sound, a tensor of the same shape in its place, or a
-            tensor of another shape: those are features. They stand in ``Sample.features``, while ``audio`` is ``None``
+        transform: Takes the sound of a sample. It returns other sound, a tensor of the same shape, or a tensor of
+            another shape, which counts as features. Features are in ``Sample.features``; then ``audio`` is ``None``,
             and ``extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and ``num_valid_samples``.
             `LogMelSpectrogram` makes features (channels, mels, frames). Random ones draw anew for each row.
         label: Gives the label of an `Item`; by default its own.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip.
-        decoder_options: What else `AudioDecoder` takes: ``stream_index``, ``num_ffmpeg_threads``.
-        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+        decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:

@@ -50,9 +50,10 @@ class DocumentPages(MediaDataset):
             row.
         label: Gives the label of an `Item`; by default its own.
         rows_per_file: For ``"random"``: how many rows each document has in an epoch.
-        pdf_options: What else `read_pdf` takes: ``password``, ``rotation``, ``grayscale`` ..., and ``timeout_seconds``,
-            which is 60 here: a page that takes longer fails. ``None`` is for files that are trusted.
-        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+        pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
+            ``timeout_seconds``, which is 60 by default: a page that takes longer fails. ``None``, no limit, is for
+            trusted files.
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     A document that cannot be opened has one row, which fails.

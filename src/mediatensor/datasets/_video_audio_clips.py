@@ -99,7 +99,7 @@ def audio_video_clips_at_random_timestamps(
 def check_clip_arguments(
     seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
 ) -> tuple[float, int]:
-    """Raise unless these say what clips to take; else the length and the number in their plain forms."""
+    """The checked length and number of clips; raises if one of the arguments is not accepted."""
     seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     number = check_num_clips(num_clips)
     if policy not in get_args(ClipPolicy):
@@ -110,8 +110,8 @@ def check_clip_arguments(
 
 
 def _span_of_pictures(decoder: AudioVideoDecoder) -> tuple[float, float]:
-    facts = decoder.video.metadata
-    begin, end = facts.begin_stream_seconds, facts.end_stream_seconds
+    metadata = decoder.video.metadata
+    begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
     if end is None or not end > begin:
         raise InvalidArgumentError(
             f"The pictures begin at {begin} s and end at {end} s: there is no time at which a clip could start. "
@@ -173,14 +173,14 @@ class VideoAudioClips(MediaDataset):
         num_channels: Channels of the sound; ``None`` for those of each file.
         keep_clip_dimension: ``False``: the sampler gives one clip, and a sample has frames (T, C, H, W) and
             `AudioSamples`. ``True``: frames are (clips, T, C, H, W) and the sound is an `AudioSamplesBatch`.
-        transform: Of the frames, as in `VideoClips`.
-        audio_transform: Of the sound, as ``transform`` in `AudioClips`: it may give features.
+        transform: Transforms the frames, as in `VideoClips`.
+        audio_transform: Transforms the sound, as ``transform`` does in `AudioClips`; it may give features.
         label: Gives the label of an `Item`; by default its own.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip.
-        decoder_options: What else `AudioVideoDecoder` takes: ``transforms`` of frames (random ones draw anew for each
-            row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` (of the frames; as in
+        decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random ones draw anew for
+            each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` (of the frames; as in
             `VideoClips`) ...
-        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:

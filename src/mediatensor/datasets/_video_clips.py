@@ -46,12 +46,12 @@ class VideoClips(MediaDataset):
             draw anew for each row.
         label: Gives the label of an `Item`; by default its own.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip.
-        decoder_options: What `VideoDecoder` takes: ``transforms`` (random ones draw anew for each row),
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row),
             ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... By default files are
             decoded on the CPU, whatever torch's default device is, and `ToDevice` moves batches. With
             ``{"device": "cuda"}`` they are decoded for a GPU, and samples and batches are there: in the process of the
             training (``num_workers=0``), or in workers that are spawned (``multiprocessing_context="spawn"``).
-        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     Raises:

@@ -49,7 +49,7 @@ class Words:
     Attributes:
         boxes: float64 (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four points from the top left one on in
             reading direction.
-        texts: What they say; ``None`` if nobody knows.
+        texts: Their texts; ``None`` if they are not known.
         numbers: Which of the boxes are words: those whose text is not blank.
         is_relative: Whether coordinates are shares of the width and the height of the page; else pixels.
     """
@@ -68,8 +68,8 @@ def words_of(columns: Mapping[str, Any], name: str, unit: BoxUnit) -> Words | No
 
     Args:
         columns: The columns of the page.
-        name: What the page is called.
-        unit: Of the coordinates. "auto": whole numbers (of an integer type), and any beyond 2, are pixels.
+        name: The name of the page.
+        unit: The unit of the coordinates. With "auto", integers are pixels, and so are all numbers if one is beyond 2.
 
     Raises:
         InvalidArgumentError: if they are not as described.
@@ -122,8 +122,8 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
     Args:
         page: (H, W, 3) uint8.
         words: Those of the page.
-        number: Of its box.
-        name: What the page is called.
+        number: The number of its box.
+        name: The name of the page.
 
     Raises:
         InvalidArgumentError: if the box holds no pixel of the page, or has four points and more area than the page.
@@ -175,8 +175,8 @@ class WordCrops(MediaDataset):
     Args:
         source: The pages or words: items, a manifest, rows of a Hugging Face dataset; see `as_items`. For the layout
             that docTR trains on see `from_labels`.
-        box_unit: Of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left one on in
-            reading direction. ``"pixels"``: of the page. ``"relative"``: shares of its width and its height.
+        box_unit: The unit of the coordinates. Boxes are (xmin, ymin, xmax, ymax), or four points from the top left one
+            on in reading direction. ``"pixels"``: pixels of the page. ``"relative"``: shares of its width and height.
             ``"auto"``: whole numbers of an integer type, and pages with any number beyond 2, are pixels.
         max_pixels: A page with more pixels fails; ``None`` for no limit.
         dpi: Pixels per inch that a page of a PDF file is rendered at (needs the extra ``ocr``). A column
@@ -184,7 +184,7 @@ class WordCrops(MediaDataset):
         transform: Takes an image, uint8 (3, h, w), and gives another tensor (C, h, w); random ones draw anew for each
             row.
         label: Gives the label of an `Item` that is a word; by default its text.
-        dataset_options: What `MediaDataset` takes: ``seed``, ``on_error``, ``max_consecutive_failures``,
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
     A page whose annotation is not as described has one row, which fails; so does a word without pixels.
@@ -231,7 +231,7 @@ class WordCrops(MediaDataset):
         Args:
             images: The folder of the images.
             labels: A JSON file ``{file name: text}``, or such a mapping; by default ``labels.json`` beside the folder.
-            options: What `WordCrops` takes.
+            options: Further arguments of `WordCrops`.
 
         Raises:
             SourceNotFoundError: if there is no such file.

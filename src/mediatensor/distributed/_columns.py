@@ -33,11 +33,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """What the columns of a batch are called that rows are read from.
+    """The names of the columns that rows are read from.
 
     Attributes:
         path: Paths or URLs; or mappings with ``path`` and ``bytes``, as Hugging Face datasets store files.
-        bytes: Contents of files; where there are some they are read, and the path is but a name.
+        bytes: Contents of files. A row with contents is read from them, and its path is only its name.
         row: Numbers of rows.
         used: Further columns that the recipe reads.
     """
@@ -54,7 +54,7 @@ class BatchRow:
 
     Attributes:
         item: The file; ``None`` if the row names none.
-        number: What the random numbers of the row depend on, beside the seed.
+        number: With the seed, decides the random numbers of the row.
     """
 
     item: Item | None
@@ -111,7 +111,7 @@ def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
 
 
 def _number(column: str, number: Any, path: str | None, data: bytes | None) -> int:
-    """The number of a row; one without depends on its file alone."""
+    """The number of a row; a row without a number depends on its file alone."""
     if number is None:
         name = path if path is not None else hashlib.blake2b(data or b"", digest_size=16).hexdigest()
         return derived_seed("file", name)
@@ -179,9 +179,9 @@ class Column:
 
     Attributes:
         name: Its name.
-        dtype: Of its numbers.
-        shape: Of the value of a row; ``None`` for a dimension whose size differs between rows.
-        missing: What stands in a row that has no value; in a column without sizes, the row's value is empty.
+        dtype: The type of its numbers.
+        shape: The shape of a row's value; ``None`` for a dimension whose size differs between rows.
+        missing: The value of a row that has none; in a column whose sizes differ, the value of such a row is empty.
 
     Example:
         >>> from mediatensor.distributed import Column

@@ -28,9 +28,9 @@ class ClipDecoder(RowMapper):
 
     * ``frames``: uint8 (T, C, H, W) for each row.
     * ``pts_seconds``, ``duration_seconds``: float64 (T,), the times of the frames; NaN in a row with an error.
-    * ``source``: the path, or what else the file is called.
+    * ``source``: the path, or another name of the file.
     * ``error``: why the row could not be read; empty if it could.
-    * ``n_replaced``: how many frames another took the place of, with ``decoder_options={"on_error": "nearest"}``.
+    * ``n_replaced``: how many frames were replaced by another, with ``decoder_options={"on_error": "nearest"}``.
 
     Args:
         sampler: Takes a `VideoDecoder` and gives a `FrameBatch` of one clip: one of `mediatensor.samplers` with its
@@ -41,11 +41,11 @@ class ClipDecoder(RowMapper):
         clip_shape: The shape (T, C, H, W) that all clips have. The columns are then plain arrays, (rows, T, C, H, W)
             and (rows, T): a row that cannot be read has zeros, and a clip of another shape is an error of its row.
             ``None``: each row has an array of its own shape, which is empty if it cannot be read.
-        decoder_options: What `VideoDecoder` takes: ``transforms`` (random ones draw anew for each row), ``on_error``,
+        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random ones draw anew for each row), ``on_error``,
             ``stream_index``, ``dimension_order``, ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames``
             float32), ``device`` (for actors with a GPU; what was decoded there is copied back for the column) ...
-        options: What `RowMapper` takes: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``, ``keep_bytes``,
-            ``seed``, ``epoch``, ``max_open_files``.
+        options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
+            ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.
@@ -116,7 +116,7 @@ class AudioReader(RowMapper):
     * ``pts_seconds``: float64, the time of the first sample; ``duration_seconds``: float64, the length. NaN in a row
       with an error.
     * ``sample_rate``: int64, samples per second; 0 in a row with an error.
-    * ``source``: the path, or what else the file is called.
+    * ``source``: the path, or another name of the file.
     * ``error``: why the row could not be read; empty if it could.
     * ``n_replaced``: how many samples, the last ones, are not the file's own but were filled up by the sampler, because
       the file is shorter than a clip.
@@ -131,9 +131,9 @@ class AudioReader(RowMapper):
         clip_shape: The shape (channels, samples) that all clips have. The column is then a plain array, (rows,
             channels, samples): a row that cannot be read has zeros, and sound of another shape is an error of its row.
             ``None``: each row has an array of its own shape, which is empty if it cannot be read.
-        decoder_options: What else `AudioDecoder` takes: ``stream_index``, ``num_ffmpeg_threads``.
-        options: What `RowMapper` takes: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``, ``keep_bytes``,
-            ``seed``, ``epoch``, ``max_open_files``.
+        decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
+        options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
+            ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.

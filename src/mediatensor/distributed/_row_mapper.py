@@ -49,7 +49,7 @@ AnyColumn = Column | ListColumn | TextColumn
 
 
 class RowMapper(ABC):
-    """What `ClipDecoder`, `AudioReader` and `TextReader` have in common; derive from it for another `Recipe`.
+    """The base class of `ClipDecoder`, `AudioReader` and `TextReader`; derive from it for another `Recipe`.
 
     A callable: a batch of rows in, as a mapping of columns, and the same rows out, in the same order, with further
     columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder, fn_constructor_kwargs={...})``; any other engine
@@ -57,23 +57,23 @@ class RowMapper(ABC):
     the first batch.
 
     Rows of one file are read together, in the order in which they stand in it, and up to ``max_open_files`` files stay
-    open for the next batch. What a row gives depends on the arguments, its file and its number alone: another batch
-    size, number of actors, or a retry give the same bits.
+    open for the next batch. A row depends only on the arguments, its file and its number: with another batch size or
+    number of actors, or after a retry, it gives the same bits.
 
     In an actor of Ray, decoders and torch use as many threads as it has CPUs (unless the environment variable
     ``MEDIATENSOR_NUM_THREADS`` says otherwise).
 
     Args:
         recipe: How a sample is made of a file.
-        columns: What comes out of a sample.
+        columns: The columns that are made of a sample.
         path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``.
         bytes_column: Name of the column with the bytes of files. A row with bytes is read from them, and its path is
-            but its name.
+            only its name.
         row_column: Name of the column with the numbers of rows; `clip_rows` makes one. A row has the clip that row of
             a dataset with the same seed has. Without such a column a row's clip depends on its file alone: rows of one
             file are the same.
         used_columns: Further columns that the recipe reads, from ``Item.extra``.
-        prefix: What the names of the columns that come out begin with.
+        prefix: A prefix for the names of the columns that come out.
         keep_bytes: Pass on the column with the bytes of files as well; all others are passed on anyway.
         seed: Decides, with the file and the number of a row, about its random numbers.
         epoch: Likewise; another one gives other clips.
@@ -140,7 +140,7 @@ class RowMapper(ABC):
             InvalidArgumentError: if the sample does not fit the columns; then its row has the error and no values.
         """
 
-    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+    def prepare(self) -> None:  # noqa: B027 - most readers have nothing to prepare
         """Load what reading needs, before the first file; an exception of it is none of a row."""
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class RowMapper(ABC):
                 none, or a column that is to come out is there already.
         """
         keep_to_assigned_cpus()
-        passed = self._passed_on(batch)
+        kept = self._kept_columns(batch)
         self.prepare()
         rows = batch_rows(batch, self._names)
         try:
@@ -167,24 +167,24 @@ class RowMapper(ABC):
             if any(row.item is not None and isinstance(row.item.source, bytes) for row in rows):
                 # Bytes come anew with each batch: those of this one need not stay in memory.
                 self._reader.files.close()
-        return passed | {
+        return kept | {
             self._prefix + column.name: column.gather([row.get(column.name) for row in values])
             for column in self._columns
         }
 
-    def _passed_on(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def _kept_columns(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(batch, Mapping):
             raise InvalidArgumentError(
                 f"A batch must be a mapping from names to columns (got {type(batch).__name__}); with Ray Data, leave "
                 "batch_format at 'numpy'."
             )
-        passed = {name: values for name, values in batch.items() if self._keep_bytes or name != self._names.bytes}
-        there = [name for column in self._columns if (name := self._prefix + column.name) in passed]
+        kept = {name: values for name, values in batch.items() if self._keep_bytes or name != self._names.bytes}
+        there = [name for column in self._columns if (name := self._prefix + column.name) in kept]
         if there:
             raise InvalidArgumentError(
                 f"The batch has columns that are to come out: {', '.join(there)}. Give prefix= to call those otherwise."
             )
-        return passed
+        return kept
 
     def _read(self, rows: Sequence[BatchRow]) -> list[dict[str, Any]]:
         """For each row its values by column."""

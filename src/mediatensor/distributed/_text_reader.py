@@ -33,7 +33,7 @@ class LazyPredictor:
     """Options of a predictor, which travel between processes, and the predictor, which does not.
 
     Args:
-        options: Of `mediatensor.ocr.ocr_predictor`.
+        options: Options of `mediatensor.ocr.ocr_predictor`.
         make: Gives the predictor instead.
         device: Where it goes.
     """
@@ -61,7 +61,7 @@ class LazyPredictor:
         if self._make is not None:
             predictor = self._make()
         else:
-            # Reading text is a large part of the package, which those who decode clips need not wait for.
+            # Imported late: reading text is a large part of the package, and users of clips need not wait for it.
             from ..ocr import ocr_predictor
 
             predictor = ocr_predictor(**{"pretrained": True, **self._options})
@@ -85,10 +85,10 @@ class TextReader(RowMapper):
       (words, 4): left, top, right and bottom, relative to the page (of turned words the upright rectangle around
       them); ``pages``, int64 (words,): the page, or which of the frames that are read, from 0; ``pts_seconds``,
       float64 (words,): when the frame is shown, NaN on pages.
-    * ``source``: the path, or what else the file is called.
+    * ``source``: the path, or another name of the file.
     * ``error``: why the row, or some of its pages, could not be read; empty if they could. The text of the other pages
       is there.
-    * ``n_replaced``: how many frames another took the place of, with ``decoder_options={"on_error": "nearest"}``.
+    * ``n_replaced``: how many frames were replaced by another, with ``decoder_options={"on_error": "nearest"}``.
 
     A batch may have a column ``page``, with the number of a page, or of one of the frames: then only that is read.
     Models are loaded at the first batch, once for each process.
@@ -96,15 +96,15 @@ class TextReader(RowMapper):
     Args:
         every_seconds: The files are videos, and frames so far apart are read; ``None`` for images and PDF files.
         dpi: Pixels per inch that pages of PDF files are rendered at.
-        predictor_options: What `mediatensor.ocr.ocr_predictor` takes: ``det_arch``, ``reco_arch`` ...; by default its
+        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ...; by default its
             defaults, with ``pretrained=True``.
         make_predictor: Gives the predictor instead, anything that takes a list of pages as `OCRPredictor` does.
         device: Where the models go, such as ``"cuda"``.
-        pdf_options: What else `read_pdf` takes: ``password`` ..., and ``timeout_seconds``, which is 60 here: a page
-            that takes longer fails. ``None`` is for files that are trusted.
-        decoder_options: For videos, what `VideoDecoder` takes: ``on_error``, ``stream_index`` ...
+        pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds``, which is 60 by default:
+            a page that takes longer fails. ``None``, no limit, is for trusted files.
+        decoder_options: For videos, arguments of `VideoDecoder`: ``on_error``, ``stream_index`` ...
         page_column: Name of the column with numbers of pages.
-        options: What `RowMapper` takes: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
+        options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
             ``max_open_files`` ...
 
     Raises:
@@ -319,7 +319,7 @@ class TextRecipe(Recipe):
 
 
 class _Found:
-    """What was read of the pages of a row."""
+    """The text that was read of the pages of a row."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []

@@ -25,7 +25,7 @@ from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
 from .._rows import Batch, Sample, Skipped, Timing, side_by_side
 
 __all__ = [
-    "Wanted",
+    "PadSizes",
     "audio_together",
     "features_together",
     "frames_together",
@@ -36,13 +36,13 @@ __all__ = [
     "stack",
 ]
 
-#: For each dimension that may be filled up (counted from the last, -1): to how many places, ``None`` for as many as the
-#: largest tensor has, and to a multiple of what.
+#: For each dimension that may be filled up (counted from the last, -1): its size, and the number that the size is a
+#: multiple of. The size ``None`` is that of the largest tensor.
 _Sizes = Mapping[int, tuple[int | None, int]]
 
 
-class Wanted(NamedTuple):
-    """To what samples are filled up; ``None`` for the largest of them."""
+class PadSizes(NamedTuple):
+    """The sizes that samples are filled up to; ``None`` is the size of the largest sample."""
 
     num_frames: int | None = None
     num_samples: int | None = None
@@ -67,8 +67,8 @@ _STACK_ADVICE = {
 _PAD_ADVICE = "`pad` fills up time, height and width of channels-first data; collate with `ragged` if more differs."
 
 
-def frames_together(samples: Sequence[Sample], wanted: Wanted | None = None) -> FrameBatch | None:
-    """The frames of all samples, filled up if something is ``wanted``; ``None`` if they have none.
+def frames_together(samples: Sequence[Sample], pad_sizes: PadSizes | None = None) -> FrameBatch | None:
+    """The frames of all samples, filled up to ``pad_sizes``, if given; ``None`` if they have none.
 
     Raises:
         InvalidArgumentError: if shapes or dtypes do not go together.
@@ -76,7 +76,7 @@ def frames_together(samples: Sequence[Sample], wanted: Wanted | None = None) -> 
     frames = [sample.frames for sample in samples if sample.frames is not None]
     if not frames:
         return None
-    shape = _common_shape("frames", samples, [one.data for one in frames], wanted.of_frames() if wanted else None)
+    shape = _common_shape("frames", samples, [one.data for one in frames], pad_sizes.of_frames() if pad_sizes else None)
     return FrameBatch(
         side_by_side([one.data for one in frames], shape),
         side_by_side([one.pts_seconds for one in frames], shape[:-3], fill=float("nan")),
@@ -85,8 +85,8 @@ def frames_together(samples: Sequence[Sample], wanted: Wanted | None = None) -> 
     )
 
 
-def images_together(samples: Sequence[Sample], wanted: Wanted | None = None) -> Tensor | None:
-    """The images of all samples, filled up if something is ``wanted``; ``None`` if they have none.
+def images_together(samples: Sequence[Sample], pad_sizes: PadSizes | None = None) -> Tensor | None:
+    """The images of all samples, filled up to ``pad_sizes``, if given; ``None`` if they have none.
 
     Raises:
         InvalidArgumentError: if shapes or dtypes do not go together.
@@ -94,13 +94,13 @@ def images_together(samples: Sequence[Sample], wanted: Wanted | None = None) -> 
     images = [sample.image for sample in samples if sample.image is not None]
     if not images:
         return None
-    return side_by_side(images, _common_shape("image", samples, images, wanted.of_pixels() if wanted else None))
+    return side_by_side(images, _common_shape("image", samples, images, pad_sizes.of_pixels() if pad_sizes else None))
 
 
 def audio_together(
-    samples: Sequence[Sample], wanted: Wanted | None = None
+    samples: Sequence[Sample], pad_sizes: PadSizes | None = None
 ) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
-    """The sound of all samples, filled up if something is ``wanted``; ``None`` if they have none.
+    """The sound of all samples, filled up to ``pad_sizes``, if given; ``None`` if they have none.
 
     That of samples with a dimension of clips stays a list.
 
@@ -121,7 +121,7 @@ def audio_together(
                 f"{sample.source!r} {sound.sample_rate} Hz: set sample_rate."
             )
     data = [sound.data for sound in sounds]
-    shape = _common_shape("audio", samples, data, {-1: (wanted.num_samples, 1)} if wanted else None)
+    shape = _common_shape("audio", samples, data, {-1: (pad_sizes.num_samples, 1)} if pad_sizes else None)
     own = [sample.num_valid_samples for sample in samples]
     return AudioSamplesBatch(
         side_by_side(data, shape),
@@ -132,8 +132,8 @@ def audio_together(
     )
 
 
-def features_together(samples: Sequence[Sample], wanted: Wanted | None = None) -> Tensor | None:
-    """The features of all samples, filled up at their last dimension if something is ``wanted``; ``None`` if none.
+def features_together(samples: Sequence[Sample], pad_sizes: PadSizes | None = None) -> Tensor | None:
+    """The features of all samples, filled up at their last dimension if ``pad_sizes`` are given; ``None`` if none.
 
     Raises:
         InvalidArgumentError: if shapes or dtypes do not go together.
@@ -141,7 +141,7 @@ def features_together(samples: Sequence[Sample], wanted: Wanted | None = None) -
     features = [sample.features for sample in samples if sample.features is not None]
     if not features:
         return None
-    return side_by_side(features, _common_shape("features", samples, features, {-1: (None, 1)} if wanted else None))
+    return side_by_side(features, _common_shape("features", samples, features, {-1: (None, 1)} if pad_sizes else None))
 
 
 def indices_together(samples: Sequence[Sample], frames: FrameBatch | None = None) -> Tensor | list[Tensor] | None:
@@ -191,7 +191,7 @@ def _shape_and_dtype(tensor: Tensor) -> str:
 
 
 def _reports(frames: Sequence[FrameBatch], shape: tuple[int, ...]) -> tuple[ReplacedFrame, ...]:
-    """What was replaced in each, with positions in the flattened batch; ``shape`` is that of the times of a sample."""
+    """The replaced frames, with positions in the flattened batch; ``shape`` is that of the times of a sample."""
     return tuple(
         dataclasses.replace(report, position=_moved(report.position, number, one.pts_seconds.shape, shape))
         for number, one in enumerate(frames)
@@ -215,7 +215,7 @@ def _moved(position: int, number: int, old_shape: tuple[int, ...], new_shape: tu
 def stack(samples: Sequence[Sample | Skipped]) -> Batch:
     """A batch of samples of one shape: frames (B, T, C, H, W), sound (B, channels, samples), images (B, 3, H, W).
 
-    What all collate functions do: rows that were skipped are left out, their failures and timings kept. Labels become
+    All collate functions leave out skipped rows, and keep their failures and timings. Labels become
     a tensor (B,) if all are numbers (int64; float64 if one is not whole; truth values become 0 and 1), tensors and
     arrays of one shape and dtype are stacked, anything else stays a list. ``extra`` has a list for each column that one
     of the samples has, with ``None`` where a sample has none. Data keep their order in memory (frames of a decoder are
@@ -224,7 +224,7 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
     Sound with a dimension of clips stays a list of `AudioSamplesBatch`.
 
     Args:
-        samples: What a dataset gives; they may all be `Skipped`.
+        samples: The samples of a dataset; all of them may be `Skipped`.
 
     Returns:
         The batch, of length 0 if there are no samples.
@@ -250,7 +250,7 @@ def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
     Labels, ``extra`` and the rest are as `stack` has them.
 
     Args:
-        samples: What a dataset gives; they may all be `Skipped`.
+        samples: The samples of a dataset; all of them may be `Skipped`.
 
     Raises:
         InvalidArgumentError: if some samples have frames, sound or an image and others have not.
@@ -277,13 +277,13 @@ def pad(
 
     Frames and images are filled up with black, sound and features (at their last dimension) with 0, times with NaN,
     durations with 0, frame indices with -1. ``num_valid_frames``, ``valid_sizes``, ``num_valid_features`` and
-    ``audio.num_valid_samples`` of the batch tell what is whose own, and its masks ``frame_mask``, ``pixel_mask`` and
-    ``sample_mask`` say it for every place. Labels, ``extra`` and the rest are as `stack` has them.
+    ``audio.num_valid_samples`` of the batch tell the sizes before padding. The masks ``frame_mask``, ``pixel_mask`` and
+    ``sample_mask`` are false where the batch is padded. Labels, ``extra`` and the rest are as `stack` has them.
 
     Bind the arguments with ``functools.partial``: ``DataLoader(..., collate_fn=partial(pad, num_frames=32))``.
 
     Args:
-        samples: What a dataset gives; they may all be `Skipped`. Frames are channels-first.
+        samples: The samples of a dataset; all of them may be `Skipped`. Frames are channels-first.
         num_frames: To how many frames; by default as many as the longest clip has.
         num_samples: To how many samples of sound; likewise.
         size: To which height and width; by default the largest of each.
@@ -315,8 +315,8 @@ def pad(
     ):
         if value is not None:
             whole_number(name, value, at_least=1)
-    wanted = Wanted(num_frames, num_samples, height, width, multiple_of)
-    return _batch(samples, lambda good: _padded(good, wanted))
+    pad_sizes = PadSizes(num_frames, num_samples, height, width, multiple_of)
+    return _batch(samples, lambda good: _padded(good, pad_sizes))
 
 
 def _stacked(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -329,14 +329,14 @@ def _stacked(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def _padded(samples: Sequence[Sample], wanted: Wanted) -> dict[str, Any]:
-    frames, images = frames_together(samples, wanted), images_together(samples, wanted)
-    features = features_together(samples, wanted)
+def _padded(samples: Sequence[Sample], pad_sizes: PadSizes) -> dict[str, Any]:
+    frames, images = frames_together(samples, pad_sizes), images_together(samples, pad_sizes)
+    features = features_together(samples, pad_sizes)
     own = [sample.image if sample.frames is None else sample.frames.data for sample in samples]
     pixels = images if frames is None else frames.data
     return {
         "frames": frames,
-        "audio": audio_together(samples, wanted),
+        "audio": audio_together(samples, pad_sizes),
         "features": features,
         "images": images,
         "frame_indices": indices_together(samples, frames),

@@ -26,8 +26,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
     """torch's ``DataLoader`` for media datasets: it shuffles anew in each epoch, divides rows among ranks, and resumes.
 
     Every iteration is another epoch, the first one epoch 0: ``for _ in range(loader.epoch, num_epochs)`` goes over
-    those that are left, also after resuming. `state_dict` counts the batches that were *given*: what workers have read
-    ahead is read again after resuming, and no row is lost or given twice.
+    the remaining epochs, also after resuming. `state_dict` counts the batches that the loop *received*. Batches that
+    workers have read ahead are read again after resuming, and no row is lost or given twice.
 
     Args:
         dataset: The rows; or `TarSamples`, which shuffle and divide their rows themselves.
@@ -35,14 +35,14 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             have the same rows.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
         collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or a function of your own.
-        seed, drop_last, rank, num_ranks, bucket_by: As of `RowBatches`; where ranks must make equally many steps, as
-            with ``DistributedDataParallel``, set ``drop_last=True``. Of `TarSamples`, ``drop_last`` leaves out the last
-            rows of each worker, and the others are arguments of theirs.
-        options: What else torch's ``DataLoader`` takes: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
+        seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. If all ranks must make the same number of steps,
+            as with ``DistributedDataParallel``, set ``drop_last=True``. With `TarSamples`, ``drop_last`` leaves out the
+            last rows of each worker, and the other arguments go to `TarSamples`.
+        options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
     Attributes:
-        batches: The `RowBatches` that says which rows make which batch; of a stream, what counts its rows.
+        batches: The `RowBatches` that says which rows make which batch; for a stream, the object that counts its rows.
         failures: `FailureReport` of all batches given so far.
 
     Raises:
@@ -189,7 +189,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the next batch is, for `load_state_dict`; plain numbers and lists.
+        """The position of the next batch, for `load_state_dict`, in plain numbers and lists.
 
         Raises:
             InvalidArgumentError: if the dataset is a stream whose rows have no places that stay the same.
@@ -199,11 +199,11 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         return self.batches.state_dict(self._num_given)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Have the next iteration go on where `state_dict` was called, whatever the workers, ranks and batch size.
+        """Have the next iteration continue where `state_dict` was called, with any workers, ranks and batch size.
 
         Args:
-            state: The state, which is the same on all ranks. Of `TarSamples`, each rank has a state of its own: load
-                that of the same rank, or the list of all of them if the number of ranks is another now.
+            state: The state, which is the same on all ranks. With `TarSamples`, each rank has its own state: load the
+                state of the same rank, or a list of the states of all ranks if the number of ranks has changed.
 
         Raises:
             InvalidArgumentError: if it is not such a state, or that of a dataset with other numbers of rows, of another

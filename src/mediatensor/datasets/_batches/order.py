@@ -23,14 +23,13 @@ __all__ = ["RowBatches", "Shuffle", "epoch_order", "epoch_steps", "shuffle_quali
 class Shuffle:
     """How rows are shuffled.
 
-    By default every order is as likely as any other. A file that is opened for several rows at a time, and a group of
-    pictures that is decoded for several clips, cost less for each: ``rows_together`` keeps rows of one file side by
-    side, ``window`` keeps all rows of a file near each other. Both make batches less mixed; `shuffle_quality` tells by
-    how much.
+    By default every order is equally likely. Reading is cheaper if a file is opened once for several rows, and a group
+    of pictures decoded once for several clips. ``rows_together`` keeps rows of one file side by side, and ``window``
+    keeps all rows of a file near each other. Both mix batches less; `shuffle_quality` measures by how much.
 
     Attributes:
-        rows_together: Rows of one file that stay side by side. They are another choice in each epoch.
-        window: The files are put in random order, and groups of rows are shuffled only among about so many rows.
+        rows_together: How many rows of one file stay side by side. Each epoch groups other rows.
+        window: Files are put in random order, and groups of rows are shuffled only within about this many rows.
             ``None`` shuffles the whole epoch.
 
     Raises:
@@ -147,7 +146,7 @@ def epoch_steps(
 def _in_whole(
     order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Rows of one bucket in groups of ``size``, and what is left of each bucket."""
+    """Rows of one bucket in groups of ``size``, and the remaining rows of each bucket."""
     if bucket_of is None:
         end = len(order) // size * size
         return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
@@ -197,10 +196,10 @@ _STATE_VERSION = 1
 
 
 class RowBatches(Sampler[list[RowKey]]):
-    """The batches of an epoch: a batch sampler for torch's DataLoader that can go on where an epoch was left.
+    """The batches of an epoch: a batch sampler for torch's DataLoader that can resume an epoch.
 
-    Each rank takes its share of what all ranks read in a step, so that together they read every row once. All of it is
-    arithmetic on the arguments: nothing depends on workers, or on how far they have read ahead. Each iteration gives
+    Each rank takes its share of the rows of a step, so that together the ranks read every row once. The batches follow
+    from the arguments alone: they depend neither on workers nor on how far these have read ahead. Each iteration gives
     the same epoch until `set_epoch` names another.
 
     Args:
@@ -210,8 +209,8 @@ class RowBatches(Sampler[list[RowKey]]):
         seed: Decides about the order; by default the seed of the dataset.
         drop_last: Leave out batches that are not full. Otherwise the last rows of an epoch are divided among the ranks,
             whose numbers of batches may then differ by one.
-        rank: Number of this process; by default what torch.distributed says, or 0.
-        num_ranks: How many processes read the dataset together; likewise, or 1.
+        rank: Number of this process; by default its rank in torch.distributed, or 0.
+        num_ranks: How many processes read the dataset together; by default those of torch.distributed, or 1.
         bucket_by: Gives the bucket of a file, anything hashable; batches have rows of one bucket.
 
     Raises:
@@ -260,7 +259,7 @@ class RowBatches(Sampler[list[RowKey]]):
         self._order = _order_of(self._shuffle, self._file_of_row, self._buckets)
         #: The epoch of the next iteration.
         self.epoch = 0
-        # What was read of it before: for each run [batch size, ranks, number of batches].
+        # The parts of the epoch that earlier runs have read: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
         self._num_drawn = 0
         self._planned: tuple[Any, list[list[NDArray[np.int64]]]] | None = None
@@ -293,7 +292,7 @@ class RowBatches(Sampler[list[RowKey]]):
         return sum(self.rank < len(step) for step in self._plan())
 
     def _plan(self) -> list[list[NDArray[np.int64]]]:
-        """The steps that are left of the epoch."""
+        """The remaining steps of the epoch."""
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
         if self._planned is None or self._planned[0] != key:
             self._planned = (key, self._steps(self._remaining_rows(), self.batch_size, self.num_ranks))
@@ -318,9 +317,9 @@ class RowBatches(Sampler[list[RowKey]]):
         workers, or another batch size.
 
         Args:
-            num_batches: How many batches were used, of those that the last iteration gave. By default all that it gave
-                so far, which is right for torchdata's ``StatefulDataLoader``: it asks as it hands out work. The workers
-                of torch's DataLoader read ahead; there, count.
+            num_batches: How many batches of the last iteration were used. By default all that it gave so far, which is
+                right for torchdata's ``StatefulDataLoader``, because that asks as it hands out work. The workers of
+                torch's DataLoader read ahead, so there you must count the batches yourself.
         """
         if num_batches is None:
             num_batches = self._num_drawn
@@ -375,7 +374,7 @@ class RowBatches(Sampler[list[RowKey]]):
 
 
 def _order_of(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """What the order of an epoch depends on beside seed and epoch, as text: the same in every process."""
+    """Everything but seed and epoch that an order depends on, as text that is the same in every process."""
     text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
     if buckets is None:
         return text

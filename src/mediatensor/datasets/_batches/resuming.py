@@ -1,4 +1,4 @@
-"""How far a stream has come: which rows were given, shard by shard."""
+"""Resuming a stream: which rows of each shard were given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._sources import MAX_SHARD_ROWS, GivenRows
 __all__ = ["StreamProgress", "WithRows"]
 
 _STATE_VERSION = 1
-# Beyond that no number is one of ranks, or of epochs.
+# Greater numbers cannot be numbers of ranks or of epochs.
 _MAX_NUMBER = 1 << 62
 
 
@@ -29,7 +29,7 @@ class WithRows:
 
 
 class StreamProgress:
-    """What of an epoch of a stream was given: for `DataLoader`, what `RowBatches` is for datasets with indices.
+    """The rows of an epoch that a stream has given; for `DataLoader`, as `RowBatches` for datasets with indices.
 
     Args:
         stream: Where the rows come from.
@@ -42,7 +42,7 @@ class StreamProgress:
         self.epoch = stream.epoch
         self._stream = stream
         self._given = GivenRows()
-        # A rank may be through with its share of an epoch while others are not: what it gave is part of their state.
+        # One rank may finish its share of an epoch before the others. The rows that it gave remain part of their state.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
 
     @property
@@ -141,7 +141,7 @@ class StreamProgress:
 
 
 class _Progress(NamedTuple):
-    """What a saved state says, in plain numbers."""
+    """A saved state, in plain numbers."""
 
     epoch: int
     rank: int
@@ -153,7 +153,7 @@ class _Progress(NamedTuple):
 
 
 def _saved_progress(state: Mapping[str, Any], num_shards: int) -> _Progress:
-    """What a state says.
+    """The progress that a state describes.
 
     Raises:
         KeyError, TypeError, ValueError, OverflowError: if it is damaged.

@@ -38,16 +38,16 @@ class CopyNow:
             return _moved(batch, self._device, non_blocking=False)
 
     def complete(self, begun: Any) -> Any:
-        """What `begin` gave."""
+        """The result of `begin`."""
         return begun
 
 
 class CopyAhead:
     """Copies batches in a CUDA stream of its own, while others compute.
 
-    Whoever computes must wait for the copy: `complete` has the current stream do so, without halting the program. And
-    the memory of a batch belongs to the stream in which it was allocated, the copying one: `complete` notes that the
-    current stream uses it, or it might be given to another batch before the computation is done.
+    The computation must wait for the copy. `complete` has the current stream wait, without halting the program. The
+    memory of a batch belongs to the stream that allocated it, which is the copying one. `complete` therefore records
+    that the current stream uses the memory; otherwise another batch might get it before the computation is done.
 
     Args:
         device: A CUDA device.
@@ -111,25 +111,25 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 class ToDevice:
-    """A loader whose batches are on a device, and normalised there: uint8 travels, a quarter of float's bytes.
+    """A loader whose batches are on a device, and normalised there: uint8 is copied, a quarter of the bytes of float32.
 
     On a CUDA device the copy of a batch runs beside the computation on the one before it: from page-locked memory
     (``DataLoader(pin_memory=True)`` makes it in a thread; otherwise it is made here), in a stream of its own. A batch
     is handed over once the next one was fetched from the loader. On the CPU and other devices there is no such
     reading ahead.
 
-    `state_dict` counts the batches that were handed over: the one that is already on the device, but was not, is read
-    again after resuming. What else the loader has (``failures``, ``dataset``, ``batch_size`` ...) can be asked for
-    here; ``failures`` may already know those of the next batch.
+    `state_dict` counts the batches that were handed over. A batch that is on the device but was not handed over is read
+    again after resuming. All other attributes of the loader (``failures``, ``dataset``, ``batch_size`` ...) are
+    available as well; ``failures`` may already include those of the next batch.
 
     Args:
         loader: A `DataLoader`, torch's, torchdata's, or anything else that can be iterated over. Batches may be `Batch`
             or tensors, or what has a method ``to``, in dicts, lists and tuples.
         device: Where to.
-        transform: What is done on the device as a batch is handed over: a function of the frames of a `Batch`, uint8
-            (B, T, C, H, W), and of its images (B, 3, H, W), of each of them where they are a list; of a batch of
-            another type as a whole. Random ones draw for one batch after the other, in order. A module with weights or
-            buffers must be on the device.
+        transform: A function that is called on the device as a batch is handed over. It takes the frames of a `Batch`,
+            uint8 (B, T, C, H, W), and its images (B, 3, H, W), one by one where they are a list. A batch of another
+            type is passed as a whole. Random transforms draw for one batch after the other, in order. A module with
+            weights or buffers must be on the device.
 
     Attributes:
         loader: The loader.
@@ -159,7 +159,7 @@ class ToDevice:
         self.loader = loader
         self.device = checked_device(device)
         self._transform = function("transform", transform)
-        # Of the batch that was handed over last; None: ask the loader.
+        # The position behind the batch that was handed over last; None: ask the loader.
         self._position: _Position | None = None
 
     def __iter__(self) -> Iterator[Any]:

@@ -42,10 +42,11 @@ V = TypeVar("V", VideoDecoder, AudioVideoDecoder)
 
 
 def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
-    """What takes a clip of frames, if users say no more than this of it.
+    """The default sampler of frames.
 
     Raises:
-        InvalidArgumentError: if a number is not accepted: here, where no error policy takes it for a file's fault.
+        InvalidArgumentError: if a number is not accepted. It is raised now, because the error policy of a dataset
+            would blame the file later.
     """
     return partial(
         clips_at_random_indices,
@@ -55,7 +56,7 @@ def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) ->
 
 
 def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]:
-    """What takes a clip of sound, if users say no more than this of it.
+    """The default sampler of sound.
 
     Raises:
         InvalidArgumentError: if the length is not accepted.
@@ -65,7 +66,7 @@ def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]
 
 
 def indexed_first(opened: V) -> V:
-    """A decoder whose index is made of the file as it was opened: after decoding it would be opened once more.
+    """A decoder with its index. Making the index after decoding would open the file once more.
 
     Raises:
         MediaTensorError: if there is no frame; the decoder is then closed.
@@ -82,7 +83,7 @@ def without_clip_dimension(clips: FrameBatch, *, keep: bool) -> FrameBatch:
     """The one clip of a sampler (T, C, H, W); with ``keep``, its clips as they are.
 
     Raises:
-        InvalidArgumentError: if the sampler gave something else, or several clips that nobody asked to keep.
+        InvalidArgumentError: if the sampler gave something else, or several clips without ``keep``.
     """
     if not isinstance(clips, FrameBatch):
         raise InvalidArgumentError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
@@ -101,7 +102,7 @@ def check_is_one(num_clips: int) -> None:
 
 
 def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) -> FrameBatch:
-    """What a user's transform makes of frames; a tensor that it gives takes the place of the data."""
+    """The result of a user's transform of frames; a tensor that it returns replaces the data."""
     if transform is None:
         return frames
     with stages.TRANSFORM:
@@ -142,7 +143,7 @@ def sound_fields(
     Args:
         transform: Gives sound, a tensor of the shape of its data, or a tensor of another shape, which are features.
         sound: Clips, or one clip.
-        num_valid_samples: Of one clip; ``None`` for all of them.
+        num_valid_samples: The valid samples of one clip; ``None`` for all.
 
     Raises:
         InvalidArgumentError: if the transform gave something else.
@@ -153,7 +154,7 @@ def sound_fields(
             result = transform(sound)
     if isinstance(result, Tensor):
         if result.shape != sound.data.shape:
-            return {"features": result, "extra": _facts(sound, num_valid_samples)}
+            return {"features": result, "extra": _sound_columns(sound, num_valid_samples)}
         result = type(sound)(**{**vars(sound), "data": result})
     if not isinstance(result, type(sound)):
         raise InvalidArgumentError(
@@ -162,8 +163,8 @@ def sound_fields(
     return {"audio": result, "num_valid_samples": _valid_after(sound, num_valid_samples, result)}
 
 
-def _facts(sound: Sound, num_valid_samples: int | None) -> dict[str, Any]:
-    """What is known of sound, for the features that take its place."""
+def _sound_columns(sound: Sound, num_valid_samples: int | None) -> dict[str, Any]:
+    """Times and valid samples of the sound, to keep with the features that replace it."""
     if isinstance(sound, AudioSamplesBatch):
         num_valid: Any = sound.num_valid_samples
     else:

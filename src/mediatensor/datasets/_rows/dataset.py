@@ -34,19 +34,19 @@ class RowKey(NamedTuple):
 
 
 class MediaDataset(Dataset[Sample | Skipped]):
-    """Rows of files. What a row gives depends on the dataset's arguments, the epoch and its index, and on nothing else.
+    """Rows of files. A row depends only on the arguments of the dataset, the epoch, and the index of the row.
 
-    It is what `VideoClips`, `AudioClips`, `VideoAudioClips`, `DocumentPages` and `WordCrops` have in common; derive
-    from it, with a `Recipe` of your own, for another kind.
+    It is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `DocumentPages` and `WordCrops`. For another
+    kind of dataset, use it with a `Recipe` of your own.
 
     Args:
         items: The files.
-        recipe: How samples are made of them.
-        rows_per_file: How many rows each file has in an epoch, or for each file its number.
-        seed: Decides, with the epoch and the index, about the random numbers of a row.
+        recipe: Makes samples of the files.
+        rows_per_file: How many rows each file has in an epoch; one number for all files, or one for each.
+        seed: With the epoch and the index, decides the random numbers of a row.
         on_error: What to do with a row that cannot be read: ``"raise"``; ``"skip"``: leave it out; ``"replace"``: read
             a row of another file, always the same, in its place.
-        max_consecutive_failures: With the latter two, how many files may fail one after the other, in one worker.
+        max_consecutive_failures: With ``"skip"`` and ``"replace"``: how many files may fail in a row, in one worker.
         max_open_files: How many files a worker keeps open.
 
     Raises:
@@ -86,7 +86,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self.recipe = recipe
         self.seed = whole_number("seed", seed)
         self._row_ends = _row_ends(rows_per_file, len(items))
-        # Shared, so that workers which outlive an epoch hear of the next one.
+        # Shared, so that workers that outlive an epoch see the number of the next one.
         self._epoch: Tensor = shared_numbers((), 0)
         num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(num_open_files))
@@ -152,7 +152,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
-        """What to read in place of a row, for the ``attempt``-th time: a row of another file, each as likely."""
+        """The row to read in place of another, for the ``attempt``-th time: any row of another file."""
         start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
         others = len(self) - (stop - start)
         drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
@@ -193,7 +193,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
-    """Raise for what `MediaDataset` does not take, in the name of the class that was given it.
+    """Raise for options that `MediaDataset` does not take, in the name of the class that received them.
 
     Raises:
         TypeError: as Python does for an argument that is not known.

@@ -50,10 +50,10 @@ class DocumentOptions:
 
 
 class Document:
-    """A document that was opened, as a recipe keeps it.
+    """An open document, as a recipe keeps it.
 
     Args:
-        source: Whatever `make_source` takes: a PDF file or an image.
+        source: A PDF file or an image, in any form that `make_source` takes.
         options: How to open it.
 
     Raises:
@@ -69,7 +69,7 @@ class Document:
 
     def close(self) -> None:
         """Release the file."""
-        # What holds it does so until nobody has it.
+        # The file is released with the last reference to its pages.
         del self.pages
 
 
@@ -83,7 +83,7 @@ def _open_pages(source: object, options: DocumentOptions) -> Pages:
 
 
 def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: Tensor) -> Tensor:
-    """What a user's transform makes of an image.
+    """The result of a user's transform of an image.
 
     Raises:
         InvalidArgumentError: if that is no tensor (C, H, W).

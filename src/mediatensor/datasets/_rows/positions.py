@@ -23,14 +23,14 @@ AnyDecoder = VideoDecoder | AudioDecoder | AudioVideoDecoder | VideoSegment | Au
 
 
 class _FirstRequest(Exception):
-    """Carries out of a sampler what it asked its decoder for."""
+    """Carries the first request of a sampler out of it."""
 
     def __init__(self, position: float) -> None:
         self.position = position
 
 
 class _VideoListener:
-    """A decoder that does not decode: asked for frames, it says which they are."""
+    """A video decoder that does not decode: it raises with the first frame that is requested."""
 
     def __init__(self, decoder: VideoDecoder | VideoSegment) -> None:
         self._decoder = decoder
@@ -40,7 +40,7 @@ class _VideoListener:
         return len(self._decoder)
 
     def get_frames_at(self, indices: Any) -> Never:
-        # Of segments of one file, the one that lies before the others is read first.
+        # Segments of one file are read in the order in which they lie in it.
         raise _FirstRequest(int(np.min(np.asarray(indices))) + getattr(self._decoder, "first_frame", 0))
 
     def get_frames_played_at(self, seconds: Any) -> Never:
@@ -53,7 +53,7 @@ class _VideoListener:
 
 
 class _AudioListener:
-    """A decoder of sound that does not decode: asked for samples, it says from which time on."""
+    """An audio decoder that does not decode: it raises with the first time that is requested."""
 
     def __init__(self, decoder: AudioDecoder | AudioSegment) -> None:
         self._decoder = decoder
@@ -66,13 +66,13 @@ class _AudioListener:
         raise _FirstRequest(start_seconds)
 
     def get_samples_played_in_ranges(self, ranges: Sequence[tuple[float, float | None]]) -> list[AudioSamples]:
-        if all(start == stop for start, stop in ranges):  # asks for the rate and the channels, not for sound
+        if all(start == stop for start, stop in ranges):  # asks for the rate and the channels alone
             return self._decoder.get_samples_played_in_ranges(ranges)
         raise _FirstRequest(min(start for start, _ in ranges))
 
 
 class _AudioVideoListener:
-    """A decoder of both that does not decode: asked for a range, it says where it begins."""
+    """A decoder of pictures and sound that does not decode: it raises with the begin of the range that is requested."""
 
     def __init__(self, decoder: AudioVideoDecoder | AudioVideoSegment) -> None:
         self.video = _VideoListener(decoder.video)
@@ -86,10 +86,10 @@ class _AudioVideoListener:
 
 
 def first_request(decoder: AnyDecoder, sampler: Callable[[Any], Any]) -> float:
-    """Where a sampler is going to ask for frames or samples first, as an index or a time; 0 if that does not show.
+    """The index or time of the first frame or sample that a sampler requests; 0 if that cannot be told.
 
-    Samplers ask once for all that they want, so they need not be run to the end. A function of the user's own may use
-    its decoder in other ways; then the order of reading is any.
+    Samplers make one request for everything, so they need not run to the end. A user's own function may use its decoder
+    in other ways; then the rows are read in any order.
     """
     try:
         sampler(_listener(decoder))

@@ -1,4 +1,4 @@
-"""Reading rows under an error policy."""
+"""Reading rows under the error policy: raise, skip or replace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Substitute = Callable[[RowSpec, int], RowSpec]
 
 
 class RowReader:
-    """Reads rows, and does what the policy says about those that fail.
+    """Reads rows, and applies the error policy to those that fail.
 
     Args:
         on_error: The policy.
@@ -43,11 +43,11 @@ class RowReader:
         self._last_failing: Hashable = None
 
     def read(self, spec: RowSpec, substitute: Substitute | None = None) -> Sample | Skipped:
-        """The sample of a row, or of what stands in for it.
+        """The sample of a row, or of its replacement.
 
         Args:
             spec: The row.
-            substitute: What to read in its place, under ``on_error="replace"``.
+            substitute: Gives the row to read in its place, under ``on_error="replace"``.
 
         Raises:
             MediaTensorError, OSError: of a file that cannot be read, under ``on_error="raise"``.
@@ -61,7 +61,7 @@ class RowReader:
                 sample = trying.load(self.files)
             except (MediaTensorError, OSError) as raised:
                 if self._on_error == "raise" or (isinstance(raised, DeviceError) and has_lost_cuda()):
-                    raise  # in this process, every other file would fail like this, too
+                    raise  # every other file would fail in this process as well
                 error = raised
             else:
                 self._num_failing, self._last_failing = 0, None
@@ -85,7 +85,7 @@ class RowReader:
             by_file.setdefault(file_key(spec.item), []).append(i)
         results: dict[int, Sample | Skipped] = {}
         for members in by_file.values():
-            # One file after the other: a file may not stay open until all others were looked at.
+            # One file after the other: a file may not stay open while positions in all others are found.
             for i in self._in_order_of_position(members, specs):
                 results[i] = self.read(specs[i], substitute)
         return [results[i] for i in range(len(specs))]
@@ -105,8 +105,8 @@ class RowReader:
             return 0.0
 
     def _count(self, spec: RowSpec, error: Exception, *, is_replacement: bool) -> None:
-        # Rows of one file that stand together fail for one reason. But each replacement counts: where there are few
-        # other files, or none, it is the same one again and again.
+        # Neighbouring rows of one file fail for one reason and count once. But each replacement counts, because with
+        # few other files it may be the same one again and again.
         file = file_key(spec.item)
         if is_replacement or file != self._last_failing:
             self._num_failing += 1

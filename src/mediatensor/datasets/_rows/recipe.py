@@ -34,7 +34,7 @@ class Opened(Protocol):
 
 
 class Recipe(ABC):
-    """How samples are made of files. Picklable, and without any state: what it gives depends on its arguments alone.
+    """Makes samples of files. A recipe is picklable and has no state: its results depend on its arguments alone.
 
     Example:
         >>> from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Recipe(ABC):
         torch.Size([2, 3, 120, 160])
     """
 
-    #: Columns of a manifest that `read` makes the sample of; they do not travel with it.
+    #: Columns of a manifest that `read` makes the sample from; they are not passed on in ``Sample.extra``.
     used_columns: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
@@ -65,25 +65,25 @@ class Recipe(ABC):
         """One sample of a file. Random numbers come from the global generators, which the caller has seeded.
 
         Args:
-            opened: What `open` gave.
+            opened: The result of `open`.
             item: The file.
             part: Which of the file's rows it is, from 0 on.
         """
 
     def position(self, opened: Any, item: Item, part: int) -> float:
-        """Where in the file `read` is going to begin, on any scale that grows; draws the same random numbers."""
+        """Where in the file `read` will begin, on any ascending scale; draws the same random numbers as `read`."""
         return float(part)
 
 
-# Workers hear of epochs by numbers of 64 bits.
+# Workers learn the epoch through a number of 64 bits.
 _MAX_EPOCH = 1 << 62
 
-# The generators belong to the process: threads that read rows take turns.
+# The generators belong to the process, so threads that read rows take turns.
 _lock = ForkSafeLock()
 
 
 def derived_seed(*parts: int | str) -> int:
-    """A number of 63 bits that depends on all parts; close parts give unrelated numbers.
+    """A number of 63 bits that depends on all parts; similar parts give unrelated numbers.
 
     >>> derived_seed(0, 1) == derived_seed(0, 1), derived_seed(0, 1) == derived_seed(1, 0)
     (True, False)
@@ -103,7 +103,7 @@ def checked_epoch(epoch: int) -> int:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the generators of torch (CPU), NumPy and Python for a ``with`` block; they go on afterwards as before."""
+    """Seed the generators of torch (CPU), NumPy and Python for a ``with`` block; afterwards they continue as before."""
     with _lock:
         torch_state, numpy_state, python_state = torch.get_rng_state(), np.random.get_state(), random.getstate()
         torch.default_generator.manual_seed(seed)
@@ -118,10 +118,10 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class OpenFiles(Closing):
-    """The files of one recipe that were used last. Each is lent to one thread at a time.
+    """The last files of a recipe, kept open. Each is lent to one thread at a time.
 
     Args:
-        max_open: How many may be open at a time while nobody uses them.
+        max_open: How many unused files stay open.
     """
 
     def __init__(self, max_open: int) -> None:
@@ -172,14 +172,14 @@ class OpenFiles(Closing):
 
 
 def _forget_damage(opened: Opened) -> None:
-    """Have a video as it was when it was opened: a sample must not depend on what was read before it."""
+    """Return a video to the state in which it was opened: a sample must not depend on earlier reads."""
     video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     if isinstance(video, VideoDecoder):
         video._forget_damage()
 
 
 def file_key(item: Item) -> Hashable:
-    """What tells a file from others while it is open."""
+    """The key of a file while it is open."""
     if isinstance(item.source, str | os.PathLike):
         return os.fspath(item.source)
     # The item of an open file is kept, so that the id of its bytes stays their own.
@@ -197,7 +197,7 @@ class RowSpec:
         seed: The seed of the dataset.
         epoch: The epoch.
         row: The index in the dataset.
-        attempt: 0, or which replacement it is of a row that failed.
+        attempt: 0, or the number of the replacement for a row that failed.
 
     Example:
         >>> import pickle
@@ -217,7 +217,7 @@ class RowSpec:
 
     @property
     def random_seed(self) -> int:
-        """What the generators are seeded with while the sample is made."""
+        """The seed of the generators while the sample is made."""
         return derived_seed(self.seed, self.epoch, self.row, self.attempt)
 
     def load(self, files: OpenFiles | None = None) -> Sample:
@@ -253,7 +253,7 @@ class RowSpec:
         )
 
     def position(self, files: OpenFiles) -> float:
-        """Where in the file reading is going to begin."""
+        """Where in the file reading will begin."""
         if type(self.recipe).position is Recipe.position:
             return float(self.part)  # nothing of the file is needed to tell
         with tensors_on_cpu(), files.borrow(self.item, self.recipe) as opened, seeded(self.random_seed):

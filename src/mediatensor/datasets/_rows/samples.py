@@ -1,4 +1,4 @@
-"""What datasets give: `Sample`, and `Batch` of samples; and what could not be given: `Failure`."""
+"""The data types of datasets: `Sample`, `Batch`, and `Failure` for a row that could not be read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Failure:
         row: Index of the row in the dataset.
         epoch: The epoch it was read in.
         error: Name of the type of the exception.
-        message: What it said.
+        message: The message of the exception.
         action: ``"skipped"`` or ``"replaced"``.
         replaced_by: Name of the file that a sample was taken from instead.
 
@@ -88,11 +88,11 @@ class Sample:
     """One row of a dataset.
 
     Attributes:
-        frames: Of a video: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension`` (clips, T, C, H, W).
-        audio: Of sound: float32 (channels, samples); with ``keep_clip_dimension`` (clips, channels, samples).
-        features: What a transform made of sound that is no sound, (channels, mels, frames) of `LogMelSpectrogram` for
-            instance; it takes the place of ``audio``.
-        image: Of a document or a word: uint8 (3, H, W).
+        frames: Frames: uint8 (T, C, H, W) with times (T,); with ``keep_clip_dimension`` (clips, T, C, H, W).
+        audio: Sound: float32 (channels, samples); with ``keep_clip_dimension`` (clips, channels, samples).
+        features: Features that a transform made of the sound, such as (channels, mels, frames) of `LogMelSpectrogram`.
+            They take the place of ``audio``.
+        image: A page or a word: uint8 (3, H, W).
         label: Label of the file.
         source: Name of the file it was read from.
         row: Index in the dataset.
@@ -102,7 +102,7 @@ class Sample:
         num_valid_samples: How many samples of ``audio``, from its first on, are those of the stream and not filled up;
             ``None`` if all, or if ``audio`` tells itself.
         extra: The other columns of the manifest's row, and what a dataset adds.
-        failures: What failed before this sample took its place.
+        failures: The failures of the rows that this sample replaces.
         timing: Where the time went, on the first sample of those that were read together.
 
     Example:
@@ -149,7 +149,7 @@ class Batch:
     Attributes:
         frames: uint8 (B, T, C, H, W) with times (B, T).
         audio: float32 (B, channels, samples); ``audio.num_valid_samples`` tells what is padding.
-        features: (B, ...), what a transform made of sound; see `Sample`.
+        features: (B, ...), the features that a transform made of sound; see `Sample`.
         images: uint8 (B, 3, H, W).
         label: int64 or float64 (B,) if all labels are numbers, else a list.
         source: Names of the files.
@@ -267,7 +267,7 @@ _ON_DEVICE = (
     "valid_sizes",
 )
 
-#: Of a list, `Batch` shows so many.
+#: How many elements of a list `Batch` shows.
 _NUM_SHOWN = 4
 
 
@@ -304,8 +304,8 @@ class FailureReport:
     """Which files failed, why, and how often. Failures travel with the batches, so they arrive from every worker.
 
     Attributes:
-        failures: All of them, in the order in which their batches came. A row that was to stand in for several others
-            is there for each; printing counts it once.
+        failures: All of them, in the order in which their batches came. A row that should have replaced
+            several others is listed for each of them, but counted once in print.
 
     Example:
         >>> from mediatensor.datasets import Failure, FailureReport
@@ -354,7 +354,7 @@ class FailureReport:
         }
 
     def __str__(self) -> str:
-        # A row that was to stand in for others fails for each of them.
+        # A row that should have replaced several others has failed for each of them.
         rows = list({(failure.epoch, failure.row): failure for failure in self.failures}.values())
         actions = Counter(failure.action for failure in rows)
         files = _by_file(rows)

@@ -1,7 +1,7 @@
-"""Parts of files as decoders: what a row with ``start_seconds`` and ``end_seconds`` gives to its sampler.
+"""Segments of files as decoders, for rows with ``start_seconds`` and ``end_seconds``.
 
-Samplers call public methods of a decoder only, so that a part of a video is a decoder with fewer frames to them. Times
-stay those of the file.
+Samplers call only public methods of a decoder. To them, a segment of a video is a decoder with fewer frames. Times
+remain those of the file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _ROUNDING_SECONDS = 0.0005
 
 
 def segment_of(decoder: Any, item: Item) -> Any:
-    """The part of an open file that an item means: the decoder itself, if it means all of it.
+    """The segment of an open file that an item names; the decoder itself if it names the whole file.
 
     Raises:
-        OutOfRangeError: if nothing of the file lies in the part.
+        OutOfRangeError: if nothing of the file lies in the segment.
     """
     if item.start_seconds is None and item.end_seconds is None:
         return decoder
@@ -43,7 +43,7 @@ def segment_of(decoder: Any, item: Item) -> Any:
 
 
 def _span(item: Item, begin: float, end: float | None) -> _Span:
-    """The part of a stream from ``begin`` to ``end`` that an item means."""
+    """The segment, within a stream from ``begin`` to ``end``, that an item names."""
     start = begin if item.start_seconds is None else max(begin, item.start_seconds)
     stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)
     if not start < stop:
@@ -64,14 +64,15 @@ def _times_of_frames(decoder: VideoDecoder) -> NDArray[np.float64]:
 
 
 class VideoSegment:
-    """Part of a video: the frames that begin within [start, end), with indices from 0 on.
+    """Segment of a video: the frames that begin within [start, end), with indices from 0 on.
 
-    Bounds are often rounded to milliseconds. So a frame that begins half a millisecond before a bound is behind it, and
-    none of a neighbouring shot gets in. Where no frame begins, the part is the frame shown at its start.
+    Bounds are often rounded to milliseconds. A frame that begins up to half a millisecond before a bound therefore
+    counts as behind the bound, so that no frame of a neighbouring shot is included. If no frame begins within the
+    segment, the segment is the frame shown at its start.
 
     Args:
         decoder: The video.
-        item: Says which part.
+        item: The row with the bounds of the segment.
     """
 
     def __init__(self, decoder: VideoDecoder, item: Item) -> None:
@@ -86,10 +87,10 @@ class VideoSegment:
             first = max(0, int(np.searchsorted(times, self._start, side="right")) - 1)
             stop = first + 1
         else:
-            # No time of the part shows a frame beside it.
+            # No time of the segment shows a frame outside of it.
             self._start = max(self._start, float(times[first]))
             self._stop = min(self._stop, float(times[stop])) if stop < len(times) else self._stop
-        #: Index in the whole video of the first frame of the part.
+        #: Index of the first frame of the segment in the whole video.
         self.first_frame: int = first
         self._num_frames: int = stop - first
 
@@ -157,18 +158,18 @@ class VideoSegment:
 
 
 class AudioSegment:
-    """Part of a stream of sound: the samples within [start, end).
+    """Segment of a stream of sound: the samples within [start, end).
 
     Args:
         decoder: The sound.
-        item: Says which part.
+        item: The row with the bounds of the segment.
     """
 
     def __init__(self, decoder: AudioDecoder, item: Item) -> None:
         whole = decoder.metadata
         self._decoder = decoder
         self._start, self._stop = _span(item, whole.begin_stream_seconds, whole.end_stream_seconds)
-        if whole.sample_rate:  # clips are counted in samples from the begin on, which therefore is that of a sample
+        if whole.sample_rate:  # clips are counted in samples, so the segment begins with a sample
             offset = math.floor((self._start - whole.begin_stream_seconds) * whole.sample_rate + 0.5)
             self._start = whole.begin_stream_seconds + offset / whole.sample_rate
 
@@ -201,11 +202,11 @@ class AudioSegment:
 
 
 class AudioVideoSegment:
-    """Part of a video with its sound.
+    """Segment of a video with its sound.
 
     Args:
         decoder: Both.
-        item: Says which part.
+        item: The row with the bounds of the segment.
     """
 
     def __init__(self, decoder: AudioVideoDecoder, item: Item) -> None:
@@ -230,7 +231,7 @@ class AudioVideoSegment:
         return self._decoder.get_played_in_ranges(times, fps)
 
     def _sound(self, times: Sequence[_Span]) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
-        """As of the decoder, with silence behind the end of the part."""
+        """The sound of the decoder, with silence behind the end of the segment."""
         for (start, _), (samples, silent_spans) in zip(times, self._decoder._sound(times), strict=True):
             length = samples.data.shape[1]
             heard = max(0, math.floor((self._stop - start) * samples.sample_rate + 0.5))

@@ -17,7 +17,7 @@ from ..._common import stages
 from ..._common.checks import function, optional_text, shown, whole_number
 from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError
-from .._sources import GivenRows, Item, IterableRows, LeftOut, MediaKind, ShardRows, Share, check_kind, row_number
+from .._sources import GivenRows, Item, IterableRows, MediaKind, RowsToSkip, ShardRows, Share, check_kind, row_number
 from .dataset import rank_and_number
 from .reading import RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
@@ -53,7 +53,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         shards: Paths or URLs, with ``{000..009}`` and ``{a,b}``, in paths ``*`` and ``?``; or an iterable of rows.
         recipe: How a sample is made of a file: `VideoRecipe`, `AudioRecipe`, `VideoAudioRecipe`, or one of your own. A
             file has one sample in an epoch.
-        kind: What to look for in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
+        kind: The kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         media: The suffix (of a Hugging Face row, the column) of the media, if there are several of the kind.
         label: Gives the label of an `Item`; by default its own.
         shuffle_buffer: ``None``: shards and samples come in order. A number: shards come in random order, and a sample
@@ -113,12 +113,12 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._label = function("label", label)
         self._shuffle_buffer = shuffle_buffer
         self._reader = RowReader(on_error, max_consecutive_failures, OpenFiles(max_open=1))
-        # Shared, so that workers which outlive an epoch hear of the next one: its number, and how often it was set.
+        # Shared, so that workers that outlive an epoch see the next one: its number, and how often it was set.
         self._now: Tensor = shared_numbers((2,), 0)
-        # Shared, so that the process that saves a state hears where shards ended.
+        # Shared, so that the process that saves a state sees where shards ended.
         self._num_rows: Tensor = shared_numbers((self._rows.num_shards,), -1)
-        # What to leave out, as long as the epoch is not set once more.
-        self._resumed: tuple[int, LeftOut] = (0, LeftOut())
+        # The rows to skip, until the epoch is set again.
+        self._resumed: tuple[int, RowsToSkip] = (0, RowsToSkip())
 
     @property
     def epoch(self) -> int:
@@ -137,7 +137,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What must be the same where an epoch goes on: the seed and the names of the shards."""
+        """The seed and the names of the shards, which must be the same when an epoch is resumed."""
         names = "\n".join(os.path.basename(name) for name in self._rows.names)
         digest = hashlib.blake2b(names.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
         return {"seed": self.seed, "num_shards": self._rows.num_shards, "shards": digest}
@@ -147,38 +147,39 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return {shard: count for shard, count in enumerate(self._num_rows.tolist()) if count >= 0}
 
     def resume(self, epoch: int, given: GivenRows, num_rows: Mapping[int, int]) -> None:
-        """Have the next iteration leave out rows; `DataLoader` calls this, and starts new workers.
+        """Have the next iteration skip rows. `DataLoader` calls this, and starts new workers.
 
         Args:
-            epoch: Of the next iteration; the ones after it leave out nothing.
+            epoch: The epoch of the next iteration. Later iterations skip nothing.
             given: The rows.
-            num_rows: Of shards whose end was seen: those of which nothing is left are not opened.
+            num_rows: The numbers of rows of the shards that were read to their end. A shard without remaining rows is
+                not opened.
         """
         self.set_epoch(epoch)
         for shard, count in num_rows.items():
             self._num_rows[shard] = count
-        # Decided here and not by the workers, one of which may know of a shard's end before another.
+        # Decided in this process, because one worker may see the end of a shard before another.
         done = {
             shard
             for shard, count in self.num_rows().items()
             if given.contains_all(row_number(shard, 0), row_number(shard, count))
         }
-        self._resumed = (int(self._now[1]), LeftOut(given, frozenset(done)))
+        self._resumed = (int(self._now[1]), RowsToSkip(given, frozenset(done)))
 
     def __iter__(self) -> Iterator[Sample | Skipped]:
-        # Not a generator: the epoch is that of now, not of when the first sample is asked for.
+        # Not a generator: the epoch is read now, and not when the first sample is requested.
         worker = get_worker_info()
         epoch, number = self._now.tolist()
-        left_out = self._resumed[1] if self._resumed[0] == number else LeftOut()
+        to_skip = self._resumed[1] if self._resumed[0] == number else RowsToSkip()
         share = Share(self.rank, self.num_ranks, *((0, 1) if worker is None else (worker.id, worker.num_workers)))
-        return self._read(epoch, left_out, share)
+        return self._read(epoch, to_skip, share)
 
-    def _read(self, epoch: int, left_out: LeftOut, share: Share) -> Iterator[Sample | Skipped]:
+    def _read(self, epoch: int, to_skip: RowsToSkip, share: Share) -> Iterator[Sample | Skipped]:
         order = np.arange(self._rows.num_shards)
         random = np.random.Generator(np.random.Philox(derived_seed(self.seed, epoch, "shards")))
         if self._shuffle_buffer is not None:
             order = random.permutation(order)
-        rows = self._rows.read(order.tolist(), left_out, self._num_rows, share)
+        rows = self._rows.read(order.tolist(), to_skip, self._num_rows, share)
         if self._shuffle_buffer is not None:
             own = derived_seed(self.seed, epoch, *share, "buffer")
             rows = drawn_from_window(rows, self._shuffle_buffer, np.random.Generator(np.random.Philox(own)))
@@ -203,7 +204,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
 
 def drawn_from_window(rows: Iterator[_T], size: int, random: np.random.Generator) -> Iterator[_T]:
-    """All rows, each drawn among ``size`` that wait.
+    """All rows, each drawn at random from a buffer of ``size`` rows.
 
     >>> import numpy as np
     >>> sorted(drawn_from_window(iter(range(9)), 4, np.random.default_rng(0))) == list(range(9))

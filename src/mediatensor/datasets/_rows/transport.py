@@ -1,4 +1,4 @@
-"""How the tensors of a batch get from a worker to the training process: large ones in shared memory, small ones inline.
+"""The way of tensors from a worker to the training process: large ones in shared memory, small ones inline.
 
 torch moves every tensor that leaves a worker into shared memory of its own: one copy, one file descriptor and one round
 trip each. A batch has one large tensor and half a dozen of a few bytes.
@@ -45,13 +45,13 @@ def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
     try:
         return numbers.share_memory_()  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
-        # Memory of no file: only workers that are forked get it, and where it is needed there are hardly others.
+        # Memory without a file reaches only forked workers. Systems without shared memory hardly have others.
         memory = mmap.mmap(-1, max(1, numbers.numel()) * _INT64_BYTES)
         return torch.frombuffer(memory, dtype=torch.int64)[: numbers.numel()].view(numbers.shape).copy_(numbers)
 
 
 def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
-    """Shared memory for what leaves a worker; ``None``, and a warning, if there is none to be had."""
+    """Shared memory for data that leaves a worker; ``None``, after a warning, if there is none."""
     try:
         return torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call, no-any-return]
     except (RuntimeError, OSError):
@@ -60,7 +60,7 @@ def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
 
 
 def share(tensor: Tensor) -> bool:
-    """Move a tensor that is to leave a worker into shared memory, if there is room; whether it is there."""
+    """Move a tensor that will leave a worker into shared memory; returns whether there was room."""
     if tensor.is_shared():  # type: ignore[no-untyped-call]
         return True
     try:
@@ -75,10 +75,10 @@ def why_no_workers(context: Any) -> str | None:
     """Why worker processes cannot be started; ``None`` if they can.
 
     Args:
-        context: Of ``multiprocessing``; ``None`` is the usual one.
+        context: A context of ``multiprocessing``; ``None`` is the default one.
     """
     try:
-        # Of what a process needs to talk to another, this alone lies in a file.
+        # Processes need a lock to communicate, and only the lock needs a file.
         (context or multiprocessing).Lock()
     except (OSError, ImportError) as error:
         return str(error)
@@ -86,7 +86,7 @@ def why_no_workers(context: Any) -> str | None:
 
 
 def _warn_of_slowness() -> None:
-    # Python shows the same words of one line of code once in each process.
+    # Python shows the same warning of one line of code once in each process.
     warnings.warn(
         "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Give /dev/shm more "
         "room: with Docker, --shm-size=2g or --ipc=host.",
@@ -106,8 +106,8 @@ def side_by_side(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
     Args:
         tensors: At least one, of one dtype and number of dimensions. Their order in memory is kept: frames that are
             views of (T, H, W, C) are copied as whole blocks.
-        shape: What each is filled up to; by default the shape of the first.
-        fill: What the places beyond a smaller tensor hold.
+        shape: The shape that each is filled up to; by default that of the first.
+        fill: The value of the places beyond a smaller tensor.
 
     >>> import torch
     >>> side_by_side([torch.ones(1), torch.ones(2)], (3,)).tolist()
@@ -191,7 +191,7 @@ def _can_be_inline(tensor: Tensor) -> bool:
 
 
 def unpacked(value: Any) -> Any:
-    """What was given to `packed`."""
+    """The value that was given to `packed`."""
     if isinstance(value, _Inline):
         order = value.order
         return torch.from_numpy(value.array).permute([order.index(dimension) for dimension in range(len(order))])

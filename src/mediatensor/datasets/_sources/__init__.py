@@ -10,7 +10,7 @@ from __future__ import annotations
 from . import limits
 from .dispatch import as_items
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_kind
-from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, LeftOut, ShardRows, Share, row_number
+from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
 from .tar_items import TarItems
 from .tar_shards import opened_shard
@@ -21,8 +21,8 @@ __all__ = [
     "GivenRows",
     "Item",
     "IterableRows",
-    "LeftOut",
     "MediaKind",
+    "RowsToSkip",
     "ShardRows",
     "Share",
     "TarItems",

@@ -32,13 +32,13 @@ def as_items(
 ) -> Sequence[Item]:
     """The files of a source, as the datasets of this package take them. No file is opened, or looked for.
 
-    A file that does not exist is an error of the row that reads it, for the dataset's ``on_error`` to deal with.
+    A missing file is an error of the row that reads it, so that ``on_error`` of the dataset applies.
 
     Args:
         source: One of
 
             * a folder: the files in it and in its sub-folders that have an extension of the kind
-              (`MEDIA_EXTENSIONS`), by path; sub-folders are classes, and what is hidden is left out;
+              (`MEDIA_EXTENSIONS`), by path; sub-folders are classes, and hidden files are left out;
             * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``, with paths
               relative to it;
             * tar shards on this machine, ``train-{000..009}.tar`` for instance; see `TarItems`;
@@ -46,7 +46,7 @@ def as_items(
             * an iterable of paths, URLs, bytes, `Item` objects, pairs (one of these, label), and mappings like the rows
               of a manifest, in which a file may also be bytes, or ``{"path": ..., "bytes": ...}`` with one of them
               ``None``; bytes are what is read, and the path beside them is what they are called;
-            * a sequence of `Item` objects, which stays as it is: items are made when somebody asks for them.
+            * a sequence of `Item` objects, which is used as it is, so that it may make items on request.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         label: Gives the label of an `Item`, in place of its own.
         media_column: The column with the file. By default the first that has something in it of ``path``,
@@ -59,11 +59,11 @@ def as_items(
     one file.
 
     Returns:
-        The items, in the order of the source. Labels that are text are numbers in writing, or else the names of
-        classes, which are numbered by name: the name is in ``extra["class_name"]``. Other columns are in ``extra``, as
-        they are written; what a CSV file says stays text.
+        The items, in the order of the source. Labels that are text are parsed as numbers if all of them are
+        numbers. Otherwise they are names of classes, which are numbered by name; the name is in
+        ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay text.
 
-        Classes are those of this source. If another one lacks some, say which is which:
+        Only the classes of this source are numbered. For the same numbers in several sources, give your own list:
         ``label=lambda item: CLASSES.index(item.extra["class_name"])``.
 
     Raises:

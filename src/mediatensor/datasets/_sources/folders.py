@@ -30,11 +30,11 @@ def items_of_folder(folder: str, kind: MediaKind) -> list[Item]:
     """The files of a kind in a folder, in the order of their paths, part by part.
 
     A sub-folder is a class if there are such files in it, at any depth; classes are numbered by name. Files directly in
-    the folder have no label. What is hidden (``.name``) is left out, links are followed.
+    the folder have no label. Hidden files and folders (``.name``) are left out, and links are followed.
 
     Args:
         folder: An existing folder.
-        kind: Decides about extensions; see `MEDIA_EXTENSIONS`.
+        kind: The kind, whose extensions are in `MEDIA_EXTENSIONS`.
 
     Raises:
         InvalidArgumentError: if there are none, or too many.
@@ -111,7 +111,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    # Pipes and devices would block whoever reads them. A link to nothing is a missing file: reading it says so.
+    # Reading pipes and devices would block. A broken link is a missing file, and reading its row says so.
     try:
         return entry.is_file() or not os.path.exists(entry.path)
     except OSError:

@@ -1,4 +1,4 @@
-"""`Item`: one file of a dataset, and what is known of it."""
+"""`Item`: one file of a dataset, with its label and other columns."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Item:
 
     Attributes:
         source: A path or URL, the bytes of a file, or a part of a file (`TarItems` give these).
-        label: Whatever it is to be called; ``None`` if it has no label.
-        name: What it is called in batches and reports; by default its path.
+        label: Its label, of any type; ``None`` if it has none.
+        name: Its name in batches and reports; by default its path.
         extra: The other columns of its row in a manifest.
-        start_seconds: Clips of video and sound come from behind this time of the file; ``None`` is its begin.
-        end_seconds: And from before this one; ``None``, or a later time, is the end of the file.
+        start_seconds: Clips of video and sound begin at or after this time of the file; ``None`` is its begin.
+        end_seconds: Clips end before this time; ``None``, or a later time, is the end of the file.
 
     Example:
         >>> from mediatensor.datasets import Item
@@ -56,7 +56,7 @@ class Item:
         64.0
     """
 
-    source: str | os.PathLike[str] | bytes | Source = field(repr=False)  # bytes fill pages; there is the name
+    source: str | os.PathLike[str] | bytes | Source = field(repr=False)  # its bytes would fill pages
     label: Any = None
     name: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -103,10 +103,10 @@ class UnreadableSource(Source):
 
 
 class LazyItems(Sequence[Item]):
-    """Items that are made when somebody asks for them.
+    """Items that are made on request.
 
-    As long as somebody holds an item, asking again gives the same object: its bytes are in memory once, and a file that
-    is open is known by them.
+    While an item is in use, the same index gives the same object. Its bytes are then in memory only once, and they
+    identify the file while it is open.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class LazyItems(Sequence[Item]):
         return item
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is in memory here is of no use to another process.
+        # The items in memory are of no use to another process.
         return {name: value for name, value in vars(self).items() if name != "_held"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+
 
 @dataclass(frozen=True)
 class LabelCoding:
-    """How labels that are text become numbers; other labels stay as they are.
+    """The numbers of labels that are text; other labels stay as they are.
 
     Attributes:
         number_of: For each text its number.
@@ -260,7 +260,7 @@ MEDIA_COLUMNS: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
 #: The columns that a label is looked for in, first to last.
 LABEL_COLUMNS = ("label", "labels")
 
-#: What says from which part of a file of video or sound clips come: the field of an `Item`, and where it is looked for.
+#: The bounds of a segment of video or sound: for each field of `Item` the columns that it is looked for in.
 SEGMENT_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"start_seconds": ("start_seconds", "start"), "end_seconds": ("end_seconds", "end")}
 )

@@ -80,7 +80,7 @@ class ParquetItems(LazyItems):
         self._columns = columns
         self._rows = rows
         self._media_leaf = media_leaf
-        # A plain column may have a point in its name, too.
+        # The name of a plain column may contain a point, too.
         self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
         self._group_ends = list(accumulate(group_rows))
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
@@ -124,7 +124,7 @@ class ParquetItems(LazyItems):
 
 @contextmanager
 def _parquet_file(path: str) -> Iterator[Any]:
-    """The open file; what pyarrow has against it becomes an error of ours."""
+    """The open file; errors of pyarrow become errors of this library."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -136,7 +136,7 @@ def _parquet_file(path: str) -> Iterator[Any]:
     except InvalidArgumentError:
         raise
     except (pyarrow.ArrowException, ValueError, OverflowError, OSError) as error:
-        # What the system refuses has a number; what pyarrow finds wrong in a file may be an OSError, too.
+        # Errors of the system have a number. Damage that pyarrow finds may be an OSError as well, without a number.
         if isinstance(error, OSError) and error.errno is not None:
             raise ReadError(f"{path} cannot be read ({error}).") from error
         raise InvalidArgumentError(f"{path} is not a Parquet file, or damaged ({str(error).strip()}).") from error

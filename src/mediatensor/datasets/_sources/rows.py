@@ -101,7 +101,7 @@ def item_of_row(
             be in a column ``bytes`` beside it.
         columns: Which columns hold what.
         place: The row in messages; the name of a file that has no path.
-        folder: What paths are relative to; ``None`` leaves them as they are.
+        folder: The folder that paths are relative to; ``None`` leaves them as they are.
         may_be_empty: Give for a row without a file an item that fails when it is read, for the error policy.
 
     Raises:
@@ -124,17 +124,17 @@ def item_of_row(
         source = UnreadableSource(str(nothing))
     segment = _segment(row, place) if columns.kind in ("video", "audio") else {}
     used = {media, label, *(name for name in columns.media_names if _is_empty(row.get(name)))}
-    if data is not None or beside is None:  # otherwise it may tell the size of the file
+    if data is not None or beside is None:  # otherwise the column may hold the size of the file
         used.add("bytes")
     extra = {str(column): value for column, value in row.items() if column not in used}
     return Item(source, None if label is None or _is_empty(row[label]) else row[label], name, extra, **segment)
 
 
 def _segment(row: Mapping[Any, Any], place: str) -> dict[str, float]:
-    """Which part of a file a row means: the arguments of `Item` for it. Its columns stay in ``extra`` as well.
+    """The segment of a file that a row names, as arguments of `Item`. Its columns stay in ``extra`` as well.
 
     Raises:
-        InvalidArgumentError: if what is there are no times, or the end is not behind the start.
+        InvalidArgumentError: if a value is not a time, or the end is not after the start.
     """
     found: dict[str, float] = {}
     for name, names in SEGMENT_COLUMNS.items():
@@ -165,10 +165,10 @@ def _segment(row: Mapping[Any, Any], place: str) -> dict[str, float]:
 def media_source(
     value: Any, *, place: str, folder: str | None = None
 ) -> tuple[str | os.PathLike[str] | bytes | None, str]:
-    """What is read for a value of a row, and what it is called; ``None`` for nothing.
+    """The source and the name for a value of a row; the source is ``None`` for an empty value.
 
     Raises:
-        InvalidArgumentError: if it is nothing that a file can be read from.
+        InvalidArgumentError: if no file can be read from the value.
     """
     data = value
     if isinstance(value, Mapping) and ("path" in value or "bytes" in value):

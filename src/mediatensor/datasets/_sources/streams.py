@@ -21,13 +21,13 @@ __all__ = [
     "MAX_SHARD_ROWS",
     "GivenRows",
     "IterableRows",
-    "LeftOut",
+    "RowsToSkip",
     "ShardRows",
     "Share",
     "row_number",
 ]
 
-#: More samples than a shard may have.
+#: The number of rows that each shard has room for in the numbering of a stream.
 MAX_SHARD_ROWS = 1 << 32
 
 
@@ -95,7 +95,7 @@ class GivenRows:
 
 
 class Share(NamedTuple):
-    """Who reads: which rank of how many, and which of its workers."""
+    """The share of one worker: its rank, its number, and how many ranks and workers there are."""
 
     rank: int
     num_ranks: int
@@ -104,8 +104,8 @@ class Share(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """What is not read again: rows that were given, and shards of which nothing is left."""
+class RowsToSkip:
+    """What a resumed stream skips: rows that were given, and shards whose rows were all given."""
 
     rows: GivenRows = field(default_factory=GivenRows)
     shards: frozenset[int] = frozenset()
@@ -115,7 +115,7 @@ class ShardRows:
     """The rows of tar shards.
 
     Args:
-        shards: As of `shard_names`.
+        shards: Paths or URLs, as `shard_names` takes them.
         kind: Which member of a sample is the media.
         media: Its suffix, if the kind is not enough.
     """
@@ -131,21 +131,21 @@ class ShardRows:
         return len(self.names)
 
     def read(
-        self, order: Sequence[int], left_out: LeftOut, num_rows: Tensor, share: Share
+        self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
         """(number of the row, its file) of the rows of one worker.
 
         Args:
             order: Numbers of all shards, in the order in which they are read.
-            left_out: What not to give.
+            to_skip: Rows and shards that were given before.
             num_rows: Number of rows by shard; written to where the end of a shard is seen.
-            share: Whose rows.
+            share: The worker whose rows are read.
         """
-        # Ranks divide all shards, so that a rank that goes on has the same ones; workers what is left of those.
-        own = [shard for shard in order[share.rank :: share.num_ranks] if shard not in left_out.shards]
+        # Ranks divide all shards, so that a resumed rank has the same ones. Workers divide those that remain of a rank.
+        own = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
         for shard in own[share.worker :: share.num_workers]:
             position = -1
-            for position, item in self._read_shard(shard, left_out.rows):
+            for position, item in self._read_shard(shard, to_skip.rows):
                 if item is not None:
                     yield row_number(shard, position), item
             num_rows[shard] = position + 1
@@ -170,7 +170,7 @@ class ShardRows:
         return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
 
     def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
-        """What to keep of a member: its bytes, if they are going to be used."""
+        """The part of a member to keep: its bytes, if they will be used."""
         if row_number(shard, position) in given:
             return None
         if suffix in COLUMN_SUFFIXES:
@@ -223,14 +223,14 @@ class IterableRows:
         return isinstance(self._rows, IterableDataset)
 
     def read(
-        self, order: Sequence[int], left_out: LeftOut, num_rows: Tensor, share: Share
+        self, order: Sequence[int], to_skip: RowsToSkip, num_rows: Tensor, share: Share
     ) -> Iterator[tuple[int, Item]]:
-        """(number of the row, its file) of the rows of one worker; arguments as of `ShardRows.read`."""
+        """(number of the row, its file) of the rows of one worker; for the arguments see `ShardRows.read`."""
         number, num_shares = share.rank + share.num_ranks * share.worker, share.num_ranks * share.num_workers
         for position, row in enumerate(self._rows):
             if self.divides_itself:
                 yield row_number(number, position), self._item(row, position)
-            elif position % num_shares == number and position not in left_out.rows:
+            elif position % num_shares == number and position not in to_skip.rows:
                 yield position, self._item(row, position)
 
     def _item(self, row: Any, position: int) -> Item:

@@ -1,8 +1,8 @@
 """Tar archives, read forward: which members they have, and where these are.
 
 Headers are read with ``tarfile.TarInfo`` of the standard library, which checks them. Its ``TarFile`` is not used: it
-takes a damaged header for the end of an archive, so that what is behind it would be lost without a word, and reads
-headers of any length into memory.
+takes a damaged header for the end of an archive, so that all later members would be lost silently, and it reads headers
+of any length into memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TarReader:
 
     Args:
         file: The archive, from its beginning on.
-        name: Of the archive, in error messages.
+        name: The name of the archive in error messages.
         can_seek: Whether to go to the next header by seeking, rather than by reading on.
 
     Raises:
@@ -71,10 +71,10 @@ class TarReader:
             elif header.type == tarfile.XGLTYPE:
                 common |= self._records(header)
             else:
-                facts, own = {**common, **own}, {}
-                size = 0 if header.type in _WITHOUT_DATA else self._checked_size(header, facts)
+                records, own = {**common, **own}, {}
+                size = 0 if header.type in _WITHOUT_DATA else self._checked_size(header, records)
                 if header.type in _PLAIN_FILES:
-                    yield Member(facts.get("path", header.name).removeprefix("./"), start, size)
+                    yield Member(records.get("path", header.name).removeprefix("./"), start, size)
                 self._pass_to(start + _whole_blocks(size))
                 continue
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
@@ -109,12 +109,12 @@ class TarReader:
         except tarfile.HeaderError as error:
             raise self._damage(f"there is no header of a file ({error})") from None
 
-    def _checked_size(self, header: tarfile.TarInfo, facts: dict[str, str]) -> int:
-        if header.type == tarfile.GNUTYPE_SPARSE or _SPARSE in facts:
+    def _checked_size(self, header: tarfile.TarInfo, records: dict[str, str]) -> int:
+        if header.type == tarfile.GNUTYPE_SPARSE or _SPARSE in records:
             raise self._damage(
                 f"{header.name!r} is stored as a sparse file, which is not supported; use tar without -S"
             )
-        text = facts.get("size", str(header.size))
+        text = records.get("size", str(header.size))
         if not (text.isascii() and text.isdigit() and len(text) < 20):
             raise self._damage(f"{header.name!r} has a size of {text[:40]!r}")
         return int(text)
@@ -166,7 +166,7 @@ def _size(file: io.BufferedIOBase) -> int:
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
-    """What an extended header of the POSIX format says of path and size, and whether the file is sparse.
+    """Path and size in an extended header of the POSIX format, and whether the file is sparse.
 
     It has records of ``length keyword=value`` and a line feed.
 
@@ -201,7 +201,7 @@ class TarMember(Source):
 
     Attributes:
         archive: Path of the archive.
-        name: Of the member.
+        name: The name of the member.
         offset: Where its bytes begin.
         size: How many there are.
     """

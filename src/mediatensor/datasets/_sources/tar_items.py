@@ -23,14 +23,14 @@ class TarItems(LazyItems):
     as with plain files, and decoders read of a file what its clip needs. For shards that are compressed, or come from
     far away, there is `TarSamples`.
 
-    The label is the number in ``.cls``, or what ``.json`` calls ``"label"``. What else is in ``.json``, and the text of
-    ``.txt``, is in ``extra``. A shard that is damaged has the samples before the damage, and one more item that cannot
+    The label is the number in ``.cls``, or ``"label"`` in ``.json``. The other values of ``.json``, and the text of
+    ``.txt``, are in ``extra``. A shard that is damaged has the samples before the damage, and one more item that cannot
     be read and tells why: the error policy of the dataset decides. Nothing is written to disk, and names are only
     names.
 
     Args:
         shards: A path, or several; with ``{000..009}``, ``{a,b}``, ``*`` and ``?``.
-        kind: What to look for in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
+        kind: The kind of media in a sample: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         media: The suffix of that member, if a sample has several of the kind: ``"left.mp4"``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Tar shards: from what users write to their names, and from a name to a file that is read forward."""
+"""Tar shards: names with braces, opening a shard to read it forward, and the samples in it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x
 
 
 def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The shards that a user means, in order.
+    """The shards that a pattern of a user stands for, in order.
 
     Args:
         shards: A path or URL, or several. Braces stand for several names, ``{000..009}`` or ``{train,val}``; in a path,
@@ -248,11 +248,11 @@ def item_of_sample(
 ) -> Item:
     """The file of a sample, with the label and the columns that stand beside it.
 
-    What is wrong with the sample shows when the file is opened, where a dataset's error policy sees it.
+    A fault of the sample is raised when the file is opened, where the error policy of a dataset sees it.
 
     Args:
         archive: Name of the archive.
-        key: Of the sample.
+        key: The key of the sample.
         parts: Its members by suffix: bytes, `TarMember` objects, an `UnreadableSource`, or of columns what they hold.
         kind: Which member is the media.
         media: The suffix of that member, if the kind is not enough.

@@ -1,7 +1,7 @@
 """Whether a training loop waits for its input, and what to change if it does.
 
 `meter` watches a loop and writes down times, `facts` makes shares and advice of them, `plot` shows them as text and as
-a picture. Of the rest of the package this room knows only the timings that batches carry.
+a picture. This room knows only the timings that batches carry, and nothing else of the package.
 """
 
 from __future__ import annotations

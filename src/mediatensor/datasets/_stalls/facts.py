@@ -1,4 +1,4 @@
-"""From what a stall meter wrote down to shares and means. Pure; no I/O."""
+"""Shares, means and advice, computed from the times that a stall meter wrote down. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["EpochRecord", "StallFacts", "add_seconds", "advice", "facts_of", "ti
 
 K = TypeVar("K", bound=Hashable)
 
-#: Stands for the worker of what another thread of the loop's process has read.
+#: The number of the worker of rows that another thread of the loop's process has read.
 OTHER_THREAD = -1
 
 
@@ -28,7 +28,7 @@ class EpochRecord:
     """One iteration over a loader, in seconds of the machine's monotonic clock. For each batch 24 bytes are kept.
 
     Attributes:
-        num_workers: Of the loader; ``None`` if it does not say.
+        num_workers: Workers of the loader; ``None`` if it does not say.
         num_batches_ahead: How many batches the loader has taken in when it gives one: then the loop waits for a later
             batch than for the one that it is given.
         asked: When each batch was asked for.
@@ -36,7 +36,7 @@ class EpochRecord:
         finished: When it had been read by a worker; NaN if that is not known, or if it was read while the loop waited.
         stage_seconds: By stage, of the workers.
         busy_seconds: By worker, from when the loop had its first batch.
-        read_seconds: Of all workers, from the first row on.
+        read_seconds: Seconds of reading, of all workers, from the first row on.
         loop_stage_seconds: By stage, of the loop's own thread while it waited.
         is_read_here: Whether rows were read by the loop's own thread.
         ended: When the last batch had been worked on; ``None`` while that goes on.
@@ -60,7 +60,7 @@ class EpochRecord:
         Args:
             asked: When it was asked for.
             given: When the loop had it.
-            timings: Of its rows.
+            timings: The timings of its rows.
             loop_seconds: By stage, of the loop's own thread from ``asked`` to ``given``.
         """
         self.asked.append(asked)
@@ -101,10 +101,10 @@ def add_seconds(total: dict[K, float], seconds: Mapping[K, float]) -> None:
         total[name] = total.get(name, 0.0) + spent
 
 
-#: What reading took and no stage accounts for.
+#: The time of reading that no stage accounts for.
 OTHER = "other"
 
-# What is left of a sum when all its parts are taken away.
+# The remainder of a sum of which all parts were subtracted.
 _ROUNDING_SECONDS = 1e-9
 
 
@@ -112,13 +112,13 @@ _ROUNDING_SECONDS = 1e-9
 class StallFacts:
     """How a training loop and the workers that read for it spent their time.
 
-    What comes before the loop has its first batch of an epoch, the start of the workers above all, is kept apart: it
-    is in ``first_batch_seconds``, and beside that only in the seconds of stages, and in their sum.
+    The time until the first batch of an epoch, which is mostly the start of the workers, is kept apart. It is in
+    ``first_batch_seconds``, and otherwise counts only in the seconds of stages and in their sum.
 
     Attributes:
         num_epochs: Iterations over loaders.
         num_batches: Batches that were given, the first ones included.
-        num_workers: Of the last loader; 0 if the loop's own process reads, ``None`` if it is not known.
+        num_workers: Workers of the last loader; 0 if the loop's own process reads, ``None`` if it is not known.
         num_cores: CPU cores that this process may run on.
         first_batch_seconds: For each epoch, how long the loop waited for its first batch.
         elapsed_seconds: From the first batch of an epoch to the end of its last, of all epochs together.
@@ -176,7 +176,7 @@ def facts_of(epochs: Sequence[EpochRecord], *, now: float, num_cores: int) -> St
     """The facts of all epochs together.
 
     Args:
-        epochs: What was written down. Those without a batch do not count.
+        epochs: The records of the epochs. Those without a batch do not count.
         now: When an epoch that still goes on is taken to end.
         num_cores: CPU cores that this process may run on.
     """
@@ -255,7 +255,7 @@ def _waited_seconds(epoch: EpochRecord) -> float:
 
 
 def _handover_seconds(epoch: EpochRecord) -> float:
-    """What was waited for batches that had been read, without what the loop's own thread did meanwhile."""
+    """Seconds of waiting for batches that had been read, without the work of the loop's own thread in that time."""
     begin, end, finished = _waits(epoch)
     spent = np.clip(end - np.fmax(begin, finished), 0.0, None)
     waited = float(spent[~np.isnan(finished)].sum())
@@ -263,7 +263,7 @@ def _handover_seconds(epoch: EpochRecord) -> float:
 
 
 def _uneven_seconds(epoch: EpochRecord) -> float:
-    """What was waited for batches that were being read while a later one was ready."""
+    """Seconds of waiting for batches that were being read while a later one was ready."""
     begin, end, finished = _waits(epoch)
     if len(finished) < 2:
         return 0.0
@@ -315,7 +315,7 @@ _REMEDIES = {
 
 
 def advice(facts: StallFacts) -> list[str]:
-    """What to change, one sentence each, the most important first.
+    """Advice on what to change: one sentence each, the most important first.
 
     Example:
         >>> advice(StallFacts(num_batches=100, num_workers=2, elapsed_seconds=10.0, waited_seconds=0.1))

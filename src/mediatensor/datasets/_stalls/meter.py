@@ -33,17 +33,19 @@ _MAX_DEPTH = 8
 class StallMeter:
     """Tells how much of its time a training loop waits for input, what its workers do meanwhile, and what may help.
 
-    The time within ``next()`` counts as waiting, that between as working. From batches of datasets of ours it also
-    learns which worker read them, when, and how long each stage took: opening, indexing, seeking, decoding,
-    converting, transforming. For that, times of different processes are compared: Python's monotonic clock is the same
-    for all processes of a machine, on Linux, macOS and Windows. Of other batches only the waiting is known.
+    The time within ``next()`` counts as waiting, and the time between two calls as working. Batches of mediatensor's
+    datasets also tell which worker read them, when, and how long each stage took: opening, indexing, seeking,
+    decoding, converting, transforming. Times of different processes can be compared because Python's monotonic clock
+    is the same for all processes of a machine, on Linux, macOS and Windows. For other batches, only the waiting is
+    known.
 
     Several epochs, also of several loaders, add up. In a trace of ``torch.profiler``, waiting appears as
     ``mediatensor::wait``. Watching costs some microseconds a batch.
 
     Args:
-        device: A GPU that the loop works on. Python runs ahead of it, so that a loop may wait for input while the GPU
-            still works; with a device, it is waited for before each ``next()``, and what it does counts as working.
+        device: A GPU that the loop works on. Python runs ahead of the GPU, so that a loop may wait for input while the
+            GPU still works. With a device, the meter waits for it before each ``next()``, and its work counts as
+            working.
 
     Raises:
         InvalidArgumentError: if there is no such device.
@@ -91,12 +93,12 @@ class StallMeter:
 
     @property
     def facts(self) -> StallFacts:
-        """What was measured so far, of all epochs together."""
+        """The measurements so far, of all epochs together."""
         return facts_of(self._epochs, now=time.monotonic(), num_cores=available_cores())
 
     @property
     def advice(self) -> list[str]:
-        """What may make the input faster, or that it is fast enough; one sentence each, the most important first."""
+        """Advice on how to make the input faster, or that it is fast enough; the most important sentence first."""
         return advice(self.facts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -150,7 +152,7 @@ class StallMeter:
 
 
 class Watched(Generic[B]):
-    """What `StallMeter.watch` gives: the batches of a loader, each iteration being an epoch of the meter."""
+    """The batches of a loader that a `StallMeter` watches; each iteration is an epoch of the meter."""
 
     def __init__(self, loader: Iterable[B], epochs: list[EpochRecord], synchronize: Callable[[], object]) -> None:
         self._loader = loader
@@ -196,10 +198,10 @@ def _num_workers(loader: object) -> int | None:
 
 def _synchronizer(device: str | torch.device | None) -> Callable[[], object]:
     """A function that waits until a device has nothing left to do."""
-    there = checked_device("cpu" if device is None else device)
-    if there.type == "cpu":
+    checked = checked_device("cpu" if device is None else device)
+    if checked.type == "cpu":
         return lambda: None
-    module: Any = getattr(torch, there.type, None)
+    module: Any = getattr(torch, checked.type, None)
     if not hasattr(module, "synchronize"):
         raise InvalidArgumentError(f"device must be one that can be waited for, such as 'cuda' (got {device!r}).")
-    return partial(module.synchronize, there) if there.type in ("cuda", "xpu") else module.synchronize
+    return partial(module.synchronize, checked) if checked.type in ("cuda", "xpu") else module.synchronize
