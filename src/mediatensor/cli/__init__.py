@@ -13,7 +13,7 @@ from ._parser import build_parser as build_parser  # for those who describe the 
 
 __all__ = ["main"]
 
-# What a shell reports for a program ended by SIGINT and SIGPIPE.
+# The exit codes that a shell reports for a program ended by SIGINT and SIGPIPE.
 EXIT_INTERRUPTED = 128 + 2
 EXIT_BROKEN_PIPE = 128 + 13
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else EXIT_ERROR
     try:
-        # Only now, for a command loads torch or what reads text.
+        # Imported late: a command may load torch, or the models that read text.
         code: int = import_module(f"._{args.command}", __name__).run(args)
         if sys.stdout is not None:
             sys.stdout.flush()

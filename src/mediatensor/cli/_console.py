@@ -1,4 +1,4 @@
-"""What the commands share to talk to the terminal, and to read from it and write to it."""
+"""Terminal, standard input and output, loops over files, and names of outputs, for all commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 EXIT_ERROR = 2
 
-#: Standard input as a file that is read, standard output as one that is written.
+#: As an input it stands for standard input, as an output for standard output.
 STANDARD = "-"
 
 _MAX_STEM_LENGTH = 100
@@ -51,7 +51,7 @@ _MAX_STEM_LENGTH = 100
 def emit(text: str, stream: TextIO | None = None) -> None:
     """Print a line; characters that the terminal cannot show are escaped instead of failing."""
     stream = stream or sys.stdout
-    if stream is None:  # the shell closed it: nobody listens
+    if stream is None:  # the shell closed it
         return
     encoding = stream.encoding or "utf-8"
     with without_bars():
@@ -78,26 +78,26 @@ def emit_error(message: str) -> None:
 
 
 def shown_name(file: str) -> str:
-    """How a file that is read is called in what is printed."""
+    """The name of a file in messages."""
     return "standard input" if file == STANDARD else file
 
 
 def file_error(file: str, path: str, error: Exception) -> str:
-    """What went wrong with a file, by the name that the user gave it.
+    """The message of an error, with the name that the user gave the file.
 
     >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
     ('a.mp4: There is no frame 9.', 'standard input: x')
     """
     name = shown_name(file)
     message = str(error)
-    if file == STANDARD:  # the temporary file is nobody's business
+    if file == STANDARD:  # users do not know the temporary file
         message = message.replace(repr(path), name).replace(path, name)
     return message if name in message else f"{name}: {message}"
 
 
 @contextmanager
 def reading(file: str) -> Iterator[str]:
-    """The path of what is read: the file itself, or for ``-`` a temporary one with all of standard input.
+    """The path to read: that of the file, or for ``-`` that of a temporary file with all of standard input.
 
     Raises:
         InvalidArgumentError: if standard input is a terminal, or closed.
@@ -122,13 +122,13 @@ class StopError(MediaTensorError):
 def for_each_file(
     files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file", reword: Callable[[str], str] = str
 ) -> int:
-    """Do something with every file; what cannot be read is reported, and the others come through.
+    """Call a function for every file. A file that cannot be read is reported, and the others are still processed.
 
     Args:
         files: As they were given; ``-`` is standard input.
-        work: Called with the path to read and the file as it was given; its answer is an exit code.
-        noun: What one of the files is called.
-        reword: Called with the message of each error; gives what is printed.
+        work: Called with the path to read and the file as it was given; returns an exit code.
+        noun: The noun for one of the files.
+        reword: Called with the message of each error; returns the message to print.
 
     Returns:
         The highest exit code.
@@ -159,7 +159,7 @@ def for_each_file(
 
 
 def output_stem(file: str) -> str:
-    """What the names of extracted files begin with: the name of the file or URL, without its extension.
+    """The begin of the names of outputs: the name of the file or URL, without its extension.
 
     >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
     ('my talk', 'clip', 'stdin')
@@ -203,5 +203,5 @@ def to_json(value: Any) -> Any:
 
 
 def emit_json(value: Any) -> None:
-    """Print an object; those of several files follow each other, which is what `jq` reads."""
+    """Print an object. Those of several files follow each other, as `jq` reads them."""
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))

@@ -41,13 +41,13 @@ def check_line(is_right: bool, sentence: str) -> str:
 
 
 def timed(function: Callable[[], T]) -> tuple[T, float]:
-    """What a function returns, and the seconds that it took."""
+    """The result of a function, and the seconds that it took."""
     begin = time.perf_counter()
     result = function()
     return result, time.perf_counter() - begin
 
 
-#: What stands on the page: (distance from the left in pixels, height of the letters in pixels, text).
+#: The lines of the page: (distance from the left in pixels, height of the letters in pixels, text).
 PAGE_LINES: tuple[tuple[tuple[int, int, str], ...], ...] = (
     ((60, 44, "Delivery note 2048"),),
     ((60, 24, "Video, audio, images and documents become tensors,"),),
@@ -160,8 +160,8 @@ def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[i
     """Whether each word was read, with the middle of its box where it stands.
 
     Args:
-        written: What stands there.
-        words: What was read: elements with ``value`` and ``geometry``.
+        written: The words on the page.
+        words: The words that were read: elements with ``value`` and ``geometry``.
         size: (width, height) of the page.
     """
     middles = [(word.value, np.asarray(word.geometry, np.float64).mean(axis=0) * size) for word in words]

@@ -22,7 +22,7 @@ _HEADER_HEIGHT = 44
 _LINE_HEIGHT = 21
 _TITLE_SIZE = 22
 _TEXT_SIZE = 14
-_FACT_GAP = 22
+_DETAIL_GAP = 22
 
 _BACKGROUND = (22, 24, 28)
 _PLACEHOLDER = (44, 47, 54)
@@ -35,7 +35,7 @@ _TILE_AREA = 320 * 180
 # The label of a tile needs some room, and so does the header.
 _LEAST_TILE_WIDTH = 100
 _LEAST_SHEET_WIDTH = 320
-# Of a whole sheet, width over height.
+# Width over height of a whole sheet.
 _PREFERRED_SHAPE = 1.7
 _MAX_PIXELS = 1 << 28
 
@@ -52,8 +52,8 @@ class Tile:
     """One frame of the sheet.
 
     Attributes:
-        picture: What to draw, ``None`` if the frame could not be decoded.
-        index: Of the frame in the video.
+        picture: The frame, ``None`` if it could not be decoded.
+        index: The index of the frame in the video.
         pts_seconds: Its presentation time.
         is_key_frame: Whether to mark it.
     """
@@ -146,22 +146,22 @@ def check_size(grid: Grid, side_limit: int) -> None:
         )
 
 
-def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, facts: Sequence[str], key_frames: str) -> Image.Image:
+def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[str], key_frames: str) -> Image.Image:
     """The contact sheet.
 
     Args:
         tiles: The frames, in the order in which they are drawn.
         grid: Where they go.
         title: First line of the header, cut where it is too long.
-        facts: Second line of the header, wrapped where it is too long.
-        key_frames: Last of the facts; it is drawn with the mark of key frames, which explains the mark.
+        details: Second line of the header, wrapped where it is too long.
+        key_frames: Last of the details; it is drawn with the mark of key frames, which explains the mark.
 
     Returns:
         An RGB picture.
     """
     inner_width = grid.width - 2 * _MARGIN
     font = _font(_TEXT_SIZE)
-    parts = [fact.replace(" ", "  ") for fact in (*facts, key_frames)]  # the font's spaces are narrow
+    parts = [detail.replace(" ", "  ") for detail in (*details, key_frames)]  # the font's spaces are narrow
     widths = [font.getlength(part) for part in parts]
     widths[-1] += _MARK_WIDTH
     places = flow(widths, inner_width)
@@ -194,7 +194,7 @@ def flow(widths: Sequence[float], limit: float) -> list[tuple[int, float]]:
         if places and x + width > limit:
             line, x = line + 1, 0
         places.append((line, x))
-        x += width + _FACT_GAP
+        x += width + _DETAIL_GAP
     return places
 
 

@@ -58,7 +58,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
         for job in jobs:
             try:
                 emit(job.write())
-            except DecodeError as failure:  # what is damaged is no reason to leave out the rest
+            except DecodeError as failure:  # damage in one stream is no reason to leave out the others
                 failures.append(failure)
         if failures:
             raise failures[0]
@@ -74,12 +74,12 @@ def _extract(args: argparse.Namespace, path: str) -> None:
         for job in jobs:
             job.close()
         if is_new:
-            with suppress(OSError):  # not empty, as it should be
+            with suppress(OSError):  # it has files in it
                 args.output.rmdir()
 
 
 def _jobs(args: argparse.Namespace, path: str, folder: Path) -> list[Job]:
-    """What is to be written; every stream is opened before anything is written."""
+    """The jobs that are asked for; every stream is opened before anything is written."""
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)
     if (args.sample_rate or args.num_channels or args.audio_stream is not None) and not args.audio:
@@ -108,7 +108,7 @@ def _jobs(args: argparse.Namespace, path: str, folder: Path) -> list[Job]:
 
 
 def prepare_folder(folder: Path, outputs: Sequence[Path], source: str, *, force: bool) -> None:
-    """Make the folder, after looking that nothing would be lost in it.
+    """Make the folder, after checking that no file in it would be lost.
 
     Raises:
         InvalidArgumentError: if one of the files is there and ``force`` is not set, or is the source itself.

@@ -46,18 +46,18 @@ __all__ = [
 _BATCH_BYTES = 64 << 20
 _MAX_BATCH = 32
 
-# Compressing an image takes longer than decoding it, and does not hold the interpreter.
+# Compressing an image takes longer than decoding it, and releases the interpreter.
 _NUM_WRITERS = min(4, os.cpu_count() or 1)
 
 _JPEG_QUALITY = 95
 
 _MAX_GRID_TIMES = 10_000_000
 
-# How much sound is in memory at a time, as floats; ranges decode a lead-in each, so that they should not be short.
+# Bytes of sound in memory at a time, as floats. Each range decodes a lead-in, so short ranges would be slow.
 _PIECE_BYTES = 64 << 20
 _FLOAT_BYTES = 4
 
-# How many pieces without sound may lie in a hole of the stream.
+# The most pieces without sound that a hole in the stream may have.
 _MAX_EMPTY_PIECES = 20
 
 _SAMPLE_BYTES = 2
@@ -94,7 +94,7 @@ class Job(ABC):
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """Which frames, and as what; ``None`` leaves the choice to us.
+    """Which frames to write, and how; ``None`` means the default.
 
     Attributes:
         suffix: ``"png"`` or ``"jpg"``.
@@ -159,15 +159,15 @@ class FramesJob(Job):
         return f"wrote {_text.count(num_written, 'image')} to {self._target.parent}{os.sep}"
 
     def _write_all(self) -> Iterator[Path]:
-        """Write what is planned, and plan anew where decoding shows that there are other frames than packets tell."""
+        """Write the planned images; plan again if decoding shows that there are other frames than the packets say."""
         written: dict[Path, None] = {}
         with ThreadPoolExecutor(_NUM_WRITERS) as pool:
             while True:
-                left = [number for number, path in self._paths.items() if path not in written]
-                left = [number for number in left if number not in self._damaged]
-                if not left:
+                remaining = [number for number, path in self._paths.items() if path not in written]
+                remaining = [number for number in remaining if number not in self._damaged]
+                if not remaining:
                     break
-                batch = left[: self._batch_size()]
+                batch = remaining[: self._batch_size()]
                 pictures = self._decode(batch)
                 if self._decoder.frame_index is not self._index:
                     self._damaged.clear()
@@ -263,7 +263,7 @@ def _valid_index(number: int, num_frames: int) -> int:
 
 @dataclass(frozen=True)
 class SoundOptions:
-    """What becomes of the sound; ``None`` leaves it as it is."""
+    """Rate, channels and stream of the sound; ``None`` leaves it as it is."""
 
     sample_rate: int | None = None
     num_channels: int | None = None
@@ -296,7 +296,7 @@ class SoundJob(Job):
         first = next(pieces)  # an empty range is found before there is a file
         num_channels, num_samples = first.data.shape[0], 0
         with writing(self._path) as output:
-            file = wave.open(output, "wb")  # noqa: SIM115 - closing it without parameters hides why they are missing
+            file = wave.open(output, "wb")  # noqa: SIM115 - closing it without parameters hides the error
             file.setparams((num_channels, _SAMPLE_BYTES, first.sample_rate, 0, "NONE", "not compressed"))
             with file:
                 for samples in progress(chain([first], pieces), "sound", unit="piece"):
@@ -409,12 +409,12 @@ def subrip(subtitles: Iterable[Subtitle]) -> str:
 
 
 def _time(seconds: float) -> str:
-    """SubRip knows no time before 0."""
+    """A time as SubRip writes it; times before 0 become 0."""
     minutes, milliseconds = divmod(max(round(seconds * 1000), 0), 60_000)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:02d}:{minutes:02d}:{milliseconds // 1000:02d},{milliseconds % 1000:03d}"
 
 
 def _lines(text: str) -> str:
-    """The text without blank lines, for one ends a subtitle."""
+    """The text without blank lines, because a blank line ends a subtitle."""
     return "\n".join(line for line in text.split("\n") if line.strip())

@@ -1,4 +1,4 @@
-"""What is in a media file, as plain values: what its headers say, and what reading its streams finds."""
+"""The contents of a media file as plain values, from its headers and from reading its streams."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Timing:
-    """What the frames' times and key frames say; see `describe_timing`."""
+    """Frame rate and key frames of a stream; see `describe_timing`."""
 
     is_constant_frame_rate: bool | None
     min_frame_step_seconds: float | None
@@ -148,7 +148,7 @@ def describe_timing(pts_seconds: Sequence[float], key_frame_indices: Sequence[in
 
 
 def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
-    """What the header says of a video stream and, with ``scan``, what its packets and first frame say.
+    """The info of a video stream from its header and, with ``scan``, from its packets and its first frame.
 
     Raises:
         MediaTensorError: if the stream is to be scanned and cannot be decoded.
@@ -177,7 +177,7 @@ def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
 
 
 class _Stream:
-    """A video stream that is looked at once, without what makes tensors of it.
+    """A video stream that is read once, without making tensors.
 
     Its index is the one that a `VideoDecoder` would make.
     """
@@ -209,7 +209,7 @@ class _Stream:
 
 
 def _is_decoded_in_software(reason: str) -> None:
-    """Whatever the reason is to decode in software: the stream is decoded so anyway."""
+    """Does nothing: the stream is always decoded in software."""
 
 
 def _scanned(info: VideoInfo, stream: _Stream) -> VideoInfo:
@@ -254,7 +254,7 @@ def _scanned(info: VideoInfo, stream: _Stream) -> VideoInfo:
 
 
 def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Decode one frame, for packets alone do not show that a stream is encrypted or its codec's data lost.
+    """Decode one frame, because packets alone do not show that a stream is encrypted or that its codec data is lost.
 
     Returns:
         The index, made by decoding if the packets prove wrong, and what is the matter, if anything is.
@@ -274,7 +274,7 @@ def _first_contact(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tupl
 
 @dataclass(frozen=True)
 class StreamSummary:
-    """What the headers say of one stream."""
+    """One stream, by its headers."""
 
     index: int
     media_type: str

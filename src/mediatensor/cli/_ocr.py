@@ -33,17 +33,17 @@ __all__ = ["run"]
 _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 
 
-# Of the numbers of pages in a message.
+# The most numbers of pages in a message.
 _SHOWN_PAGES = 10
 
 
 class ReaderUnusableError(StopError):
-    """There is nothing to read with, so that going on with other pages is useless."""
+    """The models cannot be used, so that other pages would fail as well."""
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How pages are read, and what is made of each; a change makes what was read before useless."""
+    """How pages are read and written. After a change of options, pages are read again."""
 
     makes_pdf: bool
     overlay: bool
@@ -57,7 +57,7 @@ class ReadingOptions:
 
 
 class TextReader:
-    """What reads a page; the models are loaded when they are first needed."""
+    """Reads pages; the models are loaded when they are first needed."""
 
     def __init__(self, options: ReadingOptions, device: str) -> None:
         self._options = options
@@ -136,13 +136,13 @@ def run(args: argparse.Namespace) -> int:
         tasks = plan_tasks(files, Path(folder), kinds)
         code = _Run(args, kinds, Path(folder), sys.stderr).read_all(tasks)
         for output in (task.output(kinds[0]) for task in tasks):
-            if output.exists():  # else it is said what is the matter
+            if output.exists():  # otherwise an error was printed
                 emit_bytes(output.read_bytes())
     return code
 
 
 class _Run:
-    """One call of the command: its options, what reads, and what is known of the outputs that are there."""
+    """One run of the command: its options, its reader, and the record of existing outputs."""
 
     def __init__(self, args: argparse.Namespace, kinds: Sequence[str], folder: Path, messages: TextIO) -> None:
         self._args = args
@@ -156,7 +156,7 @@ class _Run:
         self._written = WrittenOutputs(folder)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
-        """Read every document; the answer is an exit code."""
+        """Read every document; returns an exit code."""
         task_of = {task.source: task for task in tasks}
 
         def read(path: str, source: str) -> int:
@@ -170,7 +170,7 @@ class _Run:
             raise
 
     def _read_document(self, task: Task, path: str) -> int:
-        """Read what is not yet read, write the outputs, and return how many pages failed."""
+        """Read the missing pages, write the outputs, and return how many pages failed."""
         key = _key(task.source, path, self._options, self._args.pages)
         kinds = [kind for kind in self._kinds if not self._is_complete(task, kind, key)]
         if not kinds:
@@ -180,11 +180,11 @@ class _Run:
             store = PageStore(task.work_folder, {**key, "pages": None, "version": __version__})
             if self._args.overwrite:
                 store.clear()
-            left = [number for number in numbers if number not in store]
-            if left:
+            missing = [number for number in numbers if number not in store]
+            if missing:
                 self._reader.load()
             failures = {}
-            for number in progress(left, _text.shorten(os.path.basename(task.source), 30), unit="page"):
+            for number in progress(missing, _text.shorten(os.path.basename(task.source), 30), unit="page"):
                 try:
                     self._read_page(task, opened, number, store)
                 except (MediaTensorError, OSError) as error:
@@ -234,7 +234,7 @@ class _Run:
             picture = overlay(page)
             with writing(task.overlay(number)) as file:
                 Image.fromarray(picture).save(file, "PNG")
-        # Of a frame, or a page that was straightened, there is no page in a file to put in when all are read.
+        # A frame, or a straightened page, is not a page of a file that could be taken when all are read.
         pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and page_origin(page) is None else None
         store.put(number, page.export(reading_order=False), pdf)
 
@@ -259,7 +259,7 @@ class _Run:
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
-    """Let pages know where their images are; those that were kept as PDF files of their own have their text there."""
+    """Give pages their images. Pages that were kept as PDF files have their text there."""
     from ..ocr.io import DocumentFile, Pages
     from ..ocr.io._documents import PageOfFile
 
@@ -273,7 +273,7 @@ def _give_images(document: Document, images: PageImages, store: PageStore) -> No
 
 
 def _key(source: str, path: str, options: ReadingOptions, pages: Any) -> dict[str, Any]:
-    """What an output depends on: the document as it is now, and how it is read."""
+    """The key of an output: the document as it is now, and the options of reading."""
     state: list[Any] | None = None
     if source == STANDARD:
         with open(path, "rb") as file:
@@ -285,7 +285,7 @@ def _key(source: str, path: str, options: ReadingOptions, pages: Any) -> dict[st
 
 
 def _notices(document: Document) -> list[str]:
-    """What whoever trusts the outputs should know: pages that are turned, and lines that were not read."""
+    """Notices about pages that are turned, and lines that were not read."""
     notices = []
     turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
     shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
@@ -330,7 +330,7 @@ def _in_words_of_the_command(text: str) -> str:
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:
-    """The pages that were read, and empty ones with the reason in place of the others."""
+    """The pages that were read; a page that failed is empty, with the reason."""
     from ..ocr.io import Document, Page
 
     image = np.zeros((0, 0, 3), np.uint8)

@@ -74,8 +74,8 @@ def open_pages(
     Args:
         file: A path or a URL.
         dpi: Pixels per inch of the pages of a PDF file.
-        password: Of a PDF file.
-        every_seconds: ``file`` is a video, and the frames shown so often, from its begin on, are the pages.
+        password: The password of a PDF file.
+        every_seconds: ``file`` is a video, and its pages are frames at this distance, from the begin on.
         timeout_seconds: Most seconds for a page of a PDF file; by default that of datasets.
 
     Raises:
@@ -111,7 +111,7 @@ def _is_pdf(file: str) -> bool:
     if "://" in file:
         return urlsplit(file).path.lower().endswith(".pdf")
     if not os.path.isfile(file):
-        return False  # whoever opens it says why not
+        return False  # opening it will say why
     from ..ocr.io._documents import is_pdf
 
     return is_pdf(file)
@@ -128,8 +128,8 @@ class Task:
 
     Attributes:
         source: A path or a URL; ``-`` is standard input.
-        folder: Where what was read goes.
-        stem: What the names of its files begin with.
+        folder: The folder of its outputs.
+        stem: The begin of the names of its outputs.
     """
 
     source: str
@@ -137,7 +137,7 @@ class Task:
     stem: str
 
     def output(self, kind: str) -> Path:
-        """The file that gets what was read, in the format of that name."""
+        """The output in a format, by the name of the format."""
         return self.folder / f"{self.stem}{FORMATS[kind]}"
 
     @property

@@ -25,13 +25,13 @@ _XHTML = "http://www.w3.org/1999/xhtml"
 def write_document(
     document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, layout: bool = False
 ) -> None:
-    """Write a document; the file is whole or it is not there.
+    """Write a document. The file appears whole or not at all.
 
     Args:
         document: Its pages know their index.
         kind: A key of `FORMATS`; for ``"pdf"`` the pages have their images.
         output: The file.
-        name: Of the document, for titles.
+        name: The name of the document, for titles.
         times: Seconds by page index, where the pages are frames of a video.
         layout: Whether plain text keeps the look of the pages.
     """
@@ -105,18 +105,18 @@ _KEY_FILE = "key.json"
 
 
 class PageStore:
-    """Pages by index, a file or two each. A page is there whole, or it is not there.
+    """Pages by index, each in one or two files. A page is stored whole or not at all.
 
     Nothing is written before the first page is put.
 
     Args:
         folder: Where they are kept.
-        key: What they depend on: the source and the options. Pages that were kept for another key are thrown away.
+        key: The source and the options that the pages depend on. Pages that were kept for another key are deleted.
     """
 
     def __init__(self, folder: Path, key: Mapping[str, Any]) -> None:
         self._folder = folder
-        # What this run read is not lost if another run, of the same document, completes it first and clears the folder.
+        # Another run of the same document may complete it first and clear the folder: the pages of this run.
         self._own: dict[int, dict[str, Any]] = {}
         self._key = json.dumps(key, sort_keys=True)
         try:
@@ -162,11 +162,11 @@ class PageStore:
         return self._folder / f"{number:08d}.pdf"
 
     def clear(self) -> None:
-        """Throw everything away."""
+        """Delete everything."""
         if self._folder.is_dir():
             for path in [self._folder / _KEY_FILE, *self._folder.glob("*.json"), *self._folder.glob("*.pdf")]:
                 path.unlink(missing_ok=True)
-            with suppress(OSError):  # something else lies there: leave it
+            with suppress(OSError):  # it has other files in it: keep it
                 self._folder.rmdir()
 
     def _page(self, number: int) -> Path:
@@ -174,7 +174,7 @@ class PageStore:
 
 
 class WrittenOutputs:
-    """What is known of the complete outputs in a folder: from what each was made, and that it is as it was written.
+    """The record of the complete outputs in a folder: the source and options of each, and its state when written.
 
     A hidden file has a line of JSON for each. Lines are only ever added, and the last one of an output counts, so that
     several programs may write into one folder.
@@ -190,7 +190,7 @@ class WrittenOutputs:
         except (OSError, UnicodeDecodeError):
             return
         for line in lines:
-            with suppress(ValueError, KeyError, TypeError):  # a line that was cut off: as if it were not there
+            with suppress(ValueError, KeyError, TypeError):  # a line that was cut off does not count
                 entry = json.loads(line)
                 self._entries[entry["output"]] = entry
 
@@ -200,7 +200,7 @@ class WrittenOutputs:
         return entry is not None and entry.get("key") == json.loads(json.dumps(key))
 
     def is_as_written(self, output: Path) -> bool:
-        """Whether this command wrote an output, and nobody changed it since."""
+        """Whether this command wrote an output, and it has not changed since."""
         entry = self._entries.get(output.name)
         return entry is not None and entry.get("state") == _file_state(output)
 

@@ -1,6 +1,6 @@
 """The command line: the commands, their options and the types of arguments.
 
-Nothing here reads media, so that ``--help``, ``--version`` and wrong usage answer without loading what does.
+This module reads no media, so that ``--help``, ``--version`` and wrong usage load neither torch nor FFmpeg.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_ERROR)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but what a command does not know is an error of that command: it has the help to read."""
+        """Parse as argparse does, but report an unknown argument as an error of its command, whose help explains it."""
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             getattr(parsed, "parser", self).error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -53,7 +53,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """What reads the arguments; ``command`` of the result is the name of the command."""
+    """The parser of the arguments; ``command`` of its result is the name of the command."""
     parser = _Parser(
         prog="mediatensor",
         description=(
@@ -273,12 +273,11 @@ def _add_ocr(commands: Any) -> None:
             "formats: txt, json (as docTR exports it), md, html, hocr, alto, tsv (as tesseract writes it), pdf (the\n"
             "pages with invisible text, to search and to copy from).\n"
             "\n"
-            "Run it again to go on where it was stopped: pages that were read are kept in a hidden folder beside the\n"
-            "output until the document is complete. A document that is complete is not read again: it was read with\n"
-            "these options, from this file as it is now (a hidden file in the folder has that). After a change of\n"
-            "options or of the file it is. What was not written by this command, or edited since, is replaced only\n"
-            "with --overwrite. The exit code is 2 if a file or a page could not be read; running again tries those\n"
-            "pages anew.\n"
+            "Run the same command again to continue where it was stopped: pages that were read are kept in a hidden\n"
+            "folder beside the output until the document is complete. A complete document is not read again unless\n"
+            "the options or the file have changed since (a hidden file in the folder records both). An output that\n"
+            "this command did not write, or that was edited since, is replaced only with --overwrite. The exit code\n"
+            "is 2 if a file or a page could not be read; running again tries those pages anew.\n"
         ),
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, a URL, or -")

@@ -14,17 +14,17 @@ from ._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, Video
 
 __all__ = ["describe", "run"]
 
-# What of long lists is shown; --json has all.
+# How much of long lists is shown; --json has all.
 _NUM_TAGS_SHOWN = 12
 _NUM_CHAPTERS_SHOWN = 30
 _TAG_LENGTH = 90
 
-# They repeat what the container is.
+# They repeat the name of the container.
 _TAGS_NOT_SHOWN = frozenset(("compatible_brands", "major_brand", "minor_version"))
 
 
 def describe(info: FileInfo) -> str:
-    """What is in a file, as text for people."""
+    """The contents of a file as text for people."""
     container = [
         info.container or "unknown",
         _text.seconds(info.duration_seconds),
@@ -151,7 +151,7 @@ def _rest(number: int) -> list[tuple[str, ...]]:
 
 
 def _shown(text: str) -> str:
-    """What a file says in its own words, in one line that is not too long."""
+    """A text from the file, in one line that is not too long."""
     line = " ".join(_text.one_line(text[: _TAG_LENGTH * 4]).split())
     return line if len(line) <= _TAG_LENGTH else f"{line[: _TAG_LENGTH - 3]}..."
 

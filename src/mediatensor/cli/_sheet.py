@@ -103,7 +103,7 @@ def choose_frames(
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """What goes on a sheet; ``None`` leaves the choice to us.
+    """The contents of a sheet; ``None`` means the default.
 
     Attributes:
         num_frames: How many frames at most.
@@ -148,7 +148,7 @@ def write_sheet(
 
 
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """`_draw`, once more if decoding showed that there are other frames than the packets tell."""
+    """`_draw`, and once more if decoding shows that there are other frames than the packets say."""
     index = decoder.frame_index
     try:
         drawn = _draw(decoder, title, options, side_limit)
@@ -176,11 +176,11 @@ def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: 
         Tile(_picture(decoder, number, size), number, pts_seconds[number], is_key_frame[number])
         for number in progress(chosen, "drawing")
     ]
-    facts = _facts(decoder)
+    details = _details(decoder)
     if (begin, end) != (index.begin_seconds, index.end_seconds):
-        facts.append(f"from {_text.clock(begin)} to {_text.clock(end)}")
+        details.append(f"from {_text.clock(begin)} to {_text.clock(end)}")
     key_frames = _text.count(sum(is_key_frame), "key frame")
-    return draw_sheet(tiles, grid, title, facts, key_frames), len(tiles)
+    return draw_sheet(tiles, grid, title, details, key_frames), len(tiles)
 
 
 def _check_output(file: str, output: Path, *, needs_folder: bool = True) -> None:
@@ -223,11 +223,11 @@ def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> 
     return picture.resize(target, Image.Resampling.NEAREST if scale >= 2 else Image.Resampling.LANCZOS)
 
 
-def _facts(decoder: VideoDecoder) -> list[str]:
+def _details(decoder: VideoDecoder) -> list[str]:
     metadata = decoder.metadata
-    facts = [f"{metadata.width}x{metadata.height}", metadata.codec or "unknown codec"]
+    details = [f"{metadata.width}x{metadata.height}", metadata.codec or "unknown codec"]
     if metadata.average_fps:
-        facts.append(f"{_text.decimal(metadata.average_fps)} fps")
-    facts.append(_text.seconds(metadata.duration_seconds))
-    facts.append(_text.count(len(decoder), "frame"))
-    return facts
+        details.append(f"{_text.decimal(metadata.average_fps)} fps")
+    details.append(_text.seconds(metadata.duration_seconds))
+    details.append(_text.count(len(decoder), "frame"))
+    return details

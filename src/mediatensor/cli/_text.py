@@ -1,4 +1,4 @@
-"""Facts to text: the pure formatting that all commands share.
+"""Values to text: the pure formatting that all commands share.
 
 Numbers keep the precision that identifies a frame (milliseconds) and no more.
 """
@@ -134,7 +134,7 @@ def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
 
 
 def shorten(text: str, length: int) -> str:
-    """``text`` cut in its middle to ``length`` characters; the end stays, for it tells files apart.
+    """``text`` cut in its middle to ``length`` characters. The end stays, because it tells files apart.
 
     >>> shorten("a_rather_long_name.mp4", 12)
     'a_rat....mp4'

@@ -51,7 +51,7 @@ class ReferenceFrame:
         decode_position: Its place in the order in which the codec gave it.
         pts_seconds: ``None`` if the stream gives none.
         shape: (height, width, 3).
-        digest: Of shape and pixels.
+        digest: A digest of shape and pixels.
     """
 
     decode_position: int
@@ -77,11 +77,11 @@ class Mismatch:
     """A frame that is not what it must be.
 
     Attributes:
-        kind: How it was fetched.
+        kind: The way it was fetched.
         frame_index: Which frame was asked for.
-        expected_pts_seconds: Of the linear decode, ``None`` if the stream gives none.
-        pts_seconds: What came back, ``None`` if nothing did.
-        max_abs_difference: Of the pixels, 0 to 255; ``None`` if there is nothing to compare.
+        expected_pts_seconds: The time in the linear decode, ``None`` if the stream gives none.
+        pts_seconds: The time of the frame that came back, ``None`` if none did.
+        max_abs_difference: The largest difference of pixels, 0 to 255; ``None`` if there is nothing to compare.
         is_frame: The frame of the linear decode that came back instead, if it is one.
         reason: In words.
     """
@@ -107,11 +107,11 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What comparing a decoder with a linear decode found.
+    """The result of comparing a decoder with a linear decode.
 
     Attributes:
-        num_frames_at_open: Frames of the decoder before it decoded anything, as the packets have it.
-        num_frames: The same after the checks: a decoder that meets a packet that does not decode counts again.
+        num_frames_at_open: Frames of the decoder before it decoded anything, by the packets.
+        num_frames: Frames of the decoder after the checks; it counts again after a packet that does not decode.
         num_frames_linear: Frames of the linear decode.
         mismatches: The first few; `num_mismatches` counts all.
     """
@@ -168,13 +168,13 @@ def read_reference(file: str, stream_index: int | None) -> Reference:
 
 
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
-    """What to fetch, and how: a pure function of its arguments.
+    """The requests of a comparison: a pure function of its arguments.
 
     Args:
         num_frames: Frames of the video.
         num_singles: How many to fetch one by one, in random order without repetition; ``None`` for all. The other
             ways of fetching come on top, with about as many frames in all.
-        seed: Of the random order.
+        seed: The seed of the random order.
 
     Returns:
         The requests; those of one kind follow each other.
@@ -210,7 +210,7 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         file: Path or URL.
         stream_index: The video stream's index; ``None`` for the best.
         num_singles: How many frames to fetch one by one, ``None`` for all; see `plan_requests`.
-        seed: Of the random order.
+        seed: The seed of the random order.
 
     Raises:
         MediaTensorError: if the file cannot be opened. A frame that cannot be fetched is a mismatch.
@@ -219,8 +219,8 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         chosen, num_frames_at_open = decoder.stream_index, len(decoder)
         reference = read_reference(file, chosen)
         if num_frames_at_open > len(reference):
-            # Not every packet decodes. A decoder may have counted packets until it meets one that does not, so
-            # it gets to meet it; that nothing decodes at all is a StreamError.
+            # Not every packet decodes. A decoder may have counted packets, and counts again when it meets one that does
+            # not decode, so the last frame is requested first. If nothing decodes at all, that is a StreamError.
             with suppress(DecodeError, OutOfRangeError):
                 decoder.get_frame_at(num_frames_at_open - 1)
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
@@ -323,7 +323,7 @@ def _judge(
     by_digest: dict[bytes, int],
 ) -> _Found | None:
     if request.kind == "by time":
-        # Of frames with one time, the last is the one that is shown.
+        # If several frames have one time, the last one is shown.
         while index + 1 < len(reference) and reference[index + 1].pts_seconds == reference[index].pts_seconds:
             index += 1
     expected = reference[index]
@@ -378,7 +378,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def report(comparison: Comparison) -> dict[str, Any]:
-    """What ``--json`` prints."""
+    """The object that ``--json`` prints."""
     totals = {"identical": comparison.identical, "num_mismatches": comparison.num_mismatches}
     return {**vars(comparison), **totals}
 
