@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, SupportsIndex
+from typing import Any, Generic, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from .._sources import Item
 __all__ = ["AudioSegment", "AudioVideoSegment", "VideoSegment", "segment_of"]
 
 _Span = tuple[float, float]
+D = TypeVar("D", VideoDecoder, AudioDecoder)
 
 _ROUNDING_SECONDS = 0.0005
 
@@ -63,22 +64,33 @@ def _times_of_frames(decoder: VideoDecoder) -> NDArray[np.float64]:
     return frames.index._pts_seconds  # as it is kept: each row asks, and a film has many frames
 
 
-class VideoSegment:
+class _Segment(Generic[D]):
+    """Segment of a stream, from ``_start`` to ``_stop`` in seconds of the file.
+
+    Args:
+        decoder: The stream.
+        item: The row with the bounds of the segment.
+
+    Raises:
+        OutOfRangeError: if nothing of the stream lies in the segment.
+    """
+
+    def __init__(self, decoder: D, item: Item) -> None:
+        whole = decoder.metadata
+        self._decoder: D = decoder
+        self._start, self._stop = _span(item, whole.begin_stream_seconds, whole.end_stream_seconds)
+
+
+class VideoSegment(_Segment[VideoDecoder]):
     """Segment of a video: the frames that begin within [start, end), with indices from 0 on.
 
     Bounds are often rounded to milliseconds. A frame that begins up to half a millisecond before a bound therefore
     counts as behind the bound, so that no frame of a neighbouring shot is included. If no frame begins within the
     segment, the segment is the frame shown at its start.
-
-    Args:
-        decoder: The video.
-        item: The row with the bounds of the segment.
     """
 
     def __init__(self, decoder: VideoDecoder, item: Item) -> None:
-        whole = decoder.metadata
-        self._decoder = decoder
-        self._start, self._stop = _span(item, whole.begin_stream_seconds, whole.end_stream_seconds)
+        super().__init__(decoder, item)
         times = _times_of_frames(decoder)
         first, stop = np.searchsorted(times, [self._start - _ROUNDING_SECONDS, self._stop - _ROUNDING_SECONDS]).tolist()
         if item.end_seconds is None:
@@ -157,18 +169,12 @@ class VideoSegment:
         return self._decoder._frames_shown_at(pts_seconds)
 
 
-class AudioSegment:
-    """Segment of a stream of sound: the samples within [start, end).
-
-    Args:
-        decoder: The sound.
-        item: The row with the bounds of the segment.
-    """
+class AudioSegment(_Segment[AudioDecoder]):
+    """Segment of a stream of sound: the samples within [start, end)."""
 
     def __init__(self, decoder: AudioDecoder, item: Item) -> None:
+        super().__init__(decoder, item)
         whole = decoder.metadata
-        self._decoder = decoder
-        self._start, self._stop = _span(item, whole.begin_stream_seconds, whole.end_stream_seconds)
         if whole.sample_rate:  # clips are counted in samples, so the segment begins with a sample
             offset = math.floor((self._start - whole.begin_stream_seconds) * whole.sample_rate + 0.5)
             self._start = whole.begin_stream_seconds + offset / whole.sample_rate
