@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mediatensor._containers import NO_PTS, PacketTable
+from mediatensor._index import FrameIndex, FrameRecord, from_frames, from_packets
 from mediatensor._index import from_table as index_from_table
-from mediatensor._index.building import FrameRecord, from_frames, from_packets
-from mediatensor._index.frame_index import FrameIndex
 
 TICK = Fraction(1, 100)
 

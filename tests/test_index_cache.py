@@ -16,7 +16,7 @@ import torch
 
 import media
 import mediatensor
-from mediatensor._video import exact as _exact
+from mediatensor._video import exact as _exact  # Behind the face: only there it shows how often an index is made.
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from places import in_child, needs_fork
 

@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 
 import media
 from mediatensor._containers import PacketTable
-from mediatensor._index.building import from_packets
-from mediatensor._index.index_file import pack_numbers, unpack_numbers
+from mediatensor._index import from_packets, from_table
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import FrameIndexError, MediaTensorError
 
@@ -183,14 +182,16 @@ def test_whole_numbers_are_little_endian_differences_with_their_lowest_bytes_fir
     assert found == VideoDecoder(clip).frame_index.pts.tolist()
 
 
-NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300) | st.integers(-40_000, 40_000)
+_TICKS = st.integers(-(2**61), 2**61) | st.integers(-300, 300) | st.integers(-40_000, 40_000)
 
 
-@given(numbers=st.lists(NUMBERS, max_size=20) | st.lists(st.just(7), max_size=20))
-def test_any_numbers_can_be_packed(numbers: list[int]) -> None:
-    packed = pack_numbers(np.array(numbers, np.int64))
-    assert len(packed.steps) == packed.width * max(0, len(numbers) - 1)
-    assert unpack_numbers(packed.steps, packed.first, packed.width, len(numbers)).tolist() == numbers
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(frames=st.lists(st.tuples(_TICKS, _TICKS, st.booleans()), max_size=20) | st.just([(7, 7, True)] * 9))
+def test_any_numbers_can_be_saved(frames: list[tuple[int, int, bool]], folder: Path) -> None:
+    pts, duration, is_key = ([frame[i] for frame in frames] for i in range(3))
+    index = from_table(pts, duration, is_key, Fraction(1, 90_000))
+    index.save(folder / "numbers.index")
+    assert_equal(FrameIndex.load(folder / "numbers.index"), index)
 
 
 def test_a_long_index_takes_few_bytes(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ import media
 from exactness import assert_same, find_truth
 from media_writing import ClipSpec, write_clip, x264
 from mediatensor._containers import NO_PTS, PacketTable
-from mediatensor._index.building import from_packets
-from mediatensor._index.indexing import certain_frames, packet_counts
+from mediatensor._index import certain_frames, from_packets, packet_counts
 from mediatensor._pyav import VideoReader
 from mediatensor.decoders import VideoDecoder
 from sharing import grouped

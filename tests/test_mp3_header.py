@@ -9,7 +9,7 @@ import pytest
 
 from media_audio_surgery import with_id3_picture
 from mediatensor._containers import ConstantFrames, constant_frames, find_frame
-from mediatensor._containers.mp3 import header_key
+from mediatensor._containers.mp3 import header_key  # Behind the face: in files it shows only beside damage.
 
 # (header with and without padding, side information and tag's place, bytes of a frame times 49)
 _KINDS = {

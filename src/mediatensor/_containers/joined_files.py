@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
-from .mp3 import ReadAt, after_id3, mp3_frame_size
+from .boxes import ReadAt
+from .mp3 import after_id3, mp3_frame_size
 
 __all__ = [
     "FrameWalk",

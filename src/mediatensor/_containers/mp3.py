@@ -14,7 +14,7 @@ lie some bytes beside. Everything here is believed only as far as the file reach
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -22,9 +22,10 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
+from .boxes import ReadAt
+
 __all__ = [
     "ConstantFrames",
-    "ReadAt",
     "after_id3",
     "constant_frames",
     "find_frame",
@@ -32,9 +33,6 @@ __all__ = [
     "header_key",
     "mp3_frame_size",
 ]
-
-#: Bytes ``[position, position + size)`` of the file, fewer at its end.
-ReadAt = Callable[[int, int], bytes]
 
 _HEADER_BYTES = 4
 

@@ -6,30 +6,37 @@ index of either, `index_file` and `cache` keep it. Nothing here decodes for a us
 
 from __future__ import annotations
 
-from .building import from_table, parse_frame_mappings
+from .building import FrameRecord, from_frames, from_packets, from_table, parse_frame_mappings
 from .cache import cached_index, get_index_cache, set_index_cache, store_index
 from .frame_index import FrameIndex, check_index_belongs, frame_times, note_source
-from .header_table import has_header_table
+from .header_table import has_header_table, header_table
 from .identity import SourceIdentity, identify
-from .indexing import index_by_decoding, index_first_frames, index_stream
-from .scan import first_frame
+from .indexing import certain_frames, index_by_decoding, index_first_frames, index_stream, packet_counts
+from .scan import first_frame, scan_packets
 
 __all__ = [
     "FrameIndex",
+    "FrameRecord",
     "SourceIdentity",
     "cached_index",
+    "certain_frames",
     "check_index_belongs",
     "first_frame",
     "frame_times",
+    "from_frames",
+    "from_packets",
     "from_table",
     "get_index_cache",
     "has_header_table",
+    "header_table",
     "identify",
     "index_by_decoding",
     "index_first_frames",
     "index_stream",
     "note_source",
+    "packet_counts",
     "parse_frame_mappings",
+    "scan_packets",
     "set_index_cache",
     "store_index",
 ]

@@ -58,7 +58,9 @@ def has_header_table(reader: VideoReader) -> bool:
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
-def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
+def header_table(
+    reader: VideoReader, source: Source, *, small_file_bytes: int = _SMALL_FILE_BYTES
+) -> PacketTable | None:
     """The packets that reading the whole file would give, from its header; ``None`` if that cannot be proven.
 
     The tables of the header must agree with the demuxer's own list, and the first packet must be what they say. Then
@@ -68,6 +70,7 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
     Args:
         reader: A fresh reader, which stays so.
         source: What it reads from.
+        small_file_bytes: Of files up to this size the packets themselves are to be read.
     """
     if not has_header_table(reader) or reader.stream_info().codec not in _CODECS:
         return None
@@ -81,7 +84,7 @@ def header_table(reader: VideoReader, source: Source) -> PacketTable | None:
     position = with_bytes.tell()
     try:
         file_size = with_bytes.seek(0, os.SEEK_END)
-        table = _table(reader, with_bytes.read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
+        table = _table(reader, with_bytes.read_at, file_size) if file_size > small_file_bytes else None
         if table is not None and not _are_pictures_of_one_format(reader.stream_info().codec, table, with_bytes.read_at):
             return None
     except (MalformedBoxError, MediaTensorError, OSError):
