@@ -20,6 +20,10 @@ __all__ = ["ClassWords", "characters_of", "cut_lines_into_words", "no_words", "r
 
 FloatingArray = npt.NDArray[np.floating]
 
+IntArray = npt.NDArray[np.int64]
+CUT_HEIGHT, CUT_WIDTH = 48, 4096
+"""The height and the greatest width at which lines are cut into words, in pixels."""
+
 
 @dataclass
 class ClassWords:
@@ -59,13 +63,6 @@ def characters_of(values: str, confidences: Sequence[float], quads: FloatingArra
         Character(value, confidence, geometry)
         for value, confidence, geometry in zip(values, confidences, geometries, strict=True)
     ]
-
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-
-CUT_HEIGHT, CUT_WIDTH = 48, 4096
-"""The height and the greatest width at which lines are cut into words, in pixels."""
 
 
 def read_page_words(

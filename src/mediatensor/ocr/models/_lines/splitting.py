@@ -48,6 +48,17 @@ REACH = 0.85
 MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.18, 0.12
 """The space that people leave between ink and box: sideways as a share of the picture's height, else of the ink's."""
 
+LETTER_INK = 0.2
+"""The share of the height of a line that the ink of a letter has at least in a column."""
+FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
+"""In widths of a character. Ink farther than the first from the middle of every character is left over; a line may have
+as much of it as the second. The widest letters, and the ink left over in Latin forms and receipts, are within."""
+LINE_SHARE = 0.5
+"""Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
+WORD_GAP = 0.3
+"""The width of columns without ink that part two words, as a share of the ink's height, in a line not read yet."""
+BITS = (1, 2, 4, 8, 16, 32, 64, 128)
+
 
 @dataclass(frozen=True)
 class LineCharacters:
@@ -74,17 +85,6 @@ class LineWord:
     box: Box
     boxes: tuple[Box, ...]
     confidences: tuple[float, ...]
-
-
-LETTER_INK = 0.2
-"""The share of the height of a line that the ink of a letter has at least in a column."""
-FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
-"""In widths of a character. Ink farther than the first from the middle of every character is left over; a line may have
-as much of it as the second. The widest letters, and the ink left over in Latin forms and receipts, are within."""
-LINE_SHARE = 0.5
-"""Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
-WORD_GAP = 0.3
-"""The width of columns without ink that part two words, as a share of the ink's height, in a line not read yet."""
 
 
 def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
@@ -269,9 +269,6 @@ def _runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """First and behind-the-last index of each run of true, (N, 2)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return edges.reshape(-1, 2)
-
-
-BITS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 def inks_of_lines(pictures: Tensor) -> Tensor:

@@ -24,6 +24,11 @@ __all__ = [
 # of them; beyond the limit the largest are kept.
 MAX_REGIONS = 20_000
 
+# Regions whose edges are tried together: bounds the memory of a page, far above what speed needs.
+_REGIONS_AT_ONCE = 2048
+# Regions less than three pixels wide or high are specks.
+_MIN_EXTENT = 2
+
 
 @dataclass(frozen=True)
 class Regions:
@@ -151,10 +156,6 @@ def _group(
     return Regions(region, row, left, right, starts)
 
 
-# Regions whose edges are tried together: bounds the memory of a page, far above what speed needs.
-_REGIONS_AT_ONCE = 2048
-
-
 @dataclass(frozen=True)
 class Rectangles:
     """Rectangles (N,) in pixel coordinates, where a whole number is the center of a pixel.
@@ -259,10 +260,6 @@ def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Re
         axis=1,
     )
     return Rectangles(center, axis, sizes[best, 0], sizes[best, 1])
-
-
-# Regions less than three pixels wide or high are specks.
-_MIN_EXTENT = 2
 
 
 def boxes_from_map(

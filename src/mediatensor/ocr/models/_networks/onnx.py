@@ -28,6 +28,8 @@ _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 FieldValue: TypeAlias = "int | memoryview"
 
+_PARAMETERS = ("weight", "bias", "running_mean", "running_var")
+
 
 class OnnxNode(NamedTuple):
     """One operation of the graph: its type, the names of its inputs, the name of its first output."""
@@ -105,9 +107,6 @@ def _without_denormals(array: Array) -> npt.NDArray[np.float32]:
     values = np.array(array, dtype=np.float32)
     values[np.abs(values) < np.finfo(np.float32).tiny] = 0
     return values
-
-
-_PARAMETERS = ("weight", "bias", "running_mean", "running_var")
 
 
 def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:

@@ -77,6 +77,8 @@ _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
 _PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls"}
 
+_PREDICTORS: dict[str, Callable[..., Any]] = {}
+
 
 @dataclass(frozen=True)
 class ModelCard:
@@ -184,9 +186,6 @@ def network_factory(arch: str) -> Callable[..., Any]:
     """
     factory: Callable[..., Any] = getattr(importlib.import_module(f"mediatensor.ocr.models.{_MODULES[arch]}"), arch)
     return factory
-
-
-_PREDICTORS: dict[str, Callable[..., Any]] = {}
 
 
 def register_predictor(task: str, factory: Callable[..., Any]) -> None:

@@ -36,6 +36,12 @@ _MAP_SHAPES = 200
 _MAP_AREA = 60
 _MAP_RATIO = 3.0
 
+# Shapes that look longest by their moments are measured exactly: this many for each one asked for.
+_MEASURED_PER_SHAPE = 2
+# Two opposite views of one direction, such as 89 and -89 degrees, are near each other on a circle of a quarter turn.
+_QUARTER = 90.0
+_EVEN = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Straightening:
@@ -181,13 +187,6 @@ def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -
     grid = torch.stack([2 * source_x / (right - left) - 1, 2 * source_y / (bottom - top) - 1], dim=-1)
     sampled = grid_sample(part[None], grid[None], padding_mode="zeros", align_corners=False)[0] + fill
     tile.copy_(sampled if page.is_floating_point() else sampled.round_().clamp_(0, 255))
-
-
-# Shapes that look longest by their moments are measured exactly: this many for each one asked for.
-_MEASURED_PER_SHAPE = 2
-# Two opposite views of one direction, such as 89 and -89 degrees, are near each other on a circle of a quarter turn.
-_QUARTER = 90.0
-_EVEN = 1e-9
 
 
 def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -28,6 +28,9 @@ __all__ = [
     "without_regions",
 ]
 
+IgnoredRegion = Sequence[float]
+"""xmin, ymin, xmax, ymax, relative to the page."""
+
 
 @dataclass
 class PageWords:
@@ -165,10 +168,6 @@ def revised_boxes(
         else:
             rows.append(np.concatenate([place, [1.0]]))
     return np.array(rows).reshape(-1, 5, 2) if rotated else np.array(rows).reshape(-1, 5)
-
-
-IgnoredRegion = Sequence[float]
-"""xmin, ymin, xmax, ymax, relative to the page."""
 
 
 def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:

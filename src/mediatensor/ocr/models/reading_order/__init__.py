@@ -6,13 +6,13 @@ is known, from its labels. The names that are not in ``__all__`` are for other r
 
 from __future__ import annotations
 
+from ._columns import row_numbers as row_numbers
 from ._geometry import deskew_reading_geometries
 from ._geometry import reading_angle as reading_angle
 from ._geometry import rotation_matrix as rotation_matrix
 from ._labels import assign_layout_labels, detect_text_direction, layout_label_role, normalize_layout_label
 from ._ordering import resolve_reading_segments, sort_reading_order
 from ._predictor import ReadingOrderPredictor
-from ._relations import row_numbers as row_numbers
 
 __all__ = [
     "ReadingOrderPredictor",

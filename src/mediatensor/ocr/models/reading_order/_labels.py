@@ -33,6 +33,12 @@ _ROLES = {
 # Elements are compared with all regions in slices of about this many pairs, which bounds the memory.
 _PAIRS_AT_ONCE = 1 << 20
 
+DIRECTIONS = ("ltr", "rtl", "ttb-rtl", "ttb-ltr")
+# ISO 639 codes of languages written from right to left: what decides when a text has no letters at all.
+_RIGHT_TO_LEFT_LANGUAGES = frozenset(
+    ("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ku", "nqo", "ps", "sd", "syr", "ug", "ur", "yi")
+)
+
 
 def normalize_layout_label(label: str | None) -> str:
     """Write a label of a layout in one way: lower case, underscores.
@@ -123,14 +129,6 @@ def _coverage(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
     areas: np.ndarray = (boxes[..., 2:] - boxes[..., :2]).prod(axis=2).clip(1e-9)
     coverage: np.ndarray = shared / areas
     return coverage
-
-
-DIRECTIONS = ("ltr", "rtl", "ttb-rtl", "ttb-ltr")
-
-# ISO 639 codes of languages written from right to left: what decides when a text has no letters at all.
-_RIGHT_TO_LEFT_LANGUAGES = frozenset(
-    ("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ku", "nqo", "ps", "sd", "syr", "ug", "ur", "yi")
-)
 
 
 def detect_text_direction(texts: Iterable[str], language: str | None = None) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ....errors import InvalidArgumentError
+from ._columns import has_text_columns
 from ._geometry import deskew_reading_geometries, to_boxes
 from ._labels import check_direction, layout_label_role, normalize_layout_label, to_left_to_right
-from ._relations import Relations, has_text_columns
+from ._relations import Relations
 
 __all__ = ["resolve_reading_segments", "sort_reading_order"]
 

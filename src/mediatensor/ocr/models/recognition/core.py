@@ -26,6 +26,12 @@ __all__ = [
     "SequencePostProcessor",
 ]
 
+_HEAD_LAYERS = 3
+_SKIPPED = 5
+"""The activation before the first pool. The published recognisers were trained without it: where docTR cuts the head
+off, a layer object that occurs twice is kept once."""
+PATCH_SIZE = (4, 8)
+
 
 def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
     """The configuration of docTR's recognition networks.
@@ -239,12 +245,6 @@ def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: t
     return (each.masked_fill(~counts, 0).sum(dim=1) / lengths).mean()
 
 
-_HEAD_LAYERS = 3
-_SKIPPED = 5
-"""The activation before the first pool. The published recognisers were trained without it: where docTR cuts the head
-off, a layer object that occurs twice is kept once."""
-
-
 class ResNetFeatures(nn.ModuleDict):
     """The layers of ResNet-31 under the names they have in it, as docTR's recognisers use them.
 
@@ -283,9 +283,6 @@ def build_features(
         cfg[name] = kwargs.setdefault(name, cfg[name])
     pretrained_backbone = kwargs.pop("pretrained_backbone", False) and not pretrained
     return ResNetFeatures(backbone(pretrained_backbone)), cfg
-
-
-PATCH_SIZE = (4, 8)
 
 
 class PatchFeatures(nn.ModuleDict):

@@ -1,0 +1,270 @@
+"""Columns of text, or the rows of a form: what stands side by side on a page, and how it is read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["has_text_columns", "row_numbers"]
+
+# Candidate gutters are tried in slices of about this many (gutter, box) pairs, which bounds the memory.
+_PAIRS_AT_ONCE = 1 << 20
+
+# Fewer rows than this do not make a form.
+_MIN_ROWS = 3
+# The part of the lines of the shorter side that have a line of the other side level with them.
+_LEVEL_SHARE = 0.8
+# Fields are set apart by more than the height of a line and leave room before their values, where text fills its
+# column; or one side is no wider, in heights, than numbers are.
+_FIELD_GAP = 1.0
+_FIELD_FILL = 0.6
+_NARROW = 5.0
+# Most lines of a side begin, or end, within so many heights of each other.
+_ALIGNED_SHARE = 0.7
+_COLUMN_ALIGNED_WITHIN = 2.0
+
+# The relations cost the square of the number of lines, so beyond this one, which no page has but a hostile file may,
+# every line is a row of its own.
+_MAX_LINES = 4_000
+# Lines are level if they share so much of the lower one's height and are of about one height.
+_LEVEL_OVERLAP = 0.5
+_MAX_HEIGHT_RATIO = 2.0
+# How far neighbours may overlap in their row, in heights: boxes are not exact.
+_MAX_OVERLAP = 0.5
+# Prose: lines stacked closely that begin or end at one place, so many of them and so wide (in heights; a letter is half
+# as wide as high), most of which fill their column.
+_MIN_PROSE_LINES = 3
+_MIN_PROSE_WIDTH = 5.0
+_MAX_LEADING = 1.0
+_ALIGNED_WITHIN = 1.5
+_FULL_WIDTH = 0.8
+_FULL_SHARE = 0.5
+# Text at least so wide, in heights, has its column to itself; no wider than the other are numbers.
+_WIDE = 18.0
+# Gaps that lie above each other and closer than this, in heights, are one gutter.
+_GUTTER_REACH = 4.0
+
+
+def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -> bool:
+    """Tell whether a vertical line parts the boxes into columns that are to be read one after the other.
+
+    The line lies in the middle half of the page and crosses next to no box. The two sides are not columns of text if
+    both are aligned, each line is level with one on the other side, and either the lines are short and set apart, as
+    the fields of a form and their values, or one side is as narrow as the prices of a receipt or the numbers of a list.
+
+    Args:
+        boxes: float64 ``(N, 4)``, in a frame that is read from left to right.
+        width: The width of the page, or of the part that is used, in the unit of the boxes.
+        horizontal: Whether lines are written horizontally; forms with vertical lines are not told from text.
+
+    Returns:
+        Whether there are such columns.
+    """
+    gutter = _gutter(boxes, width)
+    if gutter is None:
+        return False
+    if not horizontal:
+        return True
+    crossing = np.minimum(boxes[:, 2] - gutter, gutter - boxes[:, 0]) > 0.02 * width
+    on_left = boxes[:, 0] + boxes[:, 2] <= 2 * gutter
+    return not _is_table(boxes[on_left & ~crossing], boxes[~on_left & ~crossing])
+
+
+def _gutter(boxes: np.ndarray, width: float) -> float | None:
+    """The line that crosses the fewest boxes; None if there is none that crosses few enough."""
+    number = len(boxes)
+    if number < 3:
+        return None
+    left, right = boxes[:, 0], boxes[:, 2]
+    low, high = left.min() + 0.25 * width, left.min() + 0.75 * width
+    gutters = np.unique(right[(right >= low) & (right <= high)])
+    on_left = np.searchsorted(np.sort((left + right) / 2), gutters, side="right")
+    gutters = gutters[(on_left >= 0.25 * number) & (number - on_left >= 0.25 * number)]
+    if len(gutters) == 0:
+        return None
+    step = max(1, _PAIRS_AT_ONCE // number)
+    crossing = np.concatenate(
+        [
+            (np.minimum(right - part[:, None], part[:, None] - left) > 0.02 * width).sum(axis=1)
+            for part in np.split(gutters, range(step, len(gutters), step))
+        ]
+    )
+    best = int(crossing.argmin())
+    return float(gutters[best]) if crossing[best] <= max(1, int(0.05 * number)) else None
+
+
+def _is_table(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether the lines of two sides are fields with their values rather than text beside text."""
+    if min(len(left), len(right)) < _MIN_ROWS:
+        return False
+    height = float(np.median(np.concatenate((left, right)) @ (0, -1, 0, 1)))
+    if not (_is_aligned(left, height) and _is_aligned(right, height)):
+        return False
+    shorter, longer = sorted((left, right), key=len)
+    middles = np.sort(longer[:, 1] + longer[:, 3]) / 2
+    wanted = (shorter[:, 1] + shorter[:, 3]) / 2
+    after = np.searchsorted(middles, wanted).clip(1, len(middles) - 1)
+    distances = np.minimum(np.abs(middles[after] - wanted), np.abs(middles[after - 1] - wanted))
+    if (distances < height / 2).mean() < _LEVEL_SHARE:
+        return False
+    if min(float(np.median(side[:, 2] - side[:, 0])) for side in (left, right)) <= _NARROW * height:
+        return True
+    pitch = float(np.median(right[:, 0]) - np.median(left[:, 0]))
+    if np.median(left[:, 2] - left[:, 0]) > _FIELD_FILL * pitch:
+        return False
+    return min(_median_gap(left), _median_gap(right)) > _FIELD_GAP * height
+
+
+def _is_aligned(side: np.ndarray, height: float) -> bool:
+    """Whether most lines of a side begin at one place, or end at one."""
+    edges = side[:, 0::2]
+    near = np.abs(edges - np.median(edges, axis=0)) <= _COLUMN_ALIGNED_WITHIN * height
+    return bool(near.mean(axis=0).max() >= _ALIGNED_SHARE)
+
+
+def _median_gap(side: np.ndarray) -> float:
+    """The median distance from one line of a side to the next below it."""
+    order = np.argsort(side[:, 1], kind="stable")
+    return float(np.median(side[order[1:], 1] - side[order[:-1], 3]))
+
+
+def row_numbers(boxes: np.ndarray) -> np.ndarray:
+    """Gather lines into rows that are read across.
+
+    Lines are neighbours in a row if they are level and nothing stands between them. Where text flows on both sides of
+    the gap between them, it is the gutter of two columns, which are read one after the other. Text shows in the lines
+    above and below: it fills its column, line for line, where cells are short or end anywhere. A gap counts as most
+    gaps just above and below it do.
+
+    Args:
+        boxes: float64 ``(N, 4)``: upright lines, x and y in one unit, in a frame that is read from left to right.
+
+    Returns:
+        int64 ``(N,)``: lines with one number are a row.
+    """
+    number = len(boxes)
+    alone = np.arange(number)
+    if not 2 <= number <= _MAX_LINES:
+        return alone
+    heights = boxes[:, 3] - boxes[:, 1]
+    height = float(np.median(heights))
+    if not height > 0:
+        return alone
+    pairs = _neighbours(boxes, heights, height)
+    if len(pairs) == 0:
+        return alone
+    columns = _part_columns(boxes, heights, height, pairs)
+    return _joined(number, pairs[~_agreed(columns, boxes, pairs, height)])
+
+
+def _part_columns(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
+    """Bool ``(P,)``: whether the gap between neighbours looks like the gutter of columns.
+
+    It does if text flows on both sides; or on one, as beside a table in its own column, unless a name stands before
+    the first line of the text, or a number before or behind any line and nothing else beside it.
+    """
+    is_prose, begins = _prose(boxes, heights, height, pairs)
+    prose, first = is_prose[pairs], begins[pairs]
+    widths = boxes[pairs, 2] - boxes[pairs, 0]
+    wide, narrow = widths >= _WIDE * height, widths <= _NARROW * height
+    # Neither to the left of the left one nor to the right of the right one is there another.
+    last = ~np.stack([np.isin(pairs[:, 0], pairs[:, 1]), np.isin(pairs[:, 1], pairs[:, 0])], axis=1)
+    beside = prose & wide & ~(narrow & last)[:, ::-1]
+    beside[:, 1] &= ~first[:, 1]
+    columns: np.ndarray = prose.all(axis=1) | beside.any(axis=1)
+    return columns
+
+
+def _neighbours(boxes: np.ndarray, heights: np.ndarray, height: float) -> np.ndarray:
+    """int64 ``(P, 2)``: lines that are level, and the next to the right of each."""
+    found = []
+    for index in range(len(boxes)):
+        box = boxes[index]
+        common = np.minimum(box[3], boxes[:, 3]) - np.maximum(box[1], boxes[:, 1])
+        lower, higher = np.minimum(heights[index], heights), np.maximum(heights[index], heights)
+        level = (common > _LEVEL_OVERLAP * lower) & (higher <= _MAX_HEIGHT_RATIO * lower)
+        level &= (boxes[:, 0] >= box[2] - _MAX_OVERLAP * height) & (boxes[:, 0] > box[0])
+        candidates = np.flatnonzero(level)
+        if len(candidates):
+            found.append((index, int(candidates[boxes[candidates, 0].argmin()])))
+    # If several lines have the same one to their right, it goes with the nearest.
+    nearest: dict[int, int] = {}
+    for first, second in found:
+        if second not in nearest or boxes[first, 2] > boxes[nearest[second], 2]:
+            nearest[second] = first
+    return np.array([(first, second) for second, first in nearest.items()], dtype=np.int64).reshape(-1, 2)
+
+
+def _prose(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bool ``(N,)`` twice: whether a line belongs to running text, and whether it begins a stack of lines."""
+    widths = boxes[:, 2] - boxes[:, 0]
+    beside: dict[int, list[int]] = {}
+    for first, second in pairs.tolist():
+        beside.setdefault(first, []).append(second)
+        beside.setdefault(second, []).append(first)
+
+    def spans(line: int, other: int) -> bool:
+        """Whether a line lies over, or under, what stands beside another."""
+        return any(
+            min(boxes[line, 2], boxes[index, 2]) - max(boxes[line, 0], boxes[index, 0]) > 0.5 * widths[index]
+            for index in beside.get(other, ())
+        )
+
+    links = []
+    for index in range(len(boxes)):
+        box = boxes[index]
+        common = np.minimum(box[2], boxes[:, 2]) - np.maximum(box[0], boxes[:, 0])
+        gaps = boxes[:, 1] - box[3]
+        under = (boxes[:, 1] > (box[1] + box[3]) / 2) & (gaps <= _MAX_LEADING * height)
+        under &= common > 0.5 * np.minimum(widths[index], widths)
+        lower, higher = np.minimum(heights[index], heights), np.maximum(heights[index], heights)
+        under &= higher <= _MAX_HEIGHT_RATIO * lower
+        aligned = np.abs(boxes[:, [0, 2]] - box[[0, 2]]).min(axis=1) <= _ALIGNED_WITHIN * height
+        candidates = np.flatnonzero(under & aligned)
+        if len(candidates):
+            below = int(candidates[boxes[candidates, 1].argmin()])
+            if not spans(index, below) and not spans(below, index):
+                links.append((index, below))
+    stacks = _joined(len(boxes), np.array(links, dtype=np.int64).reshape(-1, 2))
+    begins = np.ones(len(boxes), dtype=bool)
+    begins[[second for _, second in links]] = False
+    is_prose = np.zeros(len(boxes), dtype=bool)
+    for stack in np.unique(stacks):
+        members = np.flatnonzero(stacks == stack)
+        if len(members) >= _MIN_PROSE_LINES:
+            full = float(np.quantile(widths[members], 0.9))
+            share = float((widths[members] >= _FULL_WIDTH * full).mean())
+            is_prose[members] = full >= _MIN_PROSE_WIDTH * height and share >= _FULL_SHARE
+    return is_prose, begins
+
+
+def _agreed(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
+    """Bool ``(P,)``: the majority of each gap and the gaps above and below it, one for each row; a tie is a column."""
+    starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
+    ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
+    middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2
+    chains = _joined(len(boxes), pairs)[pairs[:, 0]]
+    agreed = np.empty(len(pairs), dtype=bool)
+    for index in range(len(pairs)):
+        common = np.minimum(ends, ends[index]) - np.maximum(starts, starts[index])
+        common[index] = np.inf
+        near = np.flatnonzero((np.abs(middles - middles[index]) <= _GUTTER_REACH * height) & (common > 0))
+        near = near[np.argsort(-common[near], kind="stable")]
+        votes = columns[near[np.unique(chains[near], return_index=True)[1]]]
+        agreed[index] = 2 * votes.sum() >= len(votes)
+    return agreed
+
+
+def _joined(number: int, links: np.ndarray) -> np.ndarray:
+    """int64 ``(N,)``: one number for all that links ``(L, 2)`` connect, the least index among them."""
+    parents = list(range(number))
+
+    def root(index: int) -> int:
+        while parents[index] != index:
+            parents[index] = parents[parents[index]]
+            index = parents[index]
+        return index
+
+    for first, second in links.tolist():
+        one, other = root(first), root(second)
+        parents[max(one, other)] = min(one, other)
+    return np.array([root(index) for index in range(number)], dtype=np.int64)
