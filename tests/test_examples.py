@@ -208,6 +208,18 @@ def test_script_draws_its_picture(
     assert (drawn.int() - shown.int()).abs().float().mean() < 3
 
 
+def test_a_network_sees_where_slides_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("PIL")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "argv", ["planes_to_network.py", "--folder", str(tmp_path)])
+    runpy.run_path(str(EXAMPLES / "planes_to_network.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert printed.strip() in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"([\d.]+) s: another picture", printed) == ["3.00", "6.00", "9.00"]
+
+
 def picture_of(script: str) -> Path:
     return EXAMPLES / "images" / f"{Path(script).stem}.png"
 
