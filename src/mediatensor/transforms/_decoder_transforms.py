@@ -63,8 +63,8 @@ class DecoderTransform(Transform):
             `CropStep` and `ResizeStep` objects, in the order in which to take them.
 
         Raises:
-            InvalidArgumentError: if the transform cannot be applied, for example because frames are smaller than the
-            crop.
+            InvalidArgumentError: if the transform cannot be applied, for example because frames are smaller than
+                the crop.
         """
 
     def make_params(self, images: Sequence[Tensor]) -> tuple[PixelStep, ...]:
@@ -220,8 +220,8 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
         width: Columns of the decoded frames, after rotation.
 
     Raises:
-        InvalidArgumentError: if a transform is of another type, cannot run in a decoder, or cannot be applied to the
-        size.
+        InvalidArgumentError: if a transform is of another type, cannot run in a decoder, or cannot be applied to
+            the size.
 
     Example:
         >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
