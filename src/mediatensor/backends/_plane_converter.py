@@ -97,7 +97,7 @@ class PlaneConverter:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the tensors that it fills."""
+        """The dtype of the tensors that it fills."""
         return torch.float32 if self._is_float else torch.uint8
 
     def orientation_of(self, picture: Any) -> Orientation:

@@ -3,7 +3,7 @@
 * ``registry``: the names of architectures, where each is made, and what is published for it;
 * ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX;
 * ``blocks``: layers that several networks share;
-* ``devices``: copies to a device and back, each of them counted; networks that may be compiled;
+* ``transfers``: copies to a device and back, each of them counted; networks that may be compiled;
 * ``whitelist``: recognisers that may read certain characters only.
 
 Nothing in this room knows a task, a page or a predictor.
@@ -21,7 +21,17 @@ from .blocks import (
     make_stage,
     parameter_layers,
 )
-from .devices import (
+from .onnx import OnnxGraph, OnnxNode, fill_layers, read_onnx
+from .registry import (
+    ModelCard,
+    list_models,
+    make_predictor,
+    model_card,
+    network_factory,
+    refuse_unknown,
+    register_predictor,
+)
+from .transfers import (
     at_least_float32,
     compile_network,
     constant,
@@ -32,16 +42,6 @@ from .devices import (
     upload,
     upload_images,
     with_open_sizes,
-)
-from .onnx import OnnxGraph, OnnxNode, fill_layers, read_onnx
-from .registry import (
-    ModelCard,
-    list_models,
-    make_predictor,
-    model_card,
-    network_factory,
-    refuse_unknown,
-    register_predictor,
 )
 from .weights import (
     MODELS_FOLDER_VARIABLE,

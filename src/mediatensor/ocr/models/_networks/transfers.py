@@ -1,8 +1,8 @@
-"""Between the host and the device of a predictor: seldom, and much at once.
+"""Transfers between the host and the device of a predictor: few, and large.
 
-A program on the host runs ahead of its device until it asks for a value; then it waits for all that the device has
-still to do, and the device idles until there is new work. So every stage of a predictor hands over what it has in one
-upload, runs to its end on the device, and comes back with one download of small results:
+A program on the host runs ahead of its device until it asks for a value. Then it waits for all work of the device, and
+the device is idle until there is new work. Every stage of a predictor therefore uploads its input at once, runs to its
+end on the device, and downloads small results at once:
 
 ===================  ==============================================  ================================================
 stage                up                                              down, at once
