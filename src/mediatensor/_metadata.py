@@ -286,7 +286,7 @@ def audio_stream_metadata(
     info: StreamInfo,
     container: ContainerInfo,
     begin_seconds: float,
-    delay_seconds: float,
+    priming_seconds: float,
     joined_seconds: float | None = None,
 ) -> AudioStreamMetadata:
     """The metadata of a decoder.
@@ -295,12 +295,12 @@ def audio_stream_metadata(
         info: The header of the stream.
         container: The header of the container, for streams that state no duration of their own.
         begin_seconds: Time of the first sample.
-        delay_seconds: How much the encoder put in front of it.
-        joined_seconds: Length of a file that was joined, of which the headers tell of the first part.
+        priming_seconds: The encoder's delay, in front of the first sample.
+        joined_seconds: Length of a joined file, whose headers only state that of the first part.
     """
     header = stream_header_metadata(info)
     assert isinstance(header, AudioStreamHeaderMetadata)
-    end = _end_seconds(info, container, begin_seconds, delay_seconds)
+    end = _end_seconds(info, container, begin_seconds, priming_seconds)
     if joined_seconds is not None:
         end = begin_seconds + joined_seconds
     return AudioStreamMetadata(
@@ -312,12 +312,12 @@ def audio_stream_metadata(
 
 
 def _end_seconds(
-    info: StreamInfo, container: ContainerInfo, begin_seconds: float, delay_seconds: float
+    info: StreamInfo, container: ContainerInfo, begin_seconds: float, priming_seconds: float
 ) -> float | None:
     duration = info.duration_seconds
     if duration is not None:
-        counts_delay = container.format_name == "ogg" and info.codec == "opus"
-        return begin_seconds + duration - (delay_seconds if counts_delay else 0.0)
+        counts_priming = container.format_name == "ogg" and info.codec == "opus"
+        return begin_seconds + duration - (priming_seconds if counts_priming else 0.0)
     if container.duration_seconds is None:
         return None
     # Matroska and Flash count from time 0.
