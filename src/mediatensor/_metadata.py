@@ -93,7 +93,7 @@ class VideoStreamHeaderMetadata(StreamMetadata):
 
 @dataclass(repr=False)
 class VideoStreamMetadata(VideoStreamHeaderMetadata):
-    """What is known of the stream of a `VideoDecoder`.
+    """Metadata of the stream of a `VideoDecoder`.
 
     Attributes:
         begin_stream_seconds_from_content: Time of the first frame in seconds, from the index; ``None`` without one.
@@ -263,7 +263,7 @@ def video_stream_metadata(
 
 @dataclass(repr=False)
 class AudioStreamMetadata(AudioStreamHeaderMetadata):
-    """What is known of the stream of an `AudioDecoder` or a `WavDecoder`, by its header and its first frame.
+    """Metadata of the stream of an `AudioDecoder` or a `WavDecoder`, from its header and its first frame.
 
     Attributes:
         duration_seconds: From the header of the stream, else of the container; ``None`` if neither states it.

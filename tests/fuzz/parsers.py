@@ -30,7 +30,7 @@ from mediatensor._containers import (
     MalformedBoxError,
     begins_file,
     constant_frames,
-    entries_in_order,
+    expected_entries,
     find_frame,
     find_track,
     flac_seconds,
@@ -78,7 +78,7 @@ def sample_tables(data: bytes) -> None:
                 header = read_box(read_at, box)
                 track = find_track(header, 1)
                 with suppress(MalformedBoxError):
-                    entries_in_order(track, read_samples(track, len(data)), 0)
+                    expected_entries(track, read_samples(track, len(data)), 0)
                 packets_of_fragments(track, 1, header, fragments, read_at, len(data))
 
 

@@ -68,7 +68,7 @@ class Av1Pictures:
                 self._learn(_parse_sequence_header(payload))
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Whether the pictures in a packet can be left out; ``ValueError`` or ``IndexError`` if it does not add up."""
+        """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
         if self._has_changed:
             return False
         num_frames = 0

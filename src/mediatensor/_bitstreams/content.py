@@ -38,10 +38,10 @@ _ZEROS = bytes(16)
 
 
 def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], PacketContent]:
-    """The function that tells what packets of ``codec`` hold; where it cannot tell, a picture.
+    """The function that says what packets of ``codec`` hold. Packets that it cannot judge count as pictures.
 
-    VP8, VP9 and AV1 have packets that only update references and show nothing ("alternate reference" frames). Of the
-    others, the end of a sequence and what belongs to no picture can have packets of their own.
+    VP8, VP9 and AV1 have packets that only update references and show nothing ("alternate reference" frames). In other
+    codecs, the end of a sequence and what belongs to no picture can have packets of their own.
 
     The function is given packets in the order of the file, from the first one on.
 
@@ -87,12 +87,12 @@ _DISPOSABLE: dict[str, Callable[[bytes], Callable[[memoryview], bool]]] = {
 
 
 def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], Disposable]:
-    """The function that tells of a packet whether its pictures can be left out of decoding.
+    """The function that says whether decoding can do without the pictures of a packet.
 
-    What is odd, or of a codec that is not known here, never can. Nor can VP9 frames, though some update no reference
-    (refresh_frame_flags of 0): each leaves its motion vectors to the next one (VP9 bitstream specification, 7.2:
-    UsePrevFrameMvs), and perhaps probabilities (refresh_frame_context), a segmentation map and loop filter deltas
-    (7.2.8, 7.2.10). Whether the next frame starts without them is written in its packet, not in this one.
+    It cannot where a packet is odd, or the codec is none of those below. VP9 frames are always needed, though some
+    update no reference (refresh_frame_flags of 0): each passes its motion vectors on to the next one (VP9 bitstream
+    specification, 7.2: UsePrevFrameMvs), and perhaps probabilities (refresh_frame_context), a segmentation map and loop
+    filter deltas (7.2.8, 7.2.10). Whether the next frame starts without them is written in its packet, not in this one.
 
     The function takes packets in decode order, beginning with any key frame. It remembers parameter sets that change
     within the stream, and gets more careful for them, never less.

@@ -209,7 +209,7 @@ class H264Parser:
         else:
             spans, fills = unit_spans(packet, self._length_size)
             content, is_whole = PacketContent.NO_PICTURE, fills
-        is_telling = True  # until the first unit that shows whether there is a picture
+        is_undecided = True  # until the first unit that shows whether there is a picture
         is_first_slice = is_tracked = follows = True
         is_field = False
         is_disposable = fills and self._is_readable
@@ -221,11 +221,11 @@ class H264Parser:
             if header & _FORBIDDEN_BIT or not 0 < kind <= _LAST_KIND:
                 if self._length_size is not None:
                     is_whole = False
-                elif is_telling:
-                    content, is_telling = PacketContent.FOREIGN, False
+                elif is_undecided:
+                    content, is_undecided = PacketContent.FOREIGN, False
             if kind in _SLICES:
-                if is_telling and kind != _PARTITION_A and not header & _FORBIDDEN_BIT:
-                    content, is_telling = PacketContent.PICTURE, False
+                if is_undecided and kind != _PARTITION_A and not header & _FORBIDDEN_BIT:
+                    content, is_undecided = PacketContent.PICTURE, False
                 if kind != _SLICE or header & (_REFERENCE | _FORBIDDEN_BIT):
                     is_disposable = False
                 limit = start + _SLICE_BYTES

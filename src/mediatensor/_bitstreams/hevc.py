@@ -19,13 +19,13 @@ _HARMLESS = _SUB_LAYER_NON_REFERENCE | {35, 38}  # access unit delimiter, filler
 _SPS, _PREFIX_SEI, _SUFFIX_SEI = 33, 39, 40
 _BLA, _IRAP, _CRA, _ENDS = range(16, 19), range(16, 24), 21, (36, 37)
 
-# First bytes of units after start codes: of the first slice of a picture, of the end of a sequence, and of what shows
+# First bytes of units after start codes: of the first slice of a picture, of the end of a sequence, and of what decides
 # whether there is a picture: the beginning of one, and what the codec does not have.
 _FIRST_SLICE = re.compile(rb"\x00\x00\x01([\x00-\x3e][\x01-\x07][\x80-\xff])")
 _END = re.compile(rb"\x00\x00\x01[\x48\x4a][\x01-\x07]")
 _MAX_END_BYTES = 32  # the end of a sequence, that of a bitstream, and padding
 _SLICES = frozenset(kind << 1 for kind in (*range(10), *range(16, 22)))  # of the base layer
-_TELLING = re.compile(
+_DECISIVE = re.compile(
     rb"\x00\x00\x01([\x80-\xff].|.["
     + re.escape(bytes(range(0, 256, 8)))  # no temporal sub-layer
     + rb"]|["
@@ -43,7 +43,7 @@ def hevc_content(packet: memoryview, length_size: int | None) -> PacketContent:
         length_size: Bytes of the length before each unit; ``None`` for units after start codes.
     """
     if length_size is None:
-        match = _TELLING.search(packet)
+        match = _DECISIVE.search(packet)
         if match is None:
             has_units = bytes(packet).find(b"\0\0\1") >= 0
             return PacketContent.NO_PICTURE if has_units else PacketContent.PICTURE
@@ -77,7 +77,7 @@ class HevcPictures:
         self._highest_temporal_id = highest.pop() if len(highest) == 1 else None
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Whether the pictures in a packet can be left out; ``ValueError`` or ``IndexError`` if it does not add up."""
+        """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
         has_picture = outlasts_picture = False
         for unit in nal_units(packet, self._length_size):
             kind, layer, temporal_id = _kind(unit), (unit[0] & 1) << 5 | unit[1] >> 3, (unit[1] & 7) - 1

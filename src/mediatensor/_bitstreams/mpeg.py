@@ -29,7 +29,7 @@ _DIVX_PACKED = re.compile(rb"DivX\d{1,9}(Build|b)\d{1,9}p")
 
 _ANY_START_CODE = re.compile(rb"\x00\x00\x01(.)", re.DOTALL)
 # MPEG-1 and 2: not user data, a sequence, an extension, an end of a sequence or a group of pictures.
-_TELLING = re.compile(rb"\x00\x00\x01([^\xb2\xb3\xb5\xb7\xb8])")
+_DECISIVE = re.compile(rb"\x00\x00\x01([^\xb2\xb3\xb5\xb7\xb8])")
 # MPEG-4: objects, layers, their ends, user data.
 _NO_PICTURE = frozenset((*range(0x30), 0xB0, 0xB1, 0xB2, 0xB3, 0xB5))
 # A VOP that is not coded ends after its time; what else is in the packet of one are headers.
@@ -39,14 +39,14 @@ _SEQUENCE_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x00\xb3])")
 _LAYER_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x20-\x2f\xb6])")
 _PICTURE_CODES = frozenset((b"\x00", b"\xb6"))
 _SEQUENCE_EXTENSION = re.compile(rb"\x00\x00\x01\xb5([\x10-\x1f].{5})", re.DOTALL)
-# Of a sequence header: the sizes; and all of it, with quantiser matrices, and its extension.
+# Bytes of a sequence header that hold the sizes; and of all of it, with quantiser matrices and its extension.
 _FORMAT_BYTES, _SEQUENCE_BYTES = 3, 8 + 2 * 64 + 10
 _MPEG2_END = b"\0\0\1\xb7"
 
 
 def mpeg2_content(packet: memoryview) -> PacketContent:
     """What comes of a packet of MPEG-1 or 2: slices lie behind the header of a picture (6.2.1, start codes)."""
-    match = _TELLING.search(packet)
+    match = _DECISIVE.search(packet)
     if match is not None:
         return PacketContent.FOREIGN if match[1][0] else PacketContent.PICTURE
     # A packet has start codes, of a picture or others.
@@ -62,7 +62,7 @@ class Mpeg2Pictures:
     """
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Whether the pictures in a packet can be left out; ``ValueError`` or ``IndexError`` if it does not add up."""
+        """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
         data = bytes(packet)
         num_pictures = 0
         structures: list[int] = []
@@ -161,7 +161,7 @@ class Mpeg4Pictures:
         self._is_plain &= not _is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Whether the pictures in a packet can be left out; ``ValueError`` or ``IndexError`` if it does not add up."""
+        """Whether no other picture needs those of a packet; ``ValueError`` or ``IndexError`` if it does not add up."""
         if not self._is_plain:
             return False
         data = bytes(packet)

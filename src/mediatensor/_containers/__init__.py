@@ -15,11 +15,11 @@ from .sample_tables import (
     DemuxedSamples,
     Samples,
     Track,
-    entries_in_order,
+    entries_to_compare,
+    expected_entries,
     find_track,
     packets_of_samples,
     read_samples,
-    telling_entries,
 )
 from .wav import SampleEncoding, WavHeader, layout_name, parse_wav_header
 
@@ -40,7 +40,8 @@ __all__ = [
     "WavHeader",
     "begins_file",
     "constant_frames",
-    "entries_in_order",
+    "entries_to_compare",
+    "expected_entries",
     "find_all",
     "find_frame",
     "find_track",
@@ -54,7 +55,6 @@ __all__ = [
     "parse_wav_header",
     "read_box",
     "read_samples",
-    "telling_entries",
     "time_restarts",
     "top_level_boxes",
     "wavpack_seconds",

@@ -35,7 +35,7 @@ _NO_KEY = 0x01000000 | 0x00010000
 
 @dataclass(frozen=True)
 class _Defaults:
-    """Of the samples of a track, or of one fragment of it."""
+    """Properties that samples have unless a run says otherwise, of a track or of one fragment."""
 
     duration: int
     size: int

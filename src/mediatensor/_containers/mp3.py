@@ -66,7 +66,7 @@ _HAS_FRAMES, _HAS_BYTES, _HAS_TABLE, _HAS_QUALITY = 1, 2, 4, 8
 _TABLE_BYTES = 100
 _STATES_PADDING = (b"LAME", b"Lavf", b"Lavc")
 _AT_PADDING = 21
-# Of the decoder, which the padding makes up for.
+# Delay of the decoder, which the padding makes up for.
 _DECODER_DELAY = 529
 
 

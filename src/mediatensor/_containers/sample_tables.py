@@ -26,12 +26,12 @@ __all__ = [
     "Samples",
     "Track",
     "bare_table",
-    "entries_in_order",
+    "entries_to_compare",
+    "expected_entries",
     "find_track",
     "packets_of_samples",
     "read_samples",
     "sizes_box",
-    "telling_entries",
 ]
 
 _ENCRYPTED = (b"encv", b"drmi", b"drms")
@@ -151,7 +151,7 @@ _MAX_SAMPLES = 1 << 24
 # Longer is damage; shorter, no sum of `_MAX_SAMPLES` of them overflows.
 _MAX_DURATION = 1 << 31
 
-# Of the demuxer's list, where it is expected to hold no surprise.
+# How much of the demuxer's list is compared where no surprise is expected: at either end, and in between.
 _NUM_AT_ENDS, _NUM_SPREAD = 32, 256
 # Boxes that name key frames beside ``stss``.
 _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
@@ -219,7 +219,7 @@ def read_samples(track: Track, file_size: int) -> Samples:
     return Samples(position, size, duration, delay, shift)
 
 
-def entries_in_order(track: Track, samples: Samples, first_dts: int) -> DemuxedSamples | None:
+def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedSamples | None:
     """What the demuxer's list should be if the edit list keeps everything; ``None`` if that takes a closer look.
 
     Args:
@@ -245,8 +245,8 @@ def entries_in_order(track: Track, samples: Samples, first_dts: int) -> DemuxedS
     return DemuxedSamples(samples.position, dts, samples.size, is_key, np.zeros(count, bool))
 
 
-def telling_entries(is_key: BoolArray) -> Int64Array:
-    """Numbers of the entries that show whether a list of this many is as expected: both ends, key frames, some more."""
+def entries_to_compare(is_key: BoolArray) -> Int64Array:
+    """Numbers of the entries to compare with the demuxer's list: both ends, key frames, and some in between."""
     count = len(is_key)
     ends = np.arange(min(count, _NUM_AT_ENDS))
     keys = np.flatnonzero(is_key)

@@ -21,7 +21,7 @@ ReadAt = Callable[[int, int], bytes]
 _MAX_CHUNKS = 10_000
 # What a walk over the chunks reads at a time.
 _WINDOW_BYTES = 4096
-# What is read of a chunk "fmt " or "ds64"; the rest says nothing that is needed.
+# Bytes to read of a chunk "fmt " or "ds64"; nothing behind them is needed.
 _MAX_CHUNK_BYTES = 64
 _MAX_SAMPLE_RATE = 2**31 - 1
 

@@ -1,4 +1,4 @@
-"""`FrameIndex`: which frames a stream has, in presentation order. Pure data that answers questions."""
+"""`FrameIndex`: which frames a stream has, in presentation order. Pure data, and where to start decoding."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ class FrameIndex:
         """The index that `save` wrote. The file is checked; it need not be trusted.
 
         Raises:
-            FrameIndexError: if the file is missing, damaged, no saved index, or of a version that is not known here.
+            FrameIndexError: if the file is missing, damaged, no saved index, or of an unknown version.
             SourceTypeError: if ``path`` is no path.
 
         Example:

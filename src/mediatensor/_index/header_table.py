@@ -17,14 +17,14 @@ from .._containers import (
     ReadAt,
     Samples,
     Track,
-    entries_in_order,
+    entries_to_compare,
+    expected_entries,
     find_all,
     find_track,
     packets_of_fragments,
     packets_of_samples,
     read_box,
     read_samples,
-    telling_entries,
     top_level_boxes,
 )
 from .._pyav import DISCARD_ENTRY, KEY_ENTRY, VideoReader
@@ -65,7 +65,7 @@ def header_table(
 
     The tables of the header must agree with the demuxer's own list, and the first packet must be what they say. Then
     only damage inside the media data is not seen; decoding meets it. Whether other pictures refer to a picture
-    (``disposable``) is left unknown.
+    (``disposable``) is not known then.
 
     Args:
         reader: A fresh reader, which stays so.
@@ -163,12 +163,12 @@ def _demuxed_in_order(reader: VideoReader, track: Track, samples: Samples) -> De
     """The demuxer's list without going over all of it, where some of it shows that it holds no surprise."""
     if reader.num_index_entries != len(samples.position):
         return None
-    expected = entries_in_order(track, samples, int(_demuxed(reader, [0]).dts[0]))
+    expected = expected_entries(track, samples, int(_demuxed(reader, [0]).dts[0]))
     if expected is None:
         return None
     if reader.is_intra_only:
         expected.is_key[:] = True
-    numbers = telling_entries(expected.is_key)
+    numbers = entries_to_compare(expected.is_key)
     return expected if _agree(expected, numbers, _demuxed(reader, numbers.tolist())) else None
 
 

@@ -25,7 +25,7 @@ _END_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class SourceIdentity:
-    """What is known of a source and compared. Its name and time of change do not count: bytes survive changes of both.
+    """The properties of a source that are compared. Its name and time of change are not: its bytes survive both.
 
     Attributes:
         stream_index: Which stream of the source.

@@ -53,7 +53,7 @@ _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
-    """What is wrong, as the end of a sentence that begins with "it"; ``None`` if nothing is.
+    """The first fault, as the end of a sentence that begins with "it"; ``None`` if there is none.
 
     Args:
         index: The fields of a `FrameIndex` by name; its arrays have the right types and lengths.
@@ -200,7 +200,7 @@ _IDENTITY_TYPES |= {"pyav_version": str}
 
 
 class _InvalidError(Exception):
-    """What is wrong with the content; becomes a `FrameIndexError` that names the file."""
+    """A fault of the content; it becomes a `FrameIndexError` that names the file."""
 
 
 def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -286,7 +286,7 @@ def _decoded(header: bytes, payload: bytes) -> dict[str, Any]:
     values = _parsed(header)
     layout = _layout(values["num_frames"], values["num_entries"], values["settled"])
     numbers = iter(values["columns"])
-    # Of each column its name, type and length, and of int64 ones where they begin and how wide their steps are.
+    # Each column's name, type and length; for int64 columns also the first number and the width of the steps.
     plan = [(name, dtype, count, *(next(numbers) if dtype == INT64 else (0, 0))) for name, dtype, count in layout]
     sizes = [
         max(0, count - 1) * width if dtype == INT64 else np.dtype(dtype).itemsize * count

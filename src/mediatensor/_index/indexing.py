@@ -28,7 +28,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 
     Args:
         source: Where the stream is read from.
-        lend_reader: Lends a reader of the stream. It may stand anywhere, and is left anywhere.
+        lend_reader: Lends a reader of the stream. It may stand anywhere, before and afterwards.
         before_decoding: Called with the reason if the packets do not show which frames there are. What `lend_reader`
             lends from then on must decode in software.
 
@@ -123,10 +123,10 @@ def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex
 
 # More packets than any codec reorders over.
 _REORDERED = 32
-# Who asks for more later makes a reader start again, so each step is several times as long as the one before.
+# A request for later frames makes the reader start again, so each step is several times as long as the one before.
 _FIRST_FRAMES, _GROWTH, _NUM_STEPS = 8, 4, 5
 
-# Of a probe of the time at some byte of the file.
+# Probes of the time at some byte of the file: how many are evenly spread, and how many packets each may read.
 _NUM_EVEN_PROBES = 16
 _MAX_PACKETS_WITHOUT_TIME = 64
 
@@ -174,7 +174,7 @@ def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
     ``table``, and evenly spread over the file.
 
     Args:
-        reader: Is left anywhere.
+        reader: Stands anywhere afterwards.
         table: The first packets of the stream.
     """
     read_up_to, file_size = int(table.position.max()), reader.file_size

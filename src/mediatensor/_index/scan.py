@@ -50,7 +50,7 @@ class PacketScan:
         self._reasons_to_decode: dict[str, None] = {}
         self._has_picture = False
         self._last_content: PacketContent | None = None
-        self._facts: list[PacketInfo] = []
+        self._packets: list[PacketInfo] = []
         self._hidden: list[bool] = []
         self._broken: list[bool] = []
         self._is_field: list[bool] = []
@@ -60,7 +60,7 @@ class PacketScan:
         self.is_complete = False
 
     def __len__(self) -> int:
-        return len(self._facts)
+        return len(self._packets)
 
     @property
     def may_be_fields(self) -> bool:
@@ -86,7 +86,7 @@ class PacketScan:
 
     def add(self, packet: Any) -> None:
         """Take note of a packet."""
-        fact, data = packet_info(packet), memoryview(packet)
+        info, data = packet_info(packet), memoryview(packet)
         h264 = self._h264
         if h264 is not None:
             h264.read(data)
@@ -98,15 +98,15 @@ class PacketScan:
             follows, is_field, disposable = True, False, self._disposable_of(data)
         is_whole = is_whole and content is not PacketContent.FOREIGN and is_sound(self._codec, data)
         self._last_content = content
-        self._facts.append(fact)
+        self._packets.append(info)
         self._hidden.append(is_whole and content in _NOTHING_SHOWN)
         self._is_field.append(is_field)
         self._disposable.append(disposable)
-        self._broken.append(fact.is_corrupt or fact.is_encrypted or not follows or not is_whole)
+        self._broken.append(info.is_corrupt or info.is_encrypted or not follows or not is_whole)
         if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
             self._reasons_to_decode.setdefault(reason)
         if not self._has_picture or content is not PacketContent.PICTURE:
-            self._find_reasons_to_decode(data, content, is_key=fact.is_key)
+            self._find_reasons_to_decode(data, content, is_key=info.is_key)
 
     def _find_reasons_to_decode(self, data: memoryview, content: PacketContent, *, is_key: bool) -> None:
         """Take note of the first picture, and of packets that are not just one picture."""
@@ -120,7 +120,7 @@ class PacketScan:
     def table(self) -> PacketTable:
         """The packets so far, in decode order."""
         # All columns at once, which is quicker than one attribute after the other.
-        columns: Sequence[Sequence[Any]] = list(zip(*self._facts, strict=True)) or [()] * len(PacketInfo._fields)
+        columns: Sequence[Sequence[Any]] = list(zip(*self._packets, strict=True)) or [()] * len(PacketInfo._fields)
         pts, dts, duration, size, position, is_key, is_discard, *_ = columns
         return PacketTable(
             pts=_timestamps(pts),
