@@ -57,6 +57,8 @@ _RECOVERY_POINT = 6
 
 # A whole slice header, with weights for many references; what comes before and with frame_num; and with field flags.
 _SLICE_BYTES, _FRAME_NUM_BYTES, _FIELD_BYTES = 512, 24, 64
+# Up to the picture parameter set of nearly every first slice: 1 bit, 1 to 7 bits, 1 bit.
+_SHORT_PREFIX_BITS = 9
 # Longer than any parameter set, as far as it matters: 480 numbers of scaling lists take 1,020 bytes at most.
 _PARAMETER_BYTES = 2048
 _EMULATION_PREVENTION = b"\0\0\3"
@@ -299,7 +301,8 @@ class H264Parser:
         if _EMULATION_PREVENTION in head or not unit[_FRAME_NUM_BYTES - 1 :]:
             head = without_emulation_prevention(head)
             num_left = 8 * len(head)
-        num_bits, identifier = _short_prefix(head[:2]) or _slice_prefix(head)
+        prefix = _short_prefix(head[0] << 1 | head[1] >> 7) if head[1:] else None
+        num_bits, identifier = prefix or _slice_prefix(head)
         try:
             picture = self._pictures[identifier]
             sequence = self._sequences[-1 if picture is None else picture.sequence]
@@ -329,13 +332,18 @@ def _slice_prefix(head: bytes) -> tuple[int, int]:
     return 8 * len(head) - bits.num_left, identifier
 
 
-@lru_cache(maxsize=1024)
-def _short_prefix(head: bytes) -> tuple[int, int] | None:
-    """The prefix of nearly every first slice ends within two bytes, and few streams have more than a dozen of them."""
+@lru_cache(maxsize=1 << _SHORT_PREFIX_BITS)
+def _short_prefix(first_bits: int) -> tuple[int, int] | None:
+    """What `_slice_prefix` gives, from the first nine bits; ``None`` if they do not hold it. Nearly always they do.
+
+    >>> _short_prefix(0b1_00110_1_00)  # first macroblock 0, slice type 5, picture parameter set 0
+    (7, 0)
+    """
     try:
-        return _slice_prefix(head)
+        prefix = _slice_prefix((first_bits << 16 - _SHORT_PREFIX_BITS).to_bytes(2, "big"))
     except ValueError:
         return None
+    return prefix if prefix[0] <= _SHORT_PREFIX_BITS else None
 
 
 # Streams repeat their sets, and files have those of others by the same encoder.

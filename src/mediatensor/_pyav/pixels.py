@@ -71,9 +71,8 @@ class FrameConverter:
         self._narrow_filter = _ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
 
-    def orientation_of(self, picture: Any) -> Orientation:
-        """How the frame is to be turned."""
-        return orientation_of(picture)
+    #: How a frame is to be turned.
+    orientation_of = staticmethod(orientation_of)
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
         """An array (num_rows, height, width, 3) of undefined values."""
@@ -104,7 +103,9 @@ class FrameConverter:
 
     def _write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
         steps = self._steps
-        if out.shape[:2] != self.output_size(picture, orientation):
+        is_plain = not steps and orientation is _UPRIGHT
+        size = (picture.height, picture.width) if is_plain else self.output_size(picture, orientation)
+        if out.shape[:2] != size:
             steps = (*steps, ResizeStep(*out.shape[:2]))
         if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
             height, width = orientation.size(steps[0].height, steps[0].width)

@@ -138,7 +138,7 @@ def decode_rows(
     cache = handle.frame_cache
     if cache.index is not index:
         cache.use(index)
-    request = _Request(handle, index, rows, writer, on_error, failed)
+    request: _Request | None = None
     missing: list[int] = []
     try:
         for frame in wanted:
@@ -148,11 +148,15 @@ def decode_rows(
             else:
                 writer.write(handle.converter, picture, rows[frame], frame)
         if missing:
+            request = _Request(handle, index, rows, writer, on_error, failed)
             _decode(request, missing, overlaps=len(missing) < len(wanted), is_sequential=is_sequential)
     except SizeChangeError:
+        request = request or _Request(handle, index, rows, writer, on_error, failed)
         request.raise_size_change(wanted)
     handle.last_single = frames[0] if is_single else None
-    return _with_replacements(request, frames) if failed else DecodedRows(writer.pixels, frames)
+    if not failed:
+        return DecodedRows(writer.pixels, frames)
+    return _with_replacements(request or _Request(handle, index, rows, writer, on_error, failed), frames)
 
 
 def _rows_by_frame(frames: Sequence[int]) -> dict[int, list[int]]:
@@ -230,7 +234,7 @@ class _Request:
             try:
                 for place, picture in stream.run(index, segments):
                     remaining.remove(place)
-                    frame = index.frame_of(place)
+                    frame = index.frame_of(place) if index.settled else place
                     if frame in rows:
                         self.writer.write(worker.converter, picture, rows[frame], frame)
                     if keeps and stream.may_keep:
@@ -259,7 +263,7 @@ class _Request:
         """Decode frames in order of their indices, so that the error names the first that differs from those before."""
         self.handle.frame_cache.clear()
         self.writer.start_over()
-        self.decode(self.handle.worker(), _places_of(self.index, frames), self.rows)
+        self.decode(self.handle.worker, _places_of(self.index, frames), self.rows)
 
     def write_nearest(self, frame: int) -> int:
         """Fill the rows of a frame with the decodable one nearest to it (the earlier of two); return its index."""
@@ -272,7 +276,7 @@ class _Request:
                 if picture is not None:
                     self.writer.write(self.handle.converter, picture, rows, other)
                 else:
-                    self.decode(self.handle.worker(), _places_of(self.index, [other]), {other: rows})
+                    self.decode(self.handle.worker, _places_of(self.index, [other]), {other: rows})
                 if other not in self.failed:
                     return other
         raise DecodeError(
@@ -301,12 +305,13 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
         is_sequential: Whether nobody will ask for these frames again.
     """
     handle, index = request.handle, request.index
-    worker = handle.worker()
+    worker = handle.worker
     stream = worker.stream
-    if len(frames) == 1 and (window := _window_before(handle, index, frames[0])):
+    goes_back = handle.last_single is not None and frames[0] < handle.last_single
+    if goes_back and len(frames) == 1 and (window := _window_before(handle, index, frames[0])):
         request.decode(worker, window, request.rows, keeps=True, drains=True)
         return
-    places = _places_of(index, frames)
+    places = _places_of(index, frames) if index.settled else frames
     segments = stream.plan(index, places)
     if stream.position == places[0] and not overlaps:
         handle.frame_cache.clear()  # a caller who goes forward does not ask again for what lies behind
@@ -338,7 +343,7 @@ def _can_keep(handle: Handle, stream: FrameStream, num_frames: int) -> bool:
 
 def _workers_for(handle: Handle, pictures: list[int]) -> list[Worker]:
     """Who decodes a call, given how many pictures each of its runs decodes; a run needs nothing of the others."""
-    worker = handle.worker()
+    worker = handle.worker
     stream = worker.stream
     division = threads.divide_threads(
         pictures,

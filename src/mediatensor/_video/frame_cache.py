@@ -86,6 +86,7 @@ class FrameCache:
         self._pictures: OrderedDict[int, tuple[Any, int]] = OrderedDict()
         #: The index by which pictures are numbered.
         self.index: object = None
+        self._key, self._reference = id(self), weakref.ref(self)
         self._kind: tuple[int, int, str] | None = None
         #: Size of the picture that was seen last; ``None`` before the first.
         self.bytes_per_picture: int | None = None
@@ -110,7 +111,8 @@ class FrameCache:
             if frame not in self._pictures and size <= limit:
                 self._pictures[frame] = picture, size
                 _cache.num_bytes += size
-                _cache.touch(self)
+                _cache.owners[self._key] = self._reference
+                _cache.owners.move_to_end(self._key)
                 if _cache.num_bytes > limit:
                     _cache.shrink(limit)
 
@@ -142,7 +144,7 @@ class FrameCache:
         """Drop all pictures for good."""
         self.clear()
         with _cache.lock:
-            _cache.owners.pop(id(self), None)
+            _cache.owners.pop(self._key, None)
 
     def drop_oldest(self) -> None:
         _, (_, size) = self._pictures.popitem(last=False)
@@ -160,12 +162,6 @@ class _Cache:
         self.limit: int | None = None
         self.num_bytes = 0
         self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
-
-    def touch(self, owner: FrameCache) -> None:
-        """Note that a handle was used last."""
-        key = id(owner)
-        self.owners[key] = weakref.ref(owner)
-        self.owners.move_to_end(key)
 
     def shrink(self, limit: int) -> None:
         """Drop the oldest pictures of the handles that were used least recently, until the rest fits."""

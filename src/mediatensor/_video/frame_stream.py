@@ -190,7 +190,7 @@ class FrameStream:
         if index is not self._index:
             self._use(index)
         self._segment = segment
-        self._not_fed = wanted.copy()
+        self._not_fed = set(wanted)
         self._num_starts, self._counts_frames = 1, False
         key_frame = segment.key_frame
         if key_frame is not None:

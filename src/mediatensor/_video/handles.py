@@ -44,6 +44,9 @@ class Handle:
     ) -> None:
         self.stream = stream
         self.converter = make_converter()
+        if isinstance(stream, FrameStream):
+            #: The handle's own stream and converter; there is none in approximate mode.
+            self.worker = Worker(stream, self.converter)
         self.frame_cache = FrameCache()
         self.lease = ThreadLease(1)
         self.idle_since = 0.0
@@ -64,14 +67,9 @@ class Handle:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
 
-    def worker(self) -> Worker:
-        """The handle's own stream and converter."""
-        assert isinstance(self.stream, FrameStream)
-        return Worker(self.stream, self.converter)
-
     def workers(self, count: int) -> list[Worker]:
         """Up to ``count`` workers of one thread each; the first has the handle's own stream."""
-        first = self.worker()
+        first = self.worker
         assert self._open_stream is not None
         first.stream.use_threads(1)
         with stages.OPEN, suppress(MediaTensorError):  # too many open files, say: then fewer
@@ -86,6 +84,8 @@ class Handle:
     def convert_with(self, make_converter: Callable[[], PictureConverter]) -> None:
         """Convert frames in another way from now on."""
         self._make_converter, self.converter = make_converter, make_converter()
+        if isinstance(self.stream, FrameStream):
+            self.worker = Worker(self.stream, self.converter)
         for worker in self._more_workers:
             worker.converter = make_converter()
 

@@ -1,0 +1,58 @@
+"""How many functions one call of a decoder takes, those of C included: what a small frame costs beside its decoding."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import media
+from mediatensor.decoders import VideoDecoder
+
+NUM_FRAMES = 390
+# So far behind its key frame that some 130 packets have to be looked at.
+MIDDLE = 130
+
+
+def _paint(number: int, width: int, height: int) -> NDArray[np.uint8]:
+    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+    pixels[: height // 2] = number % 256
+    return np.roll(pixels, 2 * number, axis=1)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """GOPs of 250 pictures; x264 makes about every other picture disposable."""
+    path = tmp_path_factory.mktemp("calls") / "clip.mp4"
+    options = {"preset": "veryfast", "g": "250", "sc_threshold": "0"}
+    spec = media.ClipSpec("", options=options, size=(480, 270), num_frames=NUM_FRAMES, rate=30, paint=_paint)
+    media.write_spec(spec, path)
+    with VideoDecoder(path) as decoder:
+        decoder[0]  # imports, and what is looked up once for all
+    return path
+
+
+def num_calls(work: Callable[[], Any]) -> int:
+    profile = cProfile.Profile()
+    profile.enable()
+    work()
+    profile.disable()
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def test_a_call_takes_few_functions(path: Path) -> None:
+    """Each bound has room for the handlers of signals that a test runner sets, which every call puts aside."""
+    decoders: list[VideoDecoder] = []
+    assert num_calls(lambda: decoders.append(VideoDecoder(path))) <= 800
+    with decoders[0] as decoder:
+        assert num_calls(lambda: decoder[MIDDLE]) <= 4500
+        following = [num_calls(lambda i=i: decoder[i]) for i in range(MIDDLE + 1, MIDDLE + 9)]  # type: ignore[misc]
+        assert sum(following) / len(following) <= 150
+        assert num_calls(lambda: decoder[MIDDLE + 8]) <= 95
+        assert num_calls(lambda: list(decoder)) <= 80 * NUM_FRAMES
