@@ -108,7 +108,7 @@ def render_page(
     width, height = size or usual_size
     sheet = Sheet(width * 72, height * 72, dpi, font_size or usual_font_size, random.Random(f"{kind} {seed}"))
     draw(sheet)
-    page = _rotated(_finished(sheet), rotation)
+    page = rotated(_finished(sheet), rotation)
     image = _with_contrast(page.image, contrast, inverted=inverted)
     return RenderedPage(_as_scanned(image, seed, noise, blur, jpeg), page.words, page.lines)
 
@@ -138,7 +138,7 @@ def _joined(words: Sequence[TextBox]) -> TextBox:
     return TextBox(" ".join(word.text for word in words), corners)
 
 
-def _rotated(page: RenderedPage, degrees: float) -> RenderedPage:
+def rotated(page: RenderedPage, degrees: float) -> RenderedPage:
     if degrees % 360 == 0:
         return page
     height, width = page.image.shape[:2]

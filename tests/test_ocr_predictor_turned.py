@@ -14,8 +14,7 @@ from PIL import Image
 from mediatensor.ocr.models import crop_orientation_predictor, kie_predictor, ocr_predictor, page_orientation_predictor
 from mediatensor.ocr.utils.metrics import box_iou, polygon_iou
 from ocr_onnx_sessions import require_weights
-from ocr_pages import RenderedPage, render_page, render_text
-from ocr_pages import _rotated as rotated
+from ocr_pages import RenderedPage, render_page, render_text, rotated
 from ocr_reading import LINES, geometries, reader, text_page, words_of
 from real_files import TEST_DATA
 
