@@ -84,7 +84,7 @@ def summary(document: Any) -> list[tuple[str, float]]:
 @cache
 def plainly_read(number: int) -> list[tuple[str, float]]:
     """What a page reads without a compiler."""
-    return summary(reader(vocab=VOCAB)([pages()[number]]))
+    return summary(reader(vocab=VOCAB, shorter_side=480)([pages()[number]]))
 
 
 def graphs_by_page(predictor: Any, backend: CountingBackend, numbers: Iterable[int]) -> list[int]:
@@ -100,7 +100,7 @@ def graphs_by_page(predictor: Any, backend: CountingBackend, numbers: Iterable[i
 @pytest.mark.slow
 def test_pages_of_all_sizes_share_graphs(backend: CountingBackend) -> None:
     assert len({page.shape for page in pages()}) == len(pages())
-    predictor = copy.deepcopy(reader(vocab=VOCAB))
+    predictor = copy.deepcopy(reader(vocab=VOCAB, shorter_side=480))
     predictor.det_predictor.compile(backend=backend)
     assert graphs_by_page(predictor, backend, (0, 1, 3)) == [1, 0, 0]
     assert backend.runs == 3
@@ -115,7 +115,7 @@ def test_pages_of_all_sizes_share_graphs(backend: CountingBackend) -> None:
     assert sum(graphs_by_page(predictor, backend, (0, 3))) == 0
 
     # As docTR's users do, with the graphs that are there.
-    wrapped = copy.deepcopy(reader(vocab=VOCAB))
+    wrapped = copy.deepcopy(reader(vocab=VOCAB, shorter_side=480))
     wrapped.det_predictor.model = torch.compile(wrapped.det_predictor.model, backend=backend)
     wrapped.reco_predictor.model = torch.compile(wrapped.reco_predictor.model, backend=backend)
     runs = backend.runs
