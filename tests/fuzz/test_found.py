@@ -18,8 +18,7 @@ import media
 import pdf_files
 import wav_files
 from mediatensor._images import Layout, OpenedImage
-from mediatensor._pyav import linear_decode
-from mediatensor._pyav.probe import stream_info
+from mediatensor._pyav import linear_decode, stream_info
 from mediatensor.datasets import as_items
 from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
 from mediatensor.encoders import JpegEncoder, VideoEncoder

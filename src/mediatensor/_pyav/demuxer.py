@@ -183,7 +183,7 @@ class Demuxer:
 
         Args:
             timestamp: In ticks of the time base of a stream.
-            number: Of that stream, among those that were picked.
+            number: Which of the streams that were picked.
 
         Returns:
             Whether the container could seek at all. Where it landed is for the caller to check.

@@ -32,8 +32,8 @@ class AudioSettings:
     """What an audio stream is to be.
 
     Attributes:
-        sample_rate: Of the samples that come, a second.
-        num_channels: Of the samples that come.
+        sample_rate: Samples per second of the input.
+        num_channels: Channels of the input.
         bit_rate: Bits a second; ``None`` for the encoder's default.
         out_num_channels: In the file.
         out_sample_rate: In the file.

@@ -18,10 +18,11 @@ __all__ = ["WITHOUT_LOG", "encoder_options", "fault_in", "find_encoder", "option
 
 #: For every encoder: its log is for nobody. Freeing or opening one waits for its threads, or for those that open
 #: another, and holds the interpreter's lock, which they would want where the application has PyAV hand over FFmpeg's
-#: log (``av.logging.set_level``). What is given up cannot be made to rest like a decoder, see `packets.let_rest`.
+#: log (``av.logging.set_level``). An encoder that is given up cannot be made to rest like a decoder (see
+#: `packet_decoder.let_rest`).
 WITHOUT_LOG = {"log_level_offset": str(1 << 30)}
 
-# Of FFmpeg's AVOptionType.
+# Numbers of FFmpeg's AVOptionType.
 _NUMERIC_TYPES = ("INT", "INT64", "UINT", "UINT64", "FLOAT", "DOUBLE")
 # FFmpeg's own notation: 2M, 1.5k, 64Ki, 0x10.
 _NUMBER = re.compile(r"[-+]?(0x[\da-fA-F]+|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?([yzafpnumcdhkKMGTPEZY]i?)?B?)")
@@ -84,7 +85,7 @@ class EncoderOption(NamedTuple):
 
     Attributes:
         kind: FFmpeg's name of its type, such as ``"INT"`` or ``"FLAGS"``.
-        lowest, highest: Of numbers.
+        lowest, highest: Bounds of a number.
         words: Named values.
     """
 

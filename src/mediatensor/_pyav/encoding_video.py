@@ -160,7 +160,7 @@ class VideoSettings:
         codec: Name of an encoder or of a codec; ``None`` for the container's default.
         is_variable: Whether frames are unevenly spaced.
         pixel_format: FFmpeg's name; ``None`` for the first one that the encoder lists.
-        options: Of the encoder, and of the container.
+        options: For the encoder and for the container.
     """
 
     height: int

@@ -92,8 +92,8 @@ def times_shown(pts: Sequence[int | None], packet_pts: Sequence[int | None] | No
     decoding: the codec gives the frames as they are shown, and one after the other each takes the earliest time left.
 
     Args:
-        pts: Of the frames, in the codec's order.
-        packet_pts: Of the packets, in the order of the file; ``None`` if they cannot be times of decoding.
+        pts: Times of the frames, in the codec's order.
+        packet_pts: Times of the packets, in the order of the file; ``None`` if they cannot be times of decoding.
 
     >>> times_shown([0, 2, 1], [0, 1, 2]), times_shown([0, 2, 1], [0, 2, 1])
     ([0, 1, 2], [0, 2, 1])

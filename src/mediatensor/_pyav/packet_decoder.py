@@ -32,7 +32,7 @@ MAX_PIXELS = 1 << 28
 # that a picture may be decoded with those of three before.
 _THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE", "theora": "NONE", "vp3": "NONE", "vp4": "NONE"}
 
-# Of FFmpeg's AV_CODEC_CAP, by the kind of threads; those of other libraries are asked for with either.
+# Flags of FFmpeg's AV_CODEC_CAP by the kind of threads; codecs of other libraries take either kind.
 _THREAD_CAPABILITIES = {"AUTO": 1 << 12 | 1 << 13 | 1 << 15, "SLICE": 1 << 13 | 1 << 15, "NONE": 0}
 
 # What makes a codec refuse damage; MPEG-4 overlooks what it takes for a padding bug unless leftover bits count, too.
@@ -55,7 +55,7 @@ def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) ->
 
     Args:
         context: PyAV's codec context.
-        num_threads: Of the codec; 0 lets FFmpeg decide.
+        num_threads: Threads of the codec; 0 lets FFmpeg decide.
         is_strict: Whether it refuses packets in which it finds errors, instead of concealing them.
     """
     context.thread_count = num_threads if codec_has_threads(context) else 1

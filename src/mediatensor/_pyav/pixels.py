@@ -163,7 +163,7 @@ class _ScaleFilter:
     location, and that a frame is interlaced.
 
     Args:
-        pixel_format: Of the result.
+        pixel_format: The format of the result.
     """
 
     def __init__(self, pixel_format: str) -> None:

@@ -41,8 +41,8 @@ def is_frame(picture: object) -> bool:
 def surface_of(frame: Any) -> Surface:
     """A frame in the memory of the CPU as tensors, without a copy: they must not be written to.
 
-    Of formats that DLPack has no words for (palettes, bits packed into bytes, pictures stored upside down) there are no
-    planes.
+    There are no planes where DLPack cannot describe the format: palettes, bits packed into bytes, pictures stored
+    upside down.
     """
     try:
         planes = _planes(frame)
@@ -194,7 +194,7 @@ def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], dev
         codec: FFmpeg's name of the format.
         extradata: Its configuration record.
         size: (height, width) that the container states: what the stream itself says is often a multiple of 16.
-        device_index: Of the CUDA device.
+        device_index: Number of the CUDA device.
 
     Raises:
         CUDA_DECODE_ERRORS: if there is no such decoder, or no device.

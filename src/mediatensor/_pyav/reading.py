@@ -242,7 +242,7 @@ class VideoReader(StreamReader):
 
     @property
     def num_pixels(self) -> int:
-        """Of a picture, as the header has it."""
+        """Pixels of a picture, as the header has it."""
         return int(self._context.width) * int(self._context.height)
 
     @property

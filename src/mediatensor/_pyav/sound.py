@@ -221,9 +221,10 @@ class Resampler:
     The first sample of the result is played when the first one of the input is.
 
     Args:
-        form: Of the input.
-        sample_rate: Of the result.
-        num_channels: Of the result, in FFmpeg's default layout for that number. The same number keeps the layout.
+        form: Rate and channels of the input.
+        sample_rate: Samples per second of the result.
+        num_channels: Channels of the result, in FFmpeg's default layout for that number.
+            The same number keeps the layout.
 
     Raises:
         InvalidArgumentError: if FFmpeg cannot convert to what was asked for, a rate is beyond `MAX_SAMPLE_RATE`, or the

@@ -96,8 +96,8 @@ class AudioConverter:
     and `drain` it at the end. Times of what comes out are counted from the first sample.
 
     Args:
-        sample_rate: Of the result in samples per second; ``None`` for the stream's own.
-        num_channels: Of the result; ``None`` for the stream's own.
+        sample_rate: Samples per second of the result; ``None`` for the stream's own.
+        num_channels: Channels of the result; ``None`` for the stream's own.
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones.

@@ -85,7 +85,7 @@ class _Stream(ProcessBound):
     """A stream that a demuxer follows.
 
     Attributes:
-        index: Of the stream, among all of the container.
+        index: Its place among all streams of the container.
     """
 
     _how_to_make = "A Demuxer has them: demuxer.streams."
@@ -118,7 +118,7 @@ class VideoStream(_Stream):
     """A stream of video that a `Demuxer` follows.
 
     Attributes:
-        index: Of the stream, among all of the container.
+        index: Its place among all streams of the container.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -191,7 +191,7 @@ class AudioStream(_Stream):
     """A stream of sound that a `Demuxer` follows.
 
     Attributes:
-        index: Of the stream, among all of the container.
+        index: Its place among all streams of the container.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
