@@ -1,4 +1,4 @@
-"""Pictures on a device, or on the way to one, as RGB there: colour, orientation, resize, crop with torch alone."""
+"""Conversion of pictures to RGB on a device with torch alone: colours, orientation, resize, crop."""
 
 from __future__ import annotations
 
@@ -45,38 +45,37 @@ _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 25
 
 
 class PlaneConverter:
-    """Writes pictures as RGB into tensors on a device; one for each thread, because it keeps filters there.
+    """Writes pictures as RGB into tensors on a device. Each thread has its own, which caches filters there.
 
     The result is what `mediatensor._pyav.FrameConverter` makes of the same picture on the CPU, in the arithmetic of
     libswscale on x86 processors (FFmpeg 8.1; on others it may round differently). uint8 is the same to the bit without
     resize, and with one in the same pass that makes pictures smaller; with any other resize it is within 1 level of
-    255. float32 is within 0.2 / 255. These are not met, because there the CPU is wrong:
+    255. float32 is within 0.2 / 255. In three cases results differ by more, because libswscale is wrong:
 
     - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined,
-      so that on the CPU it is that of uint8, up to 3 levels off.
+      and the CPU path takes it from uint8, up to 3 levels off.
     - float32 of 4:2:0 resized in the same pass to an odd width and the same height: libswscale overflows.
     - Interlaced 4:2:0 resized in the same pass, or with a matrix that libswscale refuses (8 and 10 of H.273): on the
-      CPU the fields are then converted one by one, here the picture is taken as a whole. Up to 255 levels in noise.
+      CPU the fields are then converted one by one, and on a device the picture as a whole. Up to 255 levels in noise.
 
-    Nor are these:
+    In two more cases results differ by more:
 
-    - 4:2:0 resized in the same pass, if the surface leaves out its ``chroma_location`` (pictures of H.264 and HEVC have
-      their chroma on the left, if they do not say otherwise): in real clips 0.1 to 0.6 levels on average, and up to
-      40, or 80 at odd ratios, at edges of colour.
-    - A picture made more than 120 times lower or narrower: libswscale then takes two passes by way of 4:2:0, here it is
-      one. Up to 30 levels in noise.
+    - 4:2:0 resized in the same pass, if the surface does not state its ``chroma_location`` (H.264 and HEVC have their
+      chroma on the left by default): in real clips 0.1 to 0.6 levels on average, and up to 40, or 80 at odd ratios, at
+      edges of colour.
+    - A picture that is scaled to less than 1/120 of its height or width: libswscale then takes two passes through
+      4:2:0, and a device one. Up to 30 levels in noise.
 
-    Surfaces in nv12 are converted like yuv420p, because that is what a software decoder makes of the same packets;
-    libswscale would interpolate the chroma of the one and repeat that of the other. A PyAV frame in nv12 in the memory
-    of the CPU is converted as libswscale converts it.
+    Surfaces in nv12 are converted like yuv420p, because software decoders output yuv420p for the same packets, and
+    libswscale interpolates the chroma of nv12 but repeats that of yuv420p. A PyAV frame in nv12 in the memory of the
+    CPU is converted as libswscale converts it.
 
-    PyAV frames in formats that are not known here, or whose planes cannot be had, are converted on the CPU, and RGB is
-    uploaded.
+    PyAV frames of other formats, or without accessible planes, are converted on the CPU, and RGB is uploaded.
 
     Args:
-        surface: Makes planes of a picture on a device; see `DecodeBackend.surface`.
-        device: Where the tensors are. Planes that are elsewhere are uploaded.
-        steps: What to do with the upright RGB picture, in order.
+        surface: Makes the surface of a picture for a device; see `DecodeBackend.surface`.
+        device: The device of the tensors. Planes on another device are copied to it.
+        steps: The steps for the upright RGB picture, in order.
         is_float: float32 in [0, 1] instead of uint8.
     """
 
@@ -101,13 +100,13 @@ class PlaneConverter:
         return torch.float32 if self._is_float else torch.uint8
 
     def orientation_of(self, picture: Any) -> Orientation:
-        """How the picture is to be turned."""
+        """The orientation of the picture."""
         if is_frame(picture):
             return orientation_of(picture)
         return getattr(picture, "orientation", None) or Orientation()
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """(height, width) after turning and all steps."""
+        """(height, width) after rotation and all steps."""
         return output_size(self._steps, *orientation.size(picture.height, picture.width))
 
     def empty(self, num_rows: int, height: int, width: int) -> Tensor:
@@ -115,20 +114,20 @@ class PlaneConverter:
         return torch.empty((num_rows, height, width, 3), dtype=self.dtype, device=self._device)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Makes contexts in which another thread converts on the stream that is current now."""
+        """Return a function that makes contexts in which another thread uses the stream that is current now."""
         if self._device.type != "cuda":
             return nullcontext
         return partial(torch.cuda.stream, torch.cuda.current_stream(self._device))
 
     def write(self, picture: Any, orientation: Orientation, out: Tensor) -> None:
-        """Convert a picture into ``out``, of shape (height, width, 3); of another size, it is scaled to fit.
+        """Convert a picture into ``out`` of shape (height, width, 3); a picture of another size is scaled to fit.
 
         Raises:
-            DeviceError: if the planes of a surface are not those of a format that is known here.
+            DeviceError: if the planes of a surface do not have a known format.
         """
         surface = self._surface(picture, self._device)
         layout = layout_of(surface.pixel_format)
-        # A frame on the GPU has a format of its own, which says nothing of the planes.
+        # The format of a frame on the GPU is "cuda", which says nothing about its planes.
         is_software = is_frame(picture) and picture.format.name == surface.pixel_format
         if layout is None or not _has_planes_of(surface, layout):
             if not is_software:
@@ -204,7 +203,7 @@ def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
 
 
 def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
-    """The planes on a device; those in the memory of the CPU go there in one copy."""
+    """The planes on a device; planes in the memory of the CPU are uploaded in one copy."""
     if all(_is_on(plane, device) for plane in planes):
         return planes
     if any(plane.device.type != "cpu" for plane in planes):
@@ -246,10 +245,10 @@ class Components:
     Attributes:
         luma: (H, W), int32, of ``layout.bits`` bits.
         chroma: Cb and Cr, of the same type; none for gray.
-        layout: Of the planes that they come from.
-        coefficients: To R'G'B'.
+        layout: The layout of the planes.
+        coefficients: The coefficients for R'G'B'.
         repeats_chroma: Whether libswscale has a fast conversion for the format, which repeats chroma.
-        chroma_location: FFmpeg's number; 0 is the centre. libswscale heeds it only where it scales in the same pass.
+        chroma_location: FFmpeg's number; 0 is the centre. libswscale uses it only when it scales in the same pass.
     """
 
     luma: Tensor
@@ -261,10 +260,10 @@ class Components:
 
 
 class PlaneColours:
-    """Converts and scales on one device; keeps the filters that it needs there.
+    """Converts and scales on one device, and caches filters there.
 
     Args:
-        device: On which all tensors lie.
+        device: The device of all tensors.
         is_float: float32 in [0, 1] instead of uint8.
     """
 
@@ -340,7 +339,7 @@ class PlaneColours:
             indices, weights = torch.from_numpy(taps.indices), torch.from_numpy(taps.weights)
             self._filters[taps] = indices.to(self._device), weights.to(self._device)
         indices, weights = self._filters[taps]
-        if self._device.type == "cuda":  # they may be dropped while another stream than that of their making reads them
+        if self._device.type == "cuda":  # they may be dropped while another stream reads them
             for tensor in (indices, weights):
                 tensor.record_stream(torch.cuda.current_stream(self._device))
         filtered = resample(values, indices, weights.to(values.dtype), axis)

@@ -47,15 +47,15 @@ class Taps:
 def compute_taps(
     source: int, target: int, kernel: Kernel, bits: int, source_centre: int = CENTRE, target_centre: int = CENTRE
 ) -> Taps:
-    """The filter that makes ``target`` samples of ``source``; narrower targets widen the kernel (antialias).
+    """The filter from ``source`` to ``target`` samples; shrinking widens the kernel (antialias).
 
     Args:
-        source: Samples in the line, from 1.
-        target: Samples wanted, from 1.
+        source: Samples in the line, at least 1.
+        target: Samples of the result, at least 1.
         kernel: ``"bilinear"``, or ``"bicubic"`` with B = 0 and C = 0.6.
         bits: The weights sum to 2**bits: 14 along lines, 12 across them.
-        source_centre: Where in a source sample its value lies, in 1/256 of it.
-        target_centre: Where in a target sample its value lies, in 1/256 of it.
+        source_centre: Position of the value within a source sample, in 1/256 of the sample.
+        target_centre: Position of the value within a target sample, in 1/256 of the sample.
 
     >>> compute_taps(4, 8, "bilinear", 12).weights[:4].tolist()
     [[4096, 0], [3072, 1024], [1024, 3072], [3072, 1024]]
@@ -106,7 +106,7 @@ def _bicubic(distances: NDArray[np.int64]) -> NDArray[np.int64]:
 def _cut_negligible(
     positions: NDArray[np.int64], weights: NDArray[np.int64], limit: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Filters as short as they can be, if weights that sum to ``limit`` may be lost at either end."""
+    """Shortest filters, if weights that sum to ``limit`` may be cut off at either end."""
     size = weights.shape[1]
     positions, weights = positions.copy(), weights.copy()
     sums_from_left = np.abs(weights).cumsum(axis=1)
@@ -123,7 +123,7 @@ def _cut_negligible(
 def _within(
     positions: NDArray[np.int64], weights: NDArray[np.int64], source: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same filters with what lies outside of the line given to its first and last sample."""
+    """The same filters, with weights outside of the line moved to its first and last sample."""
     size = weights.shape[1]
     starts = np.clip(positions, 0, max(source - size, 0))
     moved = np.zeros_like(weights)
@@ -135,7 +135,7 @@ def _within(
 
 
 def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
-    """Integers that sum to ``one``, each tap taking over the rounding error of that before it."""
+    """Integers that sum to ``one``; each tap takes over the rounding error of the tap before it."""
     sums = np.maximum((weights.sum(axis=1) + one // 2) // one, 1)
     result = np.empty_like(weights)
     errors = np.zeros(len(weights), np.int64)
@@ -148,7 +148,7 @@ def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=_MAX_CACHED_TAPS)
 def compute_pair_taps(source: int, target: int, kernel: Kernel, bits: int) -> Taps:
-    """The filter over single samples that amounts to one over averages of two neighbours; ``source`` is even."""
+    """The filter over single samples that equals one over averages of two neighbours; ``source`` is even."""
     taps = compute_taps(source // 2, target, kernel, bits)
     indices = np.stack((2 * taps.indices, 2 * taps.indices + 1), axis=-1)
     return Taps(indices.reshape(len(indices), -1), np.repeat(taps.weights, 2, axis=1), 2 * taps.one)
@@ -164,7 +164,7 @@ def resample(samples: Tensor, indices: Tensor, weights: Tensor, axis: int) -> Te
         axis: Along which the filters lie.
 
     Returns:
-        A tensor with ``target`` entries along ``axis``.
+        A tensor with ``target`` samples along ``axis``.
     """
     target, num_taps = indices.shape
     taken = samples.index_select(axis, indices.reshape(-1))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .._common.checks import real_number, shown
+from .._common.checks import real_number, shown, whole_number
 from .._common.limits import check_frames
 from ..errors import DecodeError, InvalidArgumentError, SourceTypeError
 from ..frames import FrameBatch
@@ -24,11 +23,9 @@ def check_integer(name: str, value: Any) -> int:
     4
     """
     try:
-        if not isinstance(value, bool):
-            return operator.index(value)
-    except TypeError:
-        pass
-    raise InvalidArgumentError(f"{name} ({value!r}) must be an integer.")
+        return whole_number(name, value)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(f"{name} ({value!r}) must be an integer.") from None
 
 
 def check_positive_integer(name: str, value: Any, requirement: str = "strictly positive") -> int:
