@@ -194,7 +194,7 @@ def test_indices_and_times_may_be_on_the_device(fake_device: torch.device, clip:
         assert seen.num_waits == 0, seen
         if seek_mode == "exact":
             index = decoder.frame_index
-            sizes_unknown = replace(index, entry_bytes=np.full_like(index.entry_bytes, -1))
+            sizes_unknown = replace(index, key_frame_bytes=np.full_like(index.key_frame_bytes, -1))
             assert index.gop_bytes.device == sizes_unknown.gop_bytes.device == CPU
 
 
