@@ -137,7 +137,7 @@ class HandlePool(Generic[H]):
             return [handle.idle_since for handle in self._idle]
 
     def close_until(self, time: float) -> int:
-        """Close handles that were given back until a time of the monotonic clock; how many these were."""
+        """Close handles that were given back until a time of the monotonic clock, and return their number."""
         with self._lock:
             old = [handle for handle in self._idle if handle.idle_since <= time]
             self._idle = [handle for handle in self._idle if handle not in old]
@@ -208,7 +208,7 @@ def reclaim_threads() -> None:
 
 
 def close_least_recent() -> int:
-    """Close the half of all idle handles that was used least recently; how many these were."""
+    """Close the half of all idle handles that was used least recently, and return their number."""
     with _pools_lock:
         pools = list(_pools)
     times = sorted(time for pool in pools for time in pool.idle_times())

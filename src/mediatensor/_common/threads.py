@@ -61,7 +61,7 @@ def get_num_threads() -> int:
         2
         >>> set_num_threads(None)
     """
-    data = sys.modules.get("torch.utils.data")  # who has not loaded it is no worker of a DataLoader
+    data = sys.modules.get("torch.utils.data")  # not loaded: this is no worker of a DataLoader
     if data is not None and data.get_worker_info() is not None:
         return 1
     if _num_threads is not None:

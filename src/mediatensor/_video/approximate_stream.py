@@ -1,4 +1,4 @@
-"""Approximate access to packets: going to times, without knowing which frames lie between."""
+"""A stream without an index: it goes to times, and does not know which frames lie between them."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class _Request:
 
         Args:
             worker: Decodes.
-            places: Of the frames to decode, ascending.
+            places: Places of the frames to decode, ascending.
             rows: The rows that frames go to.
             segments: How to decode them; ``None`` to plan it here.
             keeps: Whether to keep the pictures in the frame cache.
@@ -342,7 +342,7 @@ def _can_keep(handle: Handle, stream: FrameStream, num_frames: int) -> bool:
 
 
 def _workers_for(handle: Handle, pictures: list[int]) -> list[Worker]:
-    """Who decodes a call, given how many pictures each of its runs decodes; a run needs nothing of the others."""
+    """The workers for a call, given how many pictures each of its runs decodes. Runs do not depend on each other."""
     worker = handle.worker
     stream = worker.stream
     division = threads.divide_threads(

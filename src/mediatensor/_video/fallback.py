@@ -43,7 +43,7 @@ class CpuFallbackStatus:
 
     Attributes:
         status_known: Whether it is known yet: what a device can decode shows at the first frame, at the latest.
-        device_type: Of the device that frames come out on.
+        device_type: Type of the device that frames come out on.
         reason: Why the CPU decodes; ``None`` if it does not, or because it was asked to.
 
     Example:

@@ -1,7 +1,7 @@
 """The frame cache: decoded pictures, kept within one bound for the whole process.
 
-What is kept are decoded pictures, not RGB: half the memory, and keeping one costs no copy. Each handle has its own,
-because a picture must not be converted by two threads at once; the bound is shared, and the handle that was used
+It keeps decoded pictures, not RGB: they take half the memory, and keeping one costs no copy. Each handle has its own
+cache, because a picture must not be converted by two threads at once. The bound is shared, and the handle that was used
 least recently gives way first.
 """
 
@@ -92,7 +92,7 @@ class FrameCache:
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
-        """Say by which index pictures are numbered from now on; another one makes those that are kept worthless."""
+        """Number pictures by an index from now on. Pictures that were numbered by another one are dropped."""
         if index is not self.index:
             self.clear()
             self.index = index
@@ -127,11 +127,11 @@ class FrameCache:
         return self.bytes_per_picture
 
     def capacity(self) -> int:
-        """How many pictures of the size seen last there is room for, if this handle had it all."""
+        """How many pictures of the size seen last fit into the bound."""
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
     def has_room_for(self, num_pictures: int, num_pixels: int) -> bool:
-        """Whether so many pictures could be kept; as long as none was seen, those of a header taken as 4:2:0."""
+        """Whether that many pictures fit into the bound. Before the first one is seen, 4:2:0 of 8 bits is assumed."""
         size = self.bytes_per_picture or num_pixels * 3 // 2
         return num_pictures * size <= get_frame_cache_bytes()
 

@@ -65,8 +65,8 @@ def make_plan(
         position: Place of the frame that comes out next if decoding goes on; ``None`` if that is not known.
         max_skipped: Most frames before the key frame that are decoded rather than skipped by a seek. A seek throws away
             as many: those that the codec reorders, and those that its threads hold.
-        drains: Whether to drain the codec after the last frame. A plan with several segments always does: who jumped
-            once is expected to jump again.
+        drains: Whether to drain the codec after the last frame. A plan with several segments always does: after one
+            jump, the caller is expected to jump again.
 
     Returns:
         Segments in the order in which to run them.
