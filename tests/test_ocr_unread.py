@@ -181,7 +181,7 @@ def documented(begin: str) -> list[str]:
 
 
 def test_the_documented_languages_are_read() -> None:
-    assert documented("Drawn sentences are read in") == list(SENTENCES)
+    assert documented("It reads drawn sentences in") == list(SENTENCES)
     errors = CharacterErrorRate()
     sheet = render_text(list(SENTENCES.values()), dpi=100, font_size=16, margin=30)
     (page,) = reader(shorter_side=900)([sheet.image]).pages
