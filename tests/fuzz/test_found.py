@@ -173,6 +173,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_picture_without_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     # libheif tells a turned or cropped picture of no size only when it is decoded.
     opened = OpenedImage(0, 4, Layout.RGB, np.uint8, lambda: iter(()))
+    # Behind the face: no codec of ours writes such a file.
     monkeypatch.setattr("mediatensor._images.decoding.open_image", lambda *_, **__: opened)
     with pytest.raises(OpenError, match="0x4 pixels"):
         decode_image(b"\xff\xd8\xff")
