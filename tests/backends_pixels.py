@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mediatensor._common.pixel_steps import PixelStep
+from mediatensor._common.pictures import PixelStep
 from mediatensor._pyav import FrameConverter, surface_of
 from mediatensor.backends import DecodeBackend, PictureDecoder, StreamParameters, Surface
 

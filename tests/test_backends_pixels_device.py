@@ -11,7 +11,7 @@ import torch
 
 from backends_pixels import EXACT_LEVELS, OtherBackend, bars, expected, nested, noise
 from fake_device import crossings
-from mediatensor._common.pixel_steps import PixelStep
+from mediatensor._common.pictures import PixelStep
 from mediatensor.backends import Surface, get_backend
 from mediatensor.errors import DeviceError
 from mediatensor.transforms import CropStep, ResizeStep

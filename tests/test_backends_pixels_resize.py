@@ -25,7 +25,7 @@ from backends_pixels import (
 from mediatensor._pyav import FrameConverter, surface_of
 
 # Behind the face: that the weights of a filter sum to one shows in no picture.
-from mediatensor.backends._scaling import compute_taps
+from mediatensor.backends._colour import compute_taps
 from mediatensor.transforms import CropStep, ResizeStep
 
 RESIZE_LEVELS = max(1, EXACT_LEVELS)

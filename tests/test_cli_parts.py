@@ -28,7 +28,6 @@ from mediatensor._pyav import write_test_pattern
 from mediatensor.cli import _text, main
 from mediatensor.cli._console import output_stem, to_json
 from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
-from mediatensor.cli._drawing import Grid, Tile, check_size, choose_grid, display_size, draw_sheet, flow, tile_size
 from mediatensor.cli._extract_jobs import grid_times, image_name, pcm16, subrip
 from mediatensor.cli._media_info import (
     AudioInfo,
@@ -40,10 +39,20 @@ from mediatensor.cli._media_info import (
     gop_lengths,
     is_constant_frame_rate,
 )
-from mediatensor.cli._ocr_inputs import choose_pages
+from mediatensor.cli._ocr_files import choose_pages
 from mediatensor.cli._parser import page_ranges, time_in_seconds
 from mediatensor.cli._probe import describe as probe_text
-from mediatensor.cli._sheet import choose_frames
+from mediatensor.cli._sheet import (
+    Grid,
+    Tile,
+    check_size,
+    choose_frames,
+    choose_grid,
+    display_size,
+    draw_sheet,
+    flow,
+    tile_size,
+)
 from mediatensor.cli._verify import CheckResult, Comparison, Mismatch, describe, plan_requests, presentation_order
 from mediatensor.decoders import Chapter, Subtitle
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, WeightsNotFoundError

@@ -26,7 +26,8 @@ import quick_child
 from mediatensor.errors import ClosedError, IsolatedWorkerError
 
 # Behind the face: a process that starts at once stands in for the real one, whose start takes seconds.
-from mediatensor.isolate import IsolatedWorker, _channel, _child, _process
+from mediatensor.isolate import IsolatedWorker, _channel, _process
+from mediatensor.isolate import _worker as _child
 from mediatensor.isolate._values import MAX_NUM_VALUES
 from processes import is_running, wait_for_pid, wait_until_gone
 

@@ -12,9 +12,19 @@ that is open, lent to one call at a time. `wav` reads samples straight from the 
 from __future__ import annotations
 
 from .handle import AudioHandle, AudioHandleSpec
-from .plan import OutputFormat, SamplePlan, check_output_format, group_ranges, input_range
+from .plan import (
+    OutputFormat,
+    SamplePlan,
+    check_output_format,
+    check_range,
+    check_ranges,
+    group_ranges,
+    input_range,
+    no_samples_error,
+    sample_offset,
+    sample_range,
+)
 from .pre_roll import is_exact_after_pre_roll, opus_pre_roll_length
-from .ranges import check_range, check_ranges, no_samples_error, sample_offset, sample_range
 from .sample_clock import NUM_FRAMES_TO_FIT, SampleClock, fit_clock
 from .stream import AudioStream
 from .wav import WavFile, convert_samples, num_lead_bytes

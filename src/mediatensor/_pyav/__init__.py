@@ -10,19 +10,16 @@ from .demuxer import Demuxer
 from .encoding import write_test_pattern
 from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
 from .opening import choose_streams, read_container_info
-from .packet_decoder import (
-    PacketDecoder,
-    UndecodablePacketError,
-    configure_audio_codec,
-    configure_video_codec,
-)
-from .pixels import FrameConverter, fingerprint, orientation_of
-from .planes import (
+from .packet_decoder import PacketDecoder, UndecodablePacketError, configure_audio_codec, configure_video_codec
+from .pixels import (
     CUDA_DECODE_ERRORS,
+    FrameConverter,
     component_planes,
     create_cuda_context,
     cuda_surface_of,
+    fingerprint,
     is_frame,
+    orientation_of,
     surface_of,
     why_no_nvcuvid,
 )

@@ -17,7 +17,7 @@ from .._common.handle_pool import HandlePool
 from .._common.locks import ForkSafeLock
 from .._common.messages import warn_once
 from .._common.orientation import Orientation
-from .._common.pixel_steps import PixelStep, output_size
+from .._common.pictures import PixelStep, output_size
 from .._index import SourceIdentity, first_frame, identify
 from .._pyav import VideoReader, orientation_of
 from .._sources import Source

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 # What is imported "as" itself is for the other rooms of this library, and not public.
 from .._pyav import UndecodablePacketError
-from ._cpu import CpuBackend
 from ._cuda import CudaBackend as CudaBackend
 from ._cuda import DecoderCache as DecoderCache
 from ._cuda import get_nvdec_cache_capacity as get_nvdec_cache_capacity
@@ -15,7 +14,7 @@ from ._cuda import set_nvdec_cache_capacity as set_nvdec_cache_capacity
 from ._interface import DecodeBackend, Picture, PictureConverter, PictureDecoder, StreamParameters, Surface
 from ._interface import open_guarded as open_guarded
 from ._interface import why_not_guarded as why_not_guarded
-from ._registry import available_backends, get_backend, register_backend
+from ._registry import CpuBackend, available_backends, get_backend, register_backend
 from ._registry import choose_backend as choose_backend
 from ._registry import scoped_registry as scoped_registry
 from ._registry import set_cuda_backend as set_cuda_backend

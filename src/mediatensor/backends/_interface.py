@@ -17,9 +17,8 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from .._common.decoded_picture import Surface
 from .._common.orientation import Orientation
-from .._common.pixel_steps import PixelStep
+from .._common.pictures import PixelStep, Surface
 from ..errors import DeviceError
 from ._plane_converter import PlaneConverter
 

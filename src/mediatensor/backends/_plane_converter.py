@@ -12,24 +12,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._common.decoded_picture import Surface
 from .._common.devices import on_device
 from .._common.orientation import Orientation
-from .._common.pixel_steps import CropStep, PixelStep, ResizeStep, output_size
+from .._common.pictures import CropStep, PixelStep, ResizeStep, Surface, output_size
 from .._pyav import FrameConverter, is_frame, orientation_of
 from ..errors import DeviceError
 from ._colour import (
+    CENTRE,
     Arithmetic,
     Coefficients,
     DeepArithmetic,
     FullArithmetic,
+    Kernel,
     Layout,
     LineArithmetic,
     TableArithmetic,
+    Taps,
     coefficients_of,
+    compute_pair_taps,
+    compute_taps,
     layout_of,
+    resample,
 )
-from ._scaling import CENTRE, Kernel, Taps, compute_pair_taps, compute_taps, resample
 
 __all__ = ["PlaneConverter"]
 

@@ -27,7 +27,7 @@ from .._video import FrameStream, IndexMismatchError, MissingFrameError
 from ..decoders import Chapter, SubtitleDecoder
 from ..decoders._container_metadata import container_metadata
 from ..errors import DecodeError, MediaTensorError, StreamError
-from ._drawing import display_size
+from ._sheet import display_size
 
 __all__ = [
     "AudioInfo",

@@ -21,8 +21,18 @@ from .._sources import writing
 from ..errors import InvalidArgumentError, MediaTensorError, PageError
 from . import _text
 from ._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, progress, shown_name
-from ._ocr_inputs import OpenPages, PageImages, Task, choose_pages, find_files, open_pages, plan_tasks
-from ._ocr_outputs import PageStore, WrittenOutputs, write_document
+from ._ocr_files import (
+    OpenPages,
+    PageImages,
+    PageStore,
+    Task,
+    WrittenOutputs,
+    choose_pages,
+    find_files,
+    open_pages,
+    plan_tasks,
+    write_document,
+)
 
 if TYPE_CHECKING:
     from ..ocr.io import Document

@@ -18,9 +18,7 @@ from .._common.locks import Closing, ForkSafeLock
 from .._common.orientation import Orientation
 from .._index import FrameIndex, cached_index, first_frame, identify, index_stream, note_source
 from .._metadata import AudioStreamHeaderMetadata, StreamMetadata, VideoStreamHeaderMetadata, stream_header_metadata
-from .._pyav import (
-    Demuxer as PacketSource,
-)
+from .._pyav import Demuxer as PacketSource
 from .._pyav import (
     PacketDecoder,
     StreamInfo,

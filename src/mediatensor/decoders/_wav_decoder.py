@@ -8,15 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._audio import (
-    WavFile,
-    check_range,
-    check_ranges,
-    convert_samples,
-    no_samples_error,
-    num_lead_bytes,
-    sample_range,
-)
+from .._audio import WavFile, check_range, check_ranges, convert_samples, no_samples_error, num_lead_bytes, sample_range
 from .._common import buffers, stages
 from .._common.handle_pool import HandlePool
 from .._common.locks import Closing

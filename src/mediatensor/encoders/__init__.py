@@ -8,11 +8,10 @@
 
 from __future__ import annotations
 
-from ._audio_encoder import AudioEncoder
 from ._encoder import Encoder
 from ._image_encoders import JpegEncoder, PngEncoder
 from ._streams import AudioStream, VideoStream
-from ._video_encoder import VideoEncoder
+from ._video_encoder import AudioEncoder, VideoEncoder
 
 __all__ = [
     "AudioEncoder",

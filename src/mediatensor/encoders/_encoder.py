@@ -14,10 +14,9 @@ from .._pyav.encoding import format_of_name, format_of_path
 from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
 from ..errors import InvalidArgumentError
-from ._session import Session
+from ._session import FINE_TIME_BASE, NOMINAL_FRAME_RATE, Session, frame_rate_fraction
 from ._streams import AudioStream, VideoStream
 from ._target import FileLikeTarget, make_target
-from ._times import FINE_TIME_BASE, NOMINAL_FRAME_RATE, frame_rate_fraction
 
 __all__ = ["Encoder", "positive_whole"]
 

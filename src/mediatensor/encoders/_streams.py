@@ -17,8 +17,7 @@ from .._pyav.encoding_audio import AudioSettings
 from .._pyav.encoding_video import VideoSettings
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
-from ._session import Session
-from ._times import MAX_SECONDS, batch_times, ticks_of
+from ._session import MAX_SECONDS, Session, batch_times, ticks_of
 
 __all__ = ["AudioStream", "VideoStream", "channels_and_samples", "check_frames"]
 

@@ -23,12 +23,21 @@ from typing import TYPE_CHECKING
 from .._common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .._common.pixel_steps import CropStep, ResizeStep
+    from .._common.pictures import CropStep, ResizeStep
     from . import functional
-    from ._decoder_transforms import CenterCrop, DecoderTransform, RandomCrop, RandomResizedCrop, Resize
+    from ._decoder_transforms import (
+        CenterCrop,
+        DecoderTransform,
+        Normalize,
+        Pad,
+        RandomCrop,
+        RandomHorizontalFlip,
+        RandomResizedCrop,
+        Resize,
+        ToFloat,
+    )
     from ._decoder_transforms import resolve_transforms as resolve_transforms  # for the decoder, and not public
     from ._log_mel import LogMelSpectrogram
-    from ._tensor_transforms import Normalize, Pad, RandomHorizontalFlip, ToFloat
     from ._transform import Transform
 
 __all__ = [
@@ -58,8 +67,8 @@ __getattr__ = lazy_names(
             "._decoder_transforms",
         ),
         "LogMelSpectrogram": "._log_mel",
-        **dict.fromkeys(("CropStep", "ResizeStep"), ".._common.pixel_steps"),
-        **dict.fromkeys(("Normalize", "Pad", "RandomHorizontalFlip", "ToFloat"), "._tensor_transforms"),
+        **dict.fromkeys(("CropStep", "ResizeStep"), ".._common.pictures"),
+        **dict.fromkeys(("Normalize", "Pad", "RandomHorizontalFlip", "ToFloat"), "._decoder_transforms"),
         "Transform": "._transform",
     },
 )

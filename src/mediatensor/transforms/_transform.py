@@ -2,16 +2,157 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import functools
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from ._samples import common_clip_count, images_in, map_images
+from ..errors import InvalidArgumentError
+from ..frames import Frame, FrameBatch
 
 SampleT = TypeVar("SampleT")
+P = ParamSpec("P")
+
+IMAGE_DTYPES = frozenset({torch.uint8, torch.uint16, torch.float16, torch.bfloat16, torch.float32, torch.float64})
+_ACCEPTED = (
+    "a tensor (..., C, H, W) of dtype uint8, uint16 or float, a Frame, a FrameBatch, "
+    "or a dict, list or tuple that holds at least one of these"
+)
+
+
+def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT:
+    """``sample`` with ``function`` applied to every image tensor in it; everything else passes through.
+
+    Args:
+        sample: Image tensor, `Frame`, `FrameBatch`, or a dict, list or tuple of these, nested at will.
+        function: Takes and returns a tensor (..., C, H, W).
+
+    Returns:
+        A new object of the same structure. Times and ``replaced`` of frames are kept.
+
+    Raises:
+        InvalidArgumentError: if there is no image in the sample, or one is not channels-first.
+
+    Example:
+        >>> import torch
+        >>> map_images({"image": torch.ones(3, 2, 2), "label": 7}, torch.neg)["label"]
+        7
+    """
+    found = False
+
+    def apply(images: Tensor) -> Tensor:
+        nonlocal found
+        found = True
+        _check_images(images)
+        return function(images)
+
+    mapped: SampleT = _map_leaves(sample, apply)
+    if not found:
+        raise InvalidArgumentError(f"Found no images to transform in {_describe(sample)}. Accepted: {_ACCEPTED}.")
+    return mapped
+
+
+def images_in(sample: object) -> list[Tensor]:
+    """The image tensors of a sample, in the order in which `map_images` visits them."""
+    found: list[Tensor] = []
+
+    def keep(images: Tensor) -> Tensor:
+        found.append(images)
+        return images
+
+    map_images(sample, keep)
+    return found
+
+
+class ImageFunction(Protocol[P]):
+    """A function of a tensor that also takes frames, batches of frames and nested samples."""
+
+    def __call__(self, images: SampleT, /, *args: P.args, **kwargs: P.kwargs) -> SampleT: ...
+
+
+def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunction[P]:
+    """Decorator: lets a function of a tensor (..., C, H, W) take whatever `map_images` takes."""
+
+    @functools.wraps(function)
+    def over_sample(images: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return map_images(images, lambda tensor: function(tensor, *args, **kwargs))
+
+    return over_sample  # type: ignore[return-value]  # a protocol cannot say that the tensor may be named, too
+
+
+def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
+    """The one (height, width) of all images.
+
+    >>> import torch
+    >>> common_size([torch.zeros(3, 4, 6), torch.zeros(2, 3, 4, 6)])
+    (4, 6)
+    """
+    sizes = {(int(image.shape[-2]), int(image.shape[-1])) for image in images}
+    if len(sizes) > 1:
+        raise InvalidArgumentError(
+            f"The images of one sample share a random window and must have one (height, width) (got {sorted(sizes)}). "
+            "Resize them first, or transform them one by one."
+        )
+    return sizes.pop()
+
+
+def common_clip_count(images: Sequence[Tensor]) -> int:
+    """How many clips every one of the images holds: 1 up to 4 dimensions, else the product of all before them.
+
+    >>> import torch
+    >>> common_clip_count([torch.zeros(5, 8, 3, 4, 6), torch.zeros(5, 1, 1, 4, 6)])
+    5
+    """
+    counts = {math.prod(image.shape[:-4]) for image in images}
+    if len(counts) > 1:
+        raise InvalidArgumentError(
+            f"The images of one sample share one random draw a clip and must hold the same number of clips (got "
+            f"{sorted(counts)}; shapes {[tuple(image.shape) for image in images]}). Up to 4 dimensions are one clip; "
+            "write (clips, frames, C, H, W) for more."
+        )
+    return counts.pop()
+
+
+def _map_leaves(sample: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(sample, Frame | FrameBatch):
+        return dataclasses.replace(sample, data=function(sample.data))
+    if isinstance(sample, Tensor):
+        # Labels, times and boxes have fewer dimensions; token ids and class maps have integer dtypes.
+        return function(sample) if sample.ndim >= 3 and sample.dtype in IMAGE_DTYPES else sample
+    if isinstance(sample, dict):
+        mapped = copy.copy(sample)  # keeps what a subclass carries, such as a default factory
+        mapped.update((key, _map_leaves(value, function)) for key, value in sample.items())
+        return mapped
+    if isinstance(sample, tuple) and hasattr(sample, "_fields"):
+        return type(sample)(*(_map_leaves(item, function) for item in sample))
+    if isinstance(sample, list | tuple):
+        return type(sample)(_map_leaves(item, function) for item in sample)
+    return sample
+
+
+def _check_images(images: Tensor) -> None:
+    shape = tuple(images.shape)
+    if images.dtype not in IMAGE_DTYPES:
+        raise InvalidArgumentError(f"Images must be uint8, uint16 or float (got {images.dtype} of shape {shape}).")
+    if 0 in shape[-3:]:
+        raise InvalidArgumentError(f"Images must have at least one channel, row and column (got shape {shape}).")
+    if shape[-1] <= 4 < shape[-3]:
+        raise InvalidArgumentError(
+            f"Images must be channels-first, (..., C, H, W), but shape {shape} looks channels-last. "
+            "Decode with dimension_order='NCHW', or call .movedim(-1, -3) on the tensor."
+        )
+
+
+def _describe(sample: object) -> str:
+    if isinstance(sample, Tensor):
+        return f"a tensor of shape {tuple(sample.shape)} and dtype {sample.dtype}"
+    return f"an object of type {type(sample).__name__}"
 
 
 class Transform(nn.Module, ABC):

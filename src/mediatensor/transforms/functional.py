@@ -16,10 +16,10 @@ from torch.nn.functional import interpolate
 
 from .._common.checks import finite_numbers
 from .._common.devices import on_device
-from .._common.pixel_steps import CropStep
+from .._common.pictures import CropStep
 from ..errors import InvalidArgumentError
 from ._geometry import center_window, check_padding, check_size, check_window
-from ._samples import over_images
+from ._transform import over_images
 
 __all__ = [
     "center_crop",

@@ -14,6 +14,7 @@ from .clips import (
     apply_frames_transform,
     check_is_one,
     effective_fps,
+    first_request,
     frames_sampler,
     indexed_first,
     sound_fields,
@@ -22,7 +23,6 @@ from .clips import (
 )
 from .dataset import MediaDataset, RowKey, check_dataset_options, rank_and_number
 from .documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
-from .positions import first_request
 from .reading import RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
 from .samples import Batch, Failure, FailureReport, Sample, Skipped, Timing

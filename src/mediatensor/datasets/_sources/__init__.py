@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-from . import limits
+from . import items as limits
 from .dispatch import as_items
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_kind
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
-from .tar_items import TarItems
-from .tar_shards import opened_shard
+from .tar_shards import TarItems, opened_shard
 
 __all__ = [
     "MAX_SHARD_ROWS",

@@ -10,14 +10,12 @@ from typing import Any
 
 from ..._common.checks import function, optional_text
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
-from . import limits
-from .folders import items_of_folder
-from .hugging_face import HuggingFaceItems, hugging_face_type
+from . import items as limits
 from .items import Item, LabelledItems, MediaKind, check_kind, with_coded_labels
-from .manifests import MANIFEST_EXTENSIONS, items_of_text_manifest
-from .parquet import items_of_parquet
+from .manifests import MANIFEST_EXTENSIONS, items_of_folder, items_of_text_manifest
+from .parquet import HuggingFaceItems, hugging_face_type, items_of_parquet
 from .rows import Columns, item_of_row, media_source
-from .tar_items import TarItems
+from .tar_shards import TarItems
 
 __all__ = ["as_items"]
 

@@ -10,14 +10,7 @@ This room knows the elements, because a PDF page has words, and nothing of expor
 from __future__ import annotations
 
 from .images import ImageDocument, ImageOptions
-from .pages import (
-    PageNumbers,
-    PageOfFile,
-    Pages,
-    PageSource,
-    check_output_size,
-    keep_source,
-)
+from .pages import PageNumbers, PageOfFile, Pages, PageSource, check_output_size, keep_source
 from .pdf import PageCharacters, PdfDocument, words_of
 from .pdf_page import PdfOptions, characters, relative_matrix
 from .pdf_process import DEFAULT_TIMEOUT_SECONDS

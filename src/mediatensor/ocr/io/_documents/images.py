@@ -18,8 +18,7 @@ from ....errors import MissingDependencyError, OpenError
 from .pages import PageSource, keep_source, raising_page_error
 from .pdfium import is_pdf
 from .picture_pdf import Picture, jpeg_picture, png_picture
-from .raster import page_of_bands, resized, upright
-from .tiff import is_tiff, page_offsets, read_tiff_page, stored_tiff_page
+from .tiff import is_tiff, page_of_bands, page_offsets, read_tiff_page, resized, stored_tiff_page, upright
 
 __all__ = ["ImageDocument", "ImageOptions"]
 

@@ -14,7 +14,7 @@ from .pages import PageSource, keep_source, raising_page_error
 from .pdf_page import PdfOptions, Pixels, characters, rendered
 from .pdf_process import IsolatedPdf
 from .pdfium import OpenPdf, import_pdfium
-from .raster import blend_over_white
+from .tiff import blend_over_white
 
 __all__ = ["PageCharacters", "PdfDocument", "words_of"]
 

@@ -8,8 +8,7 @@ and tables, `blocks` has lines and blocks, and `pages` has pages.
 from __future__ import annotations
 
 from .base import Element, Geometry, enclosing_geometry, stored, stored_list, to_json_safe
-from .blocks import Block, Line
-from .leaves import Artefact, Character, LayoutElement, Prediction, Table, TableCell, UnreadLine, Word
+from .leaves import Artefact, Block, Character, LayoutElement, Line, Prediction, Table, TableCell, UnreadLine, Word
 from .pages import DocumentBase, PageBase, PageImage, PredictionPage, TextPage, page_origin, page_pixels
 
 __all__ = [

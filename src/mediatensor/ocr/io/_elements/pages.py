@@ -14,8 +14,7 @@ from ...._common.display import png_of
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils.visualization import overlay
 from .base import Element, stored, stored_list
-from .blocks import Block
-from .leaves import LayoutElement, Prediction, Table, UnreadLine
+from .leaves import Block, LayoutElement, Prediction, Table, UnreadLine
 
 __all__ = ["DocumentBase", "PageBase", "PageImage", "PredictionPage", "TextPage", "page_origin", "page_pixels"]
 

@@ -7,17 +7,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import SubElement
 
 from .reading import one_line
-from .regions import (
-    Place,
-    Region,
-    TextRow,
-    Token,
-    document_pages,
-    language_tag,
-    page_regions,
-    percent,
-    tool_version,
-)
+from .regions import Place, Region, TextRow, Token, document_pages, language_tag, page_regions, percent, tool_version
 
 __all__ = ["AltoExporter"]
 

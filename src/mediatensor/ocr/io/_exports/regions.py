@@ -13,17 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...utils.geometry import reading_geometry
-from .._elements import (
-    Block,
-    Character,
-    Geometry,
-    Line,
-    Prediction,
-    Table,
-    TableCell,
-    Word,
-    enclosing_geometry,
-)
+from .._elements import Block, Character, Geometry, Line, Prediction, Table, TableCell, Word, enclosing_geometry
 from .reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
 
 __all__ = [

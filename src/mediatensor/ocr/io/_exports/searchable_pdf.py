@@ -29,7 +29,7 @@ from .._documents import (
     save_document,
 )
 from .._elements import page_origin, page_pixels
-from .pdf_words import MAX_CODES, FontCodes, PlacedText, font_file, place_words
+from .invisible_text import MAX_CODES, FontCodes, PlacedText, font_file, place_words
 from .regions import document_pages, page_regions
 
 __all__ = ["PDFExporter"]

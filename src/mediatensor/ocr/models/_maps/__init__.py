@@ -17,8 +17,15 @@ from .boxes import (
     least_area_rectangles,
     open_bitmap,
 )
-from .losses import dice_loss, focal_loss, hard_negative_mask, masked_l1_loss
-from .targets import TargetMaps, draw_targets, signed_distance
+from .targets import (
+    TargetMaps,
+    dice_loss,
+    draw_targets,
+    focal_loss,
+    hard_negative_mask,
+    masked_l1_loss,
+    signed_distance,
+)
 
 __all__ = [
     "MAX_REGIONS",

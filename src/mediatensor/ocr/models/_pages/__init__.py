@@ -8,8 +8,7 @@
 The way of each line through a page is in ``_lines``.
 """
 
-from .inputs import Image, as_image, as_images, as_tensor, check_values, page_sources, single_images
-from .language import get_language
+from .inputs import Image, as_image, as_images, as_tensor, check_values, get_language, page_sources, single_images
 from .preprocessing import FlexiblePreProcessor, PageBatch, Placement, PreProcessor, positive, resized
 from .straightening import (
     Straightening,

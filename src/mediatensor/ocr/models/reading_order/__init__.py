@@ -11,8 +11,7 @@ from ._geometry import deskew_reading_geometries
 from ._geometry import reading_angle as reading_angle
 from ._geometry import rotation_matrix as rotation_matrix
 from ._labels import assign_layout_labels, detect_text_direction, layout_label_role, normalize_layout_label
-from ._ordering import resolve_reading_segments, sort_reading_order
-from ._predictor import ReadingOrderPredictor
+from ._ordering import ReadingOrderPredictor, resolve_reading_segments, sort_reading_order
 
 __all__ = [
     "ReadingOrderPredictor",

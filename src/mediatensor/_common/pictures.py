@@ -67,3 +67,46 @@ class Surface:
     def num_bytes(self) -> int:
         """Bytes of all planes together."""
         return sum(plane.nbytes for plane in self.planes)
+
+
+@dataclass(frozen=True)
+class ResizeStep:
+    """Scale to (height, width), bilinear with antialias. ``fast`` allows scaling and colour conversion in one pass.
+
+    Example:
+        >>> from mediatensor.transforms import Resize
+        >>> Resize((90, 160)).resolve(360, 640)
+        (ResizeStep(height=90, width=160, fast=False),)
+    """
+
+    height: int
+    width: int
+    fast: bool = False
+
+
+@dataclass(frozen=True)
+class CropStep:
+    """Cut out the window of (height, width) whose upper left corner is (top, left).
+
+    Example:
+        >>> from mediatensor.transforms import CenterCrop
+        >>> CenterCrop((90, 160)).resolve(360, 640)
+        (CropStep(top=135, left=240, height=90, width=160),)
+    """
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+PixelStep = ResizeStep | CropStep
+
+
+def output_size(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int]:
+    """(height, width) after all steps.
+
+    >>> output_size((ResizeStep(10, 20), CropStep(0, 0, 4, 5)), 100, 100)
+    (4, 5)
+    """
+    return (steps[-1].height, steps[-1].width) if steps else (height, width)
