@@ -116,9 +116,17 @@ def is_behind_a_face(module: str, other: str) -> bool:
     A room's face is its package. The modules of ``_common``, and those beside the rooms, are faces themselves.
     """
     room = room_of(other)
-    if modules()[other].name == "__init__.py" or room in (other, room_of(module), f"{PACKAGE}._common"):
+    is_own = room == room_of(module) or room == module  # a package knows the modules that are directly in it
+    if is_own or modules()[other].name == "__init__.py" or room in (other, f"{PACKAGE}._common"):
+        return False
+    if offers(*other.rpartition(".")[::2]):
         return False
     return _is_private(other)
+
+
+def offers(package: str, name: str) -> bool:
+    """Whether a face has a name, which may be a whole module, in its ``__all__``."""
+    return f'"{name}"' in modules()[package].read_text(encoding="utf-8").partition("__all__ = ")[2]
 
 
 def _is_private(module: str) -> bool:
@@ -128,12 +136,11 @@ def _is_private(module: str) -> bool:
 
 def names_behind_faces(text: str) -> list[str]:
     """What a test file takes from behind faces: modules that it imports, and such as it names in strings."""
-    named = set(re.findall(rf"\b{PACKAGE}(?:\.\w+)+", text))
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
-            named |= {f"{node.module}.{alias.name}" for alias in node.names}
     known = modules()
+    named = set(re.findall(rf"\b{PACKAGE}(?:\.\w+)+", text))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module in known:
+            named |= {f"{node.module}.{alias.name}" for alias in node.names if not offers(node.module, alias.name)}
     behind = []
     for name in named:
         while name and name not in known:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mediatensor.datasets import DataLoader, DocumentPages, Item, MediaDataset, Sample, Skipped
 from mediatensor.datasets._rows import OpenFiles
-from mediatensor.datasets._sources import items as limits
+from mediatensor.datasets._sources import limits
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, PageError
 
 SIZE = (30, 40)

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from mediatensor._pyav import write_test_pattern
 from mediatensor.datasets import Item, VideoClips, as_items
-from mediatensor.datasets._sources import items as limits
+from mediatensor.datasets._sources import limits
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError, SourceTypeError
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mediatensor.datasets import MEDIA_EXTENSIONS, as_items
-from mediatensor.datasets._sources import MediaKind
-from mediatensor.datasets._sources import items as limits
+from mediatensor.datasets._sources import MediaKind, limits
 from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
 
 

@@ -17,7 +17,7 @@ import torch
 
 from mediatensor._pyav import write_test_pattern
 from mediatensor.datasets import VideoClips, as_items
-from mediatensor.datasets._sources import items as limits
+from mediatensor.datasets._sources import limits
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, ReadError
 

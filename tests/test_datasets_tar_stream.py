@@ -19,7 +19,7 @@ import pytest
 import torch.utils.data
 
 from mediatensor.datasets import DataLoader, Sample, Skipped, TarItems, TarSamples, VideoRecipe
-from mediatensor.datasets._sources import items as limits
+from mediatensor.datasets._sources import limits
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import (
     InvalidArgumentError,

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from mediatensor.datasets import DataLoader, Item, MediaDataset, Sample, Skipped, WordCrops
-from mediatensor.datasets._sources import items as limits
+from mediatensor.datasets._sources import limits
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError, SourceNotFoundError
 from mediatensor.ocr.io import Pages as OpenPages
 from mediatensor.transforms import Resize

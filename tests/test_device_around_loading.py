@@ -125,15 +125,14 @@ def test_frames_are_on_the_device_and_their_sound_is_not(
 
 
 def test_options_of_devices_reach_the_video_decoder(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mediatensor.decoders import _audio_video_decoder as implementation
-
     given: dict[str, Any] = {}
+    initialize = VideoDecoder.__init__
 
-    def make(source: Any, **options: Any) -> VideoDecoder:
+    def noted(decoder: VideoDecoder, source: Any, **options: Any) -> None:
         given.update(options)
-        return VideoDecoder(source)
+        initialize(decoder, source)
 
-    monkeypatch.setattr(implementation, "VideoDecoder", make)
+    monkeypatch.setattr(VideoDecoder, "__init__", noted)
     AudioVideoDecoder(video, device="cpu", decode_backend="cpu", strict_device=True)
     assert (given["device"], given["decode_backend"], given["strict_device"]) == ("cpu", "cpu", True)
     monkeypatch.undo()

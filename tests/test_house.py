@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -15,11 +16,22 @@ from types import ModuleType
 
 import pytest
 
+import house
 import mediatensor
 from public_api import public_modules
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "mediatensor").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+# Who imports from behind a face, and why.
+BESIDE_THE_FACE = {
+    "mediatensor.cli._media_info imports mediatensor.decoders._container_metadata": "it has the file open already",
+    "mediatensor imports mediatensor._video.frame_cache": "public names, found when they are first used",
+    # The process of PDFium starts with packages that are empty, so that it loads neither torch nor PyAV.
+    "mediatensor.ocr.io._documents.pdf_process_main imports mediatensor.isolate._channel": "no faces there",
+    "mediatensor.ocr.io._documents.pdf_process_main imports mediatensor.isolate._confinement": "no faces there",
+    "mediatensor.ocr.io._documents.pdfium imports mediatensor._images.formats": "no faces there",
+}
 OPTIONAL = (
     "anyascii",
     "cv2",
@@ -129,3 +141,47 @@ def test_the_map_names_what_is_there() -> None:
     named = {name for row in rows for name in re.findall(r"`([\w/*]+(?:\.py|/|\*))`", row)} - {"src/mediatensor/"}
     assert len(named) > 20
     assert [name for name in sorted(named) if not any((ROOT / "src" / "mediatensor").rglob(name.rstrip("/")))] == []
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    assert house.circles(house.module_graph()) == []
+
+
+def test_no_room_imports_itself_by_a_detour() -> None:
+    assert house.circles(house.room_graph()) == []
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("a"), "d": frozenset("a"), "e": frozenset()}
+    assert house.circles(graph) == [["a", "b", "c"]]
+    tree = ast.parse("def f():\n    from ..room import thing\n\nif TYPE_CHECKING:\n    from . import sibling")
+    known = ["house.room.thing", "house.hall.sibling", "house.hall"]
+    assert house.imported_modules(tree, "house.hall", known) == {"house.room.thing", "house.hall.sibling"}
+
+
+def test_rooms_are_entered_through_their_faces() -> None:
+    entered = {
+        f"{module} imports {other}"
+        for module, imported in house.module_graph().items()
+        for other in imported
+        if house.is_behind_a_face(module, other)
+    }
+    assert sorted(entered - BESIDE_THE_FACE.keys()) == []
+    assert sorted(BESIDE_THE_FACE.keys() - entered) == []
+
+
+def test_tests_use_the_public_api_and_faces() -> None:
+    behind = {path.name for path in TESTS if house.names_behind_faces(path.read_text(encoding="utf-8"))}
+    assert len(behind) <= 20, sorted(behind)
+
+
+def test_no_folder_is_crowded() -> None:
+    sizes = Counter(path.parent for path in SOURCES)
+    assert {str(folder): size for folder, size in sizes.items() if size > 18} == {}
+
+
+def test_the_picture_shows_the_imports() -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    import _house_picture
+
+    assert _house_picture.PICTURE.read_text(encoding="utf-8") == _house_picture.draw()

@@ -1,12 +1,13 @@
 """The way from a stream of sound to samples.
 
-    seconds ──ranges──► samples of the output ──plan──► samples of the stream ──stream──► slices ──batch──► one tensor
+    seconds ──plan──► samples of the output, and of the stream ──stream──► slices ──batch──► one tensor
 
 `stream` seeks, demuxes, decodes and cuts. It stands on `reader` (bare MP3 and AAC, joined files) and is told by
 `pre_roll` where decoding has to start and by `sample_clock` which sample a time stamp means. A `handle` is a stream
-that is open, lent to one call at a time. `wav` reads samples straight from the bytes of WAV files.
+that is open, lent to one call at a time. `wav` reads samples straight from the bytes of WAV files, and `sample_grid`
+takes samples by number from any decoder of sound.
 
-`ranges`, `plan`, `pre_roll` and `sample_clock` are pure. Nothing here knows of decoders.
+`plan`, `pre_roll` and `sample_clock` are pure. Nothing here knows of decoders.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .plan import (
 )
 from .pre_roll import is_exact_after_pre_roll, opus_pre_roll_length
 from .sample_clock import NUM_FRAMES_TO_FIT, SampleClock, fit_clock
+from .sample_grid import SampleGrid, SoundDecoder, existing_samples, sample_grid, with_silence
 from .stream import AudioStream
 from .wav import WavFile, convert_samples, num_lead_bytes
 
@@ -36,12 +38,15 @@ __all__ = [
     "AudioStream",
     "OutputFormat",
     "SampleClock",
+    "SampleGrid",
     "SamplePlan",
+    "SoundDecoder",
     "WavFile",
     "check_output_format",
     "check_range",
     "check_ranges",
     "convert_samples",
+    "existing_samples",
     "fit_clock",
     "group_ranges",
     "input_range",
@@ -49,6 +54,8 @@ __all__ = [
     "no_samples_error",
     "num_lead_bytes",
     "opus_pre_roll_length",
+    "sample_grid",
     "sample_offset",
     "sample_range",
+    "with_silence",
 ]

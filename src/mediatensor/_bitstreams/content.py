@@ -1,9 +1,9 @@
 """What a packet holds, by its codec, as far as its bytes say. Pure functions on bytes.
 
-The functions by codec are chosen below; units of H.264, HEVC, AV1 and MPEG have modules of their own. VP8 and VP9 (with
-superframes), Dirac, and the checksums of FFV1 follow.
+The functions by codec are chosen below; H.264, HEVC, AV1, MPEG and VP9 have modules of their own. Dirac and the
+checksums of FFV1 follow.
 
-References are to the Dirac specification, RFC 6386 (VP8), and the VP9 bitstream specification.
+References are to the Dirac specification.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .h264 import H264Parser
 from .hevc import HevcBreaks, HevcPictures, hevc_content
 from .mpeg import Mpeg2Pictures, Mpeg4Content, Mpeg4Pictures, MpegBreaks, mpeg2_content
 from .units import Disposable, PacketContent, hevc_length_size
+from .vp9 import vp8_content, vp9_content
 
 __all__ = [
     "BreakDetector",
@@ -171,43 +172,6 @@ def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview)
     return codec == "hevc" and hevc.begins_incomplete(packet, extradata)
 
 
-def _vp8(packet: memoryview) -> PacketContent:
-    # 9.1: bit 0 not-a-key-frame, bits 1-3 version, bit 4 show_frame.
-    return _shown(len(packet) > 0 and bool(packet[0] & 16))
-
-
-def _vp9(packet: memoryview) -> PacketContent:
-    return _shown(any(map(_vp9_frame_is_shown, _vp9_superframe(packet))))
-
-
-def _vp9_superframe(packet: memoryview) -> Iterator[memoryview]:
-    """The frames in a packet: one, or those that the index at its end lists (VP9 bitstream specification, annex B)."""
-    marker = packet[-1] if len(packet) else 0
-    if marker >> 5 == 0b110:
-        count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
-        index = packet[-(2 + count * width) :]
-        if len(index) == 2 + count * width and index[0] == marker:
-            start = 0
-            for i in range(count):
-                size = int.from_bytes(index[1 + i * width : 1 + (i + 1) * width], "little")
-                yield packet[start : start + size]
-                start += size
-            return
-    yield packet
-
-
-def _vp9_frame_is_shown(frame: memoryview) -> bool:
-    # Uncompressed header: frame_marker f(2), profile f(2) and a zero bit after profile 3,
-    # show_existing_frame f(1); then frame_type f(1), show_frame f(1).
-    if not len(frame):
-        return False
-    bits = int.from_bytes(bytes(frame[:2]).ljust(2, b"\0"), "big")
-    position = 4 if (bits >> 12) & 3 != 3 else 5
-    show_existing = (bits >> (15 - position)) & 1
-    show_frame = (bits >> (15 - position - 2)) & 1
-    return bool(show_existing or show_frame)
-
-
 def _dirac(packet: memoryview) -> PacketContent:
     """A unit whose parse code has the bit of pictures (9.6.1)."""
     position = 0
@@ -225,8 +189,8 @@ _CONTENT: dict[str, Callable[[memoryview], PacketContent]] = {
     "dirac": _dirac,
     "mpeg1video": mpeg2_content,
     "mpeg2video": mpeg2_content,
-    "vp8": _vp8,
-    "vp9": _vp9,
+    "vp8": vp8_content,
+    "vp9": vp9_content,
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._pyav.still_images import PlanarPicture
+from .._pyav import PlanarPicture
 
 __all__ = ["MATRICES", "avif_depth", "rgb_16_bands"]
 

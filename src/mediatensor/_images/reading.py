@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, features
 
 from .._common.locks import ForkSafeLock
-from .._pyav.still_images import PlanarPicture, UndecodableImageError, avif_planes, decode_png_16, jpeg_is_damaged
+from .._pyav import PlanarPicture, UndecodableImageError, avif_planes, decode_png_16, jpeg_is_damaged
 from ..errors import MissingDependencyError
 from .avif import MATRICES, avif_depth, rgb_16_bands
 from .channels import Layout, Planes, convert

@@ -7,7 +7,9 @@ the rest of the library sees plain Python values, numpy arrays, and frames as op
 from __future__ import annotations
 
 from .demuxer import Demuxer
-from .encoding import write_test_pattern
+from .encoding import Muxer, format_of_name, format_of_path, write_test_pattern
+from .encoding_audio import AudioSettings
+from .encoding_video import Colour, RgbConverter, VideoSettings
 from .linear import LinearFrame, linear_decode, linear_packet_times, times_shown
 from .opening import choose_streams, read_container_info
 from .packet_decoder import PacketDecoder, UndecodablePacketError, configure_audio_codec, configure_video_codec
@@ -37,6 +39,7 @@ from .sound import (
     samples_of,
     set_trimming,
 )
+from .still_images import PlanarPicture, UndecodableImageError, avif_planes, decode_png_16, jpeg_is_damaged
 from .subtitles import READABLE_PACKETS, SubtitlePacket, read_subtitle_info, read_subtitle_packets
 
 __all__ = [
@@ -47,32 +50,44 @@ __all__ = [
     "MAX_SAMPLE_RATE",
     "READABLE_PACKETS",
     "AudioReader",
+    "AudioSettings",
+    "Colour",
     "ContainerInfo",
     "Demuxer",
     "FrameColors",
     "FrameConverter",
     "LinearFrame",
+    "Muxer",
     "PacketDecoder",
     "PacketInfo",
+    "PlanarPicture",
     "Resampler",
+    "RgbConverter",
     "SampleForm",
     "SampleQueue",
     "StreamInfo",
     "SubtitlePacket",
+    "UndecodableImageError",
     "UndecodablePacketError",
     "VideoReader",
+    "VideoSettings",
     "as_float",
+    "avif_planes",
     "choose_streams",
     "component_planes",
     "configure_audio_codec",
     "configure_video_codec",
     "create_cuda_context",
     "cuda_surface_of",
+    "decode_png_16",
     "fingerprint",
+    "format_of_name",
+    "format_of_path",
     "frame_colors",
     "has_frame_threads",
     "is_frame",
     "is_key_frame",
+    "jpeg_is_damaged",
     "linear_decode",
     "linear_packet_times",
     "orientation_of",

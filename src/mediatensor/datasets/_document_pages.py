@@ -24,8 +24,7 @@ from ._rows import (
     apply_image_transform,
     check_dataset_options,
 )
-from ._sources import Item, as_items
-from ._sources import items as limits
+from ._sources import Item, as_items, limits
 
 __all__ = ["DocumentPages", "PageChoice", "PageRecipe"]
 

@@ -10,11 +10,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from .._audio import check_output_format
+from .._audio import check_output_format, sample_grid
 from .._common import stages
 from .._common.checks import frame_rate_times, function, options_dict
 from ..decoders import AudioVideoDecoder, VideoDecoder
-from ..decoders._audio_video_decoder import sample_grid
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ..samplers import as_clips, check_num_clips, check_positive_seconds

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from .._common.checks import shown
 from .._common.locks import ForkSafeLock
 from .._common.messages import warn_user
-from .._pyav.encoding import Muxer
-from .._pyav.encoding_audio import AudioSettings
-from .._pyav.encoding_video import VideoSettings
+from .._pyav import AudioSettings, Muxer, VideoSettings
 from ..errors import ClosedError, EncodeError, InvalidArgumentError
 from ..frames import FrameBatch
 from ._target import Target

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from .._common import limits
 from .._common.devices import check_has_values
-from .._pyav.encoding_audio import AudioSettings
-from .._pyav.encoding_video import VideoSettings
+from .._pyav import AudioSettings, VideoSettings
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, FrameBatch
 from ._session import MAX_SECONDS, Session, batch_times, ticks_of

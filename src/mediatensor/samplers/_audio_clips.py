@@ -8,8 +8,8 @@ from functools import partial
 
 import torch
 
+from .._audio import SampleGrid, SoundDecoder, existing_samples, sample_grid
 from .._common.limits import check_samples
-from ..decoders._audio_video_decoder import SampleGrid, SoundDecoder, existing_samples, sample_grid
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamplesBatch
 from ._common import (

@@ -14,8 +14,8 @@ from ...errors import InvalidArgumentError, TooManyFailuresError
 from .._rows import Batch, FailureReport, MediaDataset, TarSamples, derived_seed, why_no_workers
 from .._sources import Item
 from .collate import stack
-from .order import RowBatches, Shuffle
-from .resuming import StreamProgress, WithRows
+from .order import Shuffle
+from .resuming import RowBatches, StreamProgress, WithRows
 
 __all__ = ["DataLoader"]
 

@@ -2,8 +2,8 @@
 
 `samples` has the data types. A row is a `RowSpec` in `recipe`: its file, its seeds, and the `Recipe` that opens the
 file and reads a sample of it. `reading` reads rows under the error policy. `dataset` and `tar_samples` are datasets of
-rows, with indices and as a stream. `clips`, `segments` and `documents` are what recipes share, `positions` tells
-where in its file a row begins, and `transport` takes tensors from worker to trainer. Nothing in this room knows which
+rows, with indices and as a stream. `clips`, `segments` and `documents` are what recipes share, and `transport` takes
+tensors from worker to trainer. Nothing in this room knows which
 rows make a batch.
 """
 

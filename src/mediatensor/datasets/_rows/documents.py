@@ -13,7 +13,7 @@ from ..._common import stages
 from ..._common.checks import real_number, whole_number
 from ..._images import MAX_PIXELS
 from ...errors import InvalidArgumentError, OpenError
-from .._sources import items as limits
+from .._sources import limits
 
 if TYPE_CHECKING:
     from ...ocr.io import Pages

@@ -1,13 +1,13 @@
 """Where the rows of datasets come from: folders, manifests, Parquet, Hugging Face, tar shards, streams.
 
-`items` has the data type, `Item`: one file, with its label. `dispatch` makes items of whatever users have: it asks
-`folders`, `manifests`, `parquet`, `hugging_face` and `tar_items`. `streams` gives items that can only be read forward.
-`limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample is.
+`items` has the data type, `Item`: one file, with its label. `dispatch` makes items of whatever users have: it
+asks `manifests` (also for folders), `parquet` (also for Hugging Face) and `tar_shards`. `streams` gives items that can
+only be read forward. `limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample is.
 """
 
 from __future__ import annotations
 
-from . import items as limits
+from . import limits
 from .dispatch import as_items
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_kind
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number

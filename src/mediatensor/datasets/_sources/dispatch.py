@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._common.checks import function, optional_text
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
-from . import items as limits
+from . import limits
 from .items import Item, LabelledItems, MediaKind, check_kind, with_coded_labels
 from .manifests import MANIFEST_EXTENSIONS, items_of_folder, items_of_text_manifest
 from .parquet import HuggingFaceItems, hugging_face_type, items_of_parquet

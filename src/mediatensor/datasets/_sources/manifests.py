@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, ReadError
-from . import items as limits
+from . import limits
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, with_coded_labels
 from .rows import Columns, item_of_row
 

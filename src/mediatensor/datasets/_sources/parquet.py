@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
-from . import items as limits
+from . import limits
 from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, UnreadableSource, with_coded_labels
 from .manifests import check_manifest_file
 from .rows import Columns, item_of_row

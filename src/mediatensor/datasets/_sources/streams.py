@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from ...errors import InvalidArgumentError, MediaTensorError, SourceTypeError
-from . import items as limits
+from . import limits
 from .items import Item, MediaKind, UnreadableSource
 from .rows import Columns, item_of_row
 from .tar_format import Member, TarReader

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..._sources import Reader, Source
 from ...errors import OpenError, ReadError, SourceNotFoundError
-from . import items as limits
+from . import limits
 
 __all__ = ["Member", "TarMember", "TarReader"]
 

@@ -18,7 +18,7 @@ from typing import Any
 from ..._common.checks import optional_text, shown
 from ..._sources import PathSource, Reader, make_source
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
-from . import items as limits
+from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
 from .tar_format import Member, TarMember, TarReader
 

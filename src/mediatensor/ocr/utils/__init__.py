@@ -1,6 +1,12 @@
-"""Geometry of boxes and pages, metrics, and pictures of what was read. It knows no other room of `ocr`."""
+"""Geometry of boxes and pages, metrics, and pictures of what was read. It knows no other room of `ocr`.
+
+The names that are not in ``__all__`` are for other rooms of this library alone.
+"""
 
 from . import fonts, geometry, metrics, reconstitution, visualization
+from ._page_images import Matrix as Matrix
+from ._page_images import rotation as rotation
+from ._page_images import translation as translation
 from .geometry import (
     bbox_to_polygon,
     compute_expanded_shape,

@@ -1,8 +1,9 @@
 """Documents in: PDF files and images as pages, each read on access.
 
-`pages` has `Pages` and the interface of documents. `images`, `tiff` and `raster` read images. `pdf` reads PDF files
+`pages` has `Pages` and the interface of documents. `images` and `tiff` read images. `pdf` reads PDF files
 with PDFium, in this process (`pdfium`, `pdf_page`) or in a separate one with a time limit (`pdf_process`,
-`pdf_process_main`). `picture_pdf` puts an image into a PDF file. `web` fetches files from web servers.
+`pdf_process_main`); `pdf_text` makes words of characters. `picture_pdf` puts an image into a PDF file. `web` fetches
+files from web servers.
 
 This room knows the elements, because a PDF page has words, and nothing of exports.
 """
@@ -11,11 +12,12 @@ from __future__ import annotations
 
 from .images import ImageDocument, ImageOptions
 from .pages import PageNumbers, PageOfFile, Pages, PageSource, check_output_size, keep_source
-from .pdf import PageCharacters, PdfDocument, words_of
+from .pdf import PdfDocument
 from .pdf_page import PdfOptions, characters, relative_matrix
 from .pdf_process import DEFAULT_TIMEOUT_SECONDS
+from .pdf_text import PageCharacters, words_of
 from .pdfium import import_pdfium, is_pdf, pdfium_lock, save_document
-from .picture_pdf import picture_pdf, pixels_as_jpeg, pixels_lossless
+from .picture_pdf import Picture, picture_pdf, pixels_as_jpeg, pixels_lossless
 from .tiff import is_tiff
 from .web import Fetched, fetch, web_scheme
 
@@ -31,6 +33,7 @@ __all__ = [
     "Pages",
     "PdfDocument",
     "PdfOptions",
+    "Picture",
     "characters",
     "check_output_size",
     "fetch",

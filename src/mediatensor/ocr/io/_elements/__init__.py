@@ -1,8 +1,8 @@
 """The tree of a document that was read: words, lines, blocks, tables, layout regions, and the data of pages.
 
 These classes are data. Each can export itself into dictionaries like those of docTR (`export`, `from_dict`) and render
-its text. They know nothing of documents and of other formats. `base` has what all elements share, `leaves` has words
-and tables, `blocks` has lines and blocks, and `pages` has pages.
+its text. They know nothing of documents and of other formats. `base` has what all elements share, `leaves` has words,
+tables, lines and blocks, and `pages` has pages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Maps of where text is: boxes from the probabilities of a detector, and what it learns from boxes.
 
 * ``boxes``: from a map of probabilities to boxes, straight or at any angle;
-* ``targets``: from the boxes of a page to the maps that a detector should give;
-* ``losses``: how far a map is from its target.
+* ``targets``: from the boxes of a page to the maps that a detector should give, and how far a map is from them.
 
 Nothing in this room knows a network.
 """
