@@ -138,12 +138,12 @@ class AudioConverter:
         with self._lock:
             if self._is_drained:
                 raise InvalidArgumentError("This converter has been drained. Call reset() to convert more samples.")
-            if self._generation not in (None, raw_samples._generation):
-                raise InvalidArgumentError(
-                    "The demuxer seeked since this converter was last reset(), so that the samples do not follow the "
-                    "ones before. Call reset() on every converter of a demuxer after its seek()."
-                )
             self._begin(raw_samples)
+            if self._generation != raw_samples._generation:
+                raise InvalidArgumentError(
+                    "The demuxer seeked since this converter was last reset(), or the samples are of another demuxer: "
+                    "they do not follow the ones before. Call reset() on every converter of a demuxer after its seek()."
+                )
             samples = as_float(raw_samples.data.numpy())
             if self._resampler is not None:
                 self._resampler.push(samples)
@@ -153,9 +153,11 @@ class AudioConverter:
     def _begin(self, raw: RawAudioSamples) -> None:
         """Learn from the first samples what all have to be like, and check that of the next ones."""
         form = SampleForm(raw.sample_rate, raw._layout or f"{raw.num_channels}c", raw.num_channels)
-        if self._form not in (None, form):
+        if self._form is not None and self._form != form:
             raise InvalidArgumentError(
-                f"The samples change from {self._form} to {form}. Take what is left with drain(), and call reset()."
+                f"The samples change from {self._form.sample_rate} Hz and {self._form.num_channels} channels "
+                f"({self._form.layout}) to {form.sample_rate} Hz and {form.num_channels} ({form.layout}). Take what is "
+                "left with drain(), and call reset()."
             )
         if self._form is None:
             rate, channels = self._wanted_rate or form.sample_rate, self._wanted_channels or form.num_channels

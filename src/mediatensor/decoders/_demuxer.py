@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,17 +42,20 @@ __all__ = ["AudioStream", "Demuxer", "VideoStream"]
 # How far before a time to seek, in seconds, while the container lands behind it.
 _STEPS_BACK_SECONDS = (0, 1, 4, 16)
 
+_generations = itertools.count()
+
 
 class _OpenContainer:
     """What a demuxer and its streams share: the open container, lent to one call at a time.
 
     Attributes:
-        generation: How many seeks there were; packets bear the number of the one that they follow.
+        generation: A number of its own for every open container and every seek in it: packets with the same number
+            follow each other.
     """
 
     def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
         self.source = source
-        self.generation = 0
+        self.generation = next(_generations)
         self._lock = ForkSafeLock()
         self._process = os.getpid()
         self._packets: PacketSource | None = PacketSource(source, partial(choose_streams, selectors=selectors))
@@ -306,16 +310,18 @@ class Demuxer(Closing):
         seconds = finite_number("seconds", seconds)
         number = self._number_of(stream)
         with self._container.use() as packets:
-            self._container.generation += 1
+            self._container.generation = next(_generations)
             _go_to(packets, number, self._container.stream_infos[number], seconds)
 
     def _number_of(self, stream: VideoStream | AudioStream | None) -> int:
         if stream is None:
             return 0
         for number, own in enumerate(self.streams):
-            if isinstance(stream, _Stream) and stream.index == own.index:
+            if stream is own:
                 return number
-        raise InvalidArgumentError(f"stream must be one of {self.streams}, or None (got {shown(stream)}).")
+        raise InvalidArgumentError(
+            f"stream must be one of the demuxer's own streams, {self.streams}, or None (got {shown(stream)})."
+        )
 
     def close(self) -> None:
         """Close the file. Decoders that were made go on with the packets that were read."""

@@ -61,8 +61,8 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             packet: The next one of this decoder's stream.
 
         Raises:
-            InvalidArgumentError: if it is no packet of this stream, or comes from behind a `Demuxer.seek` that no
-                `reset` followed, or the decoder has been drained.
+            InvalidArgumentError: if it is no packet of this stream, comes from behind a `Demuxer.seek` that no `reset`
+                followed or from another demuxer than the ones before, or the decoder has been drained.
             DecodeError: if the codec refuses it; the next ones may still decode.
             ClosedError: after `close`, and in a forked process.
         """
@@ -74,14 +74,15 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
                 f"{packet.stream_index}). packet.stream_index tells which decoder it is for."
             )
         with self._lock:
+            self._open_codec()
             if self._is_drained:
                 raise InvalidArgumentError(
                     "This decoder has been drained: its stream has ended. Call reset() to decode from another place."
                 )
             if self._generation not in (None, packet._generation):
                 raise InvalidArgumentError(
-                    "The demuxer seeked since this decoder was last reset(), so that the packet does not follow the "
-                    "ones before. Call reset() on every decoder of a demuxer after its seek()."
+                    "The demuxer seeked since this decoder was last reset(), or the packet is of another demuxer: it "
+                    "does not follow the ones before. Call reset() on every decoder of a demuxer after its seek()."
                 )
             frames = self._feed(packet._packet)
             self._generation = packet._generation
@@ -95,6 +96,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             ClosedError: after `close`, and in a forked process.
         """
         with self._lock:
+            self._open_codec()
             frames = () if self._is_drained else self._feed(None)
             self._is_drained = True
         return [self._raw(frame) for frame in frames]
