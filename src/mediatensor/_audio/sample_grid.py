@@ -120,8 +120,8 @@ def with_silence(
 def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor) -> list[tuple[int, Tensor]]:
     """Which samples there are in [first, last), in order: the number of the first of each run, and the run.
 
-    Of a stream with a gap a decoder gives what lies before it and what lies behind it in one piece. That samples are
-    missing tells that there is a gap; halving the span tells where.
+    A decoder joins the samples before and after a gap of the stream into one piece. Fewer samples than expected show
+    that there is a gap; halving the span shows where.
     """
     max_missing = _MAX_MISSING_SECONDS * grid.sample_rate
     runs: dict[int, Tensor] = {}

@@ -251,7 +251,7 @@ class AudioStream:
     # Where to begin
 
     def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
-        """What is decoded for a range that begins with sample ``start``, and its first sample, if that is known."""
+        """The frames to decode for a range that begins with sample ``start``, and their first sample, if known."""
         rewind, self._rewind = self._rewind, None
         if start is not None:
             if rewind is not None and start >= rewind.begin:
@@ -386,7 +386,7 @@ class _RewindBuffer:
             self._items.popleft()
 
     def replay(self) -> Iterator[DecodedPacket]:
-        """What is kept, and then the rest."""
+        """The frames that are kept, and then the rest."""
         return chain([item for _, item in self._items], self._rest)
 
 
@@ -408,7 +408,7 @@ class _Section:
         self._length = 0
 
     def take(self, frame: Any) -> FrameSlice:
-        """What is wanted of the next frame."""
+        """The part of the next frame that is wanted."""
         position, num_samples = self._length, frame.samples
         self._length += num_samples
         first = max(0, self._start - position)

@@ -24,7 +24,10 @@ _FRAME_HEADER_BYTES = 16
 
 
 class Av1Content:
-    """Tells what comes of a packet: a frame that is shown, or shown again (5.9.2). Of more, decoding tells how many."""
+    """Tells what comes of a packet: a frame that is shown, or shown again (5.9.2).
+
+    If there are several, only decoding tells how many.
+    """
 
     def __init__(self, extradata: bytes) -> None:
         self._has_still_headers = False

@@ -50,7 +50,7 @@ _LAYOUT_OF_MODE = {
 
 @dataclass(frozen=True)
 class OpenedImage:
-    """What is known of an image before its pixels are decoded.
+    """The properties of an image that are known before its pixels are decoded.
 
     Attributes:
         width, height: Size of a picture as it is stored, in pixels.

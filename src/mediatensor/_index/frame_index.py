@@ -416,7 +416,7 @@ class FrameIndex:
         return order, self.packet[order]
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is derived when needed need not travel to every worker.
+        # Values that are derived on demand need not travel to every worker.
         derived = ("_frame_by_packet", "_frames_by_packet")
         return {name: value for name, value in self.__dict__.items() if name not in derived}
 

@@ -25,7 +25,7 @@ _UNKNOWN = "unknown"
 
 NO_TIMESTAMPS_FLAG = 0x80  # AVFMT_NOTIMESTAMPS
 
-# What is kept of tags and chapters; a hostile header may have millions.
+# How many tags and chapters are kept; a hostile header may have millions.
 MAX_NUM_TAGS = 256
 MAX_TAG_CHARACTERS = 1 << 16
 MAX_NUM_CHAPTERS = 10_000

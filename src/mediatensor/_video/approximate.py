@@ -86,7 +86,7 @@ class ApproximateFrames:
 
     def frame_at(self, i: int) -> Frame:
         """The frame nearest to the time of an index; a negative one counts from the end."""
-        i = checks.valid_index(i, self.num_frames, self._video.facts.index)
+        i = checks.valid_index(i, self.num_frames, self._video.stream_info.index)
         return self._frame_at([self._timeline.seconds(i)], nearest=True)
 
     def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
@@ -160,11 +160,12 @@ class ApproximateFrames:
 
 def _timeline(video: OpenVideo) -> Timeline:
     header = video_stream_metadata(
-        video.facts, video.container_facts.duration_seconds, rotation=None, size=None, index=None
+        video.stream_info, video.container_info.duration_seconds, rotation=None, size=None, index=None
     )
     if header.average_fps is None:
         raise StreamError(
-            f"Seek mode is approximate, but stream {video.facts.index} does not have an average fps in its metadata. "
+            f"Seek mode is approximate, but stream {video.stream_info.index} does not have an average fps in its "
+            "metadata. "
             "Use seek_mode='exact'."
         )
     if header.num_frames is None or header.end_stream_seconds is None:

@@ -95,5 +95,5 @@ class ApproximateStream:
         return self._frames.pop(0)
 
     def _is_complete(self, frame: Any) -> bool:
-        # What is shown before the packet that decoding started at may lack its references.
+        # Pictures shown before the packet that decoding started at may lack their references.
         return frame.pts is not None and (self._key_frame_pts is None or frame.pts >= self._key_frame_pts)

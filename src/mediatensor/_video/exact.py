@@ -139,7 +139,7 @@ class ExactFrames:
         index = self._index
         if index is None:
             index = self._index_up_to(i if i >= 0 else None)
-        return self._frame(index, lambda index: [checks.valid_index(i, len(index.pts), self._video.facts.index)])
+        return self._frame(index, lambda index: [checks.valid_index(i, len(index.pts), self._video.stream_info.index)])
 
     def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
         """The frame shown at a time."""

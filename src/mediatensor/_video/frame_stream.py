@@ -264,7 +264,7 @@ class FrameStream:
         self.position = self._breaks = None
         if self._is_promised:
             headers = self.reader.extradata
-            # Of packets that nobody has read yet, a key frame can show breaks that lie before it.
+            # A key frame can show breaks that lie before it, in packets that nobody has read yet.
             is_at_start = key_frame == 0 or not has_header_table(self.reader)
             self._breaks = break_detector(self._codec, headers, is_at_start=is_at_start)
             if self._h264 is not None:

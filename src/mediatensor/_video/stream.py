@@ -117,13 +117,13 @@ class OpenVideo:
         self._has_decoded = False
         self._use(spec)
         with self.pool.borrow() as handle:
-            self.container_facts = handle.stream.reader.container_info()
-            self.facts = handle.stream.reader.stream_info()
+            self.container_info = handle.stream.reader.container_info()
+            self.stream_info = handle.stream.reader.stream_info()
             formats = set(handle.stream.reader.format_name.split(","))
             self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
-            parameters = stream_parameters(self.facts, handle.stream.reader.codec_context)
-        self._hdr_transfer = _HDR_TRANSFERS.get(self.facts.color_transfer_characteristic or "")
-        self.spec = replace(spec, stream_index=self.facts.index)
+            parameters = stream_parameters(self.stream_info, handle.stream.reader.codec_context)
+        self._hdr_transfer = _HDR_TRANSFERS.get(self.stream_info.color_transfer_characteristic or "")
+        self.spec = replace(spec, stream_index=self.stream_info.index)
         reason = why_not(get_backend(spec.backend), parameters, spec.device, options.on_error)
         if reason is not None:
             self.decode_on_cpu(reason)
@@ -203,11 +203,11 @@ class OpenVideo:
 
     def identify(self) -> SourceIdentity:
         """By what an index of the stream is told from that of another source."""
-        return identify(self.source, self.container_facts, self.facts, lambda: self.lend_reader(is_moved=False))
+        return identify(self.source, self.container_info, self.stream_info, lambda: self.lend_reader(is_moved=False))
 
     @property
     def time_base(self) -> Fraction:
-        return self.facts.time_base or Fraction(1, 1)
+        return self.stream_info.time_base or Fraction(1, 1)
 
     # The first frame: only decoding shows how the picture is turned
 
@@ -233,7 +233,7 @@ class OpenVideo:
             if self._size is None:
                 with stages.DECODE:
                     self._look_at_first_frame()
-        return self._size or (self.facts.height or 0, self.facts.width or 0)
+        return self._size or (self.stream_info.height or 0, self.stream_info.width or 0)
 
     def _look_at_first_frame(self) -> None:
         """Note its size and orientation: of the first packet's if that gives one, which spares decoding the others."""

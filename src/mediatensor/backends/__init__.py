@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-# What is imported "as" itself is for the other rooms of this library, and not public.
+# Names imported "as" themselves are for the other rooms of this library, and not public.
 from .._pyav import UndecodablePacketError
 from ._cuda import CudaBackend as CudaBackend
 from ._cuda import DecoderCache as DecoderCache

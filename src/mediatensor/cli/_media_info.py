@@ -27,7 +27,6 @@ from .._video import FrameStream, IndexMismatchError, MissingFrameError
 from ..decoders import Chapter, SubtitleDecoder
 from ..decoders._container_metadata import container_metadata
 from ..errors import DecodeError, MediaTensorError, StreamError
-from ._sheet import display_size
 
 __all__ = [
     "AudioInfo",
@@ -38,6 +37,7 @@ __all__ = [
     "VideoInfo",
     "collect",
     "describe_timing",
+    "display_size",
     "gop_lengths",
     "is_constant_frame_rate",
     "video_info",
@@ -452,3 +452,19 @@ def _subtitle_info(file: str, header: StreamInfo, *, scan: bool) -> SubtitleInfo
         begin_seconds=min((subtitle.start_seconds for subtitle in subtitles), default=None),
         end_seconds=max((subtitle.end_seconds for subtitle in subtitles), default=None),
     )
+
+
+def display_size(
+    width: int, height: int, pixel_aspect_ratio: Fraction | None, rotation: float | None
+) -> tuple[int, int]:
+    """(width, height) in square pixels of an upright frame.
+
+    The ratio belongs to the stored picture: turned by a quarter, it stretches the height.
+
+    >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
+    ((1024, 576), (576, 1024))
+    """
+    ratio = pixel_aspect_ratio or Fraction(1)
+    if round((rotation or 0) / 90) % 2:
+        return width, max(round(height * ratio), 1)
+    return max(round(width * ratio), 1), height

@@ -9,7 +9,6 @@ import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ..decoders import VideoDecoder
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from . import _text
 from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
+from ._media_info import display_size
 
 __all__ = [
     "Grid",
@@ -29,7 +29,6 @@ __all__ = [
     "check_size",
     "choose_frames",
     "choose_grid",
-    "display_size",
     "draw_sheet",
     "run",
     "tile_size",
@@ -107,22 +106,6 @@ class Grid:
         """Left upper corner of a box, from the left margin and the end of the header."""
         row, column = divmod(number, self.columns)
         return column * (self.tile_width + _GAP), row * (self.tile_height + _CAPTION_HEIGHT + _GAP)
-
-
-def display_size(
-    width: int, height: int, pixel_aspect_ratio: Fraction | None, rotation: float | None
-) -> tuple[int, int]:
-    """(width, height) in square pixels of an upright frame.
-
-    The ratio belongs to the stored picture: turned by a quarter, it stretches the height.
-
-    >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
-    ((1024, 576), (576, 1024))
-    """
-    ratio = pixel_aspect_ratio or Fraction(1)
-    if round((rotation or 0) / 90) % 2:
-        return width, max(round(height * ratio), 1)
-    return max(round(width * ratio), 1), height
 
 
 def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, int]:

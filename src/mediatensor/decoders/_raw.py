@@ -20,7 +20,7 @@ __all__ = ["Packet", "ProcessBound", "RawAudioSamples", "RawFrame"]
 
 
 class ProcessBound:
-    """What is made by the library alone, and belongs to the process in which it was made."""
+    """An object that only the library makes, and that belongs to the process in which it was made."""
 
     #: What to do instead of making one, and instead of pickling it.
     _how_to_make: ClassVar[str]

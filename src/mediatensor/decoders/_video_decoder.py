@@ -162,8 +162,8 @@ class VideoDecoder(Closing):
             ApproximateFrames(self._video) if is_approximate else ExactFrames(self._video, mappings, given_index)
         )
         self._metadata: tuple[FrameIndex | None, VideoStreamMetadata] | None = None
-        self.stream_index: int = self._video.facts.index
-        is_deep = (self._video.facts.bits_per_component or 8) > 8
+        self.stream_index: int = self._video.stream_info.index
+        is_deep = (self._video.stream_info.bits_per_component or 8) > 8
         self._is_float = output_dtype is torch.float32 or (output_dtype == "auto" and is_deep)
         self._transform_with(transforms)
 
@@ -198,12 +198,12 @@ class VideoDecoder(Closing):
 
     @property
     def metadata(self) -> VideoStreamMetadata:
-        """What is known of the stream. Reading it decodes one frame, for the rotation, and in exact mode scans."""
+        """The properties of the stream. Reading them decodes one frame, for the rotation, and in exact mode scans."""
         index = None if isinstance(self._frames, ApproximateFrames) else self._frames.index
         if self._metadata is None or self._metadata[0] is not index:  # the index may have been made anew, by decoding
             metadata = video_stream_metadata(
-                self._video.facts,
-                self._video.container_facts.duration_seconds,
+                self._video.stream_info,
+                self._video.container_info.duration_seconds,
                 rotation=self._video.rotation,
                 size=self._video.upright_size(),
                 index=index,

@@ -340,7 +340,7 @@ def extent_of(structure: bytes) -> Extent:
         >>> extent_of(b'[1, {"a": "[,"}]')
         Extent(num_values=4, nesting=2)
     """
-    # Of backslashes in a row each second one is plain text; a quote after one that is left does not end its text.
+    # In a row of backslashes each second one is plain text. A quote after one that remains does not end its text.
     plain = structure.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in structure else structure
     marks = np.frombuffer(plain.translate(None, _NO_MARKS), np.uint8)
     num_values, depth, nesting, is_text = 1, 0, 0, 0

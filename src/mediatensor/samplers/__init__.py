@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ._audio_clips import audio_clips_at_random_timestamps, audio_clips_at_regular_timestamps
 
-# What is imported "as" itself is for the datasets, and not public.
+# Names imported "as" themselves are for the datasets, and not public.
 from ._common import as_clips as as_clips
 from ._common import check_clip_length as check_clip_length
 from ._common import check_num_clips as check_num_clips

@@ -81,7 +81,7 @@ def export_model_to_onnx(
 ) -> str:
     """Write a model as an ONNX file, by torch's exporter. The file appears, or replaces another, when it is complete.
 
-    What is exported is a copy of the model in evaluation mode that returns its scores alone, with the type and the
+    The export is of a copy of the model in evaluation mode that returns its scores alone, with the type and the
     device of ``dummy_input``. The model itself stays as it is, and may be at work in other threads.
 
     Args:

@@ -498,8 +498,11 @@ class ObjectDetectionMetric:
         self._pages: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.float64]]] = []
 
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
-        """Of a class, from the best score on: the greatest IoU of each prediction, and the number of the true box that
-        it is with; and how many true boxes there are. None if there are none."""
+        """The matches of one class, best score first, or None if there are no true boxes.
+
+        They are the greatest IoU of each prediction, the number of the true box it belongs to, and the number of true
+        boxes.
+        """
         ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
         for iou, gt_labels, pred_labels, pred_scores in self._pages:
             own = iou[gt_labels == label][:, pred_labels == label]

@@ -135,7 +135,8 @@ def have_all_ended(ended: Tensor, step: int) -> bool:
 def plain(model: Any) -> Any:
     """The module inside one that ``torch.compile`` made; any other as it is.
 
-    What is not called on its way through the network, such as names of classes, is looked up and set on this one.
+    Attributes that are not called on the way through the network, such as names of classes, are looked up and set
+    on this one.
     """
     return getattr(model, "_orig_mod", model)
 

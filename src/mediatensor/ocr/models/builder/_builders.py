@@ -362,7 +362,7 @@ def _as_read(words: list[Word]) -> list[Word]:
 class KIEDocumentBuilder(_Builder):
     """Arranges the words of pages by class (key information extraction); arguments as for `DocumentBuilder`.
 
-    Of the settings, only ``export_as_straight_boxes`` has an effect: predictions are neither lines nor blocks.
+    Only the setting ``export_as_straight_boxes`` has an effect: predictions are neither lines nor blocks.
     """
 
     def __call__(
