@@ -182,8 +182,11 @@ def test_soak_holds_nothing_back(tmp_path: Path) -> None:
     for part in document["parts"]:
         for process, trends in part["trends"].items():
             for trend in trends:
-                # It is too short to say anything about memory.
-                assert trend["is_flat"] or trend["measure"] == "rss_mib", (part["name"], process, trend)
+                # It is too short to say anything about memory. A worker holds a few handles of batches on their way,
+                # more of them where the machine is busy.
+                is_on_its_way = process != "main process" and trend["measure"] == "num_handles" and trend["rise"] < 8
+                is_flat = trend["is_flat"] or trend["measure"] == "rss_mib" or is_on_its_way
+                assert is_flat, (part["name"], process, trend)
     assert set(opening["series"]) == {"main process"}
     assert len(opening["series"]["main process"]["steps"]) == 300
     for part in (replacing, skipping):

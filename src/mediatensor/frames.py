@@ -116,7 +116,8 @@ class Frame:
     replaced: tuple[ReplacedFrame, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_dimensions(self.data, "3-dimensional", 3, 3)
+        if type(self.data) is not Tensor or self.data.ndim != 3:  # most frames are made by a decoder, and right
+            _check_dimensions(self.data, "3-dimensional", 3, 3)
         if type(self.pts_seconds) is not float:
             self.pts_seconds = real_number("pts_seconds", self.pts_seconds)
         if type(self.duration_seconds) is not float:

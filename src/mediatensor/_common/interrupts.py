@@ -54,12 +54,12 @@ class interrupts_kept:
     or left, in which case no other code of this class runs.
     """
 
-    def __init__(self) -> None:
-        self._handlers: dict[int, _KeepingHandler] = {}
-        self._kept: BaseException | None = None
+    _handlers: dict[int, _KeepingHandler]
+    _kept: BaseException | None = None
 
     def __enter__(self) -> None:
         global _open, _interrupted
+        self._handlers = {}
         if _open is not None or threading.get_ident() != _main_thread:
             return
         try:

@@ -415,9 +415,13 @@ class FrameIndex:
         order = np.argsort(self.packet, kind="stable")
         return order, self.packet[order]
 
+    @cached_property
+    def _time_base_terms(self) -> tuple[int, int]:
+        return self.time_base.numerator, self.time_base.denominator
+
     def __getstate__(self) -> dict[str, Any]:
         # Values that are derived on demand need not travel to every worker.
-        derived = ("_frame_by_packet", "_frames_by_packet")
+        derived = ("_frame_by_packet", "_frames_by_packet", "_time_base_terms")
         return {name: value for name, value in self.__dict__.items() if name not in derived}
 
     def frame_of(self, place: int) -> int:
@@ -471,8 +475,8 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
 
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
     """(pts, duration) of one frame in seconds: what `FrameIndex.times_of` gives, without tensors."""
-    ticks = float(index.duration[frame])
-    return float(index._pts_seconds[frame]), ticks * index.time_base.numerator / index.time_base.denominator
+    numerator, denominator = index._time_base_terms
+    return float(index._pts_seconds[frame]), float(index.duration[frame]) * numerator / denominator
 
 
 def _tensor(values: NDArray[Any]) -> Tensor:

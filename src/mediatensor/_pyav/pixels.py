@@ -114,32 +114,29 @@ class FrameConverter:
             DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
         """
         try:
-            self._write(picture, orientation, out)
+            steps = self._steps
+            is_plain = not steps and orientation is _UPRIGHT
+            size = (picture.height, picture.width) if is_plain else self.output_size(picture, orientation)
+            if out.shape[:2] != size:
+                steps = (*steps, ResizeStep(*out.shape[:2]))
+            if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
+                height, width = orientation.size(steps[0].height, steps[0].width)
+                rgb = self._reformat(self._to_rgb, picture, _BILINEAR, width=width, height=height)
+                steps = steps[1:]
+            else:
+                rgb = self._convert(picture)
+            pixels = _pixels(rgb, self._dtype)
+            if orientation is not _UPRIGHT:
+                pixels = orientation.apply(pixels)
+            if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(rgb, picture):
+                pixels = self._resize(steps[0], rgb, 0)  # spares a copy of the large picture
+            for number, step in enumerate(steps):
+                pixels = self._apply(step, pixels, number)
         except av.FFmpegError as error:
             raise DecodeError(
                 f"A frame could not be converted to RGB from format {picture.format.name} with matrix "
                 f"{int(picture.colorspace)}: {error_text(error)}. The file may be damaged."
             ) from error
-
-    def _write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
-        steps = self._steps
-        is_plain = not steps and orientation is _UPRIGHT
-        size = (picture.height, picture.width) if is_plain else self.output_size(picture, orientation)
-        if out.shape[:2] != size:
-            steps = (*steps, ResizeStep(*out.shape[:2]))
-        if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
-            height, width = orientation.size(steps[0].height, steps[0].width)
-            rgb = self._reformat(self._to_rgb, picture, _BILINEAR, width=width, height=height)
-            steps = steps[1:]
-        else:
-            rgb = self._convert(picture)
-        pixels = _pixels(rgb, self._dtype)
-        if orientation is not _UPRIGHT:
-            pixels = orientation.apply(pixels)
-        if steps and isinstance(steps[0], ResizeStep) and not orientation.turns and _is_own_and_plain(rgb, picture):
-            pixels = self._resize(steps[0], rgb, 0)  # spares a copy of the large picture
-        for number, step in enumerate(steps):
-            pixels = self._apply(step, pixels, number)
         if self._is_float:
             np.divide(pixels, np.float32(65535), out=out, dtype=np.float32)
         else:

@@ -14,7 +14,7 @@
     reading ............... a network sees a class at each step of the line             reading
          |                  repeated classes become one character, blanks none          characters
          v
-    splitting ............. spaces say where words end, ink says where their boxes are  splitting
+    splitting ............. spaces say where words end, ink says where their boxes are  words_of_lines
          |
          v
     words of the page       texts, confidences, boxes, characters; lines left unread    page_lines
@@ -67,16 +67,6 @@ from .page_lines import (
 )
 from .page_words import ClassWords, characters_of, cut_lines_into_words, no_words, read_page_words
 from .reading import MAX_LINE_WIDTH, LineReading, LineRecognizer, SeenBatch, read_lines, readings_of, see_batch
-from .splitting import (
-    LineCharacters,
-    LineWord,
-    boxes_between_gaps,
-    ink_map,
-    ink_of_line,
-    inks_of_lines,
-    leaves_ink_over,
-    split_line,
-)
 from .turning import (
     TURNS,
     LineClassifier,
@@ -86,6 +76,16 @@ from .turning import (
     upside_down_crops,
     upside_down_probabilities,
     vote_page_turn,
+)
+from .words_of_lines import (
+    LineCharacters,
+    LineWord,
+    boxes_between_gaps,
+    ink_map,
+    ink_of_line,
+    inks_of_lines,
+    leaves_ink_over,
+    split_line,
 )
 
 __all__ = [

@@ -14,7 +14,7 @@ from ...io.elements import Character, UnreadLine
 from .._networks import download
 from .cutting import cut_lines, cut_words
 from .geometry import place_boxes, signed_turn, straight_boxes, turned
-from .splitting import boxes_between_gaps, ink_of_line, inks_of_lines
+from .words_of_lines import boxes_between_gaps, ink_of_line, inks_of_lines
 
 __all__ = ["ClassWords", "characters_of", "cut_lines_into_words", "no_words", "read_page_words"]
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .._networks import download, with_open_sizes
 from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
 from .cutting import LineBatch, cut_lines, network_input
-from .splitting import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
+from .words_of_lines import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
 
 __all__ = ["MAX_LINE_WIDTH", "LineReading", "LineRecognizer", "SeenBatch", "read_lines", "readings_of", "see_batch"]
 
