@@ -1,7 +1,7 @@
 """Decode backends that run the device path of the decoders without a device.
 
-`PlaneBackend` is what a third party would write: it knows nothing of the library but its interface. `stand_in_cuda`
-is the CUDA backend itself, over a software codec that says that its pictures lie on a GPU.
+`PlaneBackend` is what a third party would write: it knows nothing of the library but its interface.
+`StandInCudaBackend` is the CUDA backend itself, over a software codec that says that its pictures lie on a GPU.
 """
 
 from __future__ import annotations

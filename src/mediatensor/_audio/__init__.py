@@ -7,7 +7,8 @@
 that is open, lent to one call at a time. `wav` reads samples straight from the bytes of WAV files, and `sample_grid`
 takes samples by number from any decoder of sound.
 
-`plan`, `pre_roll` and `sample_clock` are pure. Nothing here knows of decoders.
+`plan`, `pre_roll` and `sample_clock` are pure. Only `sample_grid` knows decoders, by what all of
+them can do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From samples of the output to samples of the stream. Pure; no I/O.
+"""From seconds to samples of the output, and from these to samples of the stream. Pure; no I/O.
 
-    seconds ──ranges──► samples of the output ──plan──► samples of the stream ──stream──► slices ──batch──► one tensor
+    seconds ──plan──► samples of the output, and of the stream ──stream──► slices ──batch──► one tensor
 
 The two differ where the output has another sample rate: FFmpeg's resampling filter sees some samples on both sides::
 

@@ -1,4 +1,4 @@
-"""`Surface`: a decoded picture before its conversion to RGB."""
+"""A decoded picture before its conversion to RGB, and the steps that are done to its pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .orientation import Orientation
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Surface"]
+__all__ = ["CropStep", "PixelStep", "ResizeStep", "Surface", "output_size"]
 
 _UNSPECIFIED_MATRIX, _UNSPECIFIED_RANGE = 2, 0
 

@@ -200,8 +200,8 @@ class ExactFrames:
     ) -> tuple[FrameIndex, DecodedRows]:
         """Decode the frames that ``select`` takes from an index.
 
-        This is the only place that does a call again: on the CPU if the device cannot decode, and with an index made by
-        decoding if the packets promised other frames.
+        Exact access does a call again in this place only: on the CPU if the device cannot decode, and with an index
+        made by decoding if the packets promised other frames.
 
         Returns:
             The index that the frames are from, and the frames.

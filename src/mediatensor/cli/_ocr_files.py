@@ -1,4 +1,4 @@
-"""Opening what is read: images, PDF files, and frames of a video."""
+"""Files of `mediatensor ocr`: what is read, what is written, and what an interrupted run keeps."""
 
 from __future__ import annotations
 

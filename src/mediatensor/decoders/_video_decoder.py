@@ -168,7 +168,7 @@ class VideoDecoder(Closing):
         self._transform_with(transforms)
 
     def _transform_with(self, transforms: Sequence[object] | None) -> None:
-        """Have other transforms, or others draws of random ones, applied from now on; no call may be running."""
+        """Apply other transforms, or new draws of random ones, from now on; no call may be running."""
         steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
         self._video.convert_with(steps, is_float=self._is_float)
 

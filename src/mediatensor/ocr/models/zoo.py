@@ -131,7 +131,7 @@ def kie_predictor(
         reco_arch: The recogniser.
         pretrained: Load the weights, from this machine.
         pretrained_backbone: Load those of the backbones.
-        assume_straight_pages: Pages are upright.
+        assume_straight_pages: Boxes are straight, see :func:`ocr_predictor`.
         preserve_aspect_ratio: Scale both sides of a page alike.
         symmetric_pad: Pad on all sides.
         export_as_straight_boxes: Give straight boxes even of rotated text.
@@ -141,7 +141,7 @@ def kie_predictor(
         detect_layout: Not available.
         layout_arch: Not available.
         ignore_regions: Boxes that are not read.
-        **kwargs: Further ones.
+        **kwargs: See :func:`ocr_predictor`.
 
     Returns:
         The predictor.
