@@ -126,7 +126,8 @@ def is_behind_a_face(module: str, other: str) -> bool:
 
 def offers(package: str, name: str) -> bool:
     """Whether a face has a name, which may be a whole module, in its ``__all__``."""
-    return f'"{name}"' in modules()[package].read_text(encoding="utf-8").partition("__all__ = ")[2]
+    names = modules()[package].read_text(encoding="utf-8").partition("__all__ = [")[2].partition("]")[0]
+    return f'"{name}"' in names
 
 
 def _is_private(module: str) -> bool:

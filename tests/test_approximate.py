@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import media
+from mediatensor._common.stages import collect_stages
 from mediatensor._video import Timeline
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, MediaTensorError, OutOfRangeError
@@ -40,18 +41,19 @@ def test_access_by_time_is_exact_at_any_rate(name: str, tmp_path: Path) -> None:
     assert torch.equal(approximate.get_frames_played_at(times).data, exact.get_frames_played_at(times).data)
 
 
-def test_nothing_is_scanned(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def scan(*_: object) -> None:
-        raise AssertionError("scanned")
-
-    monkeypatch.setattr("mediatensor._index.indexing.scan_packets", scan)
-    decoder = VideoDecoder(clip, seek_mode="approximate")
-    assert len(decoder) == 40
-    assert decoder[13].shape == (3, 64, 96)
-    assert decoder.metadata.num_frames_from_content is None
-    assert decoder.metadata.end_stream_seconds_from_content is None
-    with pytest.raises(InvalidArgumentError, match="exact"):
-        _ = decoder.frame_index
+def test_nothing_is_scanned(clip: Path) -> None:
+    with collect_stages() as seconds:
+        decoder = VideoDecoder(clip, seek_mode="approximate")
+        assert len(decoder) == 40
+        assert decoder[13].shape == (3, 64, 96)
+        assert decoder.metadata.num_frames_from_content is None
+        assert decoder.metadata.end_stream_seconds_from_content is None
+        with pytest.raises(InvalidArgumentError, match="exact"):
+            _ = decoder.frame_index
+    assert seconds.get("index", 0) == 0
+    with collect_stages() as seconds:
+        assert len(VideoDecoder(clip)) == 40
+    assert seconds["index"] > 0
 
 
 def test_ranges_and_errors(clip: Path, clip_rgb: torch.Tensor) -> None:

@@ -12,9 +12,9 @@ hold what one call works with; `frame_cache` keeps decoded pictures; `fallback` 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._common.lazy import lazy_names
 from .frame_cache import FrameCache, get_frame_cache_bytes, kept_bytes, set_frame_cache_bytes
 from .frame_stream import FrameStream, IndexMismatchError, MissingFrameError
 from .plan import Segment, make_plan
@@ -51,23 +51,13 @@ __all__ = [
 ]
 
 # These modules load torch, and whoever only looks at a stream does without it, such as `mediatensor probe`.
-_MODULES = {
-    "ApproximateFrames": "approximate",
-    "CpuFallbackStatus": "fallback",
-    "ErrorPolicy": "batch",
-    "ExactFrames": "exact",
-    "HandleSpec": "stream",
-    "OpenVideo": "stream",
-    "OutputOptions": "stream",
-    "SizeChangePolicy": "batch",
-    "stream_parameters": "fallback",
-    "warn_of_fallback": "fallback",
-    "why_not": "fallback",
-    "Timeline": "approximate",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(("ApproximateFrames", "Timeline"), ".approximate"),
+        **dict.fromkeys(("ErrorPolicy", "SizeChangePolicy"), ".batch"),
+        "ExactFrames": ".exact",
+        **dict.fromkeys(("CpuFallbackStatus", "stream_parameters", "warn_of_fallback", "why_not"), ".fallback"),
+        **dict.fromkeys(("HandleSpec", "OpenVideo", "OutputOptions"), ".stream"),
+    },
+)
