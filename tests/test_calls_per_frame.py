@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import cProfile
 import pstats
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,3 +58,24 @@ def test_a_call_takes_few_functions(path: Path) -> None:
         assert sum(following) / len(following) <= 150
         assert num_calls(lambda: decoder[MIDDLE + 8]) <= 86
         assert num_calls(lambda: list(decoder)) <= 80 * NUM_FRAMES
+
+
+_FIRST_USE = """
+import cProfile, pstats, sys
+import torch
+from mediatensor.decoders import VideoDecoder
+known = set(sys.modules)
+profile = cProfile.Profile()
+profile.enable()
+len(VideoDecoder(sys.argv[1]))
+profile.disable()
+print(pstats.Stats(profile).total_calls, *sorted(set(sys.modules) - known))
+"""
+
+
+def test_the_first_file_of_a_process_loads_no_modules(path: Path) -> None:
+    """A module, or the list of all installed packages, takes longer than opening a small file."""
+    run = subprocess.run([sys.executable, "-c", _FIRST_USE, path], capture_output=True, text=True, check=True)
+    calls, *modules = run.stdout.split()
+    assert int(calls) <= 4000
+    assert {module for module in modules if module.split(".")[0] not in ("av", "torch")} == set()

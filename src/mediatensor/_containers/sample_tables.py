@@ -248,11 +248,13 @@ def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedS
 def entries_to_compare(is_key: BoolArray) -> Int64Array:
     """Numbers of the entries to compare with the demuxer's list: both ends, key frames, and some in between."""
     count = len(is_key)
-    ends = np.arange(min(count, _NUM_AT_ENDS))
+    is_chosen = np.zeros(count, bool)
+    is_chosen[:_NUM_AT_ENDS] = is_chosen[-_NUM_AT_ENDS:] = True
+    is_chosen[:: 1 + count // _NUM_SPREAD] = True
     keys = np.flatnonzero(is_key)
     keys = keys[:: 1 + len(keys) // _NUM_SPREAD]
-    spread = np.arange(0, count, 1 + count // _NUM_SPREAD)
-    return np.unique(np.concatenate([ends, count - 1 - ends, keys, np.minimum(keys + 1, count - 1), spread]))
+    is_chosen[keys] = is_chosen[np.minimum(keys + 1, count - 1)] = True
+    return np.flatnonzero(is_chosen)
 
 
 def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) -> PacketTable:

@@ -248,7 +248,7 @@ def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
     reasons = [*table.reasons_to_decode]
     if (table.pts == NO_PTS).any():
         reasons.append("packets without a presentation time")
-    elif len(np.unique(pts)) != len(pts):
+    elif (pts[1:] == pts[:-1]).any():
         reasons.append("packets with equal presentation times")
     if table.is_field.any():
         reasons.append("packets of single fields")
@@ -290,12 +290,12 @@ def _findings(records: Sequence[FrameRecord], reasons: tuple[str, ...], num_unde
 
 
 def _anomalies(table: PacketTable) -> tuple[str, ...]:
-    pts = table.pts[table.pts != NO_PTS]
+    pts = np.sort(table.pts[table.pts != NO_PTS])
     counts = [
         (int(table.is_discard.sum()), "{} decoded but not shown (trimmed by an edit list)"),
         (int(table.is_hidden.sum()), "{} without a picture to show"),
         (int((table.pts == NO_PTS).sum()), "{} without a presentation time"),
-        (len(pts) - len(np.unique(pts)), "{} with the presentation time of another"),
+        (int((pts[1:] == pts[:-1]).sum()), "{} with the presentation time of another"),
         (int(table.is_broken.sum()), "{} damaged, encrypted, of another codec or after a loss"),
     ]
     found = [text.format(f"{count} packet{'s' if count > 1 else ''}") for count, text in counts if count]
