@@ -84,7 +84,7 @@ def tables_of(
     made = make_source(source)
     reader = VideoReader(made, stream_index, 1)
     try:
-        from_header = header_table(reader, made, small_file_bytes=small_file_bytes)
+        from_header = header_table(reader, small_file_bytes=small_file_bytes)
         assert reader.is_fresh
         return from_header, scan_packets(reader)
     finally:

@@ -14,11 +14,10 @@ differ in codec, rate or channels: each run of equal parts is opened by itself.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import chain, groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from .._containers import (
     ConstantFrames,
@@ -34,7 +33,7 @@ from .._containers import (
 )
 from .._pyav import AudioReader, UndecodablePacketError, set_trimming
 from .._sources import RangeReader, Source, SpanSource
-from ..errors import MediaTensorError, StreamError
+from ..errors import StreamError
 
 __all__ = ["DecodedPacket", "SeekMissedError", "SoundReader", "UnknownPositionError"]
 
@@ -46,8 +45,6 @@ _SMALL_FILE_BYTES = 256 * 1024
 
 # Formats whose numbers or time stamps may start again midway.
 _CAN_BE_JOINED = frozenset(("flac", "mpegts", "ogg", "wv"))
-
-_Result = TypeVar("_Result")
 
 
 class SeekMissedError(Exception):
@@ -91,7 +88,7 @@ class SoundReader(AudioReader):
         self._has_stated_size: bool | None = None
         # On a remote source each look costs as much as all the rest.
         if self.format_name in _CAN_BE_JOINED and not isinstance(self.byte_reader, RangeReader):
-            self._with_bytes(self._look_for_parts)
+            self.look_at_bytes(self._look_for_parts)
             if self._further_parts:
                 self.reopen()
 
@@ -122,7 +119,7 @@ class SoundReader(AudioReader):
             # FFmpeg has listed what it read after a seek with wrong times: it has to forget.
             self.reopen()
             return self._seek_walking(timestamp)
-        position = self._with_bytes(lambda read_at, _: find_frame(read_at, frames, frame_number))
+        position = self.look_at_bytes(lambda read_at, _: find_frame(read_at, frames, frame_number))
         if position is None:
             position = frames.position(frame_number)
         self._sought_number, self._next = frame_number, (frames, frame_number, position)
@@ -135,11 +132,11 @@ class SoundReader(AudioReader):
         if walk is None or first is None or isinstance(self.byte_reader, RangeReader):
             return super().seek(timestamp)
         if self.format_name == "mp3" and self._has_stated_size is None:
-            self._has_stated_size = bool(self._with_bytes(has_stated_size))
+            self._has_stated_size = bool(self.look_at_bytes(has_stated_size))
         if self._has_stated_size:
             return super().seek(timestamp)
         frame_number = max(0, (timestamp - first.pts) // first.duration)
-        position = self._with_bytes(lambda read_at, _: walk.place_of(read_at, first.position, frame_number))
+        position = self.look_at_bytes(lambda read_at, _: walk.place_of(read_at, first.position, frame_number))
         if position is None:
             raise UnknownPositionError
         if not self.seek_bytes(position):
@@ -182,32 +179,13 @@ class SoundReader(AudioReader):
         first = self._first
         if first is None:
             return None
-        frames = self._with_bytes(
+        frames = self.look_at_bytes(
             lambda read_at, file_size: constant_frames(read_at, file_size) if file_size > _SMALL_FILE_BYTES else None
         )
         if frames is None or first.position != frames.first_position:
             return None
         time_base = self.stream_info().time_base or Fraction(1)
         return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
-
-    def _with_bytes(self, look: Callable[[ReadAt, int], _Result | None]) -> _Result | None:
-        """What a function finds in the file, given how to read it and its size; ``None`` if it cannot be read."""
-        shared = self.byte_reader
-        try:
-            file = self._source.open_bytes() if shared is None else shared
-        except MediaTensorError:
-            return None
-        if file is None:
-            return None
-        position = file.tell()
-        try:
-            return look(file.read_at, file.seek(0, os.SEEK_END))
-        except (MediaTensorError, OSError):
-            return None
-        finally:
-            file.seek(position)
-            if shared is None:
-                file.close()
 
     # Joined files
 

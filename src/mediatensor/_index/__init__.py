@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from .building import FrameRecord, from_frames, from_packets, from_table, parse_frame_mappings
 from .cache import cached_index, get_index_cache, set_index_cache, store_index
-from .frame_index import FrameIndex, check_index_belongs, frame_times, note_source
+from .frame_index import MAX_DELAY_PACKETS, FrameIndex, check_index_belongs, frame_times, note_source
 from .header_table import has_header_table, header_table
 from .identity import SourceIdentity, identify
 from .indexing import certain_frames, index_by_decoding, index_first_frames, index_stream, packet_counts
 from .scan import first_frame, scan_packets
 
 __all__ = [
+    "MAX_DELAY_PACKETS",
     "FrameIndex",
     "FrameRecord",
     "SourceIdentity",

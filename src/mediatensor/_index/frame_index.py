@@ -22,10 +22,11 @@ from .index_file import load_index, save_index
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["FrameIndex", "check_index_belongs", "note_source"]
+__all__ = ["MAX_DELAY_PACKETS", "FrameIndex", "check_index_belongs", "note_source"]
 
-# More packets than any codec holds back.
-_MAX_DELAY = 20
+#: Most packets between the one that bears a picture and the one with which its frame comes out, and most that pictures
+#: are reordered over: H.264 and HEVC hold 16 pictures (A.3.1), and each may come as two packets of one field.
+MAX_DELAY_PACKETS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,7 +434,9 @@ class FrameIndex:
         packet = int(self.packet[frame])
         if packet < 0:
             # At least this many packets before the frame came out, it had been fed.
-            packet = np.iinfo(np.int64).max if self.num_packets is None else int(self.num_packets[frame]) - _MAX_DELAY
+            packet = np.iinfo(np.int64).max
+            if self.num_packets is not None:
+                packet = int(self.num_packets[frame]) - MAX_DELAY_PACKETS
         if not self._key_frames_ascend:
             possible = np.flatnonzero((self._key_frame_times <= self.pts[frame]) & (self.key_frame_packet <= packet))
             return int(possible[-1]) if len(possible) else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -28,8 +27,7 @@ from .._containers import (
     top_level_boxes,
 )
 from .._pyav import DISCARD_ENTRY, KEY_ENTRY, VideoReader
-from .._sources import Source
-from ..errors import MediaTensorError, ReadError
+from ..errors import ReadError
 from .scan import PacketScan
 
 __all__ = ["has_header_table", "header_table"]
@@ -58,9 +56,7 @@ def has_header_table(reader: VideoReader) -> bool:
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
-def header_table(
-    reader: VideoReader, source: Source, *, small_file_bytes: int = _SMALL_FILE_BYTES
-) -> PacketTable | None:
+def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYTES) -> PacketTable | None:
     """The packets that reading the whole file would give, from its header; ``None`` if that cannot be proven.
 
     The tables of the header must agree with the demuxer's own list, and the first packet must be what they say. Then
@@ -69,30 +65,22 @@ def header_table(
 
     Args:
         reader: A fresh reader, which stays so.
-        source: What it reads from.
         small_file_bytes: Of files up to this size the packets themselves are to be read.
     """
-    if not has_header_table(reader) or reader.stream_info().codec not in _CODECS:
+    codec = reader.stream_info().codec
+    if not has_header_table(reader) or codec not in _CODECS:
         return None
-    shared = reader.byte_reader
-    try:
-        with_bytes = source.open_bytes() if shared is None else shared
-    except MediaTensorError:  # too many open files, say: reading the packets needs no other
-        return None
-    if with_bytes is None:
-        return None
-    position = with_bytes.tell()
-    try:
-        file_size = with_bytes.seek(0, os.SEEK_END)
-        table = _table(reader, with_bytes.read_at, file_size) if file_size > small_file_bytes else None
-        if table is not None and not _are_pictures_of_one_format(reader.stream_info().codec, table, with_bytes.read_at):
+
+    def look(read_at: ReadAt, file_size: int) -> PacketTable | None:
+        if file_size <= small_file_bytes:
             return None
-    except (MalformedBoxError, MediaTensorError, OSError):
-        return None
-    finally:
-        with_bytes.seek(position)
-        if shared is None:
-            with_bytes.close()
+        try:
+            table = _table(reader, read_at, file_size)
+        except MalformedBoxError:
+            return None
+        return table if _are_pictures_of_one_format(codec, table, read_at) else None
+
+    table = reader.look_at_bytes(look)
     return table if table is not None and _begins_as_read(reader, table) else None
 
 

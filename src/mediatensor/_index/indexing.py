@@ -15,7 +15,7 @@ from .._pyav import VideoReader
 from .._sources import Source
 from ..errors import ReadError, StreamError
 from .building import from_frames, from_packets
-from .frame_index import FrameIndex
+from .frame_index import MAX_DELAY_PACKETS, FrameIndex
 from .header_table import has_header_table, header_table
 from .identity import LendReader
 from .scan import PacketScan, scan_frames, scan_packets
@@ -37,7 +37,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
     """
     with lend_reader() as reader:
         _rewind(reader)
-        table = header_table(reader, source)
+        table = header_table(reader)
         if table is None:
             table = scan_packets(reader)
         if len(table) == 0:
@@ -121,8 +121,6 @@ def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex
     return first, False
 
 
-# More packets than any codec reorders over.
-_REORDERED = 32
 # A request for later frames makes the reader start again, so each step is several times as long as the one before.
 _FIRST_FRAMES, _GROWTH, _NUM_STEPS = 8, 4, 5
 
@@ -140,7 +138,7 @@ def packet_counts(num_frames: int) -> list[int]:
     ([40, 64, 160, 544, 2080], [2080], [])
     """
     frames = [_FIRST_FRAMES * _GROWTH**step for step in range(_NUM_STEPS)]
-    return [count + _REORDERED for count in frames if count >= num_frames]
+    return [count + MAX_DELAY_PACKETS for count in frames if count >= num_frames]
 
 
 def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
@@ -152,9 +150,9 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
         frame_rate: For the duration of a single frame of unknown duration.
     """
     index, reasons = from_packets(table, time_base, frame_rate)
-    if reasons or len(table) <= _REORDERED:
+    if reasons or len(table) <= MAX_DELAY_PACKETS:
         return None
-    count = int((index.pts < table.pts[-_REORDERED:].min()).sum())
+    count = int((index.pts < table.pts[-MAX_DELAY_PACKETS:].min()).sum())
     return replace(
         index,
         pts=index.pts[:count],

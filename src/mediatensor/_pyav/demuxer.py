@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import av
 import av.packet
@@ -15,7 +15,7 @@ from av.stream import Discard
 
 from .._common.interrupts import raise_kept_interrupt
 from .._sources import Reader, Source, SourceFaultError
-from ..errors import ReadError
+from ..errors import MediaTensorError, ReadError
 from .opening import choose_stream, close_container, error_text, open_container, raise_interruption
 from .packet_decoder import keep_from_parent, let_rest
 from .probe import NO_TIMESTAMPS_FLAG, ContainerInfo, container_info
@@ -26,6 +26,8 @@ __all__ = ["Demuxer", "set_side_data"]
 _MAX_TIMESTAMP = 2**62
 
 _TIMES_MAY_RESTART_FLAG = 0x200  # AVFMT_TS_DISCONT
+
+_Result = TypeVar("_Result")
 
 
 class Demuxer:
@@ -134,6 +136,32 @@ class Demuxer:
     def byte_reader(self) -> Reader | None:
         """What the demuxer reads from, if not FFmpeg's own; leave its position as it was."""
         return self._reader  # type: ignore[no-any-return]
+
+    def look_at_bytes(self, look: Callable[[Callable[[int, int], bytes], int], _Result | None]) -> _Result | None:
+        """What a function finds in the file, which the demuxer goes on reading as if nothing had happened.
+
+        Args:
+            look: Gets a function from (position, count) to bytes, and the size of the file.
+
+        Returns:
+            The function's result; ``None`` if the file cannot be read beside the demuxer (too many open files, say).
+        """
+        shared = self.byte_reader
+        try:
+            file = self._source.open_bytes() if shared is None else shared
+        except MediaTensorError:
+            return None
+        if file is None:
+            return None
+        position = file.tell()
+        try:
+            return look(file.read_at, file.seek(0, os.SEEK_END))
+        except (MediaTensorError, OSError):
+            return None
+        finally:
+            file.seek(position)
+            if shared is None:
+                file.close()
 
     @property
     def changes_palette(self) -> bool:

@@ -26,16 +26,13 @@ from .._bitstreams import (
 )
 from .._common import stages
 from .._containers import NO_PTS
-from .._index import FrameIndex, has_header_table
+from .._index import MAX_DELAY_PACKETS, FrameIndex, has_header_table
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from ..errors import DeviceError
 from .plan import Segment, byte_range, make_plan
 from .seeking import KeyFramePackets
 
 __all__ = ["FrameStream", "IndexMismatchError", "MissingFrameError"]
-
-# A frame that did not come out this many packets after its time will not come. Codecs hold back far fewer.
-_HORIZON = 64
 
 _UNKNOWN, _YES = int(Disposable.UNKNOWN), int(Disposable.YES)
 
@@ -332,9 +329,9 @@ class FrameStream:
         return next(iter(later or candidates), None)
 
     def _is_past(self, index: FrameIndex, place: int) -> bool:
-        """Whether a frame should have come out by now."""
+        """Whether a frame should have come out by now: as many packets behind its time as a codec may hold back."""
         assert index.num_packets is not None
-        return self._num_fed > int(index.num_packets[index.frame_of(place)]) + _HORIZON
+        return self._num_fed > int(index.num_packets[index.frame_of(place)]) + MAX_DELAY_PACKETS
 
     def _feed(self, index: FrameIndex) -> None:
         """Give the codec the next packet that it needs, or drain it."""
