@@ -113,3 +113,49 @@ def test_conversion_follows_the_formula(matrix: int, color_range: int) -> None:
         frame = converter.frame(np.broadcast_to(colour[:, None, None], (3, 16, 32)).copy())
         found = [np.frombuffer(plane, np.uint8)[3] for plane in frame.planes]
         assert np.abs(np.array(found) - expected).max() <= 1.1
+
+
+def visible_bytes(frame: Any) -> list[Any]:
+    """Each plane without the padding behind its lines, whose bytes are undefined."""
+    layout, found = frame.format, []
+    for number, plane in enumerate(frame.planes):
+        if len(frame.planes) == 1:
+            num_bits = plane.width * layout.padded_bits_per_pixel
+        else:
+            components = sum(component.plane == number for component in layout.components)
+            num_bits = plane.width * components * (-(-layout.components[0].bits // 8) * 8)
+        lines = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+        found.append(lines[: plane.height, : num_bits // 8])
+    return found
+
+
+# A codec for each kind of pixel format: subsampled, deep, with planes of two colours, packed, dithered.
+FORMATS = [
+    "yuv420p", "yuv422p", "yuv444p", "yuv440p", "yuv411p", "yuvj420p", "yuva420p", "yuv420p10le", "yuv422p12le",
+    "yuv444p16le", "nv12", "nv16", "p010le", "gray", "gray10le", "ya8", "gbrp", "gbrp10le", "gbrap", "rgb24", "bgr24",
+    "rgb0", "bgra", "rgb48le", "yuyv422", "rgb565le", "monob", "monow",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+@pytest.mark.parametrize("color_range", [1, 2])
+def test_planes_are_converted_like_packed_pictures(pixel_format: str, color_range: int) -> None:
+    is_rgb = pixel_format.startswith(("rgb", "bgr", "gbr"))
+    converter = RgbConverter(pixel_format, Colour(0 if is_rgb else 1, 1, 1, color_range, is_rgb=is_rgb))
+    rng = np.random.default_rng(0)
+    for height, width in ((48, 64), (33, 50), (2, 2), (35, 1), (7, 322)):
+        pictures = rng.integers(0, 256, (2, height, width, 3), np.uint8)
+        pictures[1] = np.arange(width)[:, None] * [1, 2, 3]
+        packed = [visible_bytes(converter.frame(picture.transpose(2, 0, 1))) for picture in pictures]
+        layouts = (
+            np.ascontiguousarray(pictures.transpose(0, 3, 1, 2)),
+            np.ascontiguousarray(pictures[:, :, ::-1]).transpose(0, 3, 1, 2)[..., ::-1],
+            np.ascontiguousarray(pictures.transpose(0, 3, 1, 2).repeat(2, -1))[..., ::2],
+            np.concatenate([pictures, pictures], -1).transpose(0, 3, 1, 2)[:, :3],
+        )
+        for planar in layouts:
+            # Both are made before either is looked at: an encoder keeps frames, too.
+            frames = [converter.frame(picture) for picture in planar]
+            for frame, expected in zip(frames, packed, strict=True):
+                found = visible_bytes(frame)
+                assert all(np.array_equal(plane, other) for plane, other in zip(found, expected, strict=True))

@@ -294,7 +294,7 @@ class RgbConverter:
         self._pixel_format = pixel_format
         self._colour = colour
         self._reformatter = VideoReformatter()
-        self._packed: NDArray[np.uint8] | None = None
+        self._planes: Any = None
 
     def check(self) -> None:
         """Raise if FFmpeg cannot make this pixel format from RGB."""
@@ -306,15 +306,18 @@ class RgbConverter:
             ) from error
 
     def frame(self, picture: NDArray[np.uint8]) -> Any:
-        """A frame of a picture (3, H, W)."""
-        if self._pixel_format == "rgb24":
-            # The encoder may keep the frame for a while: its memory must be its own.
-            frame = av.VideoFrame(picture.shape[2], picture.shape[1], "rgb24")
-            plane: Any = frame.planes[0]
-            lines = np.frombuffer(plane, np.uint8).reshape(picture.shape[1], plane.line_size)
-            _interleave(picture, lines[:, : 3 * picture.shape[2]].reshape(*picture.shape[1:], 3))
+        """A frame of a picture (3, H, W). Its memory is its own: the encoder may keep it for a while."""
+        height, width = picture.shape[1:]
+        packed = picture.transpose(1, 2, 0)
+        is_packed = packed.strides[1:] == (3, 1) and packed.strides[0] >= 3 * width  # as decoded pictures are
+        if is_packed and self._pixel_format == "rgb24":
+            frame = av.VideoFrame(width, height, "rgb24")
+            np.copyto(_lines(frame.planes[0], 3 * width).reshape(packed.shape), packed)
         else:
-            source = av.VideoFrame.from_numpy_buffer(self._interleaved(picture), format="rgb24")
+            if is_packed:
+                source = av.VideoFrame.from_numpy_buffer(packed, format="rgb24")
+            else:
+                source = self._planar_frame(picture)
             frame = self._reformatter.reformat(
                 source,
                 format=self._pixel_format,
@@ -325,24 +328,21 @@ class RgbConverter:
         self._colour.tag(frame)
         return frame
 
-    def _interleaved(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """(H, W, 3): the memory of the picture itself if it lies like that, as decoded pictures do."""
+    def _planar_frame(self, picture: NDArray[np.uint8]) -> Any:
+        """A copy with a plane for each colour, of which swscale makes the same pixels as of packed RGB."""
         height, width = picture.shape[1:]
-        view = picture.transpose(1, 2, 0)
-        if view.strides[1:] == (3, 1) and view.strides[0] >= 3 * width:
-            return view
-        if self._packed is None or self._packed.shape != (height, width, 3):
-            self._packed = np.empty((height, width, 3), np.uint8)
-        _interleave(picture, self._packed)
-        return self._packed
+        frame = self._planes
+        # The frame is filled again for the next picture, unless the encoder gets it as it is.
+        if frame is None or (frame.height, frame.width) != (height, width) or self._pixel_format == "gbrp":
+            frame = self._planes = av.VideoFrame(width, height, "gbrp")
+        for plane, channel in zip(frame.planes, (1, 2, 0), strict=True):
+            np.copyto(_lines(plane, width), picture[channel])
+        return frame
 
 
-def _interleave(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-    if picture.strides[0] == 1:
-        np.copyto(out, picture.transpose(1, 2, 0))
-        return
-    for channel in range(3):  # a third of the time of one transposing copy
-        out[..., channel] = picture[channel]
+def _lines(plane: Any, num_bytes: int) -> NDArray[np.uint8]:
+    """The memory of a plane, so many bytes of each line: (H, num_bytes)."""
+    return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height, :num_bytes]
 
 
 def _pixel_formats(codec_name: str) -> list[str]:
