@@ -188,8 +188,11 @@ _OPENING = 3.0
 _AHEAD = 10.0
 # Codec threads wait for each other, and for the first and last pictures of a run.
 _CODEC_THREAD_EFFICIENCY = 0.8
+# Starting each of a codec's threads, and handing one a picture. That is more than it takes to decode a small picture.
+_CODEC_THREAD_START = 0.1
+_CODEC_THREAD_HANDOVER = 0.015
 # The part of the work on each picture that holds the interpreter's lock.
-_LOCKED = 0.05
+_LOCKED = 0.005
 
 _PIXELS_PER_UNIT = 1920 * 1080
 
@@ -233,6 +236,8 @@ def divide_threads(
     Division(num_workers=2, num_codec_threads=1)
     >>> divide_threads([200], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
     Division(num_workers=1, num_codec_threads=2)
+    >>> divide_threads([200], 320 * 180, num_threads=2, num_codec_threads=None, num_open_workers=1)
+    Division(num_workers=1, num_codec_threads=1)
     """
 
     def opening(codec_threads: int) -> float:
@@ -241,14 +246,17 @@ def divide_threads(
     if num_threads == 1:
         return Division(1, 1)
     size = pixels / _PIXELS_PER_UNIT
-    work = sum(pictures) * size
-    ahead = _AHEAD * size if len(pictures) == 1 else 0.0
+    num_pictures = sum(pictures) + (_AHEAD if len(pictures) == 1 else 0.0)
     speed_up = max(1.0, num_threads * _CODEC_THREAD_EFFICIENCY)
     num_workers = min(num_threads, len(pictures))
-    longest = max(work / num_workers, max(pictures) * size, sum(pictures) * _LOCKED)
-    costs = {Division(1, 1): work + ahead + opening(1)}
+    longest = max(sum(pictures) * size / num_workers, max(pictures) * size, sum(pictures) * _LOCKED)
+    costs = {Division(1, 1): num_pictures * size + opening(1)}
     if codec_has_threads:
-        costs[Division(1, num_threads)] = (work + ahead) / speed_up + opening(num_threads)
+        starting = 0.0 if num_codec_threads == num_threads else _CODEC_THREAD_START * num_threads
+        handing_over = num_pictures * _CODEC_THREAD_HANDOVER
+        costs[Division(1, num_threads)] = (
+            num_pictures * size / speed_up + handing_over + starting + opening(num_threads)
+        )
     if num_workers > 1:
         num_missing = max(0, num_workers - num_open_workers)
         costs[Division(num_workers, 1)] = longest + opening(1) + num_missing * _OPENING

@@ -133,14 +133,34 @@ class FrameConverter:
             for number, step in enumerate(steps):
                 pixels = self._apply(step, pixels, number)
         except av.FFmpegError as error:
-            raise DecodeError(
-                f"A frame could not be converted to RGB from format {picture.format.name} with matrix "
-                f"{int(picture.colorspace)}: {error_text(error)}. The file may be damaged."
-            ) from error
+            raise _conversion_error(picture, error) from error
         if self._is_float:
             np.divide(pixels, np.float32(65535), out=out, dtype=np.float32)
         else:
             out[...] = pixels
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether pictures come out as uint8 and in their own size."""
+        return not self._steps and not self._is_float
+
+    def rgb_of(self, picture: Any) -> NDArray[Any] | None:
+        """The RGB picture (H, W, 3) of a plain converter: what swscale wrote, in memory of its own.
+
+        Returns:
+            ``None`` where `write` has more to do.
+
+        Raises:
+            DecodeError: see `write`.
+        """
+        if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
+            return None
+        try:
+            rgb = self._reformat(self._to_rgb, picture, _BICUBIC)
+        except av.FFmpegError as error:
+            raise _conversion_error(picture, error) from error
+        pixels = _pixels(rgb, np.uint8)
+        return pixels if rgb is not picture and pixels.flags.c_contiguous else pixels.copy()
 
     def _convert(self, frame: Any) -> Any:
         if _takes_the_fast_path(frame) or frame.colorspace in _UNSUPPORTED_MATRICES:
@@ -171,6 +191,13 @@ class FrameConverter:
         options: dict[str, Any] = {"format": self._format, "interpolation": interpolation, "threads": 1, **size}
         matrix = _UNSUPPORTED_MATRICES.get(frame.colorspace)
         return reformatter.reformat(frame, src_colorspace=matrix, **options)  # type: ignore[arg-type]
+
+
+def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
+    return DecodeError(
+        f"A frame could not be converted to RGB from format {picture.format.name} with matrix "
+        f"{int(picture.colorspace)}: {error_text(error)}. The file may be damaged."
+    )
 
 
 class _ScaleFilter:

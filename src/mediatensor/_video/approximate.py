@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._common import checks, stages
+from .._common.threads import divide_threads
 from .._metadata import video_stream_metadata
 from ..errors import DecodeError, DeviceError, StreamError
 from ..frames import Frame, FrameBatch
@@ -119,7 +120,8 @@ class ApproximateFrames:
 
     def _frame_at(self, seconds: list[float], *, nearest: bool) -> Frame:
         decoded, times = self._decode(seconds, nearest=nearest)
-        return self._video.frame(decoded, times[0, 0].item(), times[1, 0].item())
+        assert decoded.pixels is not None
+        return self._video.frame(decoded.pixels[0], times[0, 0].item(), times[1, 0].item())
 
     def _decode(self, seconds: list[float], *, nearest: bool) -> tuple[DecodedRows, Tensor]:
         """The frames of some times, and their (pts, duration). If the device cannot decode, the CPU does."""
@@ -139,8 +141,16 @@ class ApproximateFrames:
         times = torch.zeros(2, len(seconds), dtype=torch.float64, device="cpu")
         with stages.DECODE, self._video.pool.borrow() as handle:
             assert isinstance(handle.stream, ApproximateStream)
-            if handle.chooses_threads and not handle.stream.reader.is_codec_open:
-                handle.stream.reader.use_threads(handle.num_threads())
+            reader = handle.stream.reader
+            if handle.chooses_threads and not reader.is_codec_open:
+                division = divide_threads(
+                    [len(seconds)],
+                    reader.num_pixels,
+                    num_threads=handle.num_threads(),
+                    num_codec_threads=None,
+                    num_open_workers=1,
+                )
+                reader.use_threads(division.num_codec_threads)
             writer = self._video.pixel_writer(len(seconds))
             for row in sorted(range(len(seconds)), key=seconds.__getitem__):
                 frame = self._picture_at(handle.stream, seconds[row], nearest=nearest)

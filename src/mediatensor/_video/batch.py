@@ -13,6 +13,7 @@ from torch import Tensor
 from .._common import stages, threads
 from .._common.orientation import Orientation
 from .._index import FrameIndex
+from .._pyav import FrameConverter
 from ..backends import PictureConverter
 from ..errors import DecodeError, DeviceError, ReadError, SizeChangeError
 from ..frames import ReplacedFrame
@@ -20,7 +21,7 @@ from .frame_stream import FrameStream, MissingFrameError
 from .handles import Handle, Worker
 from .plan import Segment, first_place_of, num_pictures, runs_by_key_frame
 
-__all__ = ["DecodedRows", "ErrorPolicy", "PixelWriter", "SizeChangePolicy", "decode_rows"]
+__all__ = ["DecodedRows", "ErrorPolicy", "PixelWriter", "SizeChangePolicy", "decode_rows", "single_at_hand"]
 
 ErrorPolicy = Literal["raise", "skip", "nearest"]
 SizeChangePolicy = Literal["raise", "scale"]
@@ -105,6 +106,23 @@ class DecodedRows:
     replaced: tuple[ReplacedFrame, ...] = ()
 
 
+def single_at_hand(handle: Handle, index: FrameIndex, frame: int) -> NDArray[Any] | None:
+    """The pixels (H, W, 3) of a frame that was kept or that comes out next; ``None`` if there is more to do for it."""
+    converter, cache, stream = handle.converter, handle.frame_cache, handle.stream
+    if cache.index is not index or not isinstance(converter, FrameConverter) or not converter.is_plain:
+        return None
+    picture = cache.get(frame)
+    if picture is None:
+        if not isinstance(stream, FrameStream) or (picture := stream.next_frame(index, frame)) is None:
+            return None
+        cache.keep_only(frame, picture)  # a caller who goes forward does not ask again for what lies behind
+    with stages.CONVERT:
+        pixels = converter.rgb_of(picture)
+    if pixels is not None:
+        handle.last_single = frame
+    return pixels
+
+
 def decode_rows(
     handle: Handle,
     index: FrameIndex,
@@ -128,6 +146,9 @@ def decode_rows(
         DecodeError, ReadError: under ``on_error="raise"``, or if nothing can replace a frame.
         SizeChangeError: see `PixelWriter`.
     """
+    cache = handle.frame_cache
+    if cache.index is not index:
+        cache.use(index)
     is_single = len(frames) == 1
     rows = {frames[0]: [0]} if is_single else _rows_by_frame(frames)
     wanted = list(rows)
@@ -135,9 +156,6 @@ def decode_rows(
     if on_error != "raise" or (wanted and wanted[-1] >= len(index.pts)):
         failed = _known_failures(index, wanted, on_error)
         wanted = [frame for frame in wanted if frame not in failed]
-    cache = handle.frame_cache
-    if cache.index is not index:
-        cache.use(index)
     request: _Request | None = None
     missing: list[int] = []
     try:

@@ -25,7 +25,7 @@ from .._index import (
 from .._pyav import VideoReader
 from ..errors import DecodeError, DeviceError, OutOfRangeError
 from ..frames import Frame, FrameBatch
-from .batch import DecodedRows, decode_rows
+from .batch import DecodedRows, decode_rows, single_at_hand
 from .frame_stream import IndexMismatchError
 from .stream import OpenVideo
 
@@ -49,6 +49,8 @@ class ExactFrames:
     ) -> None:
         self._video = video
         self._lock = ForkSafeLock()
+        # Whether frames come out as they are: damage is an error, and none is scaled to the size of others.
+        self._is_strict = video.options.on_error == video.options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
         #: An index made from packets that proved wrong, and the one made by decoding that took its place.
         self._replacement: tuple[FrameIndex, FrameIndex] | None = None
@@ -139,6 +141,10 @@ class ExactFrames:
         index = self._index
         if index is None:
             index = self._index_up_to(i if i >= 0 else None)
+        if self._is_strict and 0 <= i < len(index.pts):
+            frame = self._frame_at_hand(index, i)
+            if frame is not None:
+                return frame
         return self._frame(index, lambda index: [checks.valid_index(i, len(index.pts), self._video.stream_info.index)])
 
     def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
@@ -179,6 +185,14 @@ class ExactFrames:
 
         return self._batch(self.index, select)
 
+    def _frame_at_hand(self, index: FrameIndex, i: int) -> Frame | None:
+        """A frame that was kept or that comes out next, in as few steps as there can be; ``None`` for others."""
+        video = self._video
+        video.check_ready()
+        with stages.DECODE, video.pool.borrow() as handle:
+            pixels = single_at_hand(handle, index, i)
+        return None if pixels is None else video.frame(pixels, *frame_times(index, i))
+
     def _frame(self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]]) -> Frame:
         index, decoded = self._decode(index, select)
         if not decoded.frames:
@@ -187,7 +201,9 @@ class ExactFrames:
                 f"Frame {report.index} could not be decoded ({report.reason}), and on_error='skip' leaves nothing to "
                 "return; use on_error='nearest', or a method that returns a batch."
             )
-        return self._video.frame(decoded, *frame_times(index, decoded.frames[0]))
+        assert decoded.pixels is not None
+        times = frame_times(index, decoded.frames[0])
+        return self._video.frame(decoded.pixels[0], *times, replaced=decoded.replaced)
 
     def _batch(
         self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]], *, is_sequential: bool = False

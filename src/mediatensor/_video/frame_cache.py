@@ -116,6 +116,17 @@ class FrameCache:
                 if _cache.num_bytes > limit:
                     _cache.shrink(limit)
 
+    def keep_only(self, frame: int, picture: Any) -> None:
+        """Keep a picture in place of all others."""
+        with _cache.lock:
+            pictures = self._pictures
+            if len(pictures) == 1 and self._kind == (picture.width, picture.height, picture.format.name):
+                _, (_, size) = pictures.popitem()  # the total stays
+                pictures[frame] = picture, size
+            else:
+                self.clear()
+                self.put(frame, picture)
+
     def _size_of(self, picture: Any) -> int:
         if not is_frame(picture):  # a backend's own; what it does not tell is taken to be as large as RGB
             self.bytes_per_picture = int(getattr(picture, "num_bytes", picture.width * picture.height * 3))
