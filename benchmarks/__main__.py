@@ -7,15 +7,16 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from .chart import can_draw, draw_chart
-from .libraries import LIBRARIES
+from .libraries import LIBRARIES, OURS_BESIDE
 from .machine import machine_stamp
-from .measuring import Effort, Measurement, measure_suite
-from .options import add_folders, check_counts
+from .measuring import Effort, Interpreter, Measurement, measure_suite
+from .options import add_folders, add_python, check_counts
 from .ratios import compute_ratios
 from .reporting import Report, to_json, to_markdown
-from .suites import SUITES, Suite, quick_suite
+from .suites import SUITES, Suite, part_of, quick_suite
 
 __all__ = ["main"]
 
@@ -24,21 +25,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure, report."""
     options = _parse(arguments)
     names = list(SUITES) if "all" in options.suites else list(dict.fromkeys(options.suites))
-    made = {name: SUITES[name]() for name in names}
-    suites = {name: quick_suite(suite) if options.quick else suite for name, suite in made.items()}
+    suites = {name: part_of(SUITES[name](), options.only) for name in names}
+    if not any(suite.plan for suite in suites.values()):
+        sys.exit(f"No clip and scenario of {', '.join(names)} contain {' and '.join(options.only)}.")
+    if options.quick:
+        suites = {name: quick_suite(suite) for name, suite in suites.items()}
     repeats = options.repeats or (1 if options.quick else Effort.repeats)
     effort = Effort(repeats, options.budget, keeps_workers=options.quick)
+    interpreter = Interpreter(options.python, options.beside)
     stamp = machine_stamp()
     measured, notes = {}, []
     for name, suite in suites.items():
         begin = time.perf_counter()
-        measured[name] = measure_suite(name, suite, options.clips, options.libraries, effort, _say)
+        measured[name] = measure_suite(
+            name, suite, options.clips, options.libraries, effort, _say, interpreter=interpreter
+        )
         _say(f"{name}: took {time.perf_counter() - begin:.0f} s")
         if not measured[name].is_complete:
             break
     if options.output and not can_draw():
         notes.append("No chart was drawn, because matplotlib is not installed.")
-    report = _report(stamp | {"runs": f"{repeats} after a warm-up"}, suites, measured, notes)
+    report = _report(stamp | {"runs": f"{repeats}, each in a new process"}, suites, measured, notes)
     text = to_markdown(report)
     print(text)
     if options.output:
@@ -64,7 +71,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="stop repeating a library in a scenario after so much time (default: %(default)g)",
     )
-    parser.add_argument("--libraries", nargs="+", default=list(LIBRARIES), choices=list(LIBRARIES), metavar="NAME")
+    parser.add_argument("--libraries", nargs="+", default=[], choices=list(LIBRARIES), metavar="NAME")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="TEXT", help='measure where "clip: scenario" contains all of these'
+    )
+    parser.add_argument(
+        "--beside", type=Path, metavar="FOLDER", help=f"the src folder of another checkout, measured as {OURS_BESIDE!r}"
+    )
+    add_python(parser)
     add_folders(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "repeats")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import numpy as np
 
 __all__ = ["Clip", "Encoded", "Joined", "film", "make_clips", "mandelbrot", "quick"]
 
@@ -31,6 +32,7 @@ _QUICK_SIZE = (64, 48)
 # The picture that a camera pans over, and the one of clips that are too small to show as much.
 _DETAILED, _SMALL = "1920x1080", "480x270"
 _QUICK_SECONDS = 1
+_SOUND_RATE = 44_100
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Encoded:
         options: Of the encoder; what is not given is the encoder's default.
         extension: Of the file, which decides on the container.
         has_variable_rate: Whether frames are shown for 1 to 4 ticks of ``rate`` in turn instead of one.
+        has_sound: Whether a stereo AAC stream is interleaved.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Encoded:
     options: tuple[tuple[str, str], ...] = ()
     extension: str = "mp4"
     has_variable_rate: bool = False
+    has_sound: bool = False
 
     @property
     def num_frames(self) -> int:
@@ -71,7 +75,8 @@ class Encoded:
         timing = "variable, up to " if self.has_variable_rate else ""
         fps = f"{float(self.rate):.4g}"
         width, height = self.size
-        return f"{width}x{height}, {timing}{fps} fps, {self.num_frames} frames, {self.codec} ({options})"
+        sound = ", with AAC" if self.has_sound else ""
+        return f"{width}x{height}, {timing}{fps} fps, {self.num_frames} frames, {self.codec} ({options}){sound}"
 
 
 @dataclass(frozen=True)
@@ -197,13 +202,39 @@ def _encode(clip: Encoded, path: Path) -> None:
         stream.width, stream.height, stream.pix_fmt = *clip.size, "yuv420p"
         stream.codec_context.time_base = tick
         stream.codec_context.thread_count = 0
+        add_sound = _sound_track(output) if clip.has_sound else lambda seconds: None
         pts = 0
         for number, frame in enumerate(_pictures(clip)):
             frame.pts, frame.time_base = pts, tick
             frame.pict_type = 0  # left to the encoder
             pts += 1 + number % 4 if clip.has_variable_rate else 1
             output.mux(stream.encode(frame))
+            add_sound(float((number + 1) * tick))
         output.mux(stream.encode(None))
+        add_sound(None)
+
+
+def _sound_track(output: Any) -> Callable[[float | None], None]:
+    """What adds sound to a file, up to a time; ``None`` ends it. Two tones and noise, so that the encoder has work."""
+    stream: Any = output.add_stream("aac", rate=_SOUND_RATE)
+    stream.bit_rate = 128_000
+    chance = np.random.default_rng(0)
+    num_samples = 0
+
+    def add(seconds: float | None) -> None:
+        nonlocal num_samples
+        while seconds is not None and num_samples < seconds * _SOUND_RATE:
+            times = np.arange(num_samples, num_samples + 1024) / _SOUND_RATE
+            tones = [np.sin(2 * np.pi * hertz * times) for hertz in (220, 330)]
+            samples = 0.2 * np.stack(tones) + 0.02 * chance.standard_normal((2, 1024))
+            frame = av.AudioFrame.from_ndarray(samples.astype(np.float32), "fltp", "stereo")
+            frame.sample_rate, frame.pts = _SOUND_RATE, num_samples
+            output.mux(stream.encode(frame))
+            num_samples += 1024
+        if seconds is None:
+            output.mux(stream.encode(None))
+
+    return add
 
 
 def _pictures(clip: Encoded) -> Iterator[Any]:

@@ -241,6 +241,8 @@ def row(result: Result) -> Row:
         wall_first_quartile=first,
         wall_third_quartile=third,
         cpu_median=quartiles(list(result.cpu_seconds))[1],
+        system_median=None,
+        page_faults=None,
         decoded_per_frame=None,
         peak_rss_mib=0,
         rss_before_mib=0,

@@ -127,7 +127,7 @@ def _torchcodec_on_cuda(bench: Bench) -> _OnDevice:
 def _measure(bench: Bench, clip: Clip, scenario: Scenario) -> Iterator[Found]:
     path = published_clips(bench)[clip.name]
     case = scenario.case([path], clip.num_frames)
-    make_reference(path, case.indices, case.size)
+    make_reference(path, case.frames()[str(path)], case.size)
     ready: dict[str, _OnDevice] = {}
     accuracy: dict[str, Comparison] = {}
     for name, create in _ways(bench).items():

@@ -24,8 +24,13 @@ __all__ = [
     "FLOORS",
     "LIBRARIES",
     "OURS",
+    "OURS_ALL_THREADS",
+    "OURS_BESIDE",
     "OURS_ONE_THREAD",
     "OURS_SAVED_INDEX",
+    "OURS_SMALL_PAGES",
+    "OURS_TWO_THREADS",
+    "PEERS",
     "Image",
     "Library",
     "create_library",
@@ -35,13 +40,23 @@ Image = NDArray[np.uint8]
 
 OURS = "mediatensor"
 OURS_ONE_THREAD = "mediatensor, 1 thread"
+OURS_TWO_THREADS = "mediatensor, 2 threads"
+OURS_ALL_THREADS = "mediatensor, as FFmpeg likes"
 OURS_SAVED_INDEX = "mediatensor, saved index"
+#: With ``NUMPY_MADVISE_HUGEPAGE=0``, so that numpy does not ask the kernel for huge pages.
+OURS_SMALL_PAGES = "mediatensor, no huge pages"
+#: The sources of another checkout: before and after a change take turns in one run.
+OURS_BESIDE = "mediatensor, other sources"
 #: torchcodec with an exact index: with one thread of FFmpeg's, its default, and with as many as FFmpeg likes.
 EXACT = ("torchcodec exact, 1 thread", "torchcodec exact, auto threads")
 #: torchcodec without an index.
 APPROXIMATE = ("torchcodec approximate, 1 thread", "torchcodec approximate, auto threads")
 #: What no library that uses libavcodec can beat; not a library that anybody could use.
 FLOORS = ("libavcodec alone, all threads", "libavcodec alone, 1 thread")
+OPENCV = "OpenCV"
+DECORD = "decord"
+#: Others whom a user may ask about; their frames may differ.
+PEERS = (OPENCV, DECORD)
 
 
 class Library(ABC):
@@ -68,7 +83,11 @@ class Library(ABC):
 
     @abstractmethod
     def fetch(self, decoder: Any, indices: Sequence[int]) -> Any:
-        """A batch: the frames of some indices, in that order."""
+        """A batch: the frames of some indices, in that order. A ``range`` is a clip."""
+
+    def item(self, decoder: Any, index: int) -> Any:
+        """One frame, as a batch of one."""
+        return self.fetch(decoder, [index])
 
     def iterate(self, decoder: Any) -> Iterator[Any]:
         """Every frame in turn, each a batch of one."""
@@ -99,17 +118,24 @@ class TensorLibrary(Library):
         self._package = importlib.import_module(package)
         self._decoders = importlib.import_module(f"{package}.decoders")
         self._transforms = importlib.import_module(f"{package}.transforms")
+        # Names that a package looks up when they are first used are imports, which are not timed.
+        self._decoder_class, self._resize = self._decoders.VideoDecoder, self._transforms.Resize
         self._options = options
 
     def open(self, path: str, size: Size | None) -> Any:
-        resizing = {} if size is None else {"transforms": [self._transforms.Resize(size)]}
-        return self._decoders.VideoDecoder(path, **self._options, **resizing)
+        resizing = {} if size is None else {"transforms": [self._resize(size)]}
+        return self._decoder_class(path, **self._options, **resizing)
 
     def count(self, decoder: Any) -> int:
         return len(decoder)
 
     def fetch(self, decoder: Any, indices: Sequence[int]) -> Any:
+        if isinstance(indices, range):
+            return decoder.get_frames_in_range(indices.start, indices.stop, indices.step).data
         return decoder.get_frames_at(list(indices)).data
+
+    def item(self, decoder: Any, index: int) -> Any:
+        return decoder[index][None]
 
     def iterate(self, decoder: Any) -> Iterator[Any]:
         return (frame[None] for frame in decoder)
@@ -274,14 +300,18 @@ def _floor(num_threads: int) -> Library:
 LIBRARIES: dict[str, Callable[[], Library]] = {
     OURS: MediatensorLibrary,
     OURS_ONE_THREAD: lambda: MediatensorLibrary(num_ffmpeg_threads=1),
+    OURS_TWO_THREADS: lambda: MediatensorLibrary(num_ffmpeg_threads=2),
+    OURS_ALL_THREADS: lambda: MediatensorLibrary(num_ffmpeg_threads=0),
+    OURS_SMALL_PAGES: MediatensorLibrary,
+    OURS_BESIDE: MediatensorLibrary,
     OURS_SAVED_INDEX: lambda: MediatensorLibrary(has_saved_index=True),
     EXACT[0]: _torchcodec("exact", 1),
     EXACT[1]: _torchcodec("exact", 0),
     APPROXIMATE[0]: _torchcodec("approximate", 1),
     APPROXIMATE[1]: _torchcodec("approximate", 0),
     "PyAV, seek and decode": PyAVLibrary,
-    "OpenCV": OpenCVLibrary,
-    "decord": DecordLibrary,
+    OPENCV: OpenCVLibrary,
+    DECORD: DecordLibrary,
     FLOORS[0]: lambda: _floor(0),
     FLOORS[1]: lambda: _floor(1),
 }

@@ -21,8 +21,8 @@ from .loaders_report import LoaderRow, draw, ratios, shuffle_table, summarise, t
 from .loaders_sets import LoaderCase, planned, training_sets, write_frames
 from .loaders_ways import FOLDERS, WAYS
 from .machine import machine_stamp
-from .measuring import WorkerError, WorkerProcess
-from .options import add_folders, check_counts
+from .measuring import Interpreter, WorkerError, WorkerProcess
+from .options import add_folders, add_python, check_counts
 from .reference import make_reference
 
 __all__ = ["main"]
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stamp = machine_stamp()
     rows: list[LoaderRow] = []
     notes: list[str] = []
-    with _Processes(options.libraries, notes) as processes:
+    with _Processes(options.libraries, Interpreter(options.python), notes) as processes:
         try:
             for set_name, scenario, case in _cases(options, effort, notes):
                 _say(f"{set_name}: {scenario}")
@@ -80,6 +80,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--files", type=int, help=f"videos of each set (default: {Effort.num_files})")
     parser.add_argument("--sets", nargs="+", default=["mandelbrot", "film"], choices=["mandelbrot", "film"])
     parser.add_argument("--libraries", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="NAME")
+    add_python(parser)
     add_folders(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "repeats", "files")
@@ -114,14 +115,15 @@ class _Processes:
         versions: Of what they import.
     """
 
-    def __init__(self, names: Sequence[str], notes: list[str]) -> None:
+    def __init__(self, names: Sequence[str], interpreter: Interpreter, notes: list[str]) -> None:
         self.alive: dict[str, WorkerProcess] = {}
         self.versions: dict[str, str] = {}
         self._notes = notes
         for name in names:
             try:
-                self.alive[name] = WorkerProcess(name, "benchmarks.loaders_worker")
-                self.versions |= self.alive[name].versions
+                worker = WorkerProcess(name, "benchmarks.loaders_worker", interpreter)
+                self.versions |= worker.wait()
+                self.alive[name] = worker
             except WorkerError as error:
                 notes.append(f"{name}: left out, because it cannot be used here ({error})")
 

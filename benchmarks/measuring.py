@@ -1,12 +1,13 @@
-"""Running suites: a process for every library and scenario, and the libraries take turns.
+"""Running suites: a new process for every run, and the libraries take turns.
 
 ::
 
-    for each clip and scenario:   start one worker for each library
-                                  check     every worker once: the frames, and the warm-up
-                                  rounds    every worker once a round, each round in another order
-                                  memory    the largest resident set of the rounds
-                                  packets   one more run, not timed, of ours
+    for each clip and scenario, in each round:
+        start    a worker for each library; they import at the same time, and none is measured meanwhile
+        time     one worker after the other, in another order each round: the first call of its process
+        memory   the largest resident set of that
+        check    in the first round: run again, and compare the frames
+        packets  in the first round: run again, and count what ours feeds its codecs
 
 A library that is missing, fails or crashes becomes a note, and the others go on.
 """
@@ -14,26 +15,33 @@ A library that is missing, fails or crashes becomes a note, and the others go on
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .case import Case
 from .clips import Clip, make_clips
-from .libraries import LIBRARIES, OURS, OURS_ONE_THREAD, OURS_SAVED_INDEX
+from .libraries import LIBRARIES, OURS, OURS_BESIDE, OURS_SMALL_PAGES
 from .reference import make_reference
 from .results import Row, summarise
 from .scenarios import KINDS
 from .suites import Scenario, Suite
 
-__all__ = ["Effort", "Measurement", "WorkerError", "WorkerProcess", "measure_suite"]
+__all__ = ["Effort", "Interpreter", "Measurement", "WorkerError", "WorkerProcess", "measure_suite"]
 
+_ROOT = Path(__file__).parents[1]
+
+# Answers that are kept of every run.
+_EACH_RUN = ("wall_seconds", "cpu_seconds", "system_seconds", "page_faults")
 # A worker that does not answer for so long is given up.
 _PATIENCE_SECONDS = 1800
 
@@ -45,13 +53,33 @@ class Effort:
     Attributes:
         repeats: Timed runs of each library in each scenario.
         budget_seconds: A library whose runs took longer than this together is not run again in that scenario.
-        keeps_workers: Use one process for everything that a library does. Quick, but what one scenario leaves behind,
-            memory above all, shows in the next.
+        keeps_workers: Use one process for everything that a library does. Quick, but what one run leaves behind, memory
+            above all, shows in the next.
     """
 
     repeats: int = 5
     budget_seconds: float = 120
     keeps_workers: bool = False
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """Where workers run.
+
+    Attributes:
+        python: The program, of an environment that has the libraries. mediatensor itself is that of this checkout.
+        other_sources: The ``src`` folder of another checkout, for `libraries.OURS_BESIDE`.
+    """
+
+    python: str = sys.executable
+    other_sources: Path | None = None
+
+    def environment(self, library: str) -> dict[str, str]:
+        """The variables of a worker's environment."""
+        sources = self.other_sources if library == OURS_BESIDE and self.other_sources else _ROOT / "src"
+        paths = [str(sources), os.environ.get("PYTHONPATH", "")]
+        own = {"NUMPY_MADVISE_HUGEPAGE": "0"} if library == OURS_SMALL_PAGES else {}
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **own}
 
 
 @dataclass
@@ -78,41 +106,57 @@ class WorkerError(Exception):
 class WorkerProcess:
     """The other side of `benchmarks.worker`, or of another module that serves requests.
 
+    It imports its library by and by: the first answer waits for that.
+
     Args:
         library: What it is to import.
         module: Name of the module.
-
-    Raises:
-        WorkerError: if the library cannot be used.
+        interpreter: What runs it.
     """
 
-    def __init__(self, library: str, module: str = "benchmarks.worker") -> None:
+    def __init__(self, library: str, module: str = "benchmarks.worker", interpreter: Interpreter | None = None) -> None:
+        interpreter = interpreter or Interpreter()
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            cwd=Path(__file__).parents[1],
+            [interpreter.python, "-m", module],
+            cwd=_ROOT,
+            env=interpreter.environment(library),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
         )
+        assert self._process.stdin is not None
+        # A process that is gone already is found out when it is asked.
+        with suppress(BrokenPipeError):
+            print(json.dumps({"do": "start", "library": library}), file=self._process.stdin, flush=True)
+
+    def wait(self) -> dict[str, str]:
+        """Wait until the library is imported; its versions.
+
+        Raises:
+            WorkerError: if the library cannot be used; the process is gone then.
+        """
         try:
-            self.versions: dict[str, str] = self.ask("start", library=library)["versions"]
+            versions: dict[str, str] = self._answer()["versions"]
         except WorkerError:
             self.close()
             raise
+        return versions
 
     def ask(self, what: str, **arguments: Any) -> dict[str, Any]:
         """Send a request and wait for its answer."""
         assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # told from the missing answer
+            print(json.dumps({"do": what, **arguments}), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         timer = threading.Timer(_PATIENCE_SECONDS, self._process.kill)
         timer.start()
         try:
-            print(json.dumps({"do": what, **arguments}), file=self._process.stdin, flush=True)
             line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
         finally:
             timer.cancel()
         if not line:
@@ -131,7 +175,8 @@ class WorkerProcess:
         """End the process."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            pipe.close()
+            with suppress(BrokenPipeError):  # what it was not able to read any more
+                pipe.close()
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -143,21 +188,24 @@ class WorkerProcess:
 class _Workers:
     """Workers by library. One that could not be started, or that failed, is noted."""
 
-    def __init__(self, notes: list[str]) -> None:
+    def __init__(self, interpreter: Interpreter, notes: list[str]) -> None:
         self.alive: dict[str, WorkerProcess] = {}
         self.versions: dict[str, str] = {}
         self._missing: set[str] = set()
+        self._interpreter = interpreter
         self._notes = notes
 
-    def start(self, library: str) -> None:
-        if library in self.alive or library in self._missing:
-            return
-        try:
-            self.alive[library] = WorkerProcess(library)
-            self.versions |= self.alive[library].versions
-        except WorkerError as error:
-            self._missing.add(library)
-            self._notes.append(f"{library}: left out, because it cannot be used here ({error})")
+    def start(self, libraries: Iterable[str]) -> None:
+        """Start the workers of some libraries side by side, and wait until all have imported them."""
+        wanted = [library for library in libraries if library not in self.alive and library not in self._missing]
+        self.alive |= {library: WorkerProcess(library, interpreter=self._interpreter) for library in wanted}
+        for library in wanted:
+            try:
+                self.versions |= self.alive[library].wait()
+            except WorkerError as error:
+                self._missing.add(library)
+                del self.alive[library]
+                self._notes.append(f"{library}: left out, because it cannot be used here ({error})")
 
     def ask(self, library: str, where: str, what: str, **arguments: Any) -> dict[str, Any] | None:
         """The answer, or ``None`` if there is none: then the worker is gone."""
@@ -171,13 +219,21 @@ class _Workers:
             return None
 
     def close(self) -> None:
+        """End all processes."""
         for worker in self.alive.values():
             worker.close()
         self.alive.clear()
 
 
 def measure_suite(
-    name: str, suite: Suite, clips_folder: Path, libraries: Iterable[str], effort: Effort, say: Callable[[str], None]
+    name: str,
+    suite: Suite,
+    clips_folder: Path,
+    libraries: Collection[str],
+    effort: Effort,
+    say: Callable[[str], None],
+    *,
+    interpreter: Interpreter | None = None,
 ) -> Measurement:
     """Run a suite; Ctrl-C ends it early.
 
@@ -185,28 +241,30 @@ def measure_suite(
         name: Of the suite.
         suite: What to run.
         clips_folder: Where clips are kept.
-        libraries: Who may take part.
+        libraries: Who takes part; if there is nobody, those whom the suite means.
         effort: How much to run.
         say: Takes lines about the progress.
+        interpreter: What runs the libraries.
     """
     say(f"{name}: making {len(suite.clips)} clips in {clips_folder}, if they are not there")
     paths = make_clips(suite.clips, clips_folder)
     measurement = Measurement()
-    workers = _Workers(measurement.notes)
-    allowed = set(libraries)
+    workers = _Workers(interpreter or Interpreter(), measurement.notes)
+    allowed = libraries or suite.libraries
+    cases = _cases(suite, paths)
+    begin = time.perf_counter()
     try:
-        for clip_name, scenario, case in _cases(suite, paths):
-            say(f"{name}: {clip_name}: {scenario.name}")
-            for path in sorted(set(case.paths)):
-                if case.indices:
-                    make_reference(Path(path), case.indices, case.size)
+        for number, (clip_name, scenario, case) in enumerate(cases):
+            say(f"{name}: {number + 1} of {len(cases)}, after {time.perf_counter() - begin:.0f} s: "
+                f"{clip_name}: {scenario.name}")  # fmt: skip
+            for path, frames in case.frames().items():
+                if frames:
+                    make_reference(Path(path), frames, case.size)
             wanted = [name for name in LIBRARIES if name in allowed and name in scenario.libraries]
             where = f"{name}, {clip_name}, {scenario.name}"
             for library, found in _measure_case(where, case, wanted, workers, effort).items():
                 row = summarise(name, clip_name, scenario.name, library, KINDS[case.kind].num_frames(case), found)
                 measurement.rows.append(row)
-            if not effort.keeps_workers:
-                workers.close()
     except KeyboardInterrupt:  # what was measured until then took its time, and is worth reporting
         measurement.is_complete = False
         measurement.notes.append(f"{name} was interrupted: what is not here was not measured")
@@ -222,7 +280,7 @@ def _cases(suite: Suite, paths: dict[str, Path]) -> list[tuple[str, Scenario, Ca
     for clips, scenarios in suite.plan:
         whole_group = [scenario for scenario in scenarios if scenario.num_files]
         cases += [(clip.name, s, _case(s, [clip], paths)) for clip in clips for s in scenarios if not s.num_files]
-        cases += [("many files", scenario, _case(scenario, clips, paths)) for scenario in whole_group]
+        cases += [(scenario.files, scenario, _case(scenario, clips, paths)) for scenario in whole_group]
     return cases
 
 
@@ -233,33 +291,39 @@ def _case(scenario: Scenario, clips: Sequence[Clip], paths: dict[str, Path]) -> 
 def _measure_case(
     where: str, case: Case, libraries: list[str], workers: _Workers, effort: Effort
 ) -> dict[str, dict[str, Any]]:
-    """Answers to all requests by library, of those that came through."""
+    """What workers answered, by library, of those that came through."""
     found: dict[str, dict[str, Any]] = {}
-    for library in libraries:
-        workers.start(library)
-        loaded = workers.ask(library, where, "load", case=asdict(case))
-        checked = loaded and workers.ask(library, where, "check")
-        if loaded and checked:
-            found[library] = {**loaded, **checked, "wall_seconds": [], "cpu_seconds": []}
-    _run_rounds(where, found, workers, effort)
-    for library in list(found):
-        memory = workers.ask(library, where, "memory")
-        counts_packets = library in (OURS, OURS_ONE_THREAD, OURS_SAVED_INDEX)
-        packets = workers.ask(library, where, "packets") if counts_packets else {}
-        if memory is None or packets is None or not found[library]["wall_seconds"]:
-            del found[library]
-        else:
-            found[library] |= memory | packets
-    return found
-
-
-def _run_rounds(where: str, found: dict[str, dict[str, Any]], workers: _Workers, effort: Effort) -> None:
     shuffled = random.Random(where)
-    for _ in range(effort.repeats):
-        for library in shuffled.sample(list(found), len(found)):
-            walls = found[library]["wall_seconds"]
-            if sum(walls) > effort.budget_seconds:
-                continue
-            if times := workers.ask(library, where, "time"):
-                walls.append(times["wall_seconds"])
-                found[library]["cpu_seconds"].append(times["cpu_seconds"])
+    for number in range(effort.repeats):
+        order = [
+            library
+            for library in shuffled.sample(libraries, len(libraries))
+            if number == 0 or (library in found and sum(found[library]["wall_seconds"]) <= effort.budget_seconds)
+        ]
+        workers.start(order)
+        for library in order:
+            _run_once(where, case, library, workers, found)
+        if not effort.keeps_workers:
+            workers.close()
+    return {library: found[library] for library in libraries if library in found}
+
+
+def _run_once(where: str, case: Case, library: str, workers: _Workers, found: dict[str, dict[str, Any]]) -> None:
+    """Add a timed run to what was found of a library, and what is looked at once."""
+    answers: list[dict[str, Any] | None] = [workers.ask(library, where, "load", case=asdict(case))]
+    answers += [workers.ask(library, where, "time"), workers.ask(library, where, "memory")]
+    if library not in found:
+        answers.append(workers.ask(library, where, "check"))
+        if library.startswith(OURS):
+            answers.append(workers.ask(library, where, "packets"))
+    if None in answers:
+        found.pop(library, None)
+        return
+    merged = found.setdefault(library, {})
+    for key, value in ((key, value) for answer in answers if answer for key, value in answer.items()):
+        if key in _EACH_RUN:
+            merged.setdefault(key, []).append(value)
+        elif key == "peak_rss_mib":
+            merged[key] = max(value, merged.get(key, value))
+        else:
+            merged[key] = value

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .libraries import EXACT, OURS, PEERS
 from .ratios import Ratio
 from .results import Row
 
-__all__ = ["SCHEMA_VERSION", "Report", "to_json", "to_markdown"]
+__all__ = ["SCHEMA_VERSION", "Report", "speed_table", "to_json", "to_markdown"]
 
 #: Raised when a name or a meaning in the JSON document changes.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,12 @@ def to_markdown(report: Report) -> str:
     ]
     if report.ratios:
         parts += ["\n## Targets\n", _ratio_table(report.ratios)]
+    for suite, of_suite in itertools.groupby(report.rows, lambda row: row.suite):
+        rows = list(of_suite)
+        if table := speed_table(rows):
+            parts += [f"\n## {suite}: in short\n", table]
+        if len([library for library in _libraries(rows) if library.startswith(OURS)]) > 1:
+            parts += [f"\n## {suite}: each library, wall and CPU ms\n", _matrix(rows)]
     for (suite, clip, scenario), rows in itertools.groupby(report.rows, lambda r: (r.suite, r.clip, r.scenario)):
         parts += [f"\n## {suite}: {clip}: {scenario}\n", _row_table(list(rows))]
     if report.notes:
@@ -97,15 +104,84 @@ def _ratio_table(ratios: Sequence[Ratio]) -> str:
     return _table(head, lines, 4)
 
 
+def speed_table(rows: Sequence[Row]) -> str:
+    """What stands in ``docs/speed.md``: medians with quartiles beside the better of torchcodec's settings.
+
+    Empty where not both were measured.
+    """
+    head = ["clip", "work", "mediatensor, ms", "torchcodec, ms", "times as fast", "in CPU time", *PEERS, "identical"]
+    lines = []
+    for (clip, scenario), beside in _by_work(rows):
+        rivals = [beside[name] for name in EXACT if name in beside]
+        if OURS not in beside or not rivals:
+            continue
+        ours, rival = beside[OURS], min(rivals, key=lambda row: row.wall_median)
+        rival_cpu = min(row.cpu_median for row in rivals)
+        lines.append(
+            [
+                clip,
+                scenario,
+                _with_quartiles(ours),
+                _with_quartiles(rival),
+                _times(rival.wall_median, ours.wall_median),
+                _times(rival_cpu, ours.cpu_median),
+                *(_milliseconds(beside[name].wall_median) if name in beside else "" for name in PEERS),
+                _identical(ours),
+            ]
+        )
+    return _table(head, lines, 2) if lines else ""
+
+
+def _matrix(rows: Sequence[Row]) -> str:
+    """A line for each work, a column for each library; the time in the kernel and page faults where they matter."""
+    libraries = _libraries(rows)
+    lines = [
+        [clip, scenario, *(_short(beside[library]) if library in beside else "" for library in libraries)]
+        for (clip, scenario), beside in _by_work(rows)
+    ]
+    head = ["clip", "work", *libraries]
+    return _table(head, lines, 2)
+
+
+def _short(row: Row) -> str:
+    text = f"{_milliseconds(row.wall_median)} / {_milliseconds(row.cpu_median)}"
+    if row.system_median and row.system_median > 0.1 * row.cpu_median:
+        text += f", {_milliseconds(row.system_median)} in the kernel"
+    return text
+
+
+def _by_work(rows: Sequence[Row]) -> list[tuple[tuple[str, str], dict[str, Row]]]:
+    groups = itertools.groupby(rows, lambda row: (row.clip, row.scenario))
+    return [(work, {row.library: row for row in of_work}) for work, of_work in groups]
+
+
+def _libraries(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row.library for row in rows))
+
+
+def _with_quartiles(row: Row) -> str:
+    text = _milliseconds(row.wall_median)
+    if len(row.wall_seconds) > 1:
+        text += f" ({_milliseconds(row.wall_first_quartile)}-{_milliseconds(row.wall_third_quartile)})"
+    return text
+
+
+def _times(theirs: float, ours: float) -> str:
+    times = theirs / max(ours, 1e-6)
+    return f"{times:.2f}" if times >= 1 else f"**{times:.2f}**"
+
+
 def _row_table(rows: Sequence[Row]) -> str:
-    head = ["library", "median ms", "quartiles ms", "CPU ms", "frames/s", "decoded per frame", "peak RSS MiB"]
-    head += ["before", "identical frames", "runs"]
+    head = ["library", "median ms", "quartiles ms", "CPU ms", "in the kernel ms", "page faults", "frames/s"]
+    head += ["decoded per frame", "peak RSS MiB", "before", "identical frames", "runs"]
     lines = [
         (
             row.library,
             _milliseconds(row.wall_median),
             f"{_milliseconds(row.wall_first_quartile)}-{_milliseconds(row.wall_third_quartile)}",
             _milliseconds(row.cpu_median),
+            "" if row.system_median is None else _milliseconds(row.system_median),
+            "" if row.page_faults is None else f"{row.page_faults:.0f}",
             f"{row.num_frames / row.wall_median:.1f}" if row.num_frames else "",
             "" if row.decoded_per_frame is None else f"{row.decoded_per_frame:.2f}",
             f"{row.peak_rss_mib:.0f}",
@@ -126,4 +202,4 @@ def _identical(row: Row) -> str:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.4g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
+    return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"

@@ -18,6 +18,8 @@ class Row:
         num_frames: Frames that a run returns; 0 if it only counts.
         wall_seconds, cpu_seconds: Of every timed run, in order; CPU of all threads of the process.
         wall_median, wall_first_quartile, wall_third_quartile, cpu_median: In seconds.
+        system_median: CPU seconds in the kernel; ``None`` where they were not looked at.
+        page_faults: Median; ``None`` where they were not counted.
         decoded_per_frame: Pictures that codecs were fed, for each frame returned; ``None`` where that is not known.
         peak_rss_mib, rss_before_mib: Largest resident set in the timed runs, and what the libraries alone took.
         identical, compared: Frames that were equal to the reference in every bit, and all that were compared.
@@ -35,6 +37,8 @@ class Row:
     wall_first_quartile: float
     wall_third_quartile: float
     cpu_median: float
+    system_median: float | None
+    page_faults: float | None
     decoded_per_frame: float | None
     peak_rss_mib: float
     rss_before_mib: float
@@ -72,6 +76,8 @@ def summarise(suite: str, clip: str, scenario: str, library: str, num_frames: in
         wall_first_quartile=first,
         wall_third_quartile=third,
         cpu_median=statistics.median(found["cpu_seconds"]),
+        system_median=statistics.median(found["system_seconds"]) if found.get("system_seconds") else None,
+        page_faults=statistics.median(found["page_faults"]) if found.get("page_faults") else None,
         decoded_per_frame=None if num_packets is None or not num_frames else round(num_packets / num_frames, 2),
         peak_rss_mib=found["peak_rss_mib"],
         rss_before_mib=found["rss_before_mib"],

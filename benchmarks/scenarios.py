@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .case import Case
@@ -40,20 +40,17 @@ def _count(library: Library, case: Case, _: Any, see: See) -> None:
 
 
 def _fetch(library: Library, case: Case, _: Any, see: See) -> None:
-    """Open every file and get some frames in one call."""
-    for path in case.paths:
-        see(path, case.indices, library.fetch(library.open(path, case.size), case.indices))
+    """Open every file and get frames: those of each call together."""
+    for path, calls in case.calls():
+        decoder = library.open(path, case.size)
+        for call in calls:
+            see(path, call, library.fetch(decoder, call))
 
 
 def _loader(library: Library, case: Case, _: Any, see: See) -> None:
     """Open the file many times from several threads, and get the same frames each time."""
-    path = case.paths[0]
-
-    def decode(_: int) -> None:
-        see(path, case.indices, library.fetch(library.open(path, case.size), case.indices))
-
     with ThreadPoolExecutor(case.num_threads) as pool:
-        list(pool.map(decode, range(case.num_decodes)))
+        list(pool.map(lambda _: _fetch(library, case, None, see), range(case.num_decodes)))
 
 
 def _opened(library: Library, case: Case) -> Any:
@@ -74,10 +71,29 @@ def _fetch_from(library: Library, case: Case, decoder: Any, see: See) -> None:
     see(case.paths[0], case.indices, library.fetch(decoder, case.indices))
 
 
+def _up_to_the_last_call(library: Library, case: Case) -> Any:
+    decoder = _opened(library, case)
+    ((_, calls),) = case.calls()
+    for call in calls[:-1]:
+        library.fetch(decoder, call)
+    return decoder
+
+
+def _last_call(library: Library, case: Case, decoder: Any, see: See) -> None:
+    """Get the frames of the last call; the calls before it were made."""
+    ((path, calls),) = case.calls()
+    see(path, calls[-1], library.fetch(decoder, calls[-1]))
+
+
 def _step(library: Library, case: Case, decoder: Any, see: See) -> None:
-    """Get frames one by one, each with a call of its own."""
+    """Get frames one by one, from a decoder that is already open."""
     for i in case.indices:
-        see(case.paths[0], [i], library.fetch(decoder, [i]))
+        see(case.paths[0], [i], library.item(decoder, i))
+
+
+def _open_and_step(library: Library, case: Case, _: Any, see: See) -> None:
+    """Open the file and get frames one by one."""
+    _step(library, case, library.open(case.paths[0], case.size), see)
 
 
 def _fetch_twice(library: Library, case: Case, _: Any, see: See) -> None:
@@ -102,7 +118,7 @@ def _iterate_backwards(library: Library, case: Case, _: Any, see: See) -> None:
 
 
 def _one_decode(case: Case) -> Case:
-    return Case("fetch", case.paths, case.indices, case.size)
+    return replace(case, kind="fetch", num_decodes=1, num_threads=1)
 
 
 def _num_indices(case: Case) -> int:
@@ -112,10 +128,12 @@ def _num_indices(case: Case) -> int:
 #: Every kind of scenario by its name.
 KINDS: dict[str, Kind] = {
     "count": Kind(_count, lambda case: 0),
-    "fetch": Kind(_fetch, lambda case: len(case.paths) * len(case.indices)),
-    "loader": Kind(_loader, lambda case: case.num_decodes * len(case.indices), rehearsal=_one_decode),
+    "fetch": Kind(_fetch, lambda case: case.num_frames),
+    "loader": Kind(_loader, lambda case: case.num_decodes * case.num_frames, rehearsal=_one_decode),
     "again": Kind(_fetch_from, _num_indices, _opened_and_fetched),
+    "last call": Kind(_last_call, lambda case: case.clip_length, _up_to_the_last_call),
     "step": Kind(_step, _num_indices, _opened),
+    "open and step": Kind(_open_and_step, _num_indices),
     "twice": Kind(_fetch_twice, lambda case: 2 * len(case.indices)),
     "iterate": Kind(_iterate, _num_indices),
     "iterate backwards": Kind(_iterate_backwards, _num_indices),

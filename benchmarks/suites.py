@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from .case import Case, Size
 from .clips import Clip, Encoded, Joined, film, mandelbrot, quick
-from .libraries import EXACT, FLOORS, LIBRARIES, OURS, OURS_ONE_THREAD, OURS_SAVED_INDEX
+from .libraries import (
+    EXACT,
+    FLOORS,
+    LIBRARIES,
+    OURS,
+    OURS_ALL_THREADS,
+    OURS_BESIDE,
+    OURS_ONE_THREAD,
+    OURS_SAVED_INDEX,
+    OURS_SMALL_PAGES,
+    OURS_TWO_THREADS,
+    PEERS,
+)
 
-__all__ = ["SUITES", "Scenario", "Suite", "quick_suite"]
+__all__ = ["SUITES", "Scenario", "Suite", "part_of", "quick_suite"]
 
 _SEED = 0
 _HD = (1920, 1080)
 _NTSC = Fraction(30000, 1001)
 
-_EVERYBODY = tuple(name for name in LIBRARIES if name not in (OURS_SAVED_INDEX, *FLOORS))
+_WITH_FLOOR = tuple(name for name in LIBRARIES if name != OURS_SAVED_INDEX)
+_EVERYBODY = tuple(name for name in _WITH_FLOOR if name not in FLOORS)
+# Who runs if the command line names nobody.
+_USUAL = tuple(
+    name for name in LIBRARIES if name not in (OURS_ALL_THREADS, OURS_BESIDE, OURS_SMALL_PAGES, OURS_TWO_THREADS)
+)
+_WHOLE = 1 << 30
 
-# Chooses frames of a clip of so many.
+# Chooses frames of a clip of so many, or beginnings of clips of which there may be so many.
 Choose = Callable[[int], tuple[int, ...]]
 
 
@@ -31,11 +49,13 @@ class Scenario:
     Attributes:
         name: What reports call it; unique within a suite.
         kind: Key of `scenarios.KINDS`.
-        choose: The frames of a clip that are decoded.
-        libraries: Who takes part.
+        choose: The frames of a clip that are decoded, or with a ``clip_length`` where clips begin.
+        libraries: Who can take part.
         size: (height, width) to scale to, if any.
         num_decodes, num_threads: See `Case`.
         num_files: How many of the suite's clips a run goes over, again and again; 0 for a run with each clip.
+        files: What reports call these.
+        clip_length: See `Case`; not more than the clip has.
     """
 
     name: str
@@ -46,12 +66,15 @@ class Scenario:
     num_decodes: int = 1
     num_threads: int = 1
     num_files: int = 0
+    files: str = "many files"
+    clip_length: int = 0
 
     def case(self, paths: list[Path], num_frames: int) -> Case:
         """The scenario on certain files, which have ``num_frames`` each."""
         many = [str(paths[i % len(paths)]) for i in range(self.num_files or 1)]
-        indices = self.choose(num_frames)
-        return Case(self.kind, tuple(many), indices, self.size, self.num_decodes, self.num_threads)
+        length = min(self.clip_length, num_frames)
+        indices = self.choose(num_frames - length + 1 if length else num_frames)
+        return Case(self.kind, tuple(many), indices, length, self.size, self.num_decodes, self.num_threads)
 
 
 @dataclass(frozen=True)
@@ -61,10 +84,12 @@ class Suite:
     Attributes:
         title: One line for reports.
         plan: (clips, scenarios) groups: every scenario of a group runs on every clip of it.
+        libraries: Who runs if the command line names nobody.
     """
 
     title: str
     plan: tuple[tuple[tuple[Clip, ...], tuple[Scenario, ...]], ...]
+    libraries: tuple[str, ...] = _USUAL
 
     @property
     def clips(self) -> list[Clip]:
@@ -78,7 +103,23 @@ def quick_suite(suite: Suite) -> Suite:
         return replace(scenario, num_decodes=min(scenario.num_decodes, 4), num_files=min(scenario.num_files, 4))
 
     plan = [(tuple(map(quick, clips)), tuple(map(smaller, scenarios))) for clips, scenarios in suite.plan]
-    return Suite(suite.title, tuple(plan))
+    return replace(suite, plan=tuple(plan))
+
+
+def part_of(suite: Suite, only: Sequence[str]) -> Suite:
+    """The scenarios of a suite where "clip: scenario" contains all texts, and the clips that these need."""
+
+    def is_wanted(clip: str, scenario: Scenario) -> bool:
+        return all(text in f"{clip}: {scenario.name}" for text in only)
+
+    plan = []
+    for clips, scenarios in suite.plan:
+        for clip in clips:
+            each = tuple(s for s in scenarios if not s.num_files and is_wanted(clip.name, s))
+            plan += [((clip,), each)] if each else []
+        together = tuple(s for s in scenarios if s.num_files and is_wanted(s.files, s))
+        plan += [(clips, together)] if together else []
+    return replace(suite, plan=tuple(plan))
 
 
 def _uniform(count: int) -> Choose:
@@ -100,15 +141,38 @@ def _middle(count: int) -> Choose:
     )
 
 
+def _backwards(count: int) -> Choose:
+    return lambda num_frames: _middle(count)(num_frames)[::-1]
+
+
 def _all(num_frames: int) -> tuple[int, ...]:
     return tuple(range(num_frames))
 
 
-_WITH_FLOOR = (*_EVERYBODY, *FLOORS)
+def _beginning(count: int = 1) -> Choose:
+    """The first frame, so many times."""
+    return lambda num_frames: (0,) * count
+
+
+def _starts(count: int) -> Choose:
+    """Where random clips begin."""
+    return lambda num_places: tuple(random.Random(_SEED).choices(range(num_places), k=count))
+
+
 _TEN_UNIFORM = Scenario("10 uniform frames", "fetch", _uniform(10), _WITH_FLOOR)
 _TEN_RANDOM = Scenario("10 random frames", "fetch", _at_random(10), _WITH_FLOOR)
-_FIRST_HUNDRED = Scenario("first 100 frames", "fetch", _first(100), _WITH_FLOOR)
+_FIRST_HUNDRED = Scenario("first 100 frames in one call", "fetch", _beginning(), _WITH_FLOOR, clip_length=100)
+_RANDOM_CLIPS = Scenario("12 random clips of 16 frames", "fetch", _starts(12), _WITH_FLOOR, clip_length=16)
 _SPARSE = (_TEN_UNIFORM, _TEN_RANDOM, _FIRST_HUNDRED)
+_COUNT = Scenario("open and count frames", "count")
+
+
+def _one_by_one(count: int) -> Scenario:
+    return Scenario(f"first {count} frames, one by one", "open and step", _first(count))
+
+
+def _steps_back(count: int) -> Scenario:
+    return Scenario(f"{count} steps back", "open and step", _backwards(count))
 
 
 def _loader(num_decodes: int) -> Scenario:
@@ -122,6 +186,11 @@ def _loader(num_decodes: int) -> Scenario:
     )
 
 
+def _film_206_s() -> Joined:
+    scenes = Encoded("", film(12), (960, 540), _NTSC, 206 / 3)
+    return Joined("film 206 s", (scenes,), 3)
+
+
 def _published() -> Suite:
     def part(begin_seconds: int) -> Encoded:
         zoom = mandelbrot(filters=",fps=60", begin_seconds=begin_seconds)
@@ -129,31 +198,89 @@ def _published() -> Suite:
 
     short = part(0)
     long = Joined("mandelbrot 120 s", (short, part(40)), 6)
-    scenes = Encoded("", film(12), (960, 540), _NTSC, 206 / 3)
-    nasa_like = Joined("film 206 s", (scenes,), 3)
     return Suite(
         "The workload that torchcodec publishes",
-        (((short, nasa_like), (*_SPARSE, _loader(50))), ((long,), (*_SPARSE, _loader(10)))),
+        (((short, _film_206_s()), (*_SPARSE, _loader(50))), ((long,), (*_SPARSE, _loader(10)))),
     )
 
 
-def _skipping() -> Suite:
-    zoom = (mandelbrot("60"),)
+def _everyday() -> Suite:
+    """Small pictures, short clips, reading forward, opening: what most training sets ask for."""
+    small = Encoded("320x180, 20 s", film(4), (320, 180), Fraction(30), 20)
+    medium = replace(_film_206_s(), name="960x540, 206 s")
+    # 60 different pictures a second, and x264's default key frames.
+    large = Encoded("1080p60, 10 s", (mandelbrot("60"),), _HD, Fraction(60), 10)
+    kinetics = tuple(
+        Encoded(f"Kinetics-like {i}", film(22)[i : i + 2], (340, 256), Fraction(30), 10, has_sound=True)
+        for i in range(20)
+    )
+    vp9 = (("deadline", "realtime"), ("cpu-used", "6"), ("crf", "32"), ("b", "0"))
+    something = tuple(
+        Encoded(f"SSv2-like {i}", film(20)[i : i + 1], (427, 240), Fraction(12), 4, "libvpx-vp9", vp9, "webm")
+        for i in range(20)
+    )
+
+    def of_many(files: str) -> tuple[Scenario, ...]:
+        many = {"num_files": 20, "files": f"20 files, {files}"}
+        few = {"num_files": 5, "files": f"5 files, {files}"}
+        return (
+            Scenario("open each, a random clip of 16", "fetch", _starts(20), clip_length=16, **many),
+            Scenario("open each, all frames in one call", "fetch", _beginning(5), clip_length=_WHOLE, **few),
+            Scenario("open each and count frames", "count", **many),
+        )
+
     return Suite(
-        "60 different pictures a second, x264's defaults",
-        (((Encoded("mandelbrot r=60, 10 s", zoom, _HD, Fraction(60), 10),), _SPARSE),),
+        "What most training sets ask for",
+        (
+            ((small,), (_one_by_one(390), _steps_back(100), _RANDOM_CLIPS, *_SPARSE, _loader(50), _COUNT)),
+            ((medium,), (_one_by_one(390), _RANDOM_CLIPS, *_SPARSE, _loader(20), _COUNT)),
+            ((large,), (_RANDOM_CLIPS, *_SPARSE, _loader(10), _COUNT)),
+            ((_long_mkv(),), (_COUNT,)),
+            (kinetics, of_many("340x256 mp4 with sound")),
+            (something, of_many("427x240 VP9 webm")),
+        ),
+        (OURS, *EXACT, *PEERS),
     )
+
+
+def _threads() -> Suite:
+    sizes = ((320, 180), (480, 270), (960, 540), (1920, 1080))
+    clips = tuple(Encoded(f"{width}x{height}", film(4), (width, height), Fraction(30), 10) for width, height in sizes)
+    scenarios = (_one_by_one(100), _RANDOM_CLIPS, _FIRST_HUNDRED, Scenario("all 300 frames, iterated", "iterate", _all))
+    ours = (OURS, OURS_ONE_THREAD, OURS_TWO_THREADS, OURS_ALL_THREADS)
+    return Suite("Threads of the codec, against size and work", ((clips, scenarios),), (*ours, *EXACT))
+
+
+def _memory() -> Suite:
+    frame_mb = 960 * 540 * 3 / 1e6
+
+    def call(megabytes: int, number: int) -> Scenario:
+        length = round(megabytes / frame_mb)
+        name = f"{megabytes} MB, {('first', 'second')[number]} call"
+        return Scenario(name, "last call", lambda n: (0, min(length, n - 1))[: number + 1], clip_length=length)
+
+    scenarios = tuple(call(megabytes, number) for megabytes in (10, 40, 150, 600) for number in range(2))
+    return Suite(
+        "The first touch of a batch's memory",
+        (((replace(_film_206_s(), name="960x540, 206 s"),), scenarios),),
+        (OURS, OURS_SMALL_PAGES, EXACT[0]),
+    )
+
+
+def _long_mkv() -> Joined:
+    part = Encoded("", (mandelbrot("30"),), (640, 360), Fraction(30), 30, options=(("b", "580k"),))
+    return Joined("23 min, 100 MB mkv", (part,), 46, "mkv")
 
 
 def _opening() -> Suite:
-    part = Encoded("", (mandelbrot("30"),), (640, 360), Fraction(30), 30, options=(("b", "580k"),))
+    (part,) = _long_mkv().parts
     dense = Encoded("", film(2), _HD, Fraction(30), 6, options=(("preset", "veryfast"), ("b", "14M")))
     clips = (
         Joined("30 s, 2 MB mp4", (part,), 1),
         Joined("5 min, 20 MB mp4", (part,), 10),
         Joined("23 min, 100 MB mp4", (part,), 46),
         Joined("1 min, 100 MB mp4", (dense,), 10),
-        Joined("23 min, 100 MB mkv", (part,), 46, "mkv"),
+        _long_mkv(),
     )
     libraries = (*_EVERYBODY, OURS_SAVED_INDEX)
     scenarios = (
@@ -187,7 +314,7 @@ def _access() -> Suite:
     small = Encoded("480x270, 20 s", film(4), (480, 270), Fraction(30), 20)
     short = tuple(Encoded(f"second {i}", film(8)[i : i + 1], (480, 270), Fraction(30), 1) for i in range(8))
     both = (OURS, OURS_ONE_THREAD)
-    backwards = Scenario("stepping backwards through 100 frames", "step", lambda n: _middle(100)(n)[::-1])
+    backwards = Scenario("stepping backwards through 100 frames", "step", _backwards(100))
     scenarios = (
         Scenario("every frame in order", "iterate", _all),
         Scenario("every frame backwards", "iterate backwards", lambda n: _all(n)[::-1], (*both, *EXACT)),
@@ -201,30 +328,13 @@ def _access() -> Suite:
     return Suite("Patterns of access", (((small,), scenarios), (short, (thousand,))))
 
 
-def _small() -> Suite:
-    clip = Encoded("320x180, 20 s", film(4), (320, 180), Fraction(30), 20)
-
-    def clips_of_16(num_frames: int) -> tuple[int, ...]:
-        starts = random.Random(_SEED).choices(range(max(1, num_frames - 15)), k=12)
-        return tuple(min(start + i, num_frames - 1) for start in starts for i in range(16))
-
-    scenarios = (
-        Scenario("open and count frames", "count"),
-        _TEN_UNIFORM,
-        _TEN_RANDOM,
-        Scenario("12 random clips of 16 frames", "fetch", clips_of_16),
-        Scenario("the first 390 frames, one by one", "step", _first(390)),
-        _FIRST_HUNDRED,
-    )
-    return Suite("Small pictures", (((clip,), scenarios),))
-
-
 #: How to make each suite, by its name on the command line.
 SUITES: dict[str, Callable[[], Suite]] = {
+    "everyday": _everyday,
+    "threads": _threads,
+    "memory": _memory,
     "published": _published,
-    "skipping": _skipping,
     "opening": _opening,
     "codecs": _codecs,
     "access": _access,
-    "small": _small,
 }

@@ -4,9 +4,9 @@
 
     {"do": "start", "library": ..}                          imports the library
     {"do": "load", "case": {..}}                            takes a case
-    {"do": "check"}                                         runs it and compares the frames: the warm-up, too
     {"do": "time"}                                          runs it under the clock
-    {"do": "memory"}                                        the largest resident set in "time" so far
+    {"do": "memory"}                                        the largest resident set since "load"
+    {"do": "check"}                                         runs it and compares the frames
     {"do": "packets"}                                       runs it and counts the packets that codecs were fed
 
 A failure is answered with its text; a crash ends the process, which the other side notices.
@@ -62,7 +62,7 @@ class Worker:
         case = KINDS[case.kind].rehearsal(case)
         comparison = Comparison()
         if case.indices and library.gives_frames:
-            references = {path: load_reference(Path(path), case.size) for path in set(case.paths)}
+            references = {path: load_reference(Path(path), case.size) for path in case.frames()}
 
             def see(path: str, indices: Sequence[int], batch: Any) -> None:
                 for i, image in zip(indices, library.images(batch), strict=True):
@@ -71,14 +71,12 @@ class Worker:
             self._run(case, see)
         else:
             self._run(case, lambda *_: None)
-        _reset_peak_rss()
         return asdict(comparison)
 
     def time(self) -> dict[str, Any]:
         """Run the case under the clock; frames are dropped when the next ones come, the last ones afterwards."""
         latest: list[Any] = [None]
-        wall, cpu = self._run(self._needs_case(), lambda _, __, batch: latest.__setitem__(0, batch))
-        return {"wall_seconds": wall, "cpu_seconds": cpu}
+        return self._run(self._needs_case(), lambda _, __, batch: latest.__setitem__(0, batch))
 
     def packets(self) -> dict[str, Any]:
         """Run the case and count what mediatensor feeds its codecs."""
@@ -92,16 +90,24 @@ class Worker:
         return {"num_packets": len(fed), "num_frames": kind.num_frames(case)}
 
     def memory(self) -> dict[str, Any]:
-        """The largest resident set since `check`."""
+        """The largest resident set since `load`."""
         return {"peak_rss_mib": _peak_rss()}
 
-    def _run(self, case: Case, see: Callable[[str, Sequence[int], Any], None]) -> tuple[float, float]:
+    def _run(self, case: Case, see: Callable[[str, Sequence[int], Any], None]) -> dict[str, float]:
         kind = KINDS[case.kind]
         state = kind.prepare(self._needs_library(), case)
         gc.collect()
+        before = resource.getrusage(resource.RUSAGE_SELF)
         wall, cpu = time.perf_counter(), time.process_time()
         kind.run(self._needs_library(), case, state, see)
-        return time.perf_counter() - wall, time.process_time() - cpu
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "wall_seconds": wall,
+            "cpu_seconds": cpu,
+            "system_seconds": after.ru_stime - before.ru_stime,
+            "page_faults": after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt,
+        }
 
     def _needs_library(self) -> Library:
         assert self._library is not None, "no library was started"
