@@ -1,77 +1,241 @@
-"""Memory for batches, which is used again when a batch is gone: fresh pages cost more than the copy into them."""
+"""Memory for batches: taken in pages that come quickly, and used again when a batch is gone.
+
+The first touch of a page costs more than the copy into it::
+
+    `empty` ──► an idle block of about the size, or new pages ──► array, tensor, views
+                        ▲            (huge ones while they come        │
+                        │                quickly, else small)          ▼
+                        └─── as much as was in use at once ◄── the last one is gone
+"""
 
 from __future__ import annotations
 
 import math
+import mmap
+import os
+import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["empty", "free_idle_blocks", "idle_blocks"]
+__all__ = ["Pool", "empty", "free_idle_blocks", "idle_blocks"]
 
 # The allocator of the system keeps smaller arrays itself.
 _MIN_BYTES = 1 << 20
-# At most so much lies idle: one batch of some twenty 1080p frames.
-_MAX_IDLE_BYTES = 1 << 27
 
-_idle: deque[NDArray[np.uint8]] = deque()
+_HUGE_PAGE_BYTES = 1 << 21
+# Every fourth huge page is tried: those that are quick, and those that are not, come in long runs.
+_TRIED_BYTES = 4 * _HUGE_PAGE_BYTES
+# A quick huge page takes about 0.1 ms to zero, and the small ones in its place 0.7 ms. It takes 5 ms where a
+# hypervisor has yet to back it, and as much where the kernel must move other memory to make room for it.
+_MAX_HUGE_PAGE_NS = 400_000
+# So much is then taken in small pages before the next huge one is tried, which makes the trial cost 1 %.
+_SMALL_BYTES = 1 << 30
+_HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE") and mmap.PAGESIZE == 4096
 
 
-# The defaults are looked up now: the interpreter clears the names of this module before the last arrays are gone.
-def _give_back(
-    memory: NDArray[np.uint8], idle: deque[NDArray[np.uint8]] = _idle, max_idle_bytes: int = _MAX_IDLE_BYTES
-) -> None:
-    if memory.size > max_idle_bytes:
-        return
-    idle.append(memory)
-    try:
-        while sum(block.size for block in list(idle)) > max_idle_bytes:
-            idle.popleft()
-    except (IndexError, RuntimeError):  # other threads take blocks at the same time, which frees memory as well
-        pass
+@dataclass(slots=True, eq=False)
+class _Memory:
+    """A block.
+
+    Attributes:
+        content: All of it.
+        address: Where it begins, which is its name as long as it is there.
+        pages: Its mapping; ``None`` if it is from numpy.
+        idle_since: When it came back, as the pool's clock says.
+    """
+
+    content: NDArray[np.uint8]
+    address: int
+    pages: mmap.mmap | None
+    idle_since: float = 0.0
+
+
+class Pool:
+    """Blocks of memory that died, kept for the next batch of about the same size.
+
+    Idle blocks and blocks in use together have at most 128 MiB more than were in use at once of late, and idle ones at
+    most 1 GiB. A block that was idle for a minute goes back to the system with the next call.
+
+    There is no lock. Blocks come back from whichever thread drops the last reference, in the midst of garbage
+    collection and in forked processes, too. Every step is therefore one atomic operation on a dictionary or a deque.
+
+    Args:
+        clock: Seconds that only grow.
+    """
+
+    # These are the class's, because the interpreter clears a module before the last arrays are gone.
+    always_idle_bytes = 1 << 27  # one batch of some twenty 1080p frames
+    max_idle_bytes = 1 << 30
+    max_idle_seconds = 60.0
+    num_remembered = 32  # blocks taken or given back, over which the most in use at once counts
+    free_lazily = getattr(mmap, "MADV_FREE", None)
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._idle: dict[int, _Memory] = {}  # by address; the one that has been idle longest is first
+        self._lent: dict[int, int] = {}  # bytes by address
+        self._bytes_in_use: deque[int] = deque(maxlen=self.num_remembered)
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """An array of undefined values, like `numpy.empty`."""
+        num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if num_bytes < _MIN_BYTES:
+            if self._idle:
+                self._free_forgotten()
+            return np.empty(shape, dtype)
+        block = np.asarray(_Block(self, self._take(num_bytes)))
+        return block[:num_bytes].view(dtype).reshape(shape)
+
+    def idle_blocks(self) -> list[NDArray[np.uint8]]:
+        """The memory that waits for the next batch."""
+        return [memory.content for memory in list(self._idle.values())]
+
+    def free_idle_blocks(self) -> None:
+        """Give the memory that waits for the next batch back to the system."""
+        self._idle.clear()
+
+    def _take(self, num_bytes: int) -> _Memory:
+        memory = self._take_idle(num_bytes)
+        size = num_bytes if memory is None else memory.content.size
+        self._bytes_in_use.append(sum(list(self._lent.values())) + size)
+        # This comes before new pages are taken: the system has those at hand that went back just now.
+        self._trim(size)
+        if memory is None:
+            try:
+                memory = _new(num_bytes)
+            except MemoryError:
+                self._idle.clear()
+                memory = _new(num_bytes)
+        self._lent[memory.address] = size
+        return memory
+
+    def _take_idle(self, num_bytes: int) -> _Memory | None:
+        for memory in reversed(list(self._idle.values())):
+            fits = num_bytes <= memory.content.size <= num_bytes + num_bytes // 4
+            # Another thread may have taken it in between, and another block have come to the same place.
+            if fits and self._idle.pop(memory.address, None) is memory:
+                return memory
+        return None
+
+    def give_back(self, memory: _Memory) -> None:
+        """Take a block that nobody has any more. The end of the program calls it, too, when modules are empty."""
+        self._bytes_in_use.append(sum(list(self._lent.values())))
+        self._lent.pop(memory.address, None)
+        size = memory.content.size
+        if size > self.max_idle_bytes:
+            return
+        is_much = size + sum([other.content.size for other in list(self._idle.values())]) > self.always_idle_bytes
+        if is_much and memory.pages is not None and self.free_lazily is not None:
+            # The kernel takes these pages if memory runs short, and leaves them alone otherwise. This must come before
+            # the block is on offer, or it would free what the next owner writes.
+            try:
+                memory.pages.madvise(self.free_lazily)
+            except OSError:  # an old kernel
+                self.free_lazily = None
+        memory.idle_since = self._clock()
+        self._idle[memory.address] = memory
+        self._trim(0)
+
+    def _trim(self, num_new_bytes: int) -> None:
+        """Free what has been idle longest, as far as there is too much.
+
+        Args:
+            num_new_bytes: What is about to be taken beside the blocks in use.
+        """
+        self._free_forgotten()
+        in_use = sum(list(self._lent.values())) + num_new_bytes
+        spare = max(list(self._bytes_in_use), default=0) - in_use
+        bound = min(self.max_idle_bytes, max(0, spare) + self.always_idle_bytes)
+        blocks = list(self._idle.values())
+        excess = sum([memory.content.size for memory in blocks]) - bound
+        for memory in blocks:
+            if excess <= 0:
+                return
+            self._idle.pop(memory.address, None)
+            excess -= memory.content.size
+
+    def _free_forgotten(self) -> None:
+        oldest = self._clock() - self.max_idle_seconds
+        for memory in list(self._idle.values()):
+            if memory.idle_since > oldest:
+                return
+            self._idle.pop(memory.address, None)
 
 
 class _Block:
-    """Memory that goes back to the idle blocks when the last array on it is gone."""
+    """Memory that goes back to its pool when the last array on it is gone."""
 
-    def __init__(self, memory: NDArray[np.uint8]) -> None:
-        self.memory = memory
-        self.__array_interface__ = memory.__array_interface__
+    def __init__(self, pool: Pool, memory: _Memory) -> None:
+        self._pool = pool
+        self._memory = memory
+        self.__array_interface__ = memory.content.__array_interface__
 
-    def __del__(self, give_back: Callable[[NDArray[np.uint8]], None] = _give_back) -> None:
-        give_back(self.memory)
-
-
-def empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array of undefined values, like `numpy.empty`."""
-    num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-    if num_bytes < _MIN_BYTES:
-        return np.empty(shape, dtype)
-    block = np.asarray(_Block(_take(num_bytes)))
-    return block[:num_bytes].view(dtype).reshape(shape)
+    def __del__(self) -> None:
+        self._pool.give_back(self._memory)
 
 
-def idle_blocks() -> list[NDArray[np.uint8]]:
-    """The memory that waits for the next batch."""
-    return list(_idle)
+class _HugePages:
+    """Asks for huge pages as long as they come quickly."""
+
+    def __init__(self) -> None:
+        self._small_bytes = 0  # to be taken in small pages before the next trial
+
+    def ask(self, pages: mmap.mmap, address: int) -> None:
+        """Choose the size of the pages of a new mapping.
+
+        Args:
+            pages: The mapping.
+            address: Where it begins.
+        """
+        size, asked = len(pages), 0
+        if size < _TRIED_BYTES // 2:
+            return
+        if self._small_bytes > 0:
+            self._small_bytes -= size
+        else:
+            asked = -address % _HUGE_PAGE_BYTES
+            while asked + _HUGE_PAGE_BYTES <= size:
+                pages.madvise(mmap.MADV_HUGEPAGE, asked, _HUGE_PAGE_BYTES)
+                # Of this thread, so that a wait for a processor does not count.
+                begin = time.thread_time_ns()
+                pages[asked] = 0
+                if time.thread_time_ns() - begin > _MAX_HUGE_PAGE_NS:
+                    self._small_bytes = _SMALL_BYTES
+                    asked += _HUGE_PAGE_BYTES
+                    break
+                pages.madvise(mmap.MADV_HUGEPAGE, asked, min(_TRIED_BYTES, size - asked))
+                asked += _TRIED_BYTES
+        if self._small_bytes and asked < size:
+            pages.madvise(mmap.MADV_NOHUGEPAGE, asked, size - asked)
 
 
-def free_idle_blocks() -> None:
-    """Give the memory that waits for the next batch back to the system."""
-    _idle.clear()
+_huge_pages = _HugePages()
 
 
-def _take(num_bytes: int) -> NDArray[np.uint8]:
-    # Only deque operations that are atomic: blocks come back from whichever thread drops the last reference.
-    for _ in range(len(_idle)):
-        try:
-            memory = _idle.popleft()
-        except IndexError:
-            break
-        if num_bytes <= memory.size <= num_bytes + num_bytes // 4:
-            return memory
-        _idle.append(memory)
-    return np.empty(num_bytes, np.uint8)
+def _new(num_bytes: int) -> _Memory:
+    if _HAS_HUGE_PAGES:
+        with suppress(OSError):  # numpy's error says how much was asked for
+            pages = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            content = np.frombuffer(pages, np.uint8)
+            address = int(content.__array_interface__["data"][0])
+            with suppress(OSError):  # a kernel without huge pages
+                _huge_pages.ask(pages, address)
+            return _Memory(content, address, pages)
+    content = np.empty(num_bytes, np.uint8)
+    return _Memory(content, int(content.__array_interface__["data"][0]), None)
+
+
+_pool = Pool()
+empty = _pool.empty
+idle_blocks = _pool.idle_blocks
+free_idle_blocks = _pool.free_idle_blocks
+
+if hasattr(os, "register_at_fork"):
+    # A write to a page that the parent has, too, costs more than one to a new page.
+    os.register_at_fork(after_in_child=free_idle_blocks)

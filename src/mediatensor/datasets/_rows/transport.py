@@ -14,11 +14,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
+from ..._common import buffers
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 
 __all__ = [
@@ -127,10 +129,12 @@ def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
     order = _memory_order(like)
     size = (count, *(shape[dimension] for dimension in order))
     num_bytes = math.prod(size) * like.element_size()
-    is_to_leave = num_bytes > MAX_INLINE_BYTES and like.device.type == "cpu" and get_worker_info() is not None
-    storage = new_shared_storage(num_bytes) if is_to_leave else None
+    is_large = num_bytes > MAX_INLINE_BYTES and like.device.type == "cpu"
+    storage = new_shared_storage(num_bytes) if is_large and get_worker_info() is not None else None
     if storage is not None:
         together = torch.empty(0, dtype=like.dtype).set_(storage).view(size)
+    elif is_large:
+        together = torch.from_numpy(buffers.empty((num_bytes,), np.uint8)).view(like.dtype).view(size)
     else:
         together = torch.empty(size, dtype=like.dtype, device=like.device)
     return together.permute(0, *(1 + order.index(dimension) for dimension in range(like.ndim)))
