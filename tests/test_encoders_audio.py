@@ -35,17 +35,30 @@ def sixteen_bits(samples: torch.Tensor) -> np.ndarray[Any, np.dtype[np.int16]]:
 
 @pytest.mark.parametrize("num_channels", [1, 2, 3, 6, 8])
 def test_wav_holds_the_nearest_16_bit_numbers(num_channels: int, tmp_path: Path, ffmpeg_program: str) -> None:
-    samples = torch.rand(num_channels, 12_345, generator=torch.Generator().manual_seed(0)) * 2.4 - 1.2
+    num_samples = 140_001
+    samples = torch.rand(num_channels, num_samples, generator=torch.Generator().manual_seed(0)) * 2.4 - 1.2
     path = tmp_path / "sound.wav"
     AudioEncoder(samples, sample_rate=RATE).to_file(path)
     if num_channels <= 2:
         with wave.open(str(path)) as file:
             assert (file.getframerate(), file.getsampwidth(), file.getnchannels()) == (RATE, 2, num_channels)
-            assert file.getnframes() == 12_345
-            found = np.frombuffer(file.readframes(12_345), "<i2").reshape(-1, num_channels).T
+            assert file.getnframes() == num_samples
+            found = np.frombuffer(file.readframes(num_samples), "<i2").reshape(-1, num_channels).T
     else:  # Python's reader does not know the extended header
         found = np.rint(decoded_samples(ffmpeg_program, path, num_channels) * 32768).astype(np.int16)
     assert np.array_equal(found, sixteen_bits(samples))
+
+
+@pytest.mark.parametrize("num_channels", [1, 2, 8])
+def test_wav_holds_what_ffmpegs_encoder_makes(num_channels: int) -> None:
+    """Raw samples are written by FFmpeg's converter and encoder, those of wav files without them."""
+    halves = torch.arange(-70_000, 70_000) / 2 / 32768  # beyond both ends, and each half of a step
+    tiny = torch.rand(100, generator=torch.Generator().manual_seed(0)) * 1e-4
+    samples = torch.cat([halves, tiny, -tiny, torch.tensor([3.0, -3.0, 1e4, -1e4, -0.0])])
+    encoder = AudioEncoder(samples.repeat(num_channels, 1), sample_rate=RATE)
+    wav, raw = encoder.to_tensor("wav"), encoder.to_tensor("s16le")
+    assert len(raw) == 2 * num_channels * len(samples)
+    assert torch.equal(wav[-len(raw) :], raw)
 
 
 @pytest.mark.parametrize(("extension", "num_bits"), [("flac", 24), ("ogg", 24), ("aiff", 16), ("caf", 16)])
@@ -98,9 +111,9 @@ def test_opus_keeps_places_and_length(extension: str, tmp_path: Path, ffmpeg_pro
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "m4a"])
 def test_pieces_make_no_difference(format: str) -> None:
-    samples = sound(11_111)
+    samples = sound(70_001)
     files = []
-    for sizes in ([11_111], [1, 4095, 4096, 0, 2919], [1000] * 11 + [111], [7, 11_104]):
+    for sizes in ([70_001], [1, 65_535, 4096, 0, 369], [3000] * 23 + [1001], [7, 69_994]):
         encoder, file = Encoder(), io.BytesIO()
         stream = encoder.add_audio(sample_rate=RATE, num_channels=2, out_sample_rate=24_000)
         with encoder.open_file_like(file, format=format):

@@ -17,8 +17,18 @@ from .opening import error_text
 
 __all__ = ["AudioSettings", "AudioTrack"]
 
-# Samples that FFmpeg gets at a time, however they came: so that the file does not depend on that.
-_BLOCK_SAMPLES = 4096
+# Samples that FFmpeg gets at a time, however they came: so that the file does not depend on that. Large blocks cost
+# fewer calls; where packets are as long as the blocks, they must be short enough to be played by themselves.
+_BLOCK_SAMPLES, _PACKET_SAMPLES = 1 << 16, 4096
+
+# A fixed container, whose data are the samples one after the other: how they are split into packets is not seen.
+_WAV, _WAV_CODEC = "wav", "pcm_s16le"
+_INT16 = np.iinfo(np.int16)
+
+_ANY_FRAME_SIZE = int(av.codec.codec.Capabilities.variable_frame_size)
+
+# PyAV miscounts the planes of eight channels.
+_MOST_PLANES = 7
 
 _DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
 _ENCODERS = "aac, libmp3lame, libopus, flac, alac and pcm_s16le"
@@ -64,9 +74,19 @@ class AudioTrack:
         _check_rate(codec, settings.out_sample_rate)
         if settings.bit_rate is not None and settings.bit_rate < 0:
             raise InvalidArgumentError(f"bit_rate={settings.bit_rate} must be >= 0, in bits a second.")
-        self._block = np.zeros((settings.num_channels, _BLOCK_SAMPLES), np.float32)
+        #: Unit of the times of packets.
+        self.time_base = Fraction(1, settings.out_sample_rate)
+        has_own_packets = container_name == _WAV or not codec.capabilities & _ANY_FRAME_SIZE
+        self._block_samples = _BLOCK_SAMPLES if has_own_packets else _PACKET_SAMPLES
+        self._block = np.zeros((settings.num_channels, self._block_samples), np.float32)
         self._filled = 0
         self._num_samples = 0
+        self._layout = _layout(settings.num_channels)
+        is_unchanged = (settings.num_channels, settings.sample_rate) == (
+            settings.out_num_channels,
+            settings.out_sample_rate,
+        )
+        self._is_plain_wav = is_unchanged and (container_name, codec.name) == (_WAV, _WAV_CODEC)
         self._stream = self._add_stream(container, codec)
 
     def _add_stream(self, container: Any, codec: Any) -> Any:
@@ -88,11 +108,6 @@ class AudioTrack:
         context.layout = _layout(settings.out_num_channels)
         context.format = _sample_format(codec)
         return stream
-
-    @property
-    def time_base(self) -> Fraction:
-        """Unit of the times of packets."""
-        return Fraction(1, self._settings.out_sample_rate)
 
     def open(self) -> dict[str, str]:
         """Open the encoder; no option is left over."""
@@ -118,30 +133,55 @@ class AudioTrack:
     def encode(self, samples: NDArray[np.float32]) -> list[Any]:
         """The packets that come of more samples, (C, N)."""
         packets: list[Any] = []
-        at = 0
+        size, at = self._block_samples, 0
         while at < samples.shape[1]:
-            taken = min(_BLOCK_SAMPLES - self._filled, samples.shape[1] - at)
-            self._block[:, self._filled : self._filled + taken] = samples[:, at : at + taken]
-            self._filled, at = self._filled + taken, at + taken
-            if self._filled == _BLOCK_SAMPLES:
-                packets += self._encode_block()
+            taken = min(size - self._filled, samples.shape[1] - at)
+            piece = samples[:, at : at + taken]
+            at += taken
+            if taken == size:
+                packets += self._encode_block(piece)
+                continue
+            self._block[:, self._filled : self._filled + taken] = piece
+            self._filled += taken
+            if self._filled == size:
+                packets += self._encode_block(self._block)
+                self._filled = 0
         return packets
 
-    def _encode_block(self) -> list[Any]:
+    def _encode_block(self, samples: NDArray[np.float32]) -> list[Any]:
         settings = self._settings
-        # Interleaved: PyAV miscounts the planes of eight channels.
-        packed = np.ascontiguousarray(self._block[:, : self._filled].T).reshape(1, -1)
-        frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=_layout(settings.num_channels))
-        frame.sample_rate, frame.pts = settings.sample_rate, self._num_samples
+        at, self._num_samples = self._num_samples, self._num_samples + samples.shape[1]
+        if self._is_plain_wav:
+            return [self._packet_of_integers(samples, at)]
+        if settings.num_channels <= _MOST_PLANES:
+            frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples), format="fltp", layout=self._layout)
+        else:
+            packed = np.ascontiguousarray(samples.T).reshape(1, -1)
+            frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=self._layout)
+        frame.sample_rate, frame.pts = settings.sample_rate, at
         frame.time_base = Fraction(1, settings.sample_rate)
-        self._num_samples += self._filled
-        self._filled = 0
         packets: list[Any] = self._stream.encode(frame)
         return packets
 
+    def _packet_of_integers(self, samples: NDArray[np.float32], at: int) -> Any:
+        """What FFmpeg's converter and its encoder of this codec make of samples, without their copies."""
+        integers = np.empty((samples.shape[1], len(samples)), "<i2")
+        values = np.empty(samples.shape[1], np.float32)
+        for number, channel in enumerate(samples):
+            np.multiply(channel, -int(_INT16.min), out=values)
+            np.rint(values, out=values)
+            np.clip(values, _INT16.min, _INT16.max, out=values)
+            integers[:, number] = values
+        data: Any = integers  # its type hints know no other buffers than bytes
+        packet = av.Packet(data)
+        packet.pts = packet.dts = at
+        packet.duration, packet.time_base = samples.shape[1], self.time_base
+        packet.stream, packet.is_keyframe = self._stream, True
+        return packet
+
     def flush(self) -> list[Any]:
         """The last packets."""
-        packets = self._encode_block() if self._filled else []
+        packets = self._encode_block(self._block[:, : self._filled]) if self._filled else []
         with suppress(EOFError):  # where nothing is converted PyAV flushes twice
             for packet in self._stream.codec_context.encode_lazy(None):
                 packet.stream = self._stream

@@ -291,17 +291,26 @@ class Session:
 
     def _write(self, stream: int, packets: Sequence[Any], *, is_last: bool = False) -> None:
         assert self._muxer is not None
+        if not self._held and self._timeline.is_final(stream):  # the usual case: all go in one call
+            self._muxer.write([self._moved(stream, packet) for packet in packets])
+            return
         held = [*self._held, *((stream, packet) for packet in packets)]
         self._held = []
         for number, packet in held:
-            if not (is_last or self._timeline.is_final(number)):
+            if is_last or self._timeline.is_final(number):
+                self._muxer.write([self._moved(number, packet)])
+            else:
                 self._held.append((number, packet))
-                continue
-            offset = round(self._timeline.offset_seconds(number) / self._muxer.tracks[number].time_base)
-            if offset:
-                packet.pts = None if packet.pts is None else packet.pts + offset
-                packet.dts = None if packet.dts is None else packet.dts + offset
-            self._muxer.write([packet])
+
+    def _moved(self, stream: int, packet: Any) -> Any:
+        """The packet at its time in the file."""
+        assert self._muxer is not None
+        seconds = self._timeline.offset_seconds(stream)
+        offset = round(seconds / self._muxer.tracks[stream].time_base) if seconds else 0
+        if offset:
+            packet.pts = None if packet.pts is None else packet.pts + offset
+            packet.dts = None if packet.dts is None else packet.dts + offset
+        return packet
 
     # The end
 
