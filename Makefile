@@ -28,7 +28,7 @@ types: $(VENV)/.installed-dev ## check types
 docs: $(VENV)/.installed-dev ## build the documentation into site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-BENCH_ARGS ?= published -o benchmark-results
+BENCH_ARGS ?= everyday -o benchmark-results
 bench: $(VENV)/.installed-test ## compare with other decoders that are installed; BENCH_ARGS names suites and options
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 

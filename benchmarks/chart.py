@@ -1,4 +1,4 @@
-"""One picture for each suite: bars of the medians, a panel for every clip and scenario."""
+"""One picture for each suite: bars of the medians, a panel for every clip and scenario; of many, bars of ratios."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .libraries import FLOORS
+from .libraries import EXACT, FLOORS, OURS, PEERS
 from .results import Row
 
 __all__ = ["can_draw", "draw_chart"]
 
-_OURS, _THEIRS, _FLOOR = "#1b7f5c", "#8a94a6", "#d9dde4"
+_OURS, _THEIRS, _FLOOR, _BEHIND = "#1b7f5c", "#8a94a6", "#d9dde4", "#c8643c"
+_PEER_MARKERS = dict(zip(PEERS, ("x", "+"), strict=True))
+# With more panels than this nobody sees at a glance who is ahead.
+_MAX_PANELS = 16
 _MAX_COLUMNS = 4
 _BAR_INCHES = 0.24
 
@@ -37,6 +40,12 @@ def draw_chart(title: str, rows: Sequence[Row], path: Path) -> None:
     panels: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         panels.setdefault((row.clip, row.scenario), []).append(row)
+    if len(panels) > _MAX_PANELS and (ratios := _ratios(panels)):
+        figure = figure_module.Figure(figsize=(9.5, 1.6 + 0.29 * len(ratios)), layout="constrained")
+        _draw_ratios(figure.subplots(), ratios)
+        figure.suptitle(title)
+        figure.savefig(path, dpi=110)
+        return
     lines = _lines(list(panels))
     num_columns = max(map(len, lines))
     num_bars = max(len(panel) for panel in panels.values())
@@ -53,6 +62,54 @@ def draw_chart(title: str, rows: Sequence[Row], path: Path) -> None:
                 axis.set_yticklabels([])
     figure.suptitle(title)
     figure.savefig(path, dpi=110)
+
+
+def _ratios(panels: dict[tuple[str, str], list[Row]]) -> dict[tuple[str, str], dict[str, float]]:
+    """How many times as fast as the better of torchcodec's settings: ours, ours in CPU time, and others."""
+    found = {}
+    for key, rows in panels.items():
+        beside = {row.library: row for row in rows}
+        rivals = [beside[name] for name in EXACT if name in beside]
+        if OURS not in beside or not rivals:
+            continue
+        wall = min(row.wall_median for row in rivals)
+        cpu = min(row.cpu_median for row in rivals)
+        found[key] = {name: wall / beside[name].wall_median for name in (OURS, *PEERS) if name in beside}
+        found[key]["CPU"] = cpu / max(beside[OURS].cpu_median, 1e-6)
+    return found
+
+
+def _draw_ratios(axis: Any, ratios: dict[tuple[str, str], dict[str, float]]) -> None:
+    """A bar for each work, to the right of 1 where we are ahead; the works of a clip stand together."""
+    places, place, last_clip = [], 0.0, next(iter(ratios))[0]
+    for clip, _ in ratios:
+        place += 1.0 if clip == last_clip else 1.7
+        places.append(place)
+        last_clip = clip
+    ours = [ratio[OURS] for ratio in ratios.values()]
+    colours = [_OURS if ratio >= 1 else _BEHIND for ratio in ours]
+    axis.barh(places, [ratio - 1 for ratio in ours], left=1, color=colours, height=0.7)
+    axis.set_xscale("log")
+    for name, marker, label in (
+        ("CPU", "D", "mediatensor in CPU time"),
+        *((peer, marker, peer) for peer, marker in _PEER_MARKERS.items()),
+    ):
+        points = [(ratio[name], at) for ratio, at in zip(ratios.values(), places, strict=True) if name in ratio]
+        if points:
+            face = "none" if marker == "D" else "#333333"
+            axis.scatter(*zip(*points, strict=True), s=22, marker=marker, color="#333333", facecolor=face, label=label)
+    for ratio, at in zip(ours, places, strict=True):
+        axis.annotate(f"{ratio:.2f}", (1.0, at), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
+                      textcoords="offset points", fontsize=8, color=_OURS if ratio >= 1 else _BEHIND)  # fmt: skip
+    axis.axvline(1, color="#333333", linewidth=0.8)
+    axis.set_yticks(places, [": ".join(key) for key in ratios], fontsize=8)
+    axis.set_ylim(places[-1] + 1, places[0] - 1)
+    ticks = [tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if min(ours) / 3 < tick < 3 * max(ours)]
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
+    axis.minorticks_off()
+    axis.set_xlabel("times as fast as torchcodec, the better of one and all threads (bars: wall time)", fontsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False)
 
 
 def _lines(panels: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:

@@ -53,6 +53,8 @@ TARGETS = (
     Target("everyday", "20 decodes", 1.3, clip="960x540"),
     Target("everyday", "10 decodes", 1.4, clip="1080p60"),
     Target("everyday", "open", 1.0),
+    Target("everyday", "20 files", 1.0),
+    Target("everyday", "5 files", 1.0),
     Target("opening", "open and count", 3.0, clip="23 min, 100 MB mp4"),
     Target("opening", "open and count", 3.0, clip="1 min, 100 MB mp4"),
     # Within a fifth of what it takes without an index.

@@ -221,12 +221,12 @@ def _everyday() -> Suite:
     )
 
     def of_many(files: str) -> tuple[Scenario, ...]:
-        many = {"num_files": 20, "files": f"20 files, {files}"}
-        few = {"num_files": 5, "files": f"5 files, {files}"}
-        return (
-            Scenario("open each, a random clip of 16", "fetch", _starts(20), clip_length=16, **many),
-            Scenario("open each, all frames in one call", "fetch", _beginning(5), clip_length=_WHOLE, **few),
-            Scenario("open each and count frames", "count", **many),
+        random_clips = Scenario("20 files: a random clip of 16 each", "fetch", _starts(20), clip_length=16)
+        whole = Scenario("5 files: all frames of each in a call", "fetch", _beginning(5), clip_length=_WHOLE)
+        count = Scenario("20 files: open and count frames", "count")
+        return tuple(
+            replace(scenario, files=files, num_files=int(scenario.name.split()[0]))
+            for scenario in (random_clips, whole, count)
         )
 
     return Suite(
@@ -236,8 +236,8 @@ def _everyday() -> Suite:
             ((medium,), (_one_by_one(390), _RANDOM_CLIPS, *_SPARSE, _loader(20), _COUNT)),
             ((large,), (_RANDOM_CLIPS, *_SPARSE, _loader(10), _COUNT)),
             ((_long_mkv(),), (_COUNT,)),
-            (kinetics, of_many("340x256 mp4 with sound")),
-            (something, of_many("427x240 VP9 webm")),
+            (kinetics, of_many("340x256, 10 s, mp4 with sound")),
+            (something, of_many("427x240, 4 s, VP9 webm")),
         ),
         (OURS, *EXACT, *PEERS),
     )

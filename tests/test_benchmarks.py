@@ -6,27 +6,33 @@ Gains are guarded by counting pictures that codecs are fed: noise of the machine
 from __future__ import annotations
 
 import json
+import mmap
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from benchmarks import measuring
 from benchmarks.__main__ import main
+from benchmarks.case import Case
 from benchmarks.chart import draw_chart
 from benchmarks.clips import Encoded, Joined, make_clips, mandelbrot
 from benchmarks.floor import FedPacket, fed_packets
-from benchmarks.libraries import APPROXIMATE, EXACT, LIBRARIES, OURS
+from benchmarks.libraries import APPROXIMATE, EXACT, LIBRARIES, OURS, OURS_BESIDE, OURS_SMALL_PAGES
+from benchmarks.measuring import Effort, Interpreter
 from benchmarks.ratios import TARGETS, Target, compute_ratios
 from benchmarks.reference import Comparison, load_reference, make_reference
-from benchmarks.reporting import Report, to_json, to_markdown
+from benchmarks.reporting import Report, speed_table, to_json, to_markdown
 from benchmarks.results import Row, quartiles, summarise
-from benchmarks.scenarios import KINDS
-from benchmarks.suites import SUITES, quick_suite
+from benchmarks.scenarios import KINDS, Kind
+from benchmarks.suites import SUITES, part_of, quick_suite
+from benchmarks.worker import Worker
 
 import media_writing
 from mediatensor.decoders import VideoDecoder
@@ -84,7 +90,47 @@ def test_pictures_are_counted_for_each_frame() -> None:
     assert summarise("s", "c", "s", OURS, 0, found).decoded_per_frame is None
 
 
-# Suites
+def test_speed_table_has_the_better_rival_and_marks_what_is_slower() -> None:
+    rows = [
+        make_row(OURS, 1.0),
+        make_row(EXACT[0], 3.0),
+        make_row(EXACT[1], 1.5, cpu_median=9.0),
+        make_row("decord", 7.0),
+    ]
+    rows += [make_row(OURS, 2.0, clip="other"), make_row(EXACT[0], 1.0, clip="other")]
+    rows.append(make_row(OURS, scenario="alone"))
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in speed_table(rows).splitlines()]
+    assert dict(zip(table[0], table[2], strict=True)) == {
+        "clip": "clip", "work": "scenario", "mediatensor, ms": "1000", "torchcodec, ms": "1500",
+        "times as fast": "1.50", "in CPU time": "3.00", "OpenCV": "", "decord": "7000", "identical": "10 of 10",
+    }  # fmt: skip
+    assert (table[3][0], table[3][4]) == ("other", "**0.50**")
+    assert len(table) == 4, "no line without a rival"
+
+
+# Cases and suites
+
+
+def test_clips_are_ranges_that_files_share() -> None:
+    case = Case("fetch", ("a", "b"), (0, 40, 10), clip_length=16)
+    assert list(case.calls()) == [("a", [range(16), range(10, 26)]), ("b", [range(40, 56)])]
+    assert (case.num_frames, case.frames()["a"]) == (48, set(range(26)))
+    frames = Case("fetch", ("a", "b"), (3, 4))
+    assert list(frames.calls()) == [("a", [(3, 4)]), ("b", [(3, 4)])]
+    assert Case.from_json(json.loads(json.dumps(asdict(case)))) == case
+
+
+def test_a_part_of_a_suite_needs_only_its_clips() -> None:
+    part = part_of(SUITES["everyday"](), ["320x180", ": 10"])
+    assert [clip.name for clip in part.clips] == ["320x180, 20 s"]
+    assert [scenario.name for scenario in part.plan[0][1]] == [
+        "100 steps back",
+        "10 uniform frames",
+        "10 random frames",
+    ]
+    files = part_of(SUITES["everyday"](), ["webm", "count"])
+    assert (len(files.clips), [scenario.num_files for scenario in files.plan[0][1]]) == (20, [20])
+    assert part_of(SUITES["everyday"](), ["no such clip"]).plan == ()
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -97,7 +143,7 @@ def test_suites_add_up(name: str) -> None:
                 assert set(scenario.libraries) <= set(LIBRARIES)
                 case = scenario.case([Path("a.mp4"), Path("b.mp4")], clip.num_frames)
                 assert case.kind in KINDS
-                assert all(0 <= i < clip.num_frames for i in case.indices)
+                assert all(0 <= i < clip.num_frames for wanted in case.frames().values() for i in wanted)
                 assert len(case.paths) == max(1, scenario.num_files)
     assert max(clip.num_frames for clip in quick_suite(suite).clips) <= 240
 
@@ -163,6 +209,64 @@ def test_comparison_tells_wrong_frames(tmp_path: Path) -> None:
     assert comparison.largest_difference == 255
 
 
+def test_sound_lasts_as_long_as_the_pictures(tmp_path: Path) -> None:
+    path = make_clips([replace(PART, has_sound=True)], tmp_path)["part"]
+    with av.open(str(path)) as container:
+        (video,), (sound,) = container.streams.video, container.streams.audio
+        assert sound.codec_context.name == "aac"
+        assert float(sound.duration * sound.time_base) == pytest.approx(
+            float(video.duration * video.time_base), abs=0.05
+        )
+
+
+# Processes
+
+
+def test_every_run_has_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    class Counted(measuring.WorkerProcess):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            started.append(arguments)
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr(measuring, "WorkerProcess", Counted)
+    suite = quick_suite(part_of(SUITES["everyday"](), ["320x180", ": 10 uniform"]))
+    for effort, num_processes in ((Effort(repeats=3), 3), (Effort(repeats=2, keeps_workers=True), 1)):
+        started.clear()
+        measurement = measuring.measure_suite("everyday", suite, tmp_path, [PYAV], effort, lambda line: None)
+        (row,) = measurement.rows
+        assert (len(row.wall_seconds), row.identical, row.compared) == (effort.repeats, 10, 10)
+        assert len(started) == num_processes
+
+
+def test_workers_have_the_sources_and_pages_that_they_are_to_measure(tmp_path: Path) -> None:
+    interpreter = Interpreter(other_sources=tmp_path)
+    own, beside = (interpreter.environment(name)["PYTHONPATH"].split(os.pathsep)[0] for name in (OURS, OURS_BESIDE))
+    assert (Path(own) / "mediatensor").is_dir()
+    assert beside == str(tmp_path)
+    pages = [interpreter.environment(name).get("NUMPY_MADVISE_HUGEPAGE") for name in (OURS_SMALL_PAGES, OURS)]
+    assert pages == ["0", os.environ.get("NUMPY_MADVISE_HUGEPAGE")]
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_NOHUGEPAGE"), reason="the system has no pages of known size")
+def test_first_touch_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = mmap.mmap(-1, 2000 * mmap.PAGESIZE)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+
+    def touch(*_: object) -> None:
+        for page in range(2000):
+            memory[page * mmap.PAGESIZE] = 1
+
+    monkeypatch.setitem(KINDS, "touch", Kind(touch, lambda case: 0))
+    worker = Worker()
+    worker.start(PYAV)
+    worker.load(asdict(Case("touch", ())))
+    first, second = worker.time(), worker.time()
+    assert first["page_faults"] >= 2000 > second["page_faults"] + 1500
+    memory.close()
+
+
 # Reports
 
 ROW_NAMES = set(
@@ -205,12 +309,23 @@ def test_chart_has_a_bar_for_each_library(tmp_path: Path) -> None:
     assert drawn.count("#8a94a6") == 2
 
 
+def test_chart_of_many_works_has_a_bar_of_ratios_for_each(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    walls = {OURS: 1.0, EXACT[0]: 2.0, "decord": 4.0}
+    rows = [make_row(library, wall, scenario=str(s)) for s in range(20) for library, wall in walls.items()]
+    rows += [make_row(OURS, 4.0, scenario="slow"), make_row(EXACT[0], 1.0, scenario="slow")]
+    draw_chart("title", rows, tmp_path / "chart.svg")
+    drawn = (tmp_path / "chart.svg").read_text(encoding="utf-8")
+    assert drawn.count("<!-- 2.00 -->") == 20
+    assert drawn.count("<!-- 0.25 -->") == 1
+
+
 # A run
 
 
 def run_quickly(folder: Path, suites: list[str], libraries: list[str], only: str) -> Any:
     """What the command writes to ``results.json``."""
-    options = ["--quick", "--only", *only.split(": "), "-o", str(folder), "--clips", str(folder / "clips")]
+    options = ["--quick", "--only", *only.split(", "), "-o", str(folder), "--clips", str(folder / "clips")]
     main([*suites, *options, "--libraries", *libraries])
     return json.loads((folder / "results.json").read_text(encoding="utf-8"))
 
@@ -234,7 +349,7 @@ def test_a_library_that_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.Monk
     broken.mkdir()
     (broken / "decord.py").write_text("raise ImportError('no such library here')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(broken), prepend=":")
-    document = run_quickly(tmp_path, ["everyday"], ["decord"], "320x180: 10 uniform")
+    document = run_quickly(tmp_path, ["everyday"], ["decord"], "320x180, : 10 uniform")
     assert document["rows"] == []
     assert "decord: left out" in document["notes"][0]
     assert "no such library here" in document["notes"][0]
