@@ -73,6 +73,30 @@ def reference_frames(media_data: Callable[[str], Path]) -> dict[str, dict[str, A
     return reference
 
 
+@pytest.fixture
+def num_packets_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many packets of video were read since it was last asked, one by one or in a loop."""
+    one, many, count = VideoReader.read_packet, VideoReader.packets, [0]
+
+    def read_packet(self: VideoReader) -> Any:
+        count[0] += 1
+        return one(self)
+
+    def packets(self: VideoReader) -> Iterator[Any]:
+        for packet in many(self):
+            count[0] += 1
+            yield packet
+
+    monkeypatch.setattr(VideoReader, "read_packet", read_packet)
+    monkeypatch.setattr(VideoReader, "packets", packets)
+
+    def take() -> int:
+        taken, count[0] = count[0], 0
+        return taken
+
+    return take
+
+
 @pytest.fixture(scope="session")
 def ffmpeg_program() -> str:
     """The path of the ``ffmpeg`` program, a decoder that shares no code with the library."""

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 import media
-from mediatensor._pyav import VideoReader
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import FrameIndexError, InvalidArgumentError
 
@@ -23,26 +22,6 @@ from mediatensor.errors import FrameIndexError, InvalidArgumentError
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("given_index")
-
-
-@pytest.fixture
-def num_packets_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many packets were read since it was last asked."""
-    read = []
-    original = VideoReader.read_packet
-
-    def counting(self: VideoReader) -> object:
-        read.append(None)
-        return original(self)
-
-    monkeypatch.setattr(VideoReader, "read_packet", counting)
-
-    def count() -> int:
-        number = len(read)
-        read.clear()
-        return number
-
-    return count
 
 
 @pytest.mark.parametrize("name", ["h264_open_gop", "hevc_open_gop_ts", "h264_field_pairs_ts", "ts_concatenated", "mkv"])

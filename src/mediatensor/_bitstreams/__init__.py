@@ -17,19 +17,23 @@ from .content import (
     slices_are_sound,
 )
 from .h264 import H264Parser
-from .units import Disposable, PacketContent, hevc_length_size
+from .inspection import PacketInspector, packet_inspector
+from .units import HEAD_BYTES, Disposable, PacketContent, hevc_length_size
 
 __all__ = [
+    "HEAD_BYTES",
     "BreakDetector",
     "Disposable",
     "H264Parser",
     "PacketContent",
+    "PacketInspector",
     "break_detector",
     "content_parser",
     "disposable_parser",
     "hevc_length_size",
     "is_sound",
     "nal_units_are_sound",
+    "packet_inspector",
     "refreshes_gradually",
     "slices_are_sound",
 ]

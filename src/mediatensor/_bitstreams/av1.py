@@ -16,6 +16,8 @@ __all__ = ["Av1Content", "Av1Pictures", "av1_units"]
 _SEQUENCE_HEADER, _TEMPORAL_DELIMITER, _FRAME_HEADER, _TILE_GROUP, _METADATA, _FRAME, _PADDING = 1, 2, 3, 4, 5, 6, 15
 _HARMLESS = frozenset((_TEMPORAL_DELIMITER, _TILE_GROUP, _METADATA, _PADDING))
 _RECORD_MARKER, _RECORD_BYTES = 0x81, 4  # marker and version of ``av1C``, and what precedes its units
+# First bytes of units with their size and of the base layer: a temporal delimiter, and what frames begin with.
+_DELIMITER_UNIT, _FRAME_UNITS = bytes((_TEMPORAL_DELIMITER << 3 | 2, 0)), (_FRAME << 3 | 2, _FRAME_HEADER << 3 | 2)
 _INTER_FRAME = 1
 _SELECT = 2  # seq_force_screen_content_tools and seq_force_integer_mv: each frame says so itself
 _MAX_OBU_SIZE_BYTES = 8
@@ -37,15 +39,35 @@ class Av1Content:
         num_shown = 0
         try:
             for kind, spatial_id, payload in av1_units(packet):
-                if kind == _SEQUENCE_HEADER:
+                if kind in (_FRAME_HEADER, _FRAME):
+                    if not spatial_id:
+                        num_shown += (
+                            self._has_still_headers or payload[0] & 0x90 != 0
+                        )  # show_existing_frame, show_frame
+                elif kind == _SEQUENCE_HEADER:
                     self._has_still_headers = bool(payload[0] & 8)  # reduced_still_picture_header
-                elif kind in (_FRAME_HEADER, _FRAME) and not spatial_id:
-                    num_shown += self._has_still_headers or bool(payload[0] & 0x90)  # show_existing_frame, show_frame
         except (ValueError, IndexError):
             return PacketContent.PICTURE
         if num_shown > 1:
             return PacketContent.UNCERTAIN
         return PacketContent.PICTURE if num_shown else PacketContent.NO_PICTURE
+
+    def is_plain(self, head: bytes, size: int) -> bool:
+        """Whether a packet, by its first bytes, is one unit that shows a frame, perhaps behind a temporal delimiter.
+
+        Args:
+            head: The first bytes of the packet, or all of it.
+            size: Size of the packet.
+        """
+        position = 2 if head.startswith(_DELIMITER_UNIT) else 0
+        try:
+            if head[position] not in _FRAME_UNITS:
+                return False
+            unit_size, position = _leb128(head, position + 1)
+            # show_existing_frame, show_frame
+            return position + unit_size == size and (self._has_still_headers or bool(head[position] & 0x90))
+        except (ValueError, IndexError):
+            return False
 
 
 class Av1Pictures:
@@ -112,8 +134,8 @@ class _Sequence:
 
 def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
     """(type, spatial layer, payload) of the open bitstream units of a packet (5.3)."""
-    position = 0
-    while position < len(data):
+    position, end = 0, len(data)
+    while position < end:
         header = data[position]
         if header & 128:
             raise ValueError("not the header of a unit")
@@ -122,16 +144,16 @@ def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
         if header & 4:  # obu_extension_flag
             spatial_id = data[position] >> 3 & 3
             position += 1
-        size = len(data) - position
+        size = end - position
         if header & 2:  # obu_has_size_field
             size, position = _leb128(data, position)
-        if size > len(data) - position:
+        if size > end - position:
             raise ValueError("a unit that is longer than the packet")
         yield header >> 3 & 15, spatial_id, data[position : position + size]
         position += size
 
 
-def _leb128(data: memoryview, position: int) -> tuple[int, int]:
+def _leb128(data: memoryview | bytes, position: int) -> tuple[int, int]:
     """(value, position after it) of a number of 7 bits a byte (4.10.5)."""
     value = 0
     for i in range(_MAX_OBU_SIZE_BYTES):

@@ -18,10 +18,11 @@ from .av1 import Av1Content, Av1Pictures
 from .h264 import H264Parser
 from .hevc import HevcBreaks, HevcPictures, hevc_content
 from .mpeg import Mpeg2Pictures, Mpeg4Content, Mpeg4Pictures, MpegBreaks, mpeg2_content
-from .units import Disposable, PacketContent, hevc_length_size
+from .units import MAX_ZEROS, Disposable, PacketContent, hevc_length_size
 from .vp9 import vp8_content, vp9_content
 
 __all__ = [
+    "RAW_CODECS",
     "BreakDetector",
     "break_detector",
     "content_parser",
@@ -34,8 +35,8 @@ __all__ = [
 
 _MPEG = frozenset(("mpeg1video", "mpeg2video", "mpeg4"))
 # Codecs whose pictures may rightly begin with zeros.
-_RAW = frozenset(("rawvideo", "v210", "v410", "r210", "wrapped_avframe"))
-_ZEROS = bytes(16)
+RAW_CODECS = frozenset(("rawvideo", "v210", "v410", "r210", "wrapped_avframe"))
+_ZEROS = bytes(MAX_ZEROS)
 
 
 def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview], PacketContent]:
@@ -195,15 +196,15 @@ _CONTENT: dict[str, Callable[[memoryview], PacketContent]] = {
 
 
 def is_sound(codec: str | None, packet: memoryview) -> bool:
-    """Whether a packet begins as packets of its codec do; a stretch of zeros is how files lose data most often.
+    """Whether a packet begins as packets of its codec do, and not with zeros.
 
     VP8 key frames have a start code (RFC 6386, 9.1), VP9 frames a marker (VP9 bitstream specification, 7.2).
 
     >>> is_sound("h263", memoryview(bytes(100))), is_sound("rawvideo", memoryview(bytes(100)))
     (False, True)
     """
-    start = bytes(packet[:16])
-    if start == _ZEROS and codec not in _RAW:
+    start = bytes(packet[:MAX_ZEROS])
+    if start == _ZEROS and codec not in RAW_CODECS:
         return False
     if codec == "vp8" and start[:1] and not start[0] & 1:
         return start[3:6] == b"\x9d\x01\x2a"

@@ -28,6 +28,8 @@ from enum import Enum
 from functools import lru_cache
 
 from .units import (
+    HEAD_BYTES,
+    MAX_ZEROS,
     BitReader,
     PacketContent,
     avc_length_size,
@@ -42,9 +44,11 @@ from .units import (
 
 __all__ = ["H264Parser", "begins_incomplete"]
 
-_SLICE, _PARTITION_A, _IDR_SLICE, _SEI, _SPS, _PPS = 1, 2, 5, 6, 7, 8
+_SLICE, _PARTITION_A, _IDR_SLICE, _SEI, _SPS, _PPS, _DELIMITER = 1, 2, 5, 6, 7, 8, 9
 _SLICES = frozenset((_SLICE, _PARTITION_A, _IDR_SLICE))  # the other two partitions have no header
-_HARMLESS = frozenset((9, 12, 14))  # access unit delimiter, filler, prefix
+_HARMLESS = frozenset((_DELIMITER, 12, 14))  # filler, prefix
+# Before the slices of a plain picture.
+_PASSED = frozenset((_SEI, _SPS, _PPS, _DELIMITER))
 _FORBIDDEN_BIT, _REFERENCE, _KIND = 0x80, 0x60, 0x1F
 _LAST_KIND = 23  # what follows has no use in a stream
 
@@ -56,7 +60,9 @@ _MAX_REFERENCES = 32
 _RECOVERY_POINT = 6
 
 # A whole slice header, with weights for many references; what comes before and with frame_num; and with field flags.
-_SLICE_BYTES, _FRAME_NUM_BYTES, _FIELD_BYTES = 512, 24, 64
+_SLICE_BYTES, _FRAME_NUM_BYTES, _FIELD_BYTES = 320, 24, 64
+# How far behind the beginning of a plain packet its slice begins at most, so that its header is in the first bytes.
+_MAX_SLICE_START = HEAD_BYTES - _SLICE_BYTES
 # Up to the picture parameter set of nearly every first slice: 1 bit, 1 to 7 bits, 1 bit.
 _SHORT_PREFIX_BITS = 9
 # Longer than any parameter set, as far as it matters: 480 numbers of scaling lists take 1,020 bytes at most.
@@ -135,8 +141,9 @@ class _PictureParameters:
     has_redundant_pictures: bool
 
 
-# A slice of a reference picture, its frame_num, and the parameter sets that were in force when it came.
-_Reference = tuple[bytes, int, _SequenceParameters, _PictureParameters]
+# Bytes that hold a slice of a reference picture, where it begins in them, its frame_num, and the parameter sets that
+# were in force when it came.
+_Reference = tuple[bytes, int, int, _SequenceParameters, _PictureParameters]
 
 
 class H264Parser:
@@ -166,6 +173,8 @@ class H264Parser:
         self._sequences: dict[int, _SequenceParameters] = {}
         self._pictures: dict[int, _PictureParameters | None] = {}
         self._seen: set[_SequenceParameters] = set()
+        # By the first bits of a slice: how far its frame_num lies before its 33rd bit, the largest frame_num, the sets.
+        self._number_places: dict[int, tuple[int, int, _SequenceParameters, _PictureParameters]] = {}
         self._last_reference: _Reference | None = None
         self._may_be_fields = False
         self._is_readable = True
@@ -192,7 +201,80 @@ class H264Parser:
         """Go on at another packet of the stream, with the parameter sets of its configuration."""
         sequences, pictures = self._configured
         self._sequences, self._pictures = dict(sequences), dict(pictures)
+        self._number_places = {}
         self._last_reference = None
+
+    def read_plain(self, head: bytes, size: int) -> bool:
+        """Take note of the next packet by its first bytes alone, if they show a plain picture.
+
+        A plain picture is a frame that follows the reference picture before it. Before its first slice there may be
+        parameter sets, a delimiter and supplemental information, and behind that nothing that the first bytes show.
+        Nothing is said about whether it is disposable.
+
+        Args:
+            head: The first `HEAD_BYTES` of the packet, or all of it.
+            size: Size of the packet.
+
+        Returns:
+            Whether it is plain; the attributes are still those of the packet before. If not, `read` it.
+        """
+        before = self._last_reference
+        if before is None or self._may_be_fields:
+            return False
+        try:
+            if self._length_size is None:
+                start = head.find(b"\0\0\1", 0, MAX_ZEROS) + 3
+                while start > 2 and (header := head[start]) & _KIND in _PASSED and header < _FORBIDDEN_BIT:
+                    unit_start, start = start, head.find(b"\0\0\1", start) + 3
+                    if header & _KIND in (_SPS, _PPS) and start > 2:
+                        self._learn(head[unit_start : start - 3])
+                if start < 3:
+                    return False
+            else:
+                start = self._length_size
+                stop = start + int.from_bytes(head[:start], "big")
+                while (header := head[start]) == _DELIMITER or header == _SEI:
+                    if stop == start:
+                        return False
+                    start = stop + self._length_size
+                    stop = start + int.from_bytes(head[stop:start], "big")
+                if stop != size:
+                    return False
+            # first_mb_in_slice ue(v) is 0 in the first slice of a picture
+            if header & ~_REFERENCE not in (_SLICE, _IDR_SLICE) or head[start + 1] < 0x80:
+                return False
+        except (IndexError, ValueError):
+            return False
+        if not header & _REFERENCE:
+            return not self._is_thorough
+        first = head[start + 1 : start + 7]
+        if b"\0\0" in first or len(first) < 6:  # perhaps emulation prevention, or the end of the unit
+            return False
+        bits = int.from_bytes(first, "big") >> 16
+        place = self._number_places.get(bits >> 32 - _SHORT_PREFIX_BITS) or self._find_number(bits)
+        if place is None:
+            return False
+        shift, last_number, sequence, picture = place
+        frame_num = bits >> shift & last_number
+        if header & _KIND != _IDR_SLICE and (
+            frame_num - before[2] & last_number > 1 or start > _MAX_SLICE_START or self._may_be_fields
+        ):
+            return False
+        self._last_reference = head, start, frame_num, sequence, picture
+        return True
+
+    def _find_number(self, bits: int) -> tuple[int, int, _SequenceParameters, _PictureParameters] | None:
+        """An entry of ``_number_places``, by the first 32 bits of a slice."""
+        first_bits = bits >> 32 - _SHORT_PREFIX_BITS
+        prefix = _short_prefix(first_bits)
+        picture = None if prefix is None else self._pictures.get(prefix[1])
+        sequence = None if picture is None else self._sequences.get(picture.sequence)
+        if prefix is None or picture is None or sequence is None:
+            return None
+        num_bits = sequence.frame_num_bits
+        shift = 32 - prefix[0] - (2 if sequence.has_separate_planes else 0) - num_bits
+        self._number_places[first_bits] = place = shift, (1 << num_bits) - 1, sequence, picture
+        return place
 
     def read(self, packet: memoryview) -> None:
         """Take note of the next packet.
@@ -274,6 +356,7 @@ class H264Parser:
     def _learn(self, unit: bytes) -> None:
         """Take note of a parameter set."""
         kind = unit[0] & _KIND
+        self._number_places = {}
         if kind == _SPS:
             sequence = _parse_sequence_parameters(unit)
             if sequence.identifier > _LAST_PARAMETER_ID or sequence.frame_num_bits > _MAX_FRAME_NUM_BITS:
@@ -316,11 +399,11 @@ class H264Parser:
         frame_num = int.from_bytes(head, "big") >> num_left & last_number
         before = self._last_reference
         if is_reference:
-            self._last_reference = unit, frame_num, sequence, picture
+            self._last_reference = unit, 0, frame_num, sequence, picture
         if before is None or unit[0] & _KIND == _IDR_SLICE or sequence.allows_gaps:
             return True
         # No step: another slice, or the other field of the same frame.
-        steps = frame_num - before[1] & last_number
+        steps = frame_num - before[2] & last_number
         return steps <= 1 or (frame_num <= 1 and _may_reset(*before))
 
 
@@ -436,11 +519,11 @@ def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | No
     )
 
 
-def _may_reset(unit: bytes, _: int, sequence: _SequenceParameters, picture: _PictureParameters) -> bool:
+def _may_reset(data: bytes, start: int, _: int, sequence: _SequenceParameters, picture: _PictureParameters) -> bool:
     """Whether a `_Reference` may have memory_management_control_operation 5: then its frame_num counts as 0."""
-    if unit[0] & _KIND == _IDR_SLICE:
+    if data[start] & _KIND == _IDR_SLICE:
         return False
-    bits = _payload(unit, _SLICE_BYTES)
+    bits = _payload(data[start : start + _SLICE_BYTES].partition(b"\0\0\1")[0], _SLICE_BYTES)
     try:
         kind = _skip_picture_identity(bits, sequence, picture)
         _skip_references(bits, sequence, picture, kind)

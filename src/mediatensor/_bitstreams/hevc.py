@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
-from .units import PacketContent, hevc_length_size, hevc_parameter_units, messages_are_transient, nal_units
+from .units import MAX_ZEROS, PacketContent, hevc_length_size, hevc_parameter_units, messages_are_transient, nal_units
 
 __all__ = ["HevcBreaks", "HevcPictures", "begins_incomplete", "hevc_content"]
 
@@ -17,6 +17,8 @@ _NUM_PICTURE_KINDS = 32
 _SUB_LAYER_NON_REFERENCE = frozenset((0, 2, 4, 6, 8))  # TRAIL_N, TSA_N, STSA_N, RADL_N, RASL_N
 _HARMLESS = _SUB_LAYER_NON_REFERENCE | {35, 38}  # access unit delimiter, filler
 _SPS, _PREFIX_SEI, _SUFFIX_SEI = 33, 39, 40
+# First bytes of units of the base layer: supplemental information and delimiters, and slices that begin no sequence.
+_PASSED, _PLAIN = frozenset((_PREFIX_SEI << 1, 35 << 1)), frozenset(kind << 1 for kind in range(10))
 _BLA, _IRAP, _CRA, _ENDS = range(16, 19), range(16, 24), 21, (36, 37)
 
 # First bytes of units after start codes: of the first slice of a picture, of the end of a sequence, and of what decides
@@ -118,9 +120,13 @@ class HevcBreaks:
         self._length_size = hevc_length_size(extradata)
         self._has_begun = not is_at_start
         self._has_ended = False
+        # Whether nobody has looked at the end of the packet before.
+        self._has_passed = False
 
-    def find(self, packet: memoryview) -> str | None:
-        """Why pictures may be dropped at this packet, or ``None``."""
+    def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
+        """Why pictures may be dropped at this packet, or ``None``. The one before is needed if it was passed."""
+        if self._has_passed and before is not None:
+            self._has_ended, self._has_passed = _structure(before, self._length_size)[2], False
         pictures, ends_before, ends_behind = _structure(packet, self._length_size)
         reason = None
         self._has_ended |= ends_before
@@ -129,6 +135,43 @@ class HevcBreaks:
             self._has_begun, self._has_ended = True, False
         self._has_ended |= ends_behind
         return "packets of several pictures" if len(pictures) > 1 else reason
+
+    def pass_plain(self, head: bytes, size: int) -> bool:
+        """Take note of the next packet by its first bytes alone, if they show a plain picture.
+
+        A plain picture is one of the base layer, and no key frame. Nothing but supplemental information and a delimiter
+        lies before its first slice, and nothing behind that the first bytes show: with lengths, all units are known.
+
+        Args:
+            head: The first `HEAD_BYTES` of the packet, or all of it.
+            size: Size of the packet.
+
+        Returns:
+            Whether it is plain. If not, nothing was noted, and it is for `find`.
+        """
+        if not self._has_begun:
+            return False
+        try:
+            if self._length_size is None:
+                start = head.find(b"\0\0\1", 0, MAX_ZEROS) + 3
+                while start > 2 and head[start] in _PASSED and 0 < head[start + 1] < 8:
+                    start = head.find(b"\0\0\1", start) + 3
+                if start < 3:
+                    return False
+            else:
+                start = self._length_size
+                stop = start + int.from_bytes(head[:start], "big")
+                while head[start] in _PASSED and 0 < head[start + 1] < 8 and stop > start + 1:
+                    start = stop + self._length_size
+                    stop = start + int.from_bytes(head[stop:start], "big")
+                if stop != size:
+                    return False
+            if head[start] not in _PLAIN or not 0 < head[start + 1] < 8 or head[start + 2] < 0x80:
+                return False
+        except IndexError:
+            return False
+        self._has_passed = True
+        return True
 
     def _at_picture(self, header: bytes) -> str | None:
         kind = header[0] >> 1

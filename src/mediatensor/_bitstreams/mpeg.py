@@ -12,7 +12,16 @@ from itertools import pairwise
 
 from .units import BitReader, PacketContent, start_codes
 
-__all__ = ["Mpeg2Pictures", "Mpeg4Content", "Mpeg4Pictures", "MpegBreaks", "mpeg2_content"]
+__all__ = [
+    "MPEG2_PICTURE",
+    "MPEG4_CODED_BYTES",
+    "MPEG4_PICTURE",
+    "Mpeg2Pictures",
+    "Mpeg4Content",
+    "Mpeg4Pictures",
+    "MpegBreaks",
+    "mpeg2_content",
+]
 
 _PICTURE, _EXTENSION, _USER_DATA = 0x00, 0xB5, 0xB2
 _SLICES = range(0x01, 0xB0)
@@ -34,6 +43,11 @@ _DECISIVE = re.compile(rb"\x00\x00\x01([^\xb2\xb3\xb5\xb7\xb8])")
 _NO_PICTURE = frozenset((*range(0x30), 0xB0, 0xB1, 0xB2, 0xB3, 0xB5))
 # A VOP that is not coded ends after its time; what else is in the packet of one are headers.
 _NOT_CODED_BYTES = 32
+
+#: Start codes with which packets begin that hold nothing but pictures.
+MPEG2_PICTURE, MPEG4_PICTURE = b"\0\0\1\0", b"\0\0\1\xb6"
+#: Smaller packets of MPEG-4 can be pictures that are not coded.
+MPEG4_CODED_BYTES = len(MPEG4_PICTURE) + _NOT_CODED_BYTES
 
 _SEQUENCE_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x00\xb3])")
 _LAYER_OR_PICTURE = re.compile(rb"\x00\x00\x01([\x20-\x2f\xb6])")
@@ -113,7 +127,7 @@ class Mpeg4Content:
         start = bytes(packet[:4])
         if start[:3] != b"\0\0\1":  # as of short headers, which are those of H.263
             return PacketContent.PICTURE
-        if start[3:] == b"\xb6" and len(packet) >= 4 + _NOT_CODED_BYTES:  # as most packets are
+        if start == MPEG4_PICTURE and len(packet) >= MPEG4_CODED_BYTES:  # as most packets are
             return PacketContent.PICTURE
         layer_start = 0
         for match in _ANY_START_CODE.finditer(packet):
@@ -191,11 +205,12 @@ class MpegBreaks:
         self._is_mpeg4 = is_mpeg4
         self._header_or_picture = _LAYER_OR_PICTURE if is_mpeg4 else _SEQUENCE_OR_PICTURE
         self._format = None if is_at_start else self._stated_format(memoryview(extradata))
-        self._has_ended = False
+        #: Whether the packet before was the end of a sequence, and nothing else.
+        self.has_ended = False
 
     def find(self, packet: memoryview) -> str | None:
         """Why pictures may be dropped at this packet, or ``None``."""
-        has_ended, self._has_ended = self._has_ended, packet == _MPEG2_END
+        has_ended, self.has_ended = self.has_ended, packet == _MPEG2_END
         stated = self._stated_format(packet)
         if stated is not None:
             before, self._format = self._format, stated

@@ -11,6 +11,8 @@ from contextlib import suppress
 from enum import Enum, IntEnum
 
 __all__ = [
+    "HEAD_BYTES",
+    "MAX_ZEROS",
     "BitReader",
     "Disposable",
     "PacketContent",
@@ -45,6 +47,12 @@ class Disposable(IntEnum):
     NO = 0
     YES = 1
 
+
+#: As much of a packet's beginning as is looked at to tell that it is one plain picture.
+HEAD_BYTES = 448
+
+#: A packet that begins with as many zeros is damaged: a stretch of zeros is how files lose data most often.
+MAX_ZEROS = 16
 
 # More than any header that is read has. It bounds the time that a made-up one can cost.
 _MAX_HEADER_BYTES = 4096

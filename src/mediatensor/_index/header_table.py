@@ -184,8 +184,7 @@ def _begins_as_read(reader: VideoReader, table: PacketTable) -> bool:
     except ReadError:
         reader.reopen()
         return False
-    for packet in packets:
-        scan.add(packet)
+    scan.take(packets)
     read = scan.table()
     return not (scan.may_be_fields or read.reasons_to_decode) and all(
         np.array_equal(getattr(read, name), getattr(table, name)[:count])

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
-from .._bitstreams import (
-    H264Parser,
-    PacketContent,
-    break_detector,
-    content_parser,
-    disposable_parser,
-    hevc_length_size,
-    is_sound,
-    nal_units_are_sound,
-    refreshes_gradually,
-)
+from .._bitstreams import HEAD_BYTES, Disposable, PacketContent, packet_inspector, refreshes_gradually
 from .._containers import NO_PTS, PacketTable
-from .._pyav import PacketInfo, UndecodablePacketError, VideoReader, fingerprint, is_key_frame, packet_info
+from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from .._sources import SourceFaultError
 from ..errors import ReadError
 from .building import FrameRecord
 
 __all__ = ["PacketScan", "first_frame", "scan_frames", "scan_packets"]
-
-_NOTHING_SHOWN = (PacketContent.NO_PICTURE, PacketContent.NOT_CODED)
 
 
 class PacketScan:
@@ -38,107 +28,147 @@ class PacketScan:
     """
 
     def __init__(self, reader: VideoReader) -> None:
-        codec = reader.stream_info().codec
         self._reader = reader
-        self._codec = codec
-        self._h264 = H264Parser(reader.extradata, is_thorough=False) if codec == "h264" else None
-        other = None if codec == "h264" else codec
-        self._content_of = content_parser(other, reader.extradata)
-        self._disposable_of = disposable_parser(other, reader.extradata)
-        self._length_size = hevc_length_size(reader.extradata) if codec == "hevc" else None
-        self._breaks = break_detector(codec, reader.extradata)
-        self._reasons_to_decode: dict[str, None] = {}
+        self._codec = reader.stream_info().codec
+        self._inspector = packet_inspector(self._codec, reader.extradata)
         self._has_picture = False
-        self._last_content: PacketContent | None = None
-        self._packets: list[PacketInfo] = []
-        self._hidden: list[bool] = []
-        self._broken: list[bool] = []
-        self._is_field: list[bool] = []
-        self._disposable: list[int] = []
+        self._pts: list[int | None] = []
+        self._dts: list[int | None] = []
+        self._duration: list[int | None] = []
+        self._size: list[int] = []
+        self._position: list[int | None] = []
+        # Numbers of packets that have something
+        self._keys: list[int] = []
+        self._discarded: list[int] = []
+        self._hidden: list[int] = []
+        self._broken: list[int] = []
+        self._fields: list[int] = []
+        self._last_packet: Any = None
+        self._last_not_coded = -1
+        self._reasons_to_decode: dict[str, None] = {}
         self._read_error: str | None = None
         #: Whether the stream came to an end, or to an error.
         self.is_complete = False
 
     def __len__(self) -> int:
-        return len(self._packets)
+        return len(self._size)
 
     @property
     def may_be_fields(self) -> bool:
         """Whether what was read allows packets that are single fields."""
-        return self._h264 is not None and self._h264.may_be_fields
+        return self._inspector.may_be_fields
 
     def read(self, num_packets: int | None = None) -> None:
         """Read on, up to ``num_packets`` in all, or to the end."""
-        while not self.is_complete and (num_packets is None or len(self) < num_packets):
-            try:
-                packet = self._reader.read_packet()
-            except SourceFaultError:
-                raise
-            except ReadError as error:
-                self._read_error = str(error)
-                packet = None
-            if packet is None:
-                self.is_complete = True
-                if self._last_content is PacketContent.NOT_CODED:
-                    self._reasons_to_decode.setdefault("a last picture that is not coded")
-            else:
-                self.add(packet)
+        if self.is_complete:
+            return
+        try:
+            self.take(islice(self._reader.packets(), None if num_packets is None else max(0, num_packets - len(self))))
+        except SourceFaultError:
+            raise
+        except ReadError as error:
+            self._read_error = str(error)
+        self.is_complete = num_packets is None or len(self) < num_packets
+        if self.is_complete and self._last_not_coded == len(self) - 1 >= 0:
+            self._reasons_to_decode.setdefault("a last picture that is not coded")
 
-    def add(self, packet: Any) -> None:
-        """Take note of a packet."""
-        info, data = packet_info(packet), memoryview(packet)
-        h264 = self._h264
-        if h264 is not None:
-            h264.read(data)
-            content, is_whole, follows = h264.content, h264.is_whole, h264.follows
-            is_field, disposable = h264.is_field, int(h264.is_disposable)
-        else:
-            content = self._content_of(data)
-            is_whole = self._length_size is None or nal_units_are_sound(data, self._length_size)
-            follows, is_field, disposable = True, False, self._disposable_of(data)
-        is_whole = is_whole and content is not PacketContent.FOREIGN and is_sound(self._codec, data)
-        self._last_content = content
-        self._packets.append(info)
-        self._hidden.append(is_whole and content in _NOTHING_SHOWN)
-        self._is_field.append(is_field)
-        self._disposable.append(disposable)
-        self._broken.append(info.is_corrupt or info.is_encrypted or not follows or not is_whole)
-        if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
-            self._reasons_to_decode.setdefault(reason)
-        if not self._has_picture or content is not PacketContent.PICTURE:
-            self._find_reasons_to_decode(data, content, is_key=info.is_key)
+    def take(self, packets: Iterable[Any]) -> None:
+        """Take note of packets: of nearly all by their first bytes alone, see `PacketInspector`."""
+        add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
+        add_size, add_position, add_key = self._size.append, self._position.append, self._keys.append
+        pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
+        head_of = Struct(f"{HEAD_BYTES}s").unpack_from
+        may_be_encrypted = self._reader.may_be_encrypted
+        number, before = len(self), self._last_packet
+        for packet in packets:
+            size = packet.size
+            add_size(size)
+            add_pts(packet.pts)
+            add_dts(packet.dts)
+            add_duration(packet.duration)
+            add_position(packet.pos)
+            if packet.is_keyframe:
+                add_key(number)
+                # This costs more than all the rest. Encryption begins at a key frame.
+                if may_be_encrypted and packet.has_sidedata("encryption_info"):
+                    self._broken.append(number)
+            if packet.is_discard:
+                self._discarded.append(number)
+            if packet.is_corrupt:
+                self._broken.append(number)
+            head = head_of(packet)[0] if size >= HEAD_BYTES else memoryview(packet).tobytes()
+            if not pass_plain(head, size):
+                self._inspect(number, packet, before)
+                if self._has_picture:
+                    pass_plain = self._inspector.pass_plain
+            number += 1
+            before = packet
+        self._last_packet = before
 
-    def _find_reasons_to_decode(self, data: memoryview, content: PacketContent, *, is_key: bool) -> None:
-        """Take note of the first picture, and of packets that are not just one picture."""
-        if content is PacketContent.UNCERTAIN:
+    def _inspect(self, number: int, packet: Any, before: Any | None) -> None:
+        """Go over a packet that is not plain."""
+        data = memoryview(packet)
+        content, is_whole, follows, is_field, break_reason = self._inspector.inspect(
+            data, None if before is None else memoryview(before)
+        )
+        if break_reason is not None:
+            self._reasons_to_decode.setdefault(break_reason)
+        if content is PacketContent.PICTURE:
+            if not self._has_picture:
+                self._has_picture = True
+                if packet.is_keyframe and refreshes_gradually(self._codec, self._reader.extradata, data):
+                    self._reasons_to_decode.setdefault("pictures that are not refreshed yet at the beginning")
+        elif content is PacketContent.UNCERTAIN:
             self._reasons_to_decode.setdefault("packets that do not show how many frames come of them")
-        if not self._has_picture and content is PacketContent.PICTURE:
-            self._has_picture = True
-            if is_key and refreshes_gradually(self._codec, self._reader.extradata, data):
-                self._reasons_to_decode.setdefault("pictures that are not refreshed yet at the beginning")
+        elif content is not PacketContent.FOREIGN:
+            if is_whole:
+                self._hidden.append(number)
+            if content is PacketContent.NOT_CODED:
+                self._last_not_coded = number
+        if not (is_whole and follows):
+            self._broken.append(number)
+        if is_field:
+            self._fields.append(number)
 
     def table(self) -> PacketTable:
         """The packets so far, in decode order."""
-        # All columns at once, which is quicker than one attribute after the other.
-        columns: Sequence[Sequence[Any]] = list(zip(*self._packets, strict=True)) or [()] * len(PacketInfo._fields)
-        pts, dts, duration, size, position, is_key, is_discard, *_ = columns
+        count = len(self)
         return PacketTable(
-            pts=_timestamps(pts),
-            dts=_timestamps(dts),
-            duration=np.array(duration, np.int64),
-            size=np.array(size, np.int64),
-            position=np.array(position, np.int64),
-            is_key=np.array(is_key, bool),
-            is_discard=np.array(is_discard, bool),
-            is_hidden=np.array(self._hidden, bool),
-            is_broken=np.array(self._broken, bool),
-            is_field=np.array(self._is_field, bool),
-            disposable=np.array(self._disposable, np.int8),
+            pts=_column(self._pts, NO_PTS),
+            dts=_column(self._dts, NO_PTS),
+            duration=_column(self._duration, 0),
+            size=np.array(self._size, np.int64),
+            position=_column(self._position, -1),
+            is_key=_flags(self._keys, count),
+            is_discard=_flags(self._discarded, count),
+            is_hidden=_flags(self._hidden, count),
+            is_broken=_flags(self._broken, count),
+            is_field=_flags(self._fields, count),
+            # Found out when they are fed to the codec, as after reading a header.
+            disposable=np.full(count, Disposable.UNKNOWN, np.int8),
             reasons_to_decode=tuple(self._reasons_to_decode),
             read_error=self._read_error,
             may_time_decoding=self._reader.may_time_decoding,
             changes_palette=self._reader.changes_palette,
         )
+
+
+def _not_plain(head: bytes, size: int) -> bool:
+    """Until there is a picture, packets are gone over."""
+    return False
+
+
+def _column(values: Sequence[int | None], unknown: int) -> np.ndarray:
+    try:
+        return np.array(values, np.int64)
+    except TypeError:
+        return np.array([unknown if value is None else value for value in values], np.int64)
+
+
+def _flags(numbers: list[int], count: int) -> np.ndarray:
+    flags = np.zeros(count, bool)
+    flags[numbers] = True
+    return flags
 
 
 def scan_packets(reader: VideoReader) -> PacketTable:
@@ -186,10 +216,6 @@ def scan_frames(reader: VideoReader) -> tuple[list[FrameRecord], int]:
             )
         if packet is None:
             return records, num_undecodable
-
-
-def _timestamps(values: Sequence[int | None]) -> np.ndarray:
-    return np.array([NO_PTS if value is None else value for value in values], np.int64)
 
 
 def first_frame(reader: VideoReader) -> Any | None:

@@ -26,7 +26,7 @@ from .pixels import (
     why_no_nvcuvid,
 )
 from .probe import ContainerInfo, FrameColors, StreamInfo, frame_colors, stream_info
-from .reading import DISCARD_ENTRY, KEY_ENTRY, PacketInfo, VideoReader, is_key_frame, packet_info
+from .reading import DISCARD_ENTRY, KEY_ENTRY, VideoReader, is_key_frame
 from .sound import (
     MAX_CHANNELS,
     MAX_SAMPLE_RATE,
@@ -59,7 +59,6 @@ __all__ = [
     "LinearFrame",
     "Muxer",
     "PacketDecoder",
-    "PacketInfo",
     "PlanarPicture",
     "Resampler",
     "RgbConverter",
@@ -91,7 +90,6 @@ __all__ = [
     "linear_decode",
     "linear_packet_times",
     "orientation_of",
-    "packet_info",
     "read_container_info",
     "read_subtitle_info",
     "read_subtitle_packets",

@@ -189,18 +189,27 @@ class Demuxer:
                             self._palettes[packet.stream_index].complete(packet)
                         return packet
                 return None
-            except av.EOFError:
-                return None
-            except ReadError:
-                raise_interruption(self._reader)
-                raise
-            except av.FFmpegError as error:
-                raise_interruption(self._reader)
-                kind = SourceFaultError if isinstance(error, (TimeoutError, ConnectionError)) else ReadError
-                raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
-            except IndexError:
-                # PyAV stumbles over packets of streams that appear midway; it goes on after them.
-                self._packets = self._container.demux(*self.streams)
+            except (av.FFmpegError, ReadError, IndexError) as error:
+                if self._ends_with(error):
+                    return None
+
+    def _ends_with(self, error: Exception) -> bool:
+        """Whether an error of PyAV is the end of the file. ``False``: reading goes on.
+
+        Raises:
+            ReadError: if it is an error indeed.
+        """
+        if isinstance(error, av.EOFError):
+            return True
+        if isinstance(error, IndexError):
+            # PyAV stumbles over packets of streams that appear midway; it goes on after them.
+            self._packets = self._container.demux(*self.streams)
+            return False
+        raise_interruption(self._reader)
+        if isinstance(error, ReadError):
+            raise error
+        kind = SourceFaultError if isinstance(error, (TimeoutError, ConnectionError)) else ReadError
+        raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
 
     def push_back(self, packets: Iterable[Any]) -> None:
         """Have packets that were read handed out once more, before the others."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+import av
 from av.video.frame import PictureType
 
+from .._common.interrupts import raise_kept_interrupt
 from .._sources import Source
+from ..errors import ReadError
 from .demuxer import Demuxer
 from .opening import choose_stream
 from .packet_decoder import PacketDecoder, codec_has_threads, configure_video_codec
@@ -18,11 +21,9 @@ from .probe import StreamInfo, stream_info
 __all__ = [
     "DISCARD_ENTRY",
     "KEY_ENTRY",
-    "PacketInfo",
     "StreamReader",
     "VideoReader",
     "is_key_frame",
-    "packet_info",
 ]
 
 #: Flags of `VideoReader.index_entries`.
@@ -31,19 +32,8 @@ KEY_ENTRY, DISCARD_ENTRY = 1, 2
 # ASF has one time a packet, and many writers put that of decoding there; VC-1 is stored like that elsewhere, too.
 _FORMATS_OF_DECODING_TIMES, _CODECS_OF_DECODING_TIMES = frozenset(("asf", "asf_o")), frozenset(("vc1", "wmv3"))
 
-
-class PacketInfo(NamedTuple):
-    """What the index keeps of a packet."""
-
-    pts: int | None
-    dts: int | None
-    duration: int
-    size: int
-    position: int
-    is_key: bool
-    is_discard: bool
-    is_corrupt: bool
-    is_encrypted: bool
+# The demuxers that say how packets are encrypted, and those that pass on what another one says.
+_FORMATS_OF_ENCRYPTION = frozenset(("concat", "dash", "hls", "mov", "mp4"))
 
 
 class Decoder(Protocol):
@@ -217,6 +207,11 @@ class VideoReader(StreamReader):
         )
 
     @property
+    def may_be_encrypted(self) -> bool:
+        """Whether packets of the format can say that they are encrypted (side data ``encryption_info``)."""
+        return not _FORMATS_OF_ENCRYPTION.isdisjoint(self.format_name.split(","))
+
+    @property
     def track_id(self) -> int:
         """The format's own number of the stream."""
         return int(self._stream.id)
@@ -256,33 +251,41 @@ class VideoReader(StreamReader):
             self._is_strict, self._num_threads = False, 1
             self.reopen()
 
+    def packets(self) -> Iterator[Any]:
+        """What `read_packet` gives, in one loop, which takes less time a packet. What is not taken is left to be read.
+
+        Raises:
+            ReadError: if the demuxer reports an error other than the end of the file.
+        """
+        self.is_fresh = False
+        palettes = self._palettes
+        while True:
+            raise_kept_interrupt()
+            try:
+                for packet in self._packets:
+                    if packet.size:
+                        if palettes and packet.stream_index in palettes:
+                            palettes[packet.stream_index].complete(packet)
+                        yield packet
+                        raise_kept_interrupt()
+                return
+            except (av.FFmpegError, ReadError, IndexError) as error:
+                if self._ends_with(error):
+                    return
+
     def peek_packets(self, count: int) -> list[Any]:
         """The packets that `read_packet` gives first, of a fresh reader, which stays so.
 
         Raises:
             ReadError: if the demuxer reports an error.
         """
-        packets = list(islice(iter(self.read_packet, None), count))
+        packets = list(islice(self.packets(), count))
         if len(packets) < count:
             self.reopen()
         else:
             self.push_back(packets)
             self.is_fresh = True
         return packets
-
-
-def packet_info(packet: Any) -> PacketInfo:
-    return PacketInfo(
-        packet.pts,
-        packet.dts,
-        packet.duration or 0,
-        packet.size,
-        -1 if packet.pos is None else packet.pos,
-        packet.is_keyframe,
-        packet.is_discard,
-        packet.is_corrupt,
-        packet.is_keyframe and packet.has_sidedata("encryption_info"),  # costs more than all the others; begins there
-    )
 
 
 def is_key_frame(picture: Any) -> bool:
