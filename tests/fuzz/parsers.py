@@ -16,12 +16,14 @@ from pathlib import Path
 
 from mediatensor._audio import opus_pre_roll_length
 from mediatensor._bitstreams import (
+    HEAD_BYTES,
     H264Parser,
     break_detector,
     content_parser,
     disposable_parser,
     is_sound,
     nal_units_are_sound,
+    packet_inspector,
     refreshes_gradually,
     slices_are_sound,
 )
@@ -99,6 +101,11 @@ def units(data: bytes) -> None:
     parser = H264Parser(extradata)
     for part in (packet, packet[len(packet) // 2 :], packet):
         parser.read(part)
+    for codec in _UNITS:
+        inspector = packet_inspector(codec, extradata)
+        for part in (packet, packet[len(packet) // 2 :], packet):
+            if len(part) and not inspector.pass_plain(bytes(part[:HEAD_BYTES]), len(part)):
+                inspector.inspect(part, packet)
     for length_size in (1, 2, 4):
         nal_units_are_sound(packet, length_size)
     slices_are_sound(packet)

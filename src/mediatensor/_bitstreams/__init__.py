@@ -17,8 +17,8 @@ from .content import (
     slices_are_sound,
 )
 from .h264 import H264Parser
-from .inspection import PacketInspector, packet_inspector
-from .units import HEAD_BYTES, Disposable, PacketContent, hevc_length_size
+from .inspection import packet_inspector
+from .units import HEAD_BYTES, Disposable, PacketContent
 
 __all__ = [
     "HEAD_BYTES",
@@ -26,11 +26,9 @@ __all__ = [
     "Disposable",
     "H264Parser",
     "PacketContent",
-    "PacketInspector",
     "break_detector",
     "content_parser",
     "disposable_parser",
-    "hevc_length_size",
     "is_sound",
     "nal_units_are_sound",
     "packet_inspector",
