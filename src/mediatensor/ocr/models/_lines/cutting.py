@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ __all__ = [
     "LineBatch",
     "cut_lines",
     "cut_words",
+    "line_cuts",
     "network_input",
     "padded_width",
     "page_part",
@@ -63,7 +65,14 @@ def padded_width(width: int) -> int:
 
 
 def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int) -> Iterator[LineBatch]:
-    """Cut lines out of a page.
+    """Cut lines out of a page, see :func:`line_cuts`; lines of one padded width at a time."""
+    return (cut() for cut in line_cuts(page, quads, height, max_width))
+
+
+def line_cuts(
+    page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int
+) -> list[Callable[[], LineBatch]]:
+    """Plan how lines are cut out of a page.
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
@@ -71,20 +80,22 @@ def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_wi
         height: The height of the result.
         max_width: Wider lines are squeezed to this.
 
-    Yields:
-        Lines of one padded width, at most so many at once that memory stays bounded.
+    Returns:
+        Each cuts out lines of one padded width, at most so many at once that memory stays bounded; in any thread.
     """
     cuts = _planned(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
-        return
+        return []
     spans = upload_spans([cut.spans for cut in cuts], page.device)
     whole = to_float(page) if cuts[0].part is page else None
-    start = 0
-    for cut in cuts:
+
+    def sample(cut: _Cut, own: Tensor) -> LineBatch:
         picture = to_float(cut.part) if whole is None else whole
-        lines = _sample(picture, spans[start : start + len(cut.indices)], height, cut.padded, cut.factor)
-        yield LineBatch(lines, cut.indices, [int(width) for width in cut.spans[:, 8]])
-        start += len(cut.indices)
+        lines = _sample(picture, own, height, cut.padded, cut.factor)
+        return LineBatch(lines, cut.indices, [int(width) for width in cut.spans[:, 8]])
+
+    parts = torch.split(spans, [len(cut.indices) for cut in cuts])
+    return [partial(sample, cut, own) for cut, own in zip(cuts, parts, strict=True)]
 
 
 @dataclass(frozen=True)

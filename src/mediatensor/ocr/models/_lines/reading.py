@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._networks import download, with_open_sizes
+from .._networks import download, spread, spreads, with_open_sizes
 from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
-from .cutting import LineBatch, cut_lines, network_input
+from .cutting import LineBatch, line_cuts, network_input
 from .words_of_lines import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
 
 __all__ = ["MAX_LINE_WIDTH", "LineReading", "LineRecognizer", "SeenBatch", "read_lines", "readings_of", "see_batch"]
@@ -37,6 +37,8 @@ class LineRecognizer(Protocol):
     characters: Sequence[str]
     step_pixels: int
     head: nn.Linear
+
+    def parameters(self) -> Iterator[nn.Parameter]: ...
 
     def __call__(self, lines: Tensor, *, return_steps: bool) -> Any: ...
 
@@ -70,7 +72,15 @@ def read_lines(
     Returns:
         One reading for each line.
     """
-    seen = [see_batch(model, batch) for batch in cut_lines(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)]
+    cuts = line_cuts(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)
+
+    def see(cut: Callable[[], LineBatch]) -> SeenBatch:
+        return see_batch(model, cut())
+
+    # Wide batches come last, and would leave threads without work at the end.
+    wide_first, num_workers = cuts[::-1], min(torch.get_num_threads(), len(cuts))
+    may_spread = num_workers > 1 and page.device.type == "cpu" and spreads(model)
+    seen = list(spread(see, wide_first, num_workers) if may_spread else map(see, cuts))
     return readings_of(model, seen, len(quads), split_after)
 
 

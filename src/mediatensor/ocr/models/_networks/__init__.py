@@ -2,8 +2,9 @@
 
 * ``registry``: the names of architectures, where each is made, and what is published for it;
 * ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX;
-* ``blocks``: layers that several networks share;
+* ``blocks``: layers that several networks share; ``fused`` runs them quicker on a CPU;
 * ``transfers``: copies to a device and back, each of them counted; networks that may be compiled;
+* ``spreading``: pages and batches of lines on threads of their own;
 * ``whitelist``: recognisers that may read certain characters only.
 
 Nothing in this room knows a task, a page or a predictor.
@@ -21,6 +22,7 @@ from .blocks import (
     make_stage,
     parameter_layers,
 )
+from .fused import convolve, multiply
 from .onnx import OnnxGraph, OnnxNode, fill_layers, read_onnx
 from .registry import (
     ModelCard,
@@ -31,6 +33,7 @@ from .registry import (
     refuse_unknown,
     register_predictor,
 )
+from .spreading import spread, spreads
 from .transfers import (
     at_least_float32,
     compile_network,
@@ -75,6 +78,7 @@ __all__ = [
     "compile_network",
     "constant",
     "conv_sequence_pt",
+    "convolve",
     "download",
     "fill_layers",
     "find_weights",
@@ -88,12 +92,15 @@ __all__ = [
     "make_predictor",
     "make_stage",
     "model_card",
+    "multiply",
     "network_factory",
     "parameter_layers",
     "plain",
     "read_onnx",
     "refuse_unknown",
     "register_predictor",
+    "spread",
+    "spreads",
     "upload",
     "upload_images",
     "with_open_sizes",

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
+from .fused import convolve
 
 __all__ = [
     "ConvNorm",
@@ -66,7 +67,7 @@ class SqueezeExcitation(nn.Module):
         self.slope, self.residual = slope, residual
 
     def forward(self, x: Tensor) -> Tensor:
-        gates = self.excite(F.relu_(self.squeeze(x.mean((2, 3), keepdim=True))))
+        gates = convolve(self.excite, convolve(self.squeeze, x.mean((2, 3), keepdim=True), "relu"))
         gates = (gates * self.slope + 0.5).clamp_(0, 1)
         gated: Tensor = x * (gates + 1) if self.residual else x * gates
         return gated
@@ -86,11 +87,10 @@ class Block(nn.Module):
         self.residual = in_channels == out_channels and stride == 1
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.depthwise(x)
+        x = convolve(self.depthwise, x)
         if self.gates is not None:
             x = self.gates(x)
-        mixed: Tensor = self.project(F.gelu(self.expand(x)))
-        return mixed + x if self.residual else mixed
+        return convolve(self.project, convolve(self.expand, x, "gelu"), added=x if self.residual else None)
 
 
 class Stem(nn.Module):
@@ -105,11 +105,9 @@ class Stem(nn.Module):
         self.last = nn.Conv2d(middle_channels, out_channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = _pad_after(F.relu_(self.first(x)))
-        convolved = F.relu_(self.narrow(x))
-        convolved = F.relu_(self.widen(_pad_after(convolved)))
-        merged = F.relu_(self.merge(torch.cat([_pool(x), convolved], 1)))
-        return F.relu_(self.last(merged))
+        x = _pad_after(convolve(self.first, x, "relu"))
+        convolved = convolve(self.widen, _pad_after(convolve(self.narrow, x, "relu")), "relu")
+        return convolve(self.last, convolve(self.merge, torch.cat([_pool(x), convolved], 1), "relu"), "relu")
 
 
 def _pad_after(x: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from .._networks import (
     SqueezeExcitation,
     Stem,
     at_least_float32,
+    convolve,
     fill_layers,
     load_weights,
     make_stage,
@@ -191,7 +192,7 @@ class PPOCRDetector(nn.Module):
             pyramid[level] = pyramid[level] + _enlarge(pyramid[level - 1], 2)
         smooth = [smoother(level) for smoother, level in zip(self.smoothers, pyramid, strict=True)]
         x = torch.cat([_enlarge(smooth[0], 8), _enlarge(smooth[1], 4), _enlarge(smooth[2], 2), smooth[3]], 1)
-        scores: Tensor = self.enlarge_again(F.relu_(self.enlarge(F.relu_(self.head(x)))))
+        scores: Tensor = self.enlarge_again(F.relu_(self.enlarge(convolve(self.head, x, "relu"))))
         return scores
 
     def forward(
@@ -254,7 +255,7 @@ class Lateral(nn.Module):
         self.gates = SqueezeExcitation(96, 0.2, residual=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        gated: Tensor = self.gates(self.project(x))
+        gated: Tensor = self.gates(convolve(self.project, x))
         return gated
 
 
@@ -268,7 +269,7 @@ class Smoother(nn.Module):
         self.gates = SqueezeExcitation(24, 0.2, residual=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        gated: Tensor = self.gates(self.pointwise(self.depthwise(x)))
+        gated: Tensor = self.gates(convolve(self.pointwise, convolve(self.depthwise, x)))
         return gated
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
+import torch
 from torch import Tensor, nn
 
 from ...._common.checks import shown
@@ -30,8 +31,9 @@ from .._lines import (
     signed_turn,
     straight_boxes,
 )
-from .._networks import compile_network, plain, upload_images
+from .._networks import compile_network, plain, spread, spreads, upload_images
 from .._pages import (
+    FlexiblePreProcessor,
     Image,
     as_tensor,
     check_values,
@@ -63,6 +65,9 @@ logger = logging.getLogger(__name__)
 
 Hook = Callable[[Any], Any]
 
+PAGES_AT_ONCE = 4
+"""The most pages that are read at the same time on a CPU: each takes some hundreds of megabytes. Threads beyond that
+number divide the lines of a page among themselves."""
 SMALLEST_SKEW = 0.5
 """Pages that are turned by fewer degrees than this are not straightened."""
 
@@ -188,6 +193,9 @@ class TextPredictor(nn.Module):
         if self.hooks:
             yield from self._read_with_hooks(sources)
             return
+        if (num_workers := self._num_workers(len(sources))) > 1:
+            yield from spread(self._read_alone, self._loaded_alone(sources), num_workers)
+            return
         at_once = self.det_predictor.pre_processor.batch_size
         for start in range(0, len(sources), at_once):
             chosen = range(start, min(start + at_once, len(sources)))
@@ -199,6 +207,28 @@ class TextPredictor(nn.Module):
                     yield self._unreadable(sources, index, image)
                 else:
                     yield self._read_page(_original(sources, index), image, next(located))
+
+    def _num_workers(self, num_pages: int) -> int:
+        """How many pages are read at once, each in a thread of its own; 1 where they go through networks together."""
+        predictors = (self.line_classifier, self.page_orientation_predictor, self.crop_orientation_predictor)
+        models = [self.det_predictor.model, self.reco_predictor.model, *(one for one in predictors if one is not None)]
+        is_alone = isinstance(self.det_predictor.pre_processor, FlexiblePreProcessor)
+        return min(torch.get_num_threads(), num_pages, PAGES_AT_ONCE) if is_alone and spreads(*models) else 1
+
+    def _loaded_alone(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
+        """Pages as the result shows them, and for networks; loaded in the caller's thread, as files want it."""
+        for index in range(len(sources)):
+            (image,) = self._placed([self._load(sources, index)])
+            if isinstance(image, str):
+                yield self._unreadable(sources, index, image)
+            else:
+                yield _original(sources, index), image
+
+    def _read_alone(self, page: tuple[Image, Tensor] | PageWords) -> PageWords:
+        if isinstance(page, PageWords):
+            return page
+        original, image = page
+        return self._read_page(original, image, next(self._locate([image])))
 
     def _read_with_hooks(self, sources: Any) -> Iterator[PageWords]:
         """Hooks see the boxes of all pages at once: every page is searched before the first one is read."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError, WeightsError
 from ...datasets import VOCABS
 from .._lines import BLANK, CtcCharacters, ctc_best_path, is_east_asian, is_look_alike
-from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, parameter_layers
+from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, multiply, parameter_layers
 
 __all__ = ["PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
@@ -53,7 +53,7 @@ def best_classes(features: Tensor, head: nn.Linear, excluded: Tensor | None = No
     classes = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
     for start in range(0, head.out_features, CLASSES_AT_ONCE):
         part = slice(start, start + CLASSES_AT_ONCE)
-        scores = nn.functional.linear(rows, head.weight[part], bias[part]).float()
+        scores = multiply(rows, head.weight[part], bias[part]).float()
         values, places = scores.max(-1)
         greater = torch.maximum(best, values)
         total = total * (best - greater).exp() + scores.sub_(greater[:, None]).exp_().sum(-1)
