@@ -29,8 +29,6 @@ __all__ = ["Pool", "empty", "free_idle_blocks", "idle_blocks"]
 _MIN_BYTES = 1 << 20
 
 _HUGE_PAGE_BYTES = 1 << 21
-# Every fourth huge page is tried: those that are quick, and those that are not, come in long runs.
-_TRIED_BYTES = 4 * _HUGE_PAGE_BYTES
 # A quick huge page takes about 0.1 ms to zero, and the small ones in its place 0.7 ms. It takes 5 ms where a
 # hypervisor has yet to back it, and as much where the kernel must move other memory to make room for it.
 _MAX_HUGE_PAGE_NS = 400_000
@@ -193,26 +191,26 @@ class _HugePages:
             pages: The mapping.
             address: Where it begins.
         """
-        size, asked = len(pages), 0
-        if size < _TRIED_BYTES // 2:
+        size = len(pages)
+        if size < 2 * _HUGE_PAGE_BYTES:
             return
         if self._small_bytes > 0:
             self._small_bytes -= size
-        else:
-            asked = -address % _HUGE_PAGE_BYTES
-            while asked + _HUGE_PAGE_BYTES <= size:
-                pages.madvise(mmap.MADV_HUGEPAGE, asked, _HUGE_PAGE_BYTES)
-                # Of this thread, so that a wait for a processor does not count.
-                begin = time.thread_time_ns()
-                pages[asked] = 0
-                if time.thread_time_ns() - begin > _MAX_HUGE_PAGE_NS:
-                    self._small_bytes = _SMALL_BYTES
-                    asked += _HUGE_PAGE_BYTES
-                    break
-                pages.madvise(mmap.MADV_HUGEPAGE, asked, min(_TRIED_BYTES, size - asked))
-                asked += _TRIED_BYTES
-        if self._small_bytes and asked < size:
-            pages.madvise(mmap.MADV_NOHUGEPAGE, asked, size - asked)
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+            return
+        pages.madvise(mmap.MADV_HUGEPAGE)
+        num_slow = 0
+        # All pages are touched now. Samples would not do: the system gives the quick ones first, so that the samples
+        # would have these, and what is touched later the slow ones.
+        for begin in range(-address % _HUGE_PAGE_BYTES, size - _HUGE_PAGE_BYTES, _HUGE_PAGE_BYTES):
+            before = time.thread_time_ns()  # of this thread, so that a wait for a processor does not count
+            pages[begin] = 0
+            is_slow = time.thread_time_ns() - before > _MAX_HUGE_PAGE_NS
+            num_slow = num_slow + 1 if is_slow else 0
+            if num_slow > 1:  # a single one says little
+                self._small_bytes = _SMALL_BYTES
+                pages.madvise(mmap.MADV_NOHUGEPAGE, begin + _HUGE_PAGE_BYTES)
+                return
 
 
 _huge_pages = _HugePages()
