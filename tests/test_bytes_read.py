@@ -119,6 +119,22 @@ def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., 
     assert len(picture) <= decoding < 2 * len(picture)
 
 
+def test_an_mkv_costs_the_headers_of_its_blocks_and_the_frames(large: Callable[..., Path], picture: bytes) -> None:
+    """From a file object a few kilobytes for each picture, of those that were not read when it was opened."""
+    path = large("large.mkv", "matroska")
+    file = CountingFile(path)
+    with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
+        opening = file.num_read
+        assert len(decoder) == _NUM_FRAMES
+        indexing = file.num_read - opening
+        decoder[_NUM_FRAMES // 2]
+        decoding = file.num_read - opening - indexing
+        assert decoder.frame_index.pts_seconds.tolist() == [n / 25 for n in range(_NUM_FRAMES)]
+    assert indexing < (_NUM_FRAMES + 20) * (1 << 13)
+    assert indexing < path.stat().st_size / 20
+    assert len(picture) <= decoding < 3 * len(picture)
+
+
 @pytest.mark.parametrize(("name", "container"), [("large.mkv", "matroska"), ("large.avi", "avi")])
 def test_first_frames_of_other_files_leave_the_rest(name: str, container: str, large: Callable[..., Path]) -> None:
     path = large(name, container)
@@ -128,7 +144,11 @@ def test_first_frames_of_other_files_leave_the_rest(name: str, container: str, l
         for _, _ in zip(range(4), decoder, strict=False):
             pass
     assert file.num_read < path.stat().st_size / 2
+
+
+def test_formats_without_headers_are_read_whole(large: Callable[..., Path]) -> None:
+    path = large("large.avi", "avi")
     file = CountingFile(path)
     with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
         assert len(decoder) == _NUM_FRAMES
-    assert file.num_read >= path.stat().st_size * 0.99, "or the count would say nothing"
+    assert file.num_read >= path.stat().st_size * 0.99, "or the counts above would say nothing"

@@ -48,7 +48,10 @@ def test_the_first_frames_need_few_packets(long_clip: Path, num_packets_read: Ca
             assert_same(truth, index, data)
         assert num_packets_read() < 300
         assert len(decoder) == _NUM_FRAMES
-        assert num_packets_read() >= _NUM_FRAMES, "or the count would say nothing"
+        if long_clip.suffix == ".matroska":  # the headers of its blocks say the rest
+            assert num_packets_read() < 150
+        else:
+            assert num_packets_read() >= _NUM_FRAMES, "or the count would say nothing"
 
 
 def test_iteration_that_goes_on_is_exact_and_reads_little_twice(

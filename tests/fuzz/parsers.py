@@ -31,6 +31,7 @@ from mediatensor._containers import (
     FrameWalk,
     MalformedBoxError,
     begins_file,
+    blocks_of_track,
     constant_frames,
     expected_entries,
     find_frame,
@@ -82,6 +83,28 @@ def sample_tables(data: bytes) -> None:
                 with suppress(MalformedBoxError):
                     expected_entries(track, read_samples(track, len(data)), 0)
                 packets_of_fragments(track, 1, header, fragments, read_at, len(data))
+
+
+def matroska_blocks(data: bytes) -> None:
+    """Clusters, blocks and laces; no frame may lie outside the file, and no byte may be read often."""
+    num_read = 0
+
+    def read_at(position: int, size: int) -> bytes:
+        nonlocal num_read
+        found = data[position : position + size]
+        num_read += len(found)
+        return found
+
+    for track_index in (0, 1):
+        for window_bytes in (64, 1 << 13):
+            num_read = 0
+            with suppress(MalformedBoxError):
+                blocks = blocks_of_track(read_at, len(data), track_index, window_bytes=window_bytes)
+                sizes = blocks.size - len(blocks.stripped)
+                if (sizes <= 0).any() or (blocks.start + sizes > len(data)).any():
+                    raise AssertionError("frames beyond the end of the file")
+            if num_read > 64 * (len(data) + window_bytes):
+                raise AssertionError(f"{num_read} bytes read of {len(data)}")
 
 
 def units(data: bytes) -> None:
@@ -206,6 +229,7 @@ def _file(data: bytes) -> Path:
 #: By name, with the kind of file of `corpus` whose files they parse.
 PARSERS: Mapping[str, tuple[Callable[[bytes], None], str]] = {
     "sample_tables": (sample_tables, "video"),
+    "matroska_blocks": (matroska_blocks, "video"),
     "units": (units, "video"),
     "wav_header": (wav_header, "wav"),
     "joined_files": (joined_files, "audio"),
@@ -222,6 +246,7 @@ PARSERS: Mapping[str, tuple[Callable[[bytes], None], str]] = {
 # Of kinds with many files, those that a parser has something to say of.
 _CHOSEN = {
     "sample_tables": ("mp4", "mp4_fragmented", "edit_list_two_parts", "h264_field_pairs_mp4"),
+    "matroska_blocks": ("mkv", "live_webm", "two_video_streams_mkv", "vp8_alpha"),
     "units": ("raw_h264", "hevc_raw", "av1_obu", "mpeg1_program_stream", "vp9_hidden_frames_ivf"),
     "joined_files": ("flac", "vorbis_ogg", "opus_ogg", "wavpack_s16", "aac_ts", "aac_adts"),
     "mp3_header": ("mp3_cbr", "mp3_vbr", "mp3_cbr_no_header"),

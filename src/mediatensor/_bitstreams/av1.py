@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .units import BitReader, PacketContent
 
-__all__ = ["Av1Content", "Av1Pictures", "av1_units"]
+__all__ = ["Av1Content", "Av1Pictures", "av1_units", "is_lone_hidden_frame"]
 
 _SEQUENCE_HEADER, _TEMPORAL_DELIMITER, _FRAME_HEADER, _TILE_GROUP, _METADATA, _FRAME, _PADDING = 1, 2, 3, 4, 5, 6, 15
 _HARMLESS = frozenset((_TEMPORAL_DELIMITER, _TILE_GROUP, _METADATA, _PADDING))
@@ -68,6 +68,24 @@ class Av1Content:
             return position + unit_size == size and (self._has_still_headers or bool(head[position] & 0x90))
         except (ValueError, IndexError):
             return False
+
+
+def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
+    """Whether an AV1 packet is one frame that is not shown (5.9.2); ``size`` is that of the packet."""
+    if beginning[0] >> 3 & 15 not in (_FRAME_HEADER, _FRAME):
+        return False
+    position = 2 if beginning[0] & 4 else 1  # obu_extension_flag
+    if beginning[0] & 2:  # obu_has_size_field
+        unit_size = 0
+        for i in range(4):
+            octet = beginning[position]
+            unit_size |= (octet & 127) << 7 * i
+            position += 1
+            if octet < 128:
+                break
+        if position + unit_size != size:
+            return False
+    return not beginning[position] & 0x90  # show_existing_frame, show_frame
 
 
 class Av1Pictures:

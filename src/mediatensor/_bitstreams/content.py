@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from . import h264, hevc
-from .av1 import Av1Content, Av1Pictures
+from .av1 import Av1Content, Av1Pictures, is_lone_hidden_frame
 from .h264 import H264Parser
 from .hevc import HevcBreaks, HevcPictures, hevc_content
 from .mpeg import Mpeg2Pictures, Mpeg4Content, Mpeg4Pictures, MpegBreaks, mpeg2_content
@@ -27,6 +30,7 @@ __all__ = [
     "break_detector",
     "content_parser",
     "disposable_parser",
+    "is_shown_at_once",
     "is_sound",
     "nal_units_are_sound",
     "refreshes_gradually",
@@ -171,6 +175,33 @@ def refreshes_gradually(codec: str | None, extradata: bytes, packet: memoryview)
     if codec == "h264":
         return h264.begins_incomplete(packet, extradata)
     return codec == "hevc" and hevc.begins_incomplete(packet, extradata)
+
+
+def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the first bytes of packets show that a picture comes of each; of others the whole packet must be read.
+
+    Packets of codecs that hide no pictures count as pictures. So do those of AV1, unless they are one unit: those of
+    several belong to a temporal unit, which shows one picture (AV1 specification, 7.5).
+
+    Args:
+        codec: FFmpeg's name of the codec.
+        beginning: (N, 16), with zeros behind packets that are shorter.
+        size: Of the packets, (N,).
+
+    >>> is_shown_at_once("vp8", np.array([[0x10] + [0] * 15, [0] * 16], np.uint8), np.array([99, 99]))
+    array([ True, False])
+    """
+    first = beginning[:, 0]
+    if codec == "vp8":
+        return np.asarray(first & 16 != 0)
+    if codec == "vp9":  # see `vp9`: behind the profile, one bit later in profile 3
+        shifted = np.where(first >> 4 & 3 == 3, first, first >> 1)
+        return np.asarray(shifted & 0b101 != 0)
+    shown = np.ones(len(first), bool)
+    if codec == "av1":
+        for number, (start, num_bytes) in enumerate(zip(map(bytes, beginning), size.tolist(), strict=True)):
+            shown[number] = not is_lone_hidden_frame(start, num_bytes)
+    return shown
 
 
 def _dirac(packet: memoryview) -> PacketContent:

@@ -1,7 +1,7 @@
 """What containers say: bytes in, tables out.
 
-MP4 and its relatives, MP3, WAV, and files that were joined end to end. Everything here is pure: it parses bytes that
-somebody else has read, and never trusts a number in them.
+MP4 and its relatives, Matroska, MP3, WAV, and files that were joined end to end. Everything here is pure: it parses
+bytes that somebody else has read, and never trusts a number in them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from .boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
 from .fragments import packets_of_fragments
 from .joined_files import FrameWalk, begins_file, flac_seconds, id3_end, ogg_links, time_restarts, wavpack_seconds
+from .matroska import PAYLOAD_BYTES, Blocks, blocks_of_track
 from .mp3 import ConstantFrames, constant_frames, find_frame, has_stated_size
-from .packet_table import NO_PTS, Int8Array, Int64Array, PacketTable
+from .packet_table import NO_PTS, Int8Array, Int64Array, PacketTable, unread_packets
 from .sample_tables import (
     DemuxedSamples,
     Samples,
@@ -25,6 +26,8 @@ from .wav import SampleEncoding, WavHeader, layout_name, parse_wav_header
 
 __all__ = [
     "NO_PTS",
+    "PAYLOAD_BYTES",
+    "Blocks",
     "Box",
     "ConstantFrames",
     "DemuxedSamples",
@@ -39,6 +42,7 @@ __all__ = [
     "Track",
     "WavHeader",
     "begins_file",
+    "blocks_of_track",
     "constant_frames",
     "entries_to_compare",
     "expected_entries",
@@ -57,5 +61,6 @@ __all__ = [
     "read_samples",
     "time_restarts",
     "top_level_boxes",
+    "unread_packets",
     "wavpack_seconds",
 ]

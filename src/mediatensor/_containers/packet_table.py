@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_PTS", "Int8Array", "Int64Array", "PacketTable"]
+from .._bitstreams import Disposable
+
+__all__ = ["NO_PTS", "Int8Array", "Int64Array", "PacketTable", "unread_packets"]
 
 NO_PTS = np.iinfo(np.int64).min
 
@@ -66,3 +68,31 @@ class PacketTable:
         if not self.may_time_decoding or len(self) < 2 or self.pts[0] == NO_PTS:
             return False
         return bool((self.pts[1:] >= self.pts[:-1]).all())
+
+
+def unread_packets(
+    *,
+    pts: Int64Array,
+    dts: Int64Array,
+    duration: Int64Array,
+    size: Int64Array,
+    position: Int64Array,
+    is_key: BoolArray,
+    is_discard: BoolArray | None = None,
+    is_hidden: BoolArray | None = None,
+) -> PacketTable:
+    """The table of packets of which nobody has seen the content."""
+    nothing = np.zeros(len(pts), bool)
+    return PacketTable(
+        pts=pts,
+        dts=dts,
+        duration=duration,
+        size=size,
+        position=position,
+        is_key=is_key,
+        is_discard=nothing if is_discard is None else is_discard,
+        is_hidden=nothing if is_hidden is None else is_hidden,
+        is_broken=nothing,
+        is_field=nothing,
+        disposable=np.full(len(pts), Disposable.UNKNOWN, np.int8),
+    )

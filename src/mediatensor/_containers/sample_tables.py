@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bitstreams import Disposable
 from .boxes import Boxes, Fields, MalformedBoxError, children, find, find_all
-from .packet_table import PacketTable
+from .packet_table import PacketTable, unread_packets
 
 __all__ = [
     "DemuxedSamples",
@@ -278,8 +277,7 @@ def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) 
 
 def bare_table(demuxed: DemuxedSamples, pts: Int64Array, duration: Int64Array) -> PacketTable:
     """The table of packets of which nobody has seen the content."""
-    nothing = np.zeros(len(demuxed), bool)
-    return PacketTable(
+    return unread_packets(
         pts=pts,
         dts=demuxed.dts,
         duration=duration,
@@ -287,10 +285,6 @@ def bare_table(demuxed: DemuxedSamples, pts: Int64Array, duration: Int64Array) -
         position=demuxed.position,
         is_key=demuxed.is_key,
         is_discard=demuxed.is_discard,
-        is_hidden=nothing,
-        is_broken=nothing,
-        is_field=nothing,
-        disposable=np.full(len(demuxed), Disposable.UNKNOWN, np.int8),
     )
 
 

@@ -1,6 +1,7 @@
 """Which frames a stream has: the index, how it is made, and where it is kept.
 
-`frame_index` is the data type. `scan` reads packets, `header_table` reads the tables of a header, `building` makes an
+`frame_index` is the data type. `scan` reads packets, `header_table` reads the tables of a header and
+`block_table` the headers of blocks, `building` makes an
 index of either, `index_file` and `cache` keep it. `indexing` chooses between them.
 
 This room knows readers and sources, and no opened video. Decoding for users is the video room's work.
@@ -11,7 +12,7 @@ from __future__ import annotations
 from .building import FrameRecord, from_frames, from_packets, from_table, parse_frame_mappings
 from .cache import cached_index, get_index_cache, set_index_cache, store_index
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex, check_index_belongs, frame_times, note_source
-from .header_table import has_header_table, header_table
+from .header_table import has_header_table, header_table, may_leave_packets_unread
 from .identity import SourceIdentity, identify
 from .indexing import certain_frames, index_by_decoding, index_first_frames, index_stream, packet_counts
 from .scan import first_frame, scan_packets
@@ -36,6 +37,7 @@ __all__ = [
     "index_by_decoding",
     "index_first_frames",
     "index_stream",
+    "may_leave_packets_unread",
     "note_source",
     "packet_counts",
     "parse_frame_mappings",

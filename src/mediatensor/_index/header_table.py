@@ -1,8 +1,12 @@
-"""The packets of a stream from the header of its file, where that says all there is to say and is proven right."""
+"""The packets of a stream from headers in its file, where those say all there is to say and are proven right.
+
+An mp4 lists its samples in its header. In mkv and webm each block has a header, see `block_table`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +15,7 @@ from .._bitstreams import break_detector
 from .._containers import (
     Box,
     DemuxedSamples,
+    Int64Array,
     MalformedBoxError,
     PacketTable,
     ReadAt,
@@ -28,11 +33,12 @@ from .._containers import (
 )
 from .._pyav import DISCARD_ENTRY, KEY_ENTRY, VideoReader
 from ..errors import ReadError
+from .block_table import BLOCK_CODECS, packets_of_blocks
 from .scan import PacketScan
 
-__all__ = ["has_header_table", "header_table"]
+__all__ = ["has_header_table", "header_table", "may_leave_packets_unread"]
 
-_FORMATS = frozenset(("mov", "mp4"))
+_FORMATS, _BLOCK_FORMATS = frozenset(("mov", "mp4")), frozenset(("matroska", "webm"))
 
 # In these, what the header calls a sample is a packet and a picture. Of VP8 and VP9 some samples may show nothing, and
 # others are cut into packets anew by the demuxer's parser.
@@ -56,32 +62,45 @@ def has_header_table(reader: VideoReader) -> bool:
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
-def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYTES) -> PacketTable | None:
-    """The packets that reading the whole file would give, from its header; ``None`` if that cannot be proven.
+def may_leave_packets_unread(reader: VideoReader) -> bool:
+    """Whether an index of the format may have been made by `header_table`, without a look into its packets."""
+    return has_header_table(reader) or _has_blocks(reader)
 
-    The tables of the header must agree with the demuxer's own list, and the first packet must be what they say. Then
-    only damage inside the media data is not seen; decoding meets it. Whether other pictures refer to a picture
-    (``disposable``) is not known then.
+
+def _has_blocks(reader: VideoReader) -> bool:
+    return not _BLOCK_FORMATS.isdisjoint(reader.format_name.split(","))
+
+
+def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYTES) -> PacketTable | None:
+    """The packets that reading the whole file would give, from its headers; ``None`` if that cannot be proven.
+
+    The tables of an mp4's header must agree with the demuxer's own list, and in all formats the first packets must be
+    what the headers say. Then only damage inside the media data is not seen; decoding meets it. Whether other pictures
+    refer to a picture (``disposable``) is not known then.
 
     Args:
         reader: A fresh reader, which stays so.
         small_file_bytes: Of files up to this size the packets themselves are to be read.
     """
-    codec = reader.stream_info().codec
-    if not has_header_table(reader) or codec not in _CODECS:
+    has_blocks, codec = _has_blocks(reader), reader.stream_info().codec
+    if not (has_blocks or has_header_table(reader)) or codec not in (BLOCK_CODECS if has_blocks else _CODECS):
         return None
 
     def look(read_at: ReadAt, file_size: int) -> PacketTable | None:
         if file_size <= small_file_bytes:
             return None
         try:
-            table = _table(reader, read_at, file_size)
+            if has_blocks:
+                table, payloads = packets_of_blocks(reader, read_at, file_size)
+            else:
+                table = _table(reader, read_at, file_size)
+                payloads = table.position
         except MalformedBoxError:
             return None
-        return table if _are_pictures_of_one_format(codec, table, read_at) else None
+        return table if _are_pictures_of_one_format(codec, table, payloads, read_at) else None
 
     table = reader.look_at_bytes(look)
-    return table if table is not None and _begins_as_read(reader, table) else None
+    return None if table is None else _proven(reader, table, makes_up_dts=has_blocks)
 
 
 def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
@@ -100,8 +119,15 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
     return table
 
 
-def _are_pictures_of_one_format(codec: str | None, table: PacketTable, read_at: ReadAt) -> bool:
-    """Whether, as far as a few bytes show, each sample is a picture, and sequence headers do not change."""
+def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads: Int64Array, read_at: ReadAt) -> bool:
+    """Whether, as far as a few bytes show, each sample is a picture, and sequence headers do not change.
+
+    Args:
+        codec: FFmpeg's name of the codec.
+        table: The packets.
+        payloads: Where the bytes of each begin.
+        read_at: Reads them.
+    """
     if codec in _CODECS_WITH_OTHER_UNITS and (table.size <= _NO_PICTURE_BYTES).any():
         return False
     if codec != "mpeg2video":
@@ -111,7 +137,7 @@ def _are_pictures_of_one_format(codec: str | None, table: PacketTable, read_at: 
     chosen = (
         keys[np.unique(np.linspace(0, len(keys) - 1, _NUM_SEQUENCE_HEADERS).astype(np.int64))] if len(keys) else keys
     )
-    headers = (read_at(int(table.position[key]), int(min(table.size[key], _HEADER_BYTES))) for key in chosen)
+    headers = (read_at(int(payloads[key]), int(min(table.size[key], _HEADER_BYTES))) for key in chosen)
     return detector is None or all(detector.find(memoryview(header)) is None for header in headers)
 
 
@@ -175,18 +201,28 @@ def _check_fragments(table: PacketTable, demuxed: DemuxedSamples) -> None:
         raise MalformedBoxError("the demuxer reads the fragments differently")
 
 
-def _begins_as_read(reader: VideoReader, table: PacketTable) -> bool:
-    """Whether the first packets are what the table says, are sound, and do not belong to a stream of fields."""
+def _proven(reader: VideoReader, table: PacketTable, *, makes_up_dts: bool) -> PacketTable | None:
+    """The table, if the first packets are what it says, are sound, and do not belong to a stream of fields.
+
+    Args:
+        reader: A fresh reader, which stays so.
+        table: The packets, as headers have them.
+        makes_up_dts: The format has no decoding times. Those of the first packets are then the demuxer's guesses.
+    """
     scan = PacketScan(reader)
-    count = 1 if reader.is_intra_only else min(_NUM_COMPARED, len(table))
+    num_delayed = reader.reorder_depth if makes_up_dts else 0
+    count = min(max(1 if reader.is_intra_only else _NUM_COMPARED, num_delayed + 1), len(table))
     try:
         packets = reader.peek_packets(count)
     except ReadError:
         reader.reopen()
-        return False
+        return None
     scan.take(packets)
     read = scan.table()
-    return not (scan.may_be_fields or read.reasons_to_decode) and all(
+    if makes_up_dts:
+        table = replace(table, dts=np.concatenate([read.dts[:num_delayed], table.dts[num_delayed:]]))
+    are_equal = all(
         np.array_equal(getattr(read, name), getattr(table, name)[:count])
         for name in ("pts", "dts", "duration", "size", "position", "is_key", "is_discard", "is_hidden", "is_broken")
     )
+    return table if are_equal and not (scan.may_be_fields or read.reasons_to_decode) else None

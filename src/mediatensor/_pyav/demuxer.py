@@ -14,7 +14,7 @@ import av.packet
 from av.stream import Discard
 
 from .._common.interrupts import raise_kept_interrupt
-from .._sources import Reader, Source, SourceFaultError
+from .._sources import DescriptorReader, Reader, Source, SourceFaultError
 from ..errors import MediaTensorError, ReadError
 from .opening import choose_stream, close_container, error_text, open_container, raise_interruption
 from .packet_decoder import keep_from_parent, let_rest
@@ -136,6 +136,12 @@ class Demuxer:
     def byte_reader(self) -> Reader | None:
         """What the demuxer reads from, if not FFmpeg's own; leave its position as it was."""
         return self._reader  # type: ignore[no-any-return]
+
+    @property
+    def small_read_bytes(self) -> int:
+        """How much a read of `look_at_bytes` may as well take at once: it costs hardly more than one byte."""
+        reader: type[Reader] | Reader = self._reader or DescriptorReader
+        return reader.small_read_bytes
 
     def look_at_bytes(self, look: Callable[[Callable[[int, int], bytes], int], _Result | None]) -> _Result | None:
         """What a function finds in the file, which the demuxer goes on reading as if nothing had happened.

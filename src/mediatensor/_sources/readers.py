@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from .._common.interrupts import call_of_user
 from .._common.locks import ForkSafeLock
 from ..errors import MediaTensorError, ReadError
-from .ranges import RangeCache
+from .ranges import MIN_REQUEST_BYTES, RangeCache
 
 __all__ = [
     "DescriptorReader",
@@ -32,6 +32,9 @@ __all__ = [
 
 class Reader(ABC):
     """A binary file as the demuxer wants it: ``read`` never returns more than asked, ``seek`` returns the position."""
+
+    #: Reading so many bytes in one call costs hardly more than reading one.
+    small_read_bytes = 1 << 13
 
     def __init__(self) -> None:
         self._position = 0
@@ -80,6 +83,7 @@ class SpanReader(Reader):
         self._whole = whole
         self._start = start
         self._length = stop - start
+        self.small_read_bytes = whole.small_read_bytes
 
     def _size(self) -> int:
         return self._length
@@ -95,6 +99,8 @@ class SpanReader(Reader):
 
 
 class MemoryReader(Reader):
+    small_read_bytes = 1 << 6
+
     def __init__(self, data: memoryview) -> None:
         super().__init__()
         self._data = data
@@ -107,12 +113,21 @@ class MemoryReader(Reader):
 
 
 class DescriptorReader(Reader):
-    """Reads a regular file by position, independent of the offset of the user or of a forked process."""
+    """Reads a regular file by position, independent of the offset of the user or of a forked process.
 
-    def __init__(self, file: Any, descriptor: int) -> None:
+    Args:
+        file: Of `regular_file_descriptor`.
+        descriptor: Of the file.
+        close: Whether to close the file with the reader.
+    """
+
+    small_read_bytes = 1 << 6
+
+    def __init__(self, file: Any, descriptor: int, *, close: bool = False) -> None:
         super().__init__()
         self._file = file
         self._descriptor = descriptor
+        self._close = close
 
     def _size(self) -> int:
         self._check()
@@ -121,6 +136,17 @@ class DescriptorReader(Reader):
     def _read_at(self, position: int, size: int) -> bytes:
         self._check()
         return os.pread(self._descriptor, size, position)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        if self._file.closed:
+            self._check()
+        # One call of the system gives all of it, but at the end of the file, or for enormous sizes.
+        data = os.pread(self._descriptor, size, position)
+        return data if len(data) == size or not data else data + super().read_at(position + len(data), size - len(data))
+
+    def close(self) -> None:
+        if self._close:
+            self._file.close()
 
     def _check(self) -> None:
         if self._file.closed:
@@ -247,6 +273,8 @@ class RangeReader(Reader):
         name: Name of the file in error messages.
         beginning: The first bytes, if they are known already: complete blocks of the cache, or the complete file.
     """
+
+    small_read_bytes = MIN_REQUEST_BYTES
 
     def __init__(self, fetcher: RangeFetcher, size: int, name: str, beginning: bytes = b"") -> None:
         super().__init__()

@@ -160,6 +160,9 @@ class PathSource(Source):
             file = open(self.path, "rb", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+        descriptor = regular_file_descriptor(file)
+        if descriptor is not None:
+            return DescriptorReader(file, descriptor, close=True)
         return FileReader(SharedFile(file), close=True)
 
     def check_unchanged(self) -> None:

@@ -26,7 +26,7 @@ from .._bitstreams import (
 )
 from .._common import stages
 from .._containers import NO_PTS
-from .._index import MAX_DELAY_PACKETS, FrameIndex, has_header_table
+from .._index import MAX_DELAY_PACKETS, FrameIndex, may_leave_packets_unread
 from .._pyav import UndecodablePacketError, VideoReader, fingerprint, is_key_frame
 from ..errors import DeviceError
 from .plan import Segment, byte_range, make_plan
@@ -291,7 +291,7 @@ class FrameStream:
         if self._is_promised:
             headers = self.reader.extradata
             # A key frame can show breaks that lie before it, in packets that nobody has read yet.
-            is_at_start = key_frame == 0 or not has_header_table(self.reader)
+            is_at_start = key_frame == 0 or not may_leave_packets_unread(self.reader)
             self._breaks = break_detector(self._codec, headers, is_at_start=is_at_start)
             if self._h264 is not None:
                 self._h264.restart()

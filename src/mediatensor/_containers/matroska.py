@@ -1,0 +1,583 @@
+"""The blocks of a track of a Matroska or WebM file, from the headers of its clusters. Pure functions.
+
+::
+
+    EBML  Segment [Info  Tracks  Cluster [Timestamp  SimpleBlock  BlockGroup [Block  BlockDuration ...] ...]  Cues ...]
+
+Only the headers of blocks and the first bytes of their payloads are read. References are to RFC 8794 (EBML) and RFC
+9559 (Matroska). Anything unusual raises `MalformedBoxError`: the packets then have to be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .boxes import MalformedBoxError, ReadAt
+from .packet_table import Int64Array
+
+__all__ = ["PAYLOAD_BYTES", "Blocks", "blocks_of_track"]
+
+#: So many bytes of each payload are read with the header of its block.
+PAYLOAD_BYTES = 16
+
+_EBML, _SEGMENT, _INFO, _TRACKS, _CLUSTER = 0x1A45DFA3, 0x18538067, 0x1549A966, 0x1654AE6B, 0x1F43B675
+_SEEK_HEAD, _CUES, _TAGS, _ATTACHMENTS, _CHAPTERS = 0x114D9B74, 0x1C53BB6B, 0x1254C367, 0x1941A469, 0x1043A770
+_VOID, _CRC_32 = 0xEC, 0xBF
+_TIMESTAMP_SCALE = 0x2AD7B1
+_TRACK_ENTRY, _TRACK_NUMBER, _DEFAULT_DURATION, _TRACK_TIMESTAMP_SCALE = 0xAE, 0xD7, 0x23E383, 0x23314F
+_TRACK_TYPE, _CODEC_DELAY, _CONTENT_ENCODINGS, _CONTENT_ENCODING = 0x83, 0x56AA, 0x6D80, 0x6240
+_ENCODING_SCOPE, _ENCODING_TYPE, _COMPRESSION, _COMPRESSION_ALGORITHM = 0x5032, 0x5033, 0x5034, 0x4254
+_COMPRESSION_SETTINGS = 0x4255
+_TIMESTAMP, _SIMPLE_BLOCK, _BLOCK_GROUP, _POSITION, _PREVIOUS_SIZE = 0xE7, 0xA3, 0xA0, 0xA7, 0xAB
+_BLOCK, _BLOCK_DURATION, _REFERENCE_BLOCK, _REFERENCE_PRIORITY = 0xA1, 0x9B, 0xFB, 0xFA
+_BLOCK_ADDITIONS, _BLOCK_MORE, _BLOCK_ADD_ID, _BLOCK_ADDITIONAL, _DISCARD_PADDING = 0x75A1, 0xA6, 0xEE, 0xA5, 0x75A2
+
+_OF_SEGMENT = frozenset((_SEEK_HEAD, _CUES, _TAGS, _ATTACHMENTS, _CHAPTERS, _VOID, _CRC_32))
+_OF_CLUSTER = frozenset((_POSITION, _PREVIOUS_SIZE, _VOID, _CRC_32))
+_OF_GROUP = frozenset((_REFERENCE_PRIORITY, _DISCARD_PADDING, _VOID, _CRC_32))
+_OF_ADDITIONS = {
+    _BLOCK_ADDITIONS: frozenset((_BLOCK_MORE, _VOID, _CRC_32)),
+    _BLOCK_MORE: frozenset((_BLOCK_ADD_ID, _BLOCK_ADDITIONAL, _VOID, _CRC_32)),
+}
+
+# A day of 30 pictures and 50 packets of sound a second is 7 million. Each element takes time.
+_MAX_ELEMENTS = 1 << 24
+# Tracks hold fonts of no kind, and codecs' headers of some kilobytes.
+_MAX_HEADER_BYTES = 1 << 24
+_MAX_CHILDREN = 1 << 12
+_MAX_TRACK_NUMBER = 126  # one byte
+# Of pictures, sound, subtitles and metadata the demuxer makes streams (5.1.4.1.3).
+_VIDEO, _TYPES_OF_STREAMS = 1, frozenset((1, 2, 0x11, 0x21))
+_MAX_TICKS = 1 << 60
+
+# At the beginning of a block: its ID and size, its own header (track, time, flags), and some of its payload.
+_MAX_SIZE_BYTES, _BLOCK_HEADER_BYTES = 8, 4
+_HEAD_BYTES = 1 + _MAX_SIZE_BYTES + _BLOCK_HEADER_BYTES + PAYLOAD_BYTES
+_KEY, _LACING, _XIPH, _FIXED = 0x80, 0x06, 0x02, 0x04
+# Of up to 256 frames.
+_MAX_LACE_HEADER_BYTES = 1 << 16
+# Heads are packed into arrays when there are so many, and those of other tracks are dropped.
+_PACKED_BLOCKS = 1 << 15
+# Length of a size by its first byte, and how much of that byte belongs to the size (RFC 8794, 4).
+_SIZE_BYTES = np.array([9 - octet.bit_length() for octet in range(256)])
+_DEFAULT_TIMESTAMP_SCALE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The frames of one track in the order of the file; each is a packet.
+
+    Attributes:
+        nanoseconds: Of a tick.
+        time, duration: In ticks; a duration of 0 is not known.
+        size: Of each frame in bytes, with what was stripped from it.
+        position: Where the block of the frame begins, behind its size: frames that are laced have the same one.
+        is_key: No other frame is needed to decode it, as the container says.
+        payload: The first bytes of each frame, uint8 (N, `PAYLOAD_BYTES`), with zeros behind those that are shorter.
+        start: Where the payload of each frame begins.
+        stripped: What every frame begins with that is not in the file.
+    """
+
+    nanoseconds: int
+    time: Int64Array
+    duration: Int64Array
+    size: Int64Array
+    position: Int64Array
+    is_key: NDArray[np.bool_]
+    payload: NDArray[np.uint8]
+    start: Int64Array
+    stripped: bytes
+
+
+class _Track(NamedTuple):
+    """What a track entry says that decides on packets, and the first bytes of blocks of all tracks (``octets``)."""
+
+    number: int
+    octets: tuple[int, ...]
+    default_duration: int
+    codec_delay: int
+    stripped: bytes
+
+
+class _Element(NamedTuple):
+    """An element: what it is, where its content begins and ends (``None`` if its size is not known)."""
+
+    kind: int
+    body: int
+    end: int | None
+
+
+def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window_bytes: int) -> Blocks:
+    """All frames of a video track.
+
+    Args:
+        read_at: Reads the file.
+        file_size: In bytes.
+        track_index: Which of the tracks with pictures, sound or subtitles it is, in the order of the header.
+        window_bytes: How much to read at once. What follows within so many bytes is not read anew.
+
+    Raises:
+        MalformedBoxError: if anything is unusual.
+    """
+    return _Walk(read_at, file_size, track_index, max(window_bytes, _HEAD_BYTES)).blocks()
+
+
+@dataclass
+class _Walk:
+    """A walk over a file, from its beginning to its end.
+
+    Attributes:
+        read_at, file_size, track_index, window_bytes: See `blocks_of_track`.
+        data: Bytes of the file from `start` on, with zeros behind its end.
+        nanoseconds: The scale of time stamps.
+        track: The entry of the track.
+        num_elements: How many were passed.
+        positions, heads: Of blocks of all tracks that are not packed yet: where they begin, and their first bytes.
+        packed: Positions and heads of blocks of the track, as arrays.
+        clusters: Where each cluster begins, and its time.
+        groups: By where the header of a block begins, of those in groups: duration, and whether they refer to no other.
+    """
+
+    read_at: ReadAt
+    file_size: int
+    track_index: int
+    window_bytes: int
+    data: bytes = b""
+    start: int = 0
+    nanoseconds: int = _DEFAULT_TIMESTAMP_SCALE
+    track: _Track | None = None
+    num_elements: int = 0
+    positions: list[int] = field(default_factory=list)
+    heads: list[bytes] = field(default_factory=list)
+    packed: list[tuple[Int64Array, NDArray[np.uint8]]] = field(default_factory=list)
+    clusters: list[tuple[int, int]] = field(default_factory=list)
+    groups: dict[int, tuple[int, bool]] = field(default_factory=dict)
+
+    def blocks(self) -> Blocks:
+        ebml = self._element(0)
+        if ebml.kind != _EBML or ebml.end is None:
+            raise MalformedBoxError("no EBML header")
+        segment = self._element(ebml.end)
+        if segment.kind != _SEGMENT:
+            raise MalformedBoxError("no segment behind the EBML header")
+        end = self.file_size if segment.end is None else segment.end
+        if end < self.file_size:
+            raise MalformedBoxError("something behind the segment")
+        self._read_segment(segment.body)
+        if self.track is None:
+            raise MalformedBoxError("no tracks")
+        return self._frames(self.track)
+
+    # Elements
+
+    def _element(self, position: int) -> _Element:
+        """The element that begins at a position (RFC 8794, 4 to 6)."""
+        at = self._look_at(position)
+        data = self.data
+        first = data[at]
+        id_bytes = 9 - first.bit_length()
+        if id_bytes > 4:
+            raise MalformedBoxError(f"no element at byte {position}")
+        kind = int.from_bytes(data[at : at + id_bytes], "big")
+        at += id_bytes
+        size_bytes = 9 - data[at].bit_length()
+        if size_bytes > 8:
+            raise MalformedBoxError(f"an element without a size at byte {position}")
+        ones = (1 << 7 * size_bytes) - 1
+        size = int.from_bytes(data[at : at + size_bytes], "big") & ones
+        body = position + id_bytes + size_bytes
+        self.num_elements += 1
+        if self.num_elements > _MAX_ELEMENTS:
+            raise MalformedBoxError("too many elements")
+        return _Element(kind, body, None if size == ones else body + size)
+
+    def _look_at(self, position: int) -> int:
+        """Have the bytes of a header in `data`; where in it they begin."""
+        at = position - self.start
+        if not 0 <= at <= len(self.data) - _HEAD_BYTES:
+            self.data = self.read_at(position, self.window_bytes)
+            if len(self.data) < self.window_bytes:
+                self.data += bytes(_HEAD_BYTES)
+            self.start, at = position, 0
+        return at
+
+    def _content(self, element: _Element) -> bytes:
+        """What a small element holds."""
+        if element.end is None or element.end > self.file_size or element.end - element.body > _MAX_HEADER_BYTES:
+            raise MalformedBoxError(f"a header {element.kind:X} of a size that cannot be")
+        content = self.read_at(element.body, element.end - element.body)
+        if len(content) != element.end - element.body:
+            raise MalformedBoxError(f"a header {element.kind:X} that is cut off")
+        return content
+
+    # Segment, track and cluster
+
+    def _read_segment(self, position: int) -> None:
+        while position < self.file_size:
+            element = self._element(position)
+            kind = element.kind
+            if kind == _CLUSTER:
+                position = self._read_cluster(element)
+                continue
+            if kind == _INFO:
+                self.nanoseconds = _unsigned(_children(self._content(element)), _TIMESTAMP_SCALE, self.nanoseconds)
+                if not 0 < self.nanoseconds <= _MAX_TICKS:
+                    raise MalformedBoxError(f"ticks of {self.nanoseconds} nanoseconds")
+            elif kind == _TRACKS:
+                if self.track is not None or self.clusters:
+                    raise MalformedBoxError("tracks in more than one place, or behind clusters")
+                self.track = _track(self._content(element), self.track_index)
+            elif kind not in _OF_SEGMENT:
+                raise MalformedBoxError(f"element {kind:X} in a segment")
+            if element.end is None:
+                raise MalformedBoxError(f"element {kind:X} of unknown size")
+            position = element.end
+
+    def _read_cluster(self, cluster: _Element) -> int:
+        """Take note of the blocks of a cluster; where the next element of the segment begins."""
+        if self.track is None:
+            raise MalformedBoxError("clusters before tracks")
+        end = self.file_size if cluster.end is None else min(cluster.end, self.file_size)
+        position = cluster.body
+        # Writers put the time first; before it stand checksums at most.
+        while (element := self._element(position)).kind != _TIMESTAMP:
+            if element.kind not in _OF_CLUSTER or element.end is None or element.end >= end:
+                raise MalformedBoxError("a cluster that does not begin with its time")
+            position = element.end
+        time = int.from_bytes(self._content(element), "big")
+        if time > _MAX_TICKS or element.end is None:
+            raise MalformedBoxError(f"a cluster at the tick {time}")
+        self.clusters.append((cluster.body, time))
+        position = element.end
+        while position < end:
+            position = self._pass_simple_blocks(position, end)
+            if position >= end:
+                break
+            element = self._element(position)
+            if element.kind == _BLOCK_GROUP and element.end is not None and element.end <= end:
+                self._read_group(element.body, element.end)
+            elif element.kind in _OF_CLUSTER and element.end is not None and element.end <= end:
+                pass
+            elif cluster.end is None and (element.kind in (_CLUSTER, _INFO, _TRACKS) or element.kind in _OF_SEGMENT):
+                return position
+            else:
+                raise MalformedBoxError(f"element {element.kind:X} in a cluster")
+            position = element.end
+        return position if cluster.end is None else cluster.end
+
+    def _pass_simple_blocks(self, position: int, end: int) -> int:
+        """Take note of simple blocks as long as they follow one another; where another element begins.
+
+        There are many, so that a turn of this loop decides how long all takes.
+        """
+        read_at, window_bytes = self.read_at, self.window_bytes
+        add_position, add_head = self.positions.append, self.heads.append
+        num_before = len(self.heads)
+        data, start = self.data, self.start
+        last = len(data) - _HEAD_BYTES if position >= start else -1
+        at = before = 0
+        while position < end:
+            at = position - start
+            if at > last or at < 0:
+                data, start, at = read_at(position, window_bytes), position, 0
+                if len(data) < window_bytes:
+                    data += bytes(_HEAD_BYTES)
+                last = len(data) - _HEAD_BYTES
+            if data[at] != _SIMPLE_BLOCK:
+                break
+            octet = data[at + 1]
+            before = position
+            if 0x40 <= octet < 0x80:
+                position += 3 + ((octet & 0x3F) << 8 | data[at + 2])
+            elif 0x20 <= octet < 0x40:
+                position += 4 + ((octet & 0x1F) << 16 | data[at + 2] << 8 | data[at + 3])
+            else:
+                self.data, self.start = data, start
+                position = self._element(position).end or end + 1
+            add_position(before)
+            add_head(data[at : at + _HEAD_BYTES])
+        self.data, self.start = data, start
+        self.num_elements += len(self.heads) - num_before
+        if position > end:
+            if end < self.file_size:
+                raise MalformedBoxError(f"a block that does not fit into what holds it at byte {before}")
+            # The file is cut off within the block, and the demuxer drops it.
+            self.positions.pop()
+            self.heads.pop()
+        if self.num_elements > _MAX_ELEMENTS:
+            raise MalformedBoxError("too many elements")
+        if len(self.heads) >= _PACKED_BLOCKS:
+            self._pack()
+        return position
+
+    def _read_group(self, position: int, end: int) -> None:
+        """Take note of the block of a group."""
+        block = body = -1
+        duration, is_key = 0, True
+        while position < end:
+            element = self._element(position)
+            if element.end is None or element.end > end:
+                raise MalformedBoxError("a group of a block that does not fit")
+            if element.kind == _BLOCK:
+                if block >= 0:
+                    raise MalformedBoxError("a group of more than one block")
+                block, body = position, element.body
+                at = block - self.start
+                self.positions.append(block)
+                self.heads.append(self.data[at : at + _HEAD_BYTES])
+            elif element.kind == _BLOCK_DURATION:
+                duration = int.from_bytes(self._content(element), "big")
+            elif element.kind == _REFERENCE_BLOCK:
+                is_key = False
+            elif element.kind == _BLOCK_ADDITIONS:
+                self._check_nesting(element, _BLOCK_ADDITIONS)
+            elif element.kind not in _OF_GROUP:
+                raise MalformedBoxError(f"element {element.kind:X} beside a block")
+            position = element.end
+        if block < 0 or duration > _MAX_TICKS:
+            raise MalformedBoxError("a group without a block, or of a duration that cannot be")
+        self.groups[body] = duration, is_key
+
+    def _check_nesting(self, parent: _Element, kind: int) -> None:
+        """Check that what lies beside a block adds up: the demuxer drops a block with other additions."""
+        position, end = parent.body, parent.end or 0
+        while position < end:
+            element = self._element(position)
+            if element.end is None or element.end > end or element.kind not in _OF_ADDITIONS[kind]:
+                raise MalformedBoxError(f"element {element.kind:X} in additions to a block")
+            if element.kind in _OF_ADDITIONS:
+                self._check_nesting(element, element.kind)
+            position = element.end
+
+    def _pack(self) -> None:
+        """Keep the blocks of the track as arrays, with heads that begin at their own headers."""
+        heads = np.frombuffer(b"".join(self.heads), np.uint8)
+        positions = np.array(self.positions, np.int64)
+        if len(heads) != len(positions) * _HEAD_BYTES:
+            raise MalformedBoxError("a block that is cut off")
+        heads = heads.reshape(len(positions), _HEAD_BYTES)
+        size_bytes = _SIZE_BYTES[heads[:, 1]]
+        assert self.track is not None
+        for length in np.unique(size_bytes).tolist():
+            of_length = np.flatnonzero(size_bytes == length)
+            octets = heads[of_length, 1 + length] if length <= _MAX_SIZE_BYTES else np.zeros(1, np.uint8)
+            if not np.isin(octets, self.track.octets).all():
+                raise MalformedBoxError("a block of no track")
+            own = of_length[octets == self.track.number | 0x80]
+            self.packed.append((positions[own], heads[own]))
+        self.positions.clear()
+        self.heads.clear()
+
+    # From blocks to frames
+
+    def _frames(self, track: _Track) -> Blocks:
+        self._pack()
+        positions = np.concatenate([positions for positions, _ in self.packed])
+        if not len(positions):
+            raise MalformedBoxError("a track without blocks")
+        order = np.argsort(positions)
+        position = positions[order]
+        size, start, heads = _block_headers(np.concatenate([heads for _, heads in self.packed])[order])
+        start += position
+        begin, cluster_time = np.array(self.clusters, np.int64).T
+        relative = heads[:, 1:3].copy().view(">i2")[:, 0].astype(np.int64)
+        time = cluster_time[np.searchsorted(begin, position) - 1] + relative
+        if (time < 0).any():
+            raise MalformedBoxError("blocks before the beginning of time")
+        flags = heads[:, 3]
+        is_key = (flags & _KEY) != 0
+        duration = np.full(len(position), track.default_duration // self.nanoseconds, np.int64)
+        for number in np.flatnonzero(np.isin(start, list(self.groups))).tolist() if self.groups else []:
+            own_duration, is_key[number] = self.groups[int(start[number])]
+            if own_duration:
+                duration[number] = own_duration
+        blocks = Blocks(
+            nanoseconds=self.nanoseconds,
+            time=time - (track.codec_delay + self.nanoseconds // 2) // self.nanoseconds,
+            duration=duration,
+            size=size - _BLOCK_HEADER_BYTES + len(track.stripped),
+            position=start,
+            is_key=is_key,
+            payload=heads[:, _BLOCK_HEADER_BYTES:],
+            start=start + _BLOCK_HEADER_BYTES,
+            stripped=track.stripped,
+        )
+        lacing = np.asarray(flags & _LACING, np.uint8)
+        return self._frames_of_laces(blocks, lacing, track.default_duration) if lacing.any() else blocks
+
+    def _frames_of_laces(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
+        """The frames of blocks some of which hold several (10.3)."""
+        laces: dict[int, list[tuple[int, int]]] = {}
+        count = np.ones(len(lacing), np.int64)
+        for number in np.flatnonzero(lacing).tolist():
+            begin = int(blocks.start[number])
+            end = begin + int(blocks.size[number]) - len(blocks.stripped)
+            header = self.read_at(begin, min(end - begin, _MAX_LACE_HEADER_BYTES))
+            laces[number] = _laces(header, int(lacing[number]), begin, end)
+            count[number] = len(laces[number])
+        if int(count.sum()) > _MAX_ELEMENTS:
+            raise MalformedBoxError("too many frames")
+        block = np.repeat(np.arange(len(count)), count)
+        time, duration, payload = blocks.time[block], blocks.duration[block], blocks.payload[block]
+        size, start = blocks.size[block], blocks.start[block]
+        first = np.cumsum(count) - count
+        for number, frames in laces.items():
+            at, num_frames = int(first[number]), len(frames)
+            own_duration, _ = self.groups.get(int(blocks.position[number]), (0, True))
+            whole = own_duration or default_duration * num_frames // self.nanoseconds
+            steps = np.array([whole * n // num_frames for n in range(num_frames + 1)])
+            if not (np.diff(steps) > 0).all():
+                raise MalformedBoxError("frames without times in a block")
+            time[at : at + num_frames] += steps[:-1]
+            duration[at : at + num_frames] = np.diff(steps)
+            for i, (begin, length) in enumerate(frames):
+                start[at + i], size[at + i] = begin, length + len(blocks.stripped)
+                beginning = self.read_at(begin, min(length, PAYLOAD_BYTES)).ljust(PAYLOAD_BYTES, b"\0")
+                payload[at + i] = np.frombuffer(beginning, np.uint8)
+        return replace(
+            blocks, time=time, duration=duration, payload=payload, size=size, start=start,
+            position=blocks.position[block], is_key=blocks.is_key[block],
+        )  # fmt: skip
+
+
+def _laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, int]]:
+    """(position, size) of the frames of a block, whose bytes from ``begin`` to ``end`` begin with ``header``.
+
+    >>> _laces(bytes([1, 0x83]), 0x06, 100, 110)
+    [(102, 3), (105, 5)]
+    """
+    num_frames, at = header[0] + 1, 1
+    if lacing == _FIXED:
+        each, rest = divmod(end - begin - 1, num_frames)
+        sizes = [each] * num_frames
+        if rest:
+            raise MalformedBoxError("frames that do not fill their block")
+    else:
+        sizes = []
+        try:
+            for number in range(num_frames - 1):
+                if lacing == _XIPH:
+                    size = 0
+                    while header[at] == 255:
+                        size, at = size + 255, at + 1
+                    size, at = size + header[at], at + 1
+                else:
+                    length = int(_SIZE_BYTES[header[at]])
+                    if length > _MAX_SIZE_BYTES or at + length > len(header):
+                        raise MalformedBoxError("a block that is cut off")
+                    half = 1 << 7 * length
+                    size = int.from_bytes(header[at : at + length], "big") & half - 1
+                    if number:  # the difference from the one before, and its sign
+                        size += sizes[-1] - (half // 2 - 1)
+                    at += length
+                sizes.append(size)
+        except IndexError:
+            raise MalformedBoxError("a block that is cut off") from None
+        sizes.append(end - begin - at - sum(sizes))
+    if min(sizes) <= 0:
+        raise MalformedBoxError("frames that do not fit into their block")
+    ends = begin + at + np.cumsum(sizes)
+    return [(int(stop) - size, size) for stop, size in zip(ends, sizes, strict=True)]
+
+
+def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
+    """(size of blocks, how far behind their ID they begin, their headers and beginnings) of the heads of elements."""
+    count = len(heads)
+    size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    bodies = np.zeros((count, _BLOCK_HEADER_BYTES + PAYLOAD_BYTES), np.uint8)
+    size_bytes = _SIZE_BYTES[heads[:, 1]]
+    for length in np.unique(size_bytes).tolist():
+        chosen = np.flatnonzero(size_bytes == length)
+        own = heads[chosen]
+        number = np.zeros(len(chosen), np.int64)
+        for column in range(1, 1 + length):
+            number = number << 8 | own[:, column]
+        ones = (1 << 7 * length) - 1
+        number &= ones
+        if (number == ones).any() or (number <= _BLOCK_HEADER_BYTES).any():
+            raise MalformedBoxError("a block of a size that cannot be")
+        size[chosen], start[chosen] = number, 1 + length
+        bodies[chosen] = own[:, 1 + length : 1 + length + bodies.shape[1]]
+    return size, start, bodies
+
+
+#: (ID, content) of elements.
+_Elements = list[tuple[int, bytes]]
+
+
+def _children(data: bytes) -> _Elements:
+    """The elements that lie in ``data`` one after the other."""
+    found: _Elements = []
+    at, end = 0, len(data)
+    while at < end:
+        id_bytes = 9 - data[at].bit_length()
+        kind, at = int.from_bytes(data[at : at + id_bytes], "big"), at + id_bytes
+        if id_bytes > 4 or at >= end or len(found) >= _MAX_CHILDREN:
+            raise MalformedBoxError("elements that do not add up")
+        size_bytes = 9 - data[at].bit_length()
+        ones = (1 << 7 * size_bytes) - 1
+        size, at = int.from_bytes(data[at : at + size_bytes], "big") & ones, at + size_bytes
+        if size_bytes > 8 or size == ones or size > end - at:
+            raise MalformedBoxError("an element that does not fit into what holds it")
+        found.append((kind, data[at : at + size]))
+        at += size
+    return found
+
+
+def _all(elements: _Elements, kind: int) -> list[bytes]:
+    return [content for found, content in elements if found == kind]
+
+
+def _unsigned(elements: _Elements, kind: int, default: int) -> int:
+    """The number in the only element of a kind."""
+    found = _all(elements, kind)
+    if len(found) > 1 or any(len(content) > 8 for content in found):
+        raise MalformedBoxError(f"more than one number {kind:X}")
+    return int.from_bytes(found[0], "big") if found and found[0] else default
+
+
+def _track(tracks: bytes, track_index: int) -> _Track:
+    """What decides on packets of a track, one of those of which the demuxer makes streams."""
+    entries = [_children(content) for content in _all(_children(tracks), _TRACK_ENTRY)]
+    numbers = [_unsigned(entry, _TRACK_NUMBER, 0) for entry in entries]
+    streams = [entry for entry in entries if _unsigned(entry, _TRACK_TYPE, 0) in _TYPES_OF_STREAMS]
+    if track_index >= len(streams) or len(set(numbers)) != len(numbers):
+        raise MalformedBoxError(f"no track {track_index}, or several with one number")
+    entry = streams[track_index]
+    number = _unsigned(entry, _TRACK_NUMBER, 0)
+    if not 0 < number <= _MAX_TRACK_NUMBER or _unsigned(entry, _TRACK_TYPE, 0) != _VIDEO:
+        raise MalformedBoxError(f"a track with the number {number}, or without pictures")
+    if _all(entry, _TRACK_TIMESTAMP_SCALE) not in ([], [b"\x3f\x80\0\0"], [b"\x3f\xf0" + bytes(6)]):
+        raise MalformedBoxError("a track with a time of its own")
+    return _Track(
+        number=number,
+        octets=tuple(other | 0x80 for other in numbers if 0 < other <= _MAX_TRACK_NUMBER),
+        default_duration=_unsigned(entry, _DEFAULT_DURATION, 0),
+        codec_delay=_unsigned(entry, _CODEC_DELAY, 0),
+        stripped=_stripped_header(entry),
+    )
+
+
+def _stripped_header(entry: _Elements) -> bytes:
+    """What is missing at the beginning of every frame (5.1.4.1.31)."""
+    encodings = [_children(content) for container in _all(entry, _CONTENT_ENCODINGS) for content in
+                 _all(_children(container), _CONTENT_ENCODING)]  # fmt: skip
+    if not encodings:
+        return b""
+    compressions = _all(encodings[0], _COMPRESSION)
+    if len(encodings) > 1 or len(compressions) != 1:
+        raise MalformedBoxError("frames that are encrypted, or encoded twice")
+    compression = _children(compressions[0])
+    settings = _all(compression, _COMPRESSION_SETTINGS)
+    is_stripped = _unsigned(compression, _COMPRESSION_ALGORITHM, 0) == 3 and len(settings) == 1
+    if (
+        not is_stripped
+        or _unsigned(encodings[0], _ENCODING_TYPE, 0)
+        or _unsigned(encodings[0], _ENCODING_SCOPE, 1) != 1
+    ):
+        raise MalformedBoxError("frames that are compressed")
+    return settings[0]

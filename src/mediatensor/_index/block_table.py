@@ -1,0 +1,90 @@
+"""The packets of a Matroska or WebM stream from the headers of its blocks, whose payloads stay unread.
+
+A payload's first bytes come with its header. They say of VP8, VP9 and most AV1 packets whether a picture is shown.
+What else packets show (damage, losses, splices) is found when they are fed, as with the tables of an mp4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._bitstreams import PacketContent, content_parser, is_shown_at_once
+from .._containers import (
+    NO_PTS,
+    Blocks,
+    Int64Array,
+    MalformedBoxError,
+    PacketTable,
+    ReadAt,
+    blocks_of_track,
+    unread_packets,
+)
+from .._pyav import VideoReader
+
+__all__ = ["BLOCK_CODECS", "packets_of_blocks"]
+
+#: In these a block is a packet, and what is no picture can be told. libavformat gives it as it is.
+BLOCK_CODECS = frozenset((
+    "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg2video", "mpeg4", "rawvideo", "vp8", "vp9",
+))  # fmt: skip
+_NANOSECONDS = 1_000_000_000
+
+
+def packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> tuple[PacketTable, Int64Array]:
+    """(all packets of the stream, where the payload of each begins).
+
+    Args:
+        reader: The demuxer of the stream.
+        read_at: Reads the file.
+        file_size: In bytes.
+
+    Raises:
+        MalformedBoxError: if anything is unusual.
+    """
+    info = reader.stream_info()
+    blocks = blocks_of_track(read_at, file_size, reader.stream_index, window_bytes=reader.small_read_bytes)
+    time_base = info.time_base
+    if time_base is None or time_base * _NANOSECONDS != blocks.nanoseconds:
+        raise MalformedBoxError("the demuxer counts in another time base")
+    is_key = blocks.is_key | reader.is_intra_only
+    if info.codec == "vp8":  # the demuxer's parser looks, too (RFC 6386, 9.1)
+        is_key = blocks.payload[:, 0] & 1 == 0
+    if not is_key[0]:
+        raise MalformedBoxError("a stream that does not begin with a key frame")
+    if (blocks.duration <= 0).any():
+        raise MalformedBoxError("blocks without a duration, which the demuxer guesses")
+    table = unread_packets(
+        pts=blocks.time,
+        dts=_decoding_times(blocks.time, reader.reorder_depth),
+        duration=blocks.duration,
+        size=blocks.size,
+        position=blocks.position,
+        is_key=is_key,
+        is_hidden=_hidden(info.codec, reader.extradata, blocks, read_at),
+    )
+    return table, blocks.start
+
+
+def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
+    """Decoding times as libavformat makes them up: the lowest of the latest times, one more than are held back.
+
+    Of the first packets there are none.
+    """
+    latest = pts
+    for _ in range(reorder_depth):
+        highest = np.maximum.accumulate(latest)
+        # What a new highest time displaces, or is itself too low, competes for the next place.
+        latest = np.minimum(latest, np.concatenate([[NO_PTS], highest[:-1]]))
+    return np.maximum.accumulate(latest)
+
+
+def _hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: ReadAt) -> NDArray[np.bool_]:
+    """Whether nothing is shown of each packet."""
+    hidden = ~is_shown_at_once(codec, blocks.payload, blocks.size)
+    content_of = content_parser(codec, extradata)
+    for number in np.flatnonzero(hidden).tolist():
+        num_bytes = int(blocks.size[number]) - len(blocks.stripped)
+        packet = blocks.stripped + read_at(int(blocks.start[number]), num_bytes)
+        hidden[number] = content_of(memoryview(packet)) is PacketContent.NO_PICTURE
+    return hidden
