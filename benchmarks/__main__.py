@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .chart import can_draw, draw_chart
+from .documents import update_documents
 from .libraries import LIBRARIES, OURS_BESIDE
 from .machine import machine_stamp
 from .measuring import Effort, Interpreter, Measurement, measure_suite
@@ -33,28 +34,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     repeats = options.repeats or (1 if options.quick else Effort.repeats)
     effort = Effort(repeats, options.budget, keeps_workers=options.quick)
     interpreter = Interpreter(options.python, options.beside)
-    stamp = machine_stamp()
-    measured, notes = {}, []
     for name, suite in suites.items():
+        stamp = machine_stamp() | {"runs": f"{repeats}, each in a new process"}
         begin = time.perf_counter()
-        measured[name] = measure_suite(
-            name, suite, options.clips, options.libraries, effort, _say, interpreter=interpreter
-        )
+        measured = measure_suite(name, suite, options.clips, options.libraries, effort, _say, interpreter=interpreter)
         _say(f"{name}: took {time.perf_counter() - begin:.0f} s")
-        if not measured[name].is_complete:
-            break
-    if options.output and not can_draw():
-        notes.append("No chart was drawn, because matplotlib is not installed.")
-    report = _report(stamp | {"runs": f"{repeats}, each in a new process"}, suites, measured, notes)
-    text = to_markdown(report)
-    print(text)
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "results.json").write_text(json.dumps(to_json(report), indent=2) + "\n", encoding="utf-8")
-        (options.output / "results.md").write_text(text, encoding="utf-8")
-        for name, measurement in measured.items():
-            if can_draw() and measurement.rows:
-                draw_chart(suites[name].title, measurement.rows, options.output / f"{name}.png")
+        report = _report(stamp, name, suite, measured, wants_chart=bool(options.output))
+        print(to_markdown(report))
+        if options.output:
+            _write(report, name, suite, options.output)
+        if not measured.is_complete:
+            return
+        if options.update_docs:
+            update_documents(report)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -78,10 +70,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--beside", type=Path, metavar="FOLDER", help=f"the src folder of another checkout, measured as {OURS_BESIDE!r}"
     )
+    parser.add_argument(
+        "--update-docs",
+        action="store_true",
+        help="put the tables of a run of everyday into docs/speed.md and README.md",
+    )
     add_python(parser)
     add_folders(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "repeats")
+    if options.update_docs and options.suites != ["everyday"]:
+        parser.error("--update-docs is for a run of everyday alone")
     return options
 
 
@@ -89,14 +88,20 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _report(
-    stamp: dict[str, str], suites: dict[str, Suite], measured: dict[str, Measurement], notes: list[str]
-) -> Report:
-    rows = [row for measurement in measured.values() for row in measurement.rows]
-    clips = {f"{name}: {clip.name}": clip.description for name, suite in suites.items() for clip in suite.clips}
-    found = {note: None for measurement in measured.values() for note in measurement.notes}
-    versions = {key: value for measurement in measured.values() for key, value in measurement.versions.items()}
-    return Report(stamp | versions, clips, rows, compute_ratios(rows), [*found, *notes])
+def _report(stamp: dict[str, str], name: str, suite: Suite, measured: Measurement, *, wants_chart: bool) -> Report:
+    notes = list(dict.fromkeys(measured.notes))
+    if wants_chart and not can_draw():
+        notes.append("No chart was drawn, because matplotlib is not installed.")
+    clips = {f"{name}: {clip.name}": clip.description for clip in suite.clips}
+    return Report(stamp | measured.versions, clips, measured.rows, compute_ratios(measured.rows), notes)
+
+
+def _write(report: Report, name: str, suite: Suite, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(to_json(report), indent=2) + "\n", encoding="utf-8")
+    (folder / f"{name}.md").write_text(to_markdown(report), encoding="utf-8")
+    if can_draw() and report.rows:
+        draw_chart(suite.title, report.rows, folder / f"{name}.png")
 
 
 if __name__ == "__main__":

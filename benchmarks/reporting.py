@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from .libraries import EXACT, OURS, PEERS
 from .ratios import Ratio
 from .results import Row
 
-__all__ = ["SCHEMA_VERSION", "Report", "speed_table", "to_json", "to_markdown"]
+__all__ = ["SCHEMA_VERSION", "Report", "speed_table", "speed_table_in_short", "to_json", "to_markdown"]
 
 #: Raised when a name or a meaning in the JSON document changes.
 SCHEMA_VERSION = 2
@@ -105,31 +105,49 @@ def _ratio_table(ratios: Sequence[Ratio]) -> str:
 
 
 def speed_table(rows: Sequence[Row]) -> str:
-    """What stands in ``docs/speed.md``: medians with quartiles beside the better of torchcodec's settings.
+    """Medians with quartiles of ours and of the better of torchcodec's settings, and the medians of others.
 
-    Empty where not both were measured.
+    CPU time is compared with the setting that takes least. Empty where not both were measured.
     """
     head = ["clip", "work", "mediatensor, ms", "torchcodec, ms", "times as fast", "in CPU time", *PEERS, "identical"]
-    lines = []
-    for (clip, scenario), beside in _by_work(rows):
-        rivals = [beside[name] for name in EXACT if name in beside]
-        if OURS not in beside or not rivals:
-            continue
-        ours, rival = beside[OURS], min(rivals, key=lambda row: row.wall_median)
-        rival_cpu = min(row.cpu_median for row in rivals)
-        lines.append(
-            [
-                clip,
-                scenario,
-                _with_quartiles(ours),
-                _with_quartiles(rival),
-                _times(rival.wall_median, ours.wall_median),
-                _times(rival_cpu, ours.cpu_median),
-                *(_milliseconds(beside[name].wall_median) if name in beside else "" for name in PEERS),
-                _identical(ours),
-            ]
-        )
+    lines = [
+        [
+            *work,
+            _with_quartiles(ours),
+            _with_quartiles(rival),
+            _times(rival.wall_median, ours.wall_median),
+            _times(rival_cpu, ours.cpu_median),
+            *(_milliseconds(beside[name].wall_median) if name in beside else "" for name in PEERS),
+            _identical(ours),
+        ]
+        for work, beside, ours, rival, rival_cpu in _against_rivals(rows)
+    ]
     return _table(head, lines, 2) if lines else ""
+
+
+def speed_table_in_short(rows: Sequence[Row]) -> str:
+    """The same in fewer columns."""
+    head = ["", "mediatensor", "torchcodec", "times as fast", "in CPU time"]
+    lines = [
+        [
+            ": ".join(work),
+            f"{_milliseconds(ours.wall_median)} ms",
+            f"{_milliseconds(rival.wall_median)} ms",
+            _times(rival.wall_median, ours.wall_median),
+            _times(rival_cpu, ours.cpu_median),
+        ]
+        for work, _, ours, rival, rival_cpu in _against_rivals(rows)
+    ]
+    return _table(head, lines, 1)
+
+
+def _against_rivals(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], dict[str, Row], Row, Row, float]]:
+    """(clip and scenario, rows by library, ours, the faster rival, the least CPU seconds of a rival)."""
+    for work, beside in _by_work(rows):
+        rivals = [beside[name] for name in EXACT if name in beside]
+        if OURS in beside and rivals:
+            rival = min(rivals, key=lambda row: row.wall_median)
+            yield work, beside, beside[OURS], rival, min(row.cpu_median for row in rivals)
 
 
 def _matrix(rows: Sequence[Row]) -> str:
@@ -168,7 +186,8 @@ def _with_quartiles(row: Row) -> str:
 
 def _times(theirs: float, ours: float) -> str:
     times = theirs / max(ours, 1e-6)
-    return f"{times:.2f}" if times >= 1 else f"**{times:.2f}**"
+    text = f"{times:.2f}" if times < 10 else f"{times:.0f}"
+    return text if times >= 1 else f"**{text}**"
 
 
 def _row_table(rows: Sequence[Row]) -> str:
