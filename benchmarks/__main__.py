@@ -32,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.quick:
         suites = {name: quick_suite(suite) for name, suite in suites.items()}
     repeats = options.repeats or (1 if options.quick else Effort.repeats)
-    effort = Effort(repeats, options.budget, keeps_workers=options.quick)
+    effort = Effort(repeats, options.budget, options.minutes, keeps_workers=options.quick)
     interpreter = Interpreter(options.python, options.beside)
     for name, suite in suites.items():
-        stamp = machine_stamp() | {"runs": f"{repeats}, each in a new process"}
+        stamp = machine_stamp() | {"runs": f"up to {repeats}, each in a new process"}
         begin = time.perf_counter()
         measured = measure_suite(name, suite, options.clips, options.libraries, effort, _say, interpreter=interpreter)
         _say(f"{name}: took {time.perf_counter() - begin:.0f} s")
@@ -63,6 +63,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="stop repeating a library in a scenario after so much time (default: %(default)g)",
     )
+    parser.add_argument("--minutes", type=float, help="as many rounds as a suite probably has time for; at least one")
     parser.add_argument("--libraries", nargs="+", default=[], choices=list(LIBRARIES), metavar="NAME")
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="TEXT", help='measure where "clip: scenario" contains all of these'

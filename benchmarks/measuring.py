@@ -2,7 +2,7 @@
 
 ::
 
-    for each clip and scenario, in each round:
+    in each round, for each clip and scenario:
         start    a worker for each library; they import at the same time, and none is measured meanwhile
         time     one worker after the other, in another order each round: the first call of its process
         memory   the largest resident set of that
@@ -53,12 +53,14 @@ class Effort:
     Attributes:
         repeats: Timed runs of each library in each scenario.
         budget_seconds: A library whose runs took longer than this together is not run again in that scenario.
+        minutes: A round is begun only if it probably ends within this time; the first one always.
         keeps_workers: Use one process for everything that a library does. Quick, but what one run leaves behind, memory
             above all, shows in the next.
     """
 
     repeats: int = 5
     budget_seconds: float = 120
+    minutes: float | None = None
     keeps_workers: bool = False
 
 
@@ -252,26 +254,44 @@ def measure_suite(
     workers = _Workers(interpreter or Interpreter(), measurement.notes)
     allowed = libraries or suite.libraries
     cases = _cases(suite, paths)
+    found: list[dict[str, dict[str, Any]]] = [{} for _ in cases]
     begin = time.perf_counter()
     try:
-        for number, (clip_name, scenario, case) in enumerate(cases):
-            say(f"{name}: {number + 1} of {len(cases)}, after {time.perf_counter() - begin:.0f} s: "
-                f"{clip_name}: {scenario.name}")  # fmt: skip
-            for path, frames in case.frames().items():
-                if frames:
-                    make_reference(Path(path), frames, case.size)
-            wanted = [name for name in LIBRARIES if name in allowed and name in scenario.libraries]
-            where = f"{name}, {clip_name}, {scenario.name}"
-            for library, found in _measure_case(where, case, wanted, workers, effort).items():
-                row = summarise(name, clip_name, scenario.name, library, KINDS[case.kind].num_frames(case), found)
-                measurement.rows.append(row)
+        for number in range(effort.repeats):
+            seconds = time.perf_counter() - begin
+            if number and effort.minutes is not None and seconds * (number + 1) / number > 60 * effort.minutes:
+                measurement.notes.append(f"{name}: {number} rounds, because another one would have taken too long")
+                break
+            for place, (clip_name, scenario, case) in enumerate(cases):
+                where = f"{name}, {clip_name}, {scenario.name}"
+                say(
+                    f"{name}: round {number + 1} of {effort.repeats}, {place + 1} of {len(cases)}, "
+                    f"after {time.perf_counter() - begin:.0f} s: {clip_name}: {scenario.name}"
+                )
+                if not number:
+                    _make_references(case)
+                wanted = [library for library in LIBRARIES if library in allowed and library in scenario.libraries]
+                _run_round(where, number, case, wanted, workers, effort, found[place])
     except KeyboardInterrupt:  # what was measured until then took its time, and is worth reporting
         measurement.is_complete = False
         measurement.notes.append(f"{name} was interrupted: what is not here was not measured")
     finally:
         workers.close()
+    for (clip_name, scenario, case), of_case in zip(cases, found, strict=True):
+        num_frames = KINDS[case.kind].num_frames(case)
+        measurement.rows += [
+            summarise(name, clip_name, scenario.name, library, num_frames, of_case[library])
+            for library in LIBRARIES
+            if library in of_case
+        ]
     measurement.versions = workers.versions
     return measurement
+
+
+def _make_references(case: Case) -> None:
+    for path, frames in case.frames().items():
+        if frames:
+            make_reference(Path(path), frames, case.size)
 
 
 def _cases(suite: Suite, paths: dict[str, Path]) -> list[tuple[str, Scenario, Case]]:
@@ -288,24 +308,26 @@ def _case(scenario: Scenario, clips: Sequence[Clip], paths: dict[str, Path]) -> 
     return scenario.case([paths[clip.name] for clip in clips], min(clip.num_frames for clip in clips))
 
 
-def _measure_case(
-    where: str, case: Case, libraries: list[str], workers: _Workers, effort: Effort
-) -> dict[str, dict[str, Any]]:
-    """What workers answered, by library, of those that came through."""
-    found: dict[str, dict[str, Any]] = {}
-    shuffled = random.Random(where)
-    for number in range(effort.repeats):
-        order = [
-            library
-            for library in shuffled.sample(libraries, len(libraries))
-            if number == 0 or (library in found and sum(found[library]["wall_seconds"]) <= effort.budget_seconds)
-        ]
-        workers.start(order)
-        for library in order:
-            _run_once(where, case, library, workers, found)
-        if not effort.keeps_workers:
-            workers.close()
-    return {library: found[library] for library in libraries if library in found}
+def _run_round(
+    where: str,
+    number: int,
+    case: Case,
+    libraries: list[str],
+    workers: _Workers,
+    effort: Effort,
+    found: dict[str, dict[str, Any]],
+) -> None:
+    """Run a case once with each library, and add to what was found of those that came through."""
+    order = [
+        library
+        for library in random.Random(f"{where} {number}").sample(libraries, len(libraries))
+        if number == 0 or (library in found and sum(found[library]["wall_seconds"]) <= effort.budget_seconds)
+    ]
+    workers.start(order)
+    for library in order:
+        _run_once(where, case, library, workers, found)
+    if not effort.keeps_workers:
+        workers.close()
 
 
 def _run_once(where: str, case: Case, library: str, workers: _Workers, found: dict[str, dict[str, Any]]) -> None:

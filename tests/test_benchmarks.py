@@ -23,6 +23,7 @@ from benchmarks.__main__ import main
 from benchmarks.case import Case
 from benchmarks.chart import draw_chart
 from benchmarks.clips import Encoded, Joined, make_clips, mandelbrot
+from benchmarks.documents import update_documents
 from benchmarks.floor import FedPacket, fed_packets
 from benchmarks.libraries import APPROXIMATE, EXACT, LIBRARIES, OURS, OURS_BESIDE, OURS_SMALL_PAGES
 from benchmarks.measuring import Effort, Interpreter
@@ -38,6 +39,7 @@ import media_writing
 from mediatensor.decoders import VideoDecoder
 
 PYAV = "PyAV, seek and decode"
+ROOT = Path(__file__).parents[1]
 
 
 def make_row(library: str, wall: float = 1.0, identical: int = 10, **changes: Any) -> Row:
@@ -267,6 +269,14 @@ def test_first_touch_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     memory.close()
 
 
+def test_rounds_end_when_there_is_no_time_for_another(tmp_path: Path) -> None:
+    suite = quick_suite(part_of(SUITES["everyday"](), ["320x180", ": 10 uniform"]))
+    effort = Effort(repeats=3, minutes=1e-6, keeps_workers=True)
+    measurement = measuring.measure_suite("everyday", suite, tmp_path, [PYAV], effort, lambda line: None)
+    assert [len(row.wall_seconds) for row in measurement.rows] == [1]
+    assert "1 rounds" in measurement.notes[0]
+
+
 # Reports
 
 ROW_NAMES = set(
@@ -320,6 +330,31 @@ def test_chart_of_many_works_has_a_bar_of_ratios_for_each(tmp_path: Path) -> Non
     assert drawn.count("<!-- 0.25 -->") == 1
 
 
+def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "speed.md"
+    page.parent.mkdir()
+    for path in (page, tmp_path / "README.md"):
+        path.write_text((ROOT / path.relative_to(tmp_path)).read_text(encoding="utf-8"), encoding="utf-8")
+    rows = [make_row(name, wall, clip="320x180, 20 s", scenario="10 random frames") for name, wall in
+            ((OURS, 0.3125), (EXACT[0], 0.5))]  # fmt: skip
+    rows += [replace(row, scenario="open and count frames") for row in rows]
+    machine = {
+        "torchcodec": "0.17.0+cu130 (FFmpeg 5)",
+        "cores": "2, of which 2 can be used",
+        "date": "2026-01-02 03:04",
+    }
+    for _ in range(2):  # the second time replaces what the first one wrote
+        update_documents(Report(machine, {}, rows, [], []), tmp_path)
+    readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert readme.count("| 320x180, 20 s: 10 random frames | 312 ms | 500 ms | 1.60 | 1.60 |") == 1
+    assert "open and count frames |" not in readme
+    assert page.read_text(encoding="utf-8").count("| 320x180, 20 s | open and count frames | 312 |") == 1
+    assert "torchcodec 0.17.0; 2 cores, 2026-01-02, one run of each." in readme
+    page.write_text("# No place for a table", encoding="utf-8")
+    with pytest.raises(ValueError, match="must have the lines"):
+        update_documents(Report(machine, {}, rows, [], []), tmp_path)
+
+
 # A run
 
 
@@ -356,15 +391,15 @@ def test_a_library_that_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_interrupted_run_reports_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, cases = measuring._measure_case, []
+    original, cases = measuring._run_round, []
 
-    def interrupted(where: str, *arguments: Any) -> Any:
+    def interrupted(where: str, *arguments: Any) -> None:
         cases.append(where)
         if len(cases) == 2:
             raise KeyboardInterrupt
-        return original(where, *arguments)
+        original(where, *arguments)
 
-    monkeypatch.setattr(measuring, "_measure_case", interrupted)
+    monkeypatch.setattr(measuring, "_run_round", interrupted)
     document = run_quickly(tmp_path, ["everyday", "published"], [PYAV], "10 uniform")
     assert len(document["rows"]) == 1
     assert len(cases) == 2, "nothing is begun after that"
