@@ -204,7 +204,7 @@ def laced(kind: int, count: int) -> Iterator[bytes]:
 
 
 def stripped(picture_bytes: int) -> bytes:
-    """A film whose pictures have lost their first bytes, which the header has; all pictures but keys begin alike."""
+    """A film of key frames that have lost their first bytes, which the header has."""
     prefix = PICTURES[0][:picture_bytes]
     settings = element(0x5034, number(0x4254, 3), element(0x4255, prefix))
     tracks = element(0x1654AE6B, track(DURATION, element(0x6D80, element(0x6240, settings))))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .boxes import MalformedBoxError, ReadAt
+from .matroska_header import DEFAULT_TIMESTAMP_SCALE, TrackEntry, timestamp_scale, track_entry
 from .packet_table import Int64Array
 
 __all__ = ["PAYLOAD_BYTES", "Blocks", "blocks_of_track"]
@@ -27,11 +28,6 @@ PAYLOAD_BYTES = 16
 _EBML, _SEGMENT, _INFO, _TRACKS, _CLUSTER = 0x1A45DFA3, 0x18538067, 0x1549A966, 0x1654AE6B, 0x1F43B675
 _SEEK_HEAD, _CUES, _TAGS, _ATTACHMENTS, _CHAPTERS = 0x114D9B74, 0x1C53BB6B, 0x1254C367, 0x1941A469, 0x1043A770
 _VOID, _CRC_32 = 0xEC, 0xBF
-_TIMESTAMP_SCALE = 0x2AD7B1
-_TRACK_ENTRY, _TRACK_NUMBER, _DEFAULT_DURATION, _TRACK_TIMESTAMP_SCALE = 0xAE, 0xD7, 0x23E383, 0x23314F
-_TRACK_TYPE, _CODEC_DELAY, _CONTENT_ENCODINGS, _CONTENT_ENCODING = 0x83, 0x56AA, 0x6D80, 0x6240
-_ENCODING_SCOPE, _ENCODING_TYPE, _COMPRESSION, _COMPRESSION_ALGORITHM = 0x5032, 0x5033, 0x5034, 0x4254
-_COMPRESSION_SETTINGS = 0x4255
 _TIMESTAMP, _SIMPLE_BLOCK, _BLOCK_GROUP, _POSITION, _PREVIOUS_SIZE = 0xE7, 0xA3, 0xA0, 0xA7, 0xAB
 _BLOCK, _BLOCK_DURATION, _REFERENCE_BLOCK, _REFERENCE_PRIORITY = 0xA1, 0x9B, 0xFB, 0xFA
 _BLOCK_ADDITIONS, _BLOCK_MORE, _BLOCK_ADD_ID, _BLOCK_ADDITIONAL, _DISCARD_PADDING = 0x75A1, 0xA6, 0xEE, 0xA5, 0x75A2
@@ -44,14 +40,10 @@ _OF_ADDITIONS = {
     _BLOCK_MORE: frozenset((_BLOCK_ADD_ID, _BLOCK_ADDITIONAL, _VOID, _CRC_32)),
 }
 
-# A day of 30 pictures and 50 packets of sound a second is 7 million. Each element takes time.
-_MAX_ELEMENTS = 1 << 24
-# Tracks hold fonts of no kind, and codecs' headers of some kilobytes.
+# A day of 30 pictures and 50 packets of sound a second has 7 million. Each element takes time.
+_MAX_ELEMENTS = 1 << 23
+# Tracks hold headers of codecs, of some kilobytes.
 _MAX_HEADER_BYTES = 1 << 24
-_MAX_CHILDREN = 1 << 12
-_MAX_TRACK_NUMBER = 126  # one byte
-# Of pictures, sound, subtitles and metadata the demuxer makes streams (5.1.4.1.3).
-_VIDEO, _TYPES_OF_STREAMS = 1, frozenset((1, 2, 0x11, 0x21))
 _MAX_TICKS = 1 << 60
 
 # At the beginning of a block: its ID and size, its own header (track, time, flags), and some of its payload.
@@ -64,7 +56,6 @@ _MAX_LACE_HEADER_BYTES = 1 << 16
 _PACKED_BLOCKS = 1 << 15
 # Length of a size by its first byte, and how much of that byte belongs to the size (RFC 8794, 4).
 _SIZE_BYTES = np.array([9 - octet.bit_length() for octet in range(256)])
-_DEFAULT_TIMESTAMP_SCALE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -77,8 +68,8 @@ class Blocks:
         size: Of each frame in bytes, with what was stripped from it.
         position: Where the block of the frame begins, behind its size: frames that are laced have the same one.
         is_key: No other frame is needed to decode it, as the container says.
-        payload: The first bytes of each frame, uint8 (N, `PAYLOAD_BYTES`), with zeros behind those that are shorter.
-        start: Where the payload of each frame begins.
+        payload: The first bytes of each frame, uint8 (N, `PAYLOAD_BYTES`). Behind shorter ones stands anything.
+        start: Where the payload of each frame begins in the file.
         stripped: What every frame begins with that is not in the file.
     """
 
@@ -90,16 +81,6 @@ class Blocks:
     is_key: NDArray[np.bool_]
     payload: NDArray[np.uint8]
     start: Int64Array
-    stripped: bytes
-
-
-class _Track(NamedTuple):
-    """What a track entry says that decides on packets, and the first bytes of blocks of all tracks (``octets``)."""
-
-    number: int
-    octets: tuple[int, ...]
-    default_duration: int
-    codec_delay: int
     stripped: bytes
 
 
@@ -148,8 +129,8 @@ class _Walk:
     window_bytes: int
     data: bytes = b""
     start: int = 0
-    nanoseconds: int = _DEFAULT_TIMESTAMP_SCALE
-    track: _Track | None = None
+    nanoseconds: int = DEFAULT_TIMESTAMP_SCALE
+    track: TrackEntry | None = None
     num_elements: int = 0
     positions: list[int] = field(default_factory=list)
     heads: list[bytes] = field(default_factory=list)
@@ -224,13 +205,11 @@ class _Walk:
                 position = self._read_cluster(element)
                 continue
             if kind == _INFO:
-                self.nanoseconds = _unsigned(_children(self._content(element)), _TIMESTAMP_SCALE, self.nanoseconds)
-                if not 0 < self.nanoseconds <= _MAX_TICKS:
-                    raise MalformedBoxError(f"ticks of {self.nanoseconds} nanoseconds")
+                self.nanoseconds = timestamp_scale(self._content(element))
             elif kind == _TRACKS:
                 if self.track is not None or self.clusters:
                     raise MalformedBoxError("tracks in more than one place, or behind clusters")
-                self.track = _track(self._content(element), self.track_index)
+                self.track = track_entry(self._content(element), self.track_index)
             elif kind not in _OF_SEGMENT:
                 raise MalformedBoxError(f"element {kind:X} in a segment")
             if element.end is None:
@@ -258,6 +237,8 @@ class _Walk:
             if position >= end:
                 break
             element = self._element(position)
+            if element.kind == _SIMPLE_BLOCK:
+                continue
             if element.kind == _BLOCK_GROUP and element.end is not None and element.end <= end:
                 self._read_group(element.body, element.end)
             elif element.kind in _OF_CLUSTER and element.end is not None and element.end <= end:
@@ -270,7 +251,7 @@ class _Walk:
         return position if cluster.end is None else cluster.end
 
     def _pass_simple_blocks(self, position: int, end: int) -> int:
-        """Take note of simple blocks as long as they follow one another; where another element begins.
+        """Take note of simple blocks as long as they follow one another, up to some number; where the next one begins.
 
         There are many, so that a turn of this loop decides how long all takes.
         """
@@ -280,7 +261,9 @@ class _Walk:
         data, start = self.data, self.start
         last = len(data) - _HEAD_BYTES if position >= start else -1
         at = before = 0
-        while position < end:
+        for _ in range(_PACKED_BLOCKS):
+            if position >= end:
+                break
             at = position - start
             if at > last or at < 0:
                 data, start, at = read_at(position, window_bytes), position, 0
@@ -317,7 +300,7 @@ class _Walk:
     def _read_group(self, position: int, end: int) -> None:
         """Take note of the block of a group."""
         block = body = -1
-        duration, is_key = 0, True
+        duration, is_key, is_own = 0, True, False
         while position < end:
             element = self._element(position)
             if element.end is None or element.end > end:
@@ -329,6 +312,7 @@ class _Walk:
                 at = block - self.start
                 self.positions.append(block)
                 self.heads.append(self.data[at : at + _HEAD_BYTES])
+                is_own = self.track is not None and self.data[body - self.start] == self.track.number | 0x80
             elif element.kind == _BLOCK_DURATION:
                 duration = int.from_bytes(self._content(element), "big")
             elif element.kind == _REFERENCE_BLOCK:
@@ -340,7 +324,8 @@ class _Walk:
             position = element.end
         if block < 0 or duration > _MAX_TICKS:
             raise MalformedBoxError("a group without a block, or of a duration that cannot be")
-        self.groups[body] = duration, is_key
+        if is_own:
+            self.groups[body] = duration, is_key
 
     def _check_nesting(self, parent: _Element, kind: int) -> None:
         """Check that what lies beside a block adds up: the demuxer drops a block with other additions."""
@@ -374,7 +359,7 @@ class _Walk:
 
     # From blocks to frames
 
-    def _frames(self, track: _Track) -> Blocks:
+    def _frames(self, track: TrackEntry) -> Blocks:
         self._pack()
         positions = np.concatenate([positions for positions, _ in self.packed])
         if not len(positions):
@@ -407,7 +392,11 @@ class _Walk:
             stripped=track.stripped,
         )
         lacing = np.asarray(flags & _LACING, np.uint8)
-        return self._frames_of_laces(blocks, lacing, track.default_duration) if lacing.any() else blocks
+        if lacing.any():
+            blocks = self._frames_of_laces(blocks, lacing, track.default_duration)
+        stripped = np.frombuffer(track.stripped, np.uint8)[:PAYLOAD_BYTES]
+        whole = np.concatenate([np.tile(stripped, (len(blocks.payload), 1)), blocks.payload], axis=1)
+        return replace(blocks, payload=whole[:, :PAYLOAD_BYTES]) if len(stripped) else blocks
 
     def _frames_of_laces(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
         """The frames of blocks some of which hold several (10.3)."""
@@ -503,81 +492,3 @@ def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, ND
         size[chosen], start[chosen] = number, 1 + length
         bodies[chosen] = own[:, 1 + length : 1 + length + bodies.shape[1]]
     return size, start, bodies
-
-
-#: (ID, content) of elements.
-_Elements = list[tuple[int, bytes]]
-
-
-def _children(data: bytes) -> _Elements:
-    """The elements that lie in ``data`` one after the other."""
-    found: _Elements = []
-    at, end = 0, len(data)
-    while at < end:
-        id_bytes = 9 - data[at].bit_length()
-        kind, at = int.from_bytes(data[at : at + id_bytes], "big"), at + id_bytes
-        if id_bytes > 4 or at >= end or len(found) >= _MAX_CHILDREN:
-            raise MalformedBoxError("elements that do not add up")
-        size_bytes = 9 - data[at].bit_length()
-        ones = (1 << 7 * size_bytes) - 1
-        size, at = int.from_bytes(data[at : at + size_bytes], "big") & ones, at + size_bytes
-        if size_bytes > 8 or size == ones or size > end - at:
-            raise MalformedBoxError("an element that does not fit into what holds it")
-        found.append((kind, data[at : at + size]))
-        at += size
-    return found
-
-
-def _all(elements: _Elements, kind: int) -> list[bytes]:
-    return [content for found, content in elements if found == kind]
-
-
-def _unsigned(elements: _Elements, kind: int, default: int) -> int:
-    """The number in the only element of a kind."""
-    found = _all(elements, kind)
-    if len(found) > 1 or any(len(content) > 8 for content in found):
-        raise MalformedBoxError(f"more than one number {kind:X}")
-    return int.from_bytes(found[0], "big") if found and found[0] else default
-
-
-def _track(tracks: bytes, track_index: int) -> _Track:
-    """What decides on packets of a track, one of those of which the demuxer makes streams."""
-    entries = [_children(content) for content in _all(_children(tracks), _TRACK_ENTRY)]
-    numbers = [_unsigned(entry, _TRACK_NUMBER, 0) for entry in entries]
-    streams = [entry for entry in entries if _unsigned(entry, _TRACK_TYPE, 0) in _TYPES_OF_STREAMS]
-    if track_index >= len(streams) or len(set(numbers)) != len(numbers):
-        raise MalformedBoxError(f"no track {track_index}, or several with one number")
-    entry = streams[track_index]
-    number = _unsigned(entry, _TRACK_NUMBER, 0)
-    if not 0 < number <= _MAX_TRACK_NUMBER or _unsigned(entry, _TRACK_TYPE, 0) != _VIDEO:
-        raise MalformedBoxError(f"a track with the number {number}, or without pictures")
-    if _all(entry, _TRACK_TIMESTAMP_SCALE) not in ([], [b"\x3f\x80\0\0"], [b"\x3f\xf0" + bytes(6)]):
-        raise MalformedBoxError("a track with a time of its own")
-    return _Track(
-        number=number,
-        octets=tuple(other | 0x80 for other in numbers if 0 < other <= _MAX_TRACK_NUMBER),
-        default_duration=_unsigned(entry, _DEFAULT_DURATION, 0),
-        codec_delay=_unsigned(entry, _CODEC_DELAY, 0),
-        stripped=_stripped_header(entry),
-    )
-
-
-def _stripped_header(entry: _Elements) -> bytes:
-    """What is missing at the beginning of every frame (5.1.4.1.31)."""
-    encodings = [_children(content) for container in _all(entry, _CONTENT_ENCODINGS) for content in
-                 _all(_children(container), _CONTENT_ENCODING)]  # fmt: skip
-    if not encodings:
-        return b""
-    compressions = _all(encodings[0], _COMPRESSION)
-    if len(encodings) > 1 or len(compressions) != 1:
-        raise MalformedBoxError("frames that are encrypted, or encoded twice")
-    compression = _children(compressions[0])
-    settings = _all(compression, _COMPRESSION_SETTINGS)
-    is_stripped = _unsigned(compression, _COMPRESSION_ALGORITHM, 0) == 3 and len(settings) == 1
-    if (
-        not is_stripped
-        or _unsigned(encodings[0], _ENCODING_TYPE, 0)
-        or _unsigned(encodings[0], _ENCODING_SCOPE, 1) != 1
-    ):
-        raise MalformedBoxError("frames that are compressed")
-    return settings[0]
