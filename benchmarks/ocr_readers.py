@@ -96,7 +96,7 @@ class Ours:
         self._predictor = ocr_predictor(pretrained=True, **sides)
         self._stages: dict[str, float] = {}
         self._watch("det network", self._predictor.det_predictor.model, "forward")
-        for method in ("features", "decode"):  # all that a recogniser of lines is asked for
+        for method in ("features", "best_of_steps"):  # all that a recogniser of lines is asked for
             self._watch("reco network", self._predictor.reco_predictor.model, method)
 
     def _watch(self, stage: str, network: Any, method: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchmarks import ocr as ocr_benchmark
-from benchmarks import ocr_running, ocr_truth
+from benchmarks import ocr_running, ocr_stages, ocr_truth
 from benchmarks.ocr_readers import READERS, cut_line
 from benchmarks.ocr_running import Effort, run_readers
 from benchmarks.ocr_scores import Word
@@ -110,3 +110,17 @@ def test_every_reader_has_a_name_for_the_command_line() -> None:
     assert next(iter(READERS)) == "mediatensor"
     with pytest.raises(SystemExit):
         ocr_benchmark.main(["--readers", "nobody"])
+
+
+def test_stages_of_a_page_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = {"pages": 1, "wall": 3.0, "cpu": 2.0, "stages": {"detection": [1.0, 0.5], "words": [0.5, 0.25]}}
+    together = {"pages": 2, "wall": 4.0, "cpu": 3.0, "stages": {}}
+    monkeypatch.setattr(ocr_stages, "_lines_of", lambda command, num_threads: [alone, alone, together])
+    ocr_stages.main(["a.png", "b.png", "--threads", "1", "--repeats", "3", "-o", str(tmp_path)])
+    document = json.loads((tmp_path / "ocr_stages.json").read_text(encoding="utf-8"))
+    rows = {row["stage"]: (row["wall"], row["cpu"]) for row in document["stages"]}
+    assert rows["detection"] == (1.0, 0.5)
+    assert rows["rest"] == (None, 1.25)
+    assert rows["page by page"] == (3.0, 2.0)
+    assert rows["all in one call"] == (2.0, 1.5)
+    assert "| 1 | mediatensor | detection | 1.000 | 0.500 |" in (tmp_path / "ocr_stages.md").read_text(encoding="utf-8")
