@@ -346,6 +346,7 @@ time.sleep(0.1)
 other = buffers.empty((size,), "uint8")
 right = (mine == 7).all() and (array == (1 if child == 0 else 2)).all()
 if child == 0:
+    mine[:] = 9  # its copy, which the parent does not see
     os._exit(0 if right else 1)
 assert right
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
