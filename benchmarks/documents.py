@@ -55,7 +55,9 @@ def _about(report: Report) -> str:
     names = ("torchcodec", "OpenCV", "decord")
     versions = ", ".join(f"{name} {machine[name].split(' ')[0].split('+')[0]}" for name in names if name in machine)
     runs = max((len(row.wall_seconds) for row in report.rows), default=0)
-    return f"{versions}; {machine['cores'].split(',')[0]} cores, {machine['date'].split()[0]}, {_times(runs)}."
+    load = machine.get("load average at the start", "unknown").split()[0]
+    where = f"{machine['cores'].split(',')[0]} cores with a load of {load} at the start"
+    return f"{versions}; {where}, {machine['date'].split()[0]}, {_times(runs)}."
 
 
 def _times(runs: int) -> str:

@@ -341,6 +341,7 @@ def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:
     machine = {
         "torchcodec": "0.17.0+cu130 (FFmpeg 5)",
         "cores": "2, of which 2 can be used",
+        "load average at the start": "0.25 0.50 1.00",
         "date": "2026-01-02 03:04",
     }
     for _ in range(2):  # the second time replaces what the first one wrote
@@ -349,7 +350,7 @@ def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:
     assert readme.count("| 320x180, 20 s: 10 random frames | 312 ms | 500 ms | 1.60 | 1.60 |") == 1
     assert "open and count frames |" not in readme
     assert page.read_text(encoding="utf-8").count("| 320x180, 20 s | open and count frames | 312 |") == 1
-    assert "torchcodec 0.17.0; 2 cores, 2026-01-02, one run of each." in readme
+    assert "torchcodec 0.17.0; 2 cores with a load of 0.25 at the start, 2026-01-02, one run of each." in readme
     page.write_text("# No place for a table", encoding="utf-8")
     with pytest.raises(ValueError, match="must have the lines"):
         update_documents(Report(machine, {}, rows, [], []), tmp_path)
