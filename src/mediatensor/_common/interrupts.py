@@ -29,7 +29,8 @@ _SIGNALS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGALR
 # Only the main thread handles signals, and only it changes these: they need no lock.
 _main_thread = threading.main_thread().ident
 _open: interrupts_kept | None = None
-_interrupted: interrupts_kept | None = None
+#: The block that has kept an interrupt; ``None`` if there is none to raise.
+interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
@@ -58,12 +59,12 @@ class interrupts_kept:
     _kept: BaseException | None = None
 
     def __enter__(self) -> None:
-        global _open, _interrupted
+        global _open, interrupted
         self._handlers = {}
         if _open is not None or threading.get_ident() != _main_thread:
             return
         try:
-            _open, _interrupted = self, None
+            _open, interrupted = self, None
             for number in _SIGNALS:
                 handler = _signal.getsignal(number)
                 if handler is not None and type(handler) is not int:  # neither of C, nor the default, nor ignored
@@ -77,21 +78,21 @@ class interrupts_kept:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        global _interrupted
+        global interrupted
         if _open is self:
             self._end()
         if self._kept is not None:
             kept, self._kept = self._kept, None
-            if _interrupted is self:
-                _interrupted = None
+            if interrupted is self:
+                interrupted = None
             # The interrupt may leave a generator within its block. It is closed when the traceback is dropped.
             if error is not kept and kind is not GeneratorExit:
                 raise kept
 
     def _keep(self, error: BaseException) -> None:
-        global _interrupted
+        global interrupted
         if _open is self:
-            self._kept, _interrupted = error, self
+            self._kept, interrupted = error, self
             self._end()
 
     def _end(self) -> None:
@@ -112,31 +113,31 @@ class interrupts_kept:
 
 def raise_kept_interrupt() -> None:
     """Raise an exception that was lost so far; for long loops within `interrupts_kept`."""
-    if _interrupted is not None and threading.current_thread() is threading.main_thread():
-        kept = _interrupted._kept
+    if interrupted is not None and threading.current_thread() is threading.main_thread():
+        kept = interrupted._kept
         if kept is not None:
             raise kept
 
 
 def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
     """Call a function of the user. An interrupt that it handles itself, such as its own time limit, is not kept."""
-    global _interrupted
-    before = _interrupted
+    global interrupted
+    before = interrupted
     result = function(*args)
-    handled = _interrupted
+    handled = interrupted
     if handled is not None and handled is not before and threading.current_thread() is threading.main_thread():
-        handled._kept = _interrupted = None
+        handled._kept = interrupted = None
         handled.__enter__()  # the block goes on
     return result
 
 
 def _forget() -> None:
     """Forget the block in a forked process, whose only thread may not be the one that is in the block."""
-    global _interrupted, _main_thread
+    global interrupted, _main_thread
     _main_thread = threading.main_thread().ident
     if _open is not None:
         _open._end()
-    _interrupted = None
+    interrupted = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -396,10 +396,10 @@ class FrameIndex:
     def frame_of_packet(self, number: int, pts: int) -> int | None:
         """Index of the frame that a packet bears, by its number in decode order and its time; ``None`` if unknown."""
         try:
-            frame = self._frame_by_packet[number]
+            frame = self._frame_by_packet.item(number)
         except IndexError:
             return None
-        return int(frame) if frame >= 0 and self.pts[frame] == pts else None
+        return frame if frame >= 0 and self.pts.item(frame) == pts else None
 
     @cached_property
     def _frame_by_packet(self) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ import av
 import av.packet
 from av.stream import Discard
 
-from .._common.interrupts import raise_kept_interrupt
+from .._common import interrupts
 from .._sources import DescriptorReader, Reader, Source, SourceFaultError
 from ..errors import MediaTensorError, ReadError
 from .opening import choose_stream, close_container, error_text, open_container, raise_interruption
@@ -187,7 +187,8 @@ class Demuxer:
         """
         self.is_fresh = False
         while True:
-            raise_kept_interrupt()
+            if interrupts.interrupted is not None:
+                interrupts.raise_kept_interrupt()
             try:
                 for packet in self._packets:
                     if packet.size:

@@ -17,7 +17,6 @@ __all__ = [
     "codec_has_threads",
     "configure_audio_codec",
     "configure_video_codec",
-    "decode_packet",
     "keep_from_parent",
     "let_rest",
 ]
@@ -77,20 +76,6 @@ def codec_has_threads(context: Any) -> bool:
     return bool(context.codec.capabilities & _THREAD_CAPABILITIES[kind])
 
 
-def decode_packet(context: Any, packet: Any | None) -> list[Any]:
-    """Feed one packet (``None`` drains the codec) and take the frames that come out, in the codec's order.
-
-    Raises:
-        UndecodablePacketError: if the codec refuses the packet.
-    """
-    try:
-        return context.decode(packet)  # type: ignore[no-any-return]
-    except av.EOFError:
-        return []
-    except (av.FFmpegError, ValueError) as error:
-        raise UndecodablePacketError(error_text(error)) from error
-
-
 class PacketDecoder:
     """The codec of one stream: packets go in, frames come out.
 
@@ -113,7 +98,12 @@ class PacketDecoder:
         Raises:
             UndecodablePacketError: if the codec refuses the packet.
         """
-        return decode_packet(self._context, packet)
+        try:
+            return self._context.decode(packet)  # type: ignore[no-any-return]
+        except av.EOFError:
+            return []
+        except (av.FFmpegError, ValueError) as error:
+            raise UndecodablePacketError(error_text(error)) from error
 
     def flush(self) -> None:
         """Forget everything that was fed: the next packet comes from another place of the stream."""

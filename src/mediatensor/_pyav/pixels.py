@@ -84,6 +84,7 @@ class FrameConverter:
         self._steps = steps
         self._is_float = is_float
         self._format = "rgb48le" if is_float else "rgb24"
+        self._output_format = av.VideoFormat(self._format)  # PyAV takes longer to look up names
         self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
         # Each keeps one context: alternating sizes in one would rebuild it for every frame.
         self._to_rgb = VideoReformatter()
@@ -187,10 +188,15 @@ class FrameConverter:
         size = {"width": step.width, "height": step.height}
         return _pixels(self._reformat(resizer, picture, _BILINEAR, **size), self._dtype)
 
-    def _reformat(self, reformatter: VideoReformatter, frame: Any, interpolation: int, **size: int) -> Any:
-        options: dict[str, Any] = {"format": self._format, "interpolation": interpolation, "threads": 1, **size}
-        matrix = _UNSUPPORTED_MATRICES.get(frame.colorspace)
-        return reformatter.reformat(frame, src_colorspace=matrix, **options)  # type: ignore[arg-type]
+    def _reformat(self, reformatter: Any, frame: Any, interpolation: int, **size: int) -> Any:
+        return reformatter.reformat(
+            frame,
+            format=self._output_format,
+            src_colorspace=_UNSUPPORTED_MATRICES.get(frame.colorspace),
+            interpolation=interpolation,
+            threads=1,
+            **size,
+        )
 
 
 def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
@@ -260,6 +266,8 @@ def _pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """A view (H, W, 3) of a packed RGB frame, without the padding at the end of its lines."""
     plane = picture.planes[0]
     line_bytes, height, width = plane.line_size, picture.height, picture.width
+    if line_bytes == width * 3 and dtype is np.uint8:
+        return np.frombuffer(plane, dtype, height * line_bytes).reshape(height, width, 3)
     is_upside_down = line_bytes < 0
     stride = (-line_bytes if is_upside_down else line_bytes) // np.dtype(dtype).itemsize
     lines = np.frombuffer(plane, dtype, count=height * stride).reshape(height, stride)

@@ -135,7 +135,8 @@ class FrameStream:
             while wanted:
                 mismatch = None
                 try:
-                    found = self._next_wanted(index, wanted)
+                    take_next = self._next_promised if self._is_promised else self._next_identified
+                    found = take_next(index, wanted)
                 except IndexMismatchError as error:
                     found, mismatch = None, error
                 if found is not None:
@@ -303,23 +304,39 @@ class FrameStream:
 
     # From packets to frames
 
-    def _next_wanted(self, index: FrameIndex, wanted: set[int]) -> tuple[int, Any] | None:
-        """(place, frame) of the next wanted frame to come out, taken from ``wanted``; ``None`` if none is expected."""
+    def _next_promised(self, index: FrameIndex, wanted: set[int]) -> tuple[int, Any]:
+        """(place, frame) of the next wanted frame to come out, taken from ``wanted``, with an index from packets.
+
+        Raises:
+            IndexMismatchError: if the codec gives something else than the packets promise.
+        """
+        frames = self._frames
+        while True:
+            while not frames:
+                if self._is_at_end:
+                    raise IndexMismatchError("packets that give no frame")
+                self._feed(index)
+                frames = self._frames
+            frame = frames.pop(0)
+            place = self._check_next(index, frame)
+            self.position = place + 1
+            if place in wanted:
+                wanted.remove(place)
+                return place, frame
+            del frame
+
+    def _next_identified(self, index: FrameIndex, wanted: set[int]) -> tuple[int, Any] | None:
+        """The same with an index made by decoding, or the user's table; ``None`` if no more is expected."""
         while True:
             while not self._frames:
                 if self._is_at_end:
-                    if self._is_promised:
-                        raise IndexMismatchError("packets that give no frame")
                     self.position = None
                     return None
                 if index.num_packets is not None and not self._counts_frames and self._is_past(index, min(wanted)):
                     return None
                 self._feed(index)
-            frame = self._frames[0]
-            del self._frames[0]
-            if self._is_promised:
-                place: int | None = self._check_next(index, frame)
-            elif self._counts_frames:
+            frame = self._frames.pop(0)
+            if self._counts_frames:
                 place = self.position
                 self._last_frame = frame
             else:
@@ -333,18 +350,19 @@ class FrameStream:
 
     def _check_next(self, index: FrameIndex, frame: Any) -> int:
         """The place of a frame, which must be the next one that the packets promise."""
-        pts = NO_PTS if frame.pts is None else frame.pts
+        pts = frame.pts
         if pts == self._started_at_pts and not is_key_frame(frame):
             raise IndexMismatchError("packets flagged as key frames that are none")
         expected = self.position
         assert expected is not None
         if frame.is_corrupt:
             raise IndexMismatchError("frames that the codec flags as damaged")
-        while expected in self._left_out:
-            expected += 1
-        if self._is_drained_early:  # pictures shown before this one had not been read yet
+        if self._left_out:
+            while expected in self._left_out:
+                expected += 1
+        if self._is_drained_early and pts is not None:  # pictures shown before this one had not been read yet
             expected = max(expected, int(index.pts.searchsorted(pts)))
-        if expected >= len(index.pts) or pts != index.pts[expected]:
+        if expected >= len(index.pts) or pts != index.pts.item(expected):
             raise IndexMismatchError("frames that do not come out in the order of the packets' times")
         return expected
 
@@ -387,11 +405,12 @@ class FrameStream:
             DamagedPacketError: at what the codec does not complain of, or would not see where pictures are left out.
         """
         data = memoryview(packet)
-        if self._h264 is not None:
-            self._h264.read(data)
-            if not self._h264.follows:
+        h264 = self._h264
+        if h264 is not None:
+            h264.read(data)
+            if not h264.follows:
                 raise DamagedPacketError("packets that were lost")
-        if self._codec == "ffv1" and not slices_are_sound(data):
+        elif self._codec == "ffv1" and not slices_are_sound(data):
             raise DamagedPacketError("packets that differ from their checksums")
         if self._breaks is not None and (reason := self._breaks.find(data)) is not None:
             raise DamagedPacketError(reason)
@@ -402,19 +421,22 @@ class FrameStream:
             # A leading picture: it follows the key frame in the file, and is shown before it. It may refer to pictures
             # before the key frame, which the codec does not have. No picture shown after the key frame refers to it.
             return False
+        segment = self._segment
+        if segment is _FED_WHOLE:
+            return True
         frame = index.frame_of_packet(number, pts)
         if frame is None:
             return True
-        disposable = index.disposable[frame]
+        disposable = index.disposable.item(frame)
         if disposable == _UNKNOWN:
-            if self._h264 is not None:
-                disposable = int(self._h264.is_disposable)
+            if h264 is not None:
+                disposable = int(h264.is_disposable)
             elif self._is_disposable is not None:
                 disposable = int(self._is_disposable(data))
             index.disposable[frame] = disposable
         if frame in self._not_fed:
             self._not_fed.remove(frame)
-        elif disposable == _YES and self._leaves_out and not self._segment.needs(frame):
+        elif disposable == _YES and self._leaves_out and not segment.needs(frame):
             self._left_out.add(frame)
             self._has_left_out = True
             return False
