@@ -12,6 +12,7 @@ __all__ = ["update_documents"]
 _BEGIN = "<!-- Written by: python -m benchmarks everyday --update-docs -->\n"
 _END = "<!-- Here ends what is written. -->\n"
 _ROOT = Path(__file__).parents[1]
+_CHART = "benchmarks/results/everyday.png"
 
 #: What stands in the README: how the names of clip and scenario begin.
 _IN_README = (
@@ -43,7 +44,10 @@ def update_documents(report: Report, root: Path = _ROOT) -> None:
     """
     chosen = [row for begins in _IN_README for row in report.rows if _begins(row, *begins)]
     _replace(root / "README.md", f"{_about(report)}\n\n{speed_table_in_short(chosen)}\n")
-    _replace(root / "docs" / "speed.md", f"{_about(report)}\n\n{speed_table(report.rows)}\n")
+    figures = f"{_about(report)}\n\n{speed_table(report.rows)}\n"
+    if (root / _CHART).exists():  # of this run, where -o names its folder
+        figures += f"\n![Times as fast as torchcodec](../{_CHART})\n"
+    _replace(root / "docs" / "speed.md", figures)
 
 
 def _begins(row: Row, clip: str, scenario: str) -> bool:

@@ -344,11 +344,15 @@ def test_pages_get_the_tables_of_a_run(tmp_path: Path) -> None:
         "load average at the start": "0.25 0.50 1.00",
         "date": "2026-01-02 03:04",
     }
+    chart = tmp_path / "benchmarks" / "results" / "everyday.png"
+    chart.parent.mkdir(parents=True)
+    chart.touch()
     for _ in range(2):  # the second time replaces what the first one wrote
         update_documents(Report(machine, {}, rows, [], []), tmp_path)
     readme = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert readme.count("| 320x180, 20 s: 10 random frames | 312 ms | 500 ms | 1.60 | 1.60 |") == 1
     assert "open and count frames |" not in readme
+    assert page.read_text(encoding="utf-8").count("(../benchmarks/results/everyday.png)") == 1
     assert page.read_text(encoding="utf-8").count("| 320x180, 20 s | open and count frames | 312 |") == 1
     assert "torchcodec 0.17.0; 2 cores with a load of 0.25 at the start, 2026-01-02, one run of each." in readme
     page.write_text("# No place for a table", encoding="utf-8")
