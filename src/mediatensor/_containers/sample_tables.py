@@ -329,13 +329,14 @@ def _chunk_offsets(table: Boxes) -> Int64Array:
 def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
     fields = Fields(data)
     first_chunk, samples, _ = fields.array(fields.unsigned(), ">u4", 3).T
-    if not len(first_chunk) or first_chunk[0] != 1 or (np.diff(first_chunk) <= 0).any():
+    if not len(first_chunk) or first_chunk[0] != 1 or (first_chunk[1:] <= first_chunk[:-1]).any():
         raise MalformedBoxError("chunks out of order")
     if first_chunk[-1] > num_chunks:
         raise MalformedBoxError("chunks that do not exist")
-    if int((samples * np.diff(first_chunk, append=num_chunks + 1)).sum()) > _MAX_SAMPLES:
+    count = np.append(first_chunk[1:], num_chunks + 1) - first_chunk
+    if int((samples * count).sum()) > _MAX_SAMPLES:
         raise MalformedBoxError("chunks of too many samples")
-    return np.repeat(samples, np.diff(first_chunk, append=num_chunks + 1))
+    return np.repeat(samples, count)
 
 
 def _expanded(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
@@ -367,6 +368,8 @@ def _composition(table: Boxes, count: int) -> tuple[Int64Array, int]:
 def _match(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
     """Number of the sample in the header for each entry of the demuxer's list."""
     position, size = samples.position, samples.size
+    if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():
+        return np.arange(len(position))  # the list is what the header was taken to say, in the order of the file
     order = np.argsort(position, kind="stable")
     in_file = position[order]
     if (np.diff(in_file) < size[order][:-1]).any():
@@ -381,11 +384,12 @@ def _match(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
 def _check_times(track: Track, demuxed: DemuxedSamples, sample: Int64Array, samples: Samples) -> None:
     """The demuxer's decoding times are the sums of durations, but for one leap at each edit."""
     expected = np.cumsum(samples.duration) - samples.duration - samples.shift
-    leaps = np.count_nonzero(np.diff(demuxed.dts - expected[sample]))
+    shift = demuxed.dts - expected[sample]
+    leaps = np.count_nonzero(shift[1:] != shift[:-1])
     if not track.edits:
-        if leaps or (np.diff(sample) != 1).any() or demuxed.dts[0] != expected[0]:
+        if leaps or (sample[1:] - sample[:-1] != 1).any() or demuxed.dts[0] != expected[0]:
             raise MalformedBoxError("the demuxer gives samples other times")
     elif leaps > len(track.edits):
         raise MalformedBoxError("the demuxer gives samples other times than the edit list explains")
-    if (np.diff(demuxed.dts) < 0).any():
+    if (demuxed.dts[1:] < demuxed.dts[:-1]).any():
         raise MalformedBoxError("decoding times that do not ascend")

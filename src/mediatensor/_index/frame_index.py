@@ -103,8 +103,9 @@ class FrameIndex:
         if not self.settled:
             derive("output_order", np.arange(len(self.pts), dtype=np.int64))
         derive("_frame_of_place", np.argsort(self.output_order) if self.settled else self.output_order)
-        derive("_key_frame_times", self._times_of_key_frames() if self.settled else self.key_frame_pts)
-        derive("_key_frames_ascend", bool((np.diff(self._key_frame_times) >= 0).all()))
+        times = self._times_of_key_frames() if self.settled else self.key_frame_pts
+        derive("_key_frame_times", times)
+        derive("_key_frames_ascend", bool((times[1:] >= times[:-1]).all()))
 
     def __len__(self) -> int:
         """Number of frames."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import av
+import av.subtitles.stream  # PyAV would load it with the first file
 
 from .._common.checks import whole_number
 from .._common.interrupts import interrupts_kept
