@@ -197,6 +197,19 @@ def check_iteration(truth: Truth) -> None:
         assert count == len(truth)
 
 
+def check_one_after_the_other(truth: Truth) -> None:
+    """Neighbours in order, from the beginning and from further on. Each frame is the caller's own, to write into."""
+    with truth.open() as decoder:
+        for start in (0, 2 * len(truth) // 3):
+            indices = range(start, min(len(truth), start + truth.num_probes))
+            held = []
+            for index in indices:
+                held.append(decoder.get_frame_at(index))
+                decoder[index].zero_()
+            for index, frame in zip(indices, held, strict=True):
+                assert_same(truth, index, frame.data, frame.pts_seconds)
+
+
 def check_batches(truth: Truth) -> None:
     """Shuffled indices with duplicates and negative ones."""
     chosen = truth.some(max(4, truth.num_probes // 2))
@@ -263,6 +276,7 @@ CHECKS: list[Callable[[Truth], None]] = [
     check_random_pairs,
     check_backwards,
     check_iteration,
+    check_one_after_the_other,
     check_batches,
     check_slices,
     check_times,

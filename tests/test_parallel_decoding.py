@@ -47,6 +47,9 @@ SMALL = 96 * 64
         ([3], HD // 4, 2, 1, 1, (1, 1)),
         ([3], HD, 2, 2, 1, (1, 2)),
         ([200], SMALL, 4, 1, 1, (1, 1)),
+        # Handing small pictures to the codec's threads takes longer than decoding them.
+        ([200], 320 * 180, 4, None, 1, (1, 1)),
+        ([200], 960 * 540, 4, None, 1, (1, 4)),
         # Several runs, each long: a codec for each.
         ([100, 100], HD, 2, None, 1, (2, 1)),
         ([100, 100, 100], HD, 3, None, 1, (3, 1)),
