@@ -191,6 +191,8 @@ _CODEC_THREAD_EFFICIENCY = 0.8
 # Starting each of a codec's threads, and handing one a picture. That is more than it takes to decode a small picture.
 _CODEC_THREAD_START = 0.1
 _CODEC_THREAD_HANDOVER = 0.015
+# They take more of all cores together, so they must save a quarter of the time.
+_WORTH_THREADS = 0.75
 # The part of the work on each picture that holds the interpreter's lock.
 _LOCKED = 0.005
 
@@ -250,13 +252,14 @@ def divide_threads(
     speed_up = max(1.0, num_threads * _CODEC_THREAD_EFFICIENCY)
     num_workers = min(num_threads, len(pictures))
     longest = max(sum(pictures) * size / num_workers, max(pictures) * size, sum(pictures) * _LOCKED)
-    costs = {Division(1, 1): num_pictures * size + opening(1)}
+    alone = num_pictures * size + opening(1)
+    costs = {Division(1, 1): alone}
     if codec_has_threads:
         starting = 0.0 if num_codec_threads == num_threads else _CODEC_THREAD_START * num_threads
-        handing_over = num_pictures * _CODEC_THREAD_HANDOVER
-        costs[Division(1, num_threads)] = (
-            num_pictures * size / speed_up + handing_over + starting + opening(num_threads)
-        )
+        each = size / speed_up + _CODEC_THREAD_HANDOVER
+        together = num_pictures * each + starting + opening(num_threads)
+        if together < alone * _WORTH_THREADS:
+            costs[Division(1, num_threads)] = together
     if num_workers > 1:
         num_missing = max(0, num_workers - num_open_workers)
         costs[Division(num_workers, 1)] = longest + opening(1) + num_missing * _OPENING
