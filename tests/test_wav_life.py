@@ -73,6 +73,7 @@ def test_close_and_with(path: Path) -> None:
 
 @needs_proc
 def test_files_are_released_by_close_by_collection_and_by_errors(path: Path, tmp_path: Path) -> None:
+    gc.collect()  # files that other tests left to collection
     before = num_open_files()
     decoder = WavDecoder(path)
     decoder.get_all_samples()
