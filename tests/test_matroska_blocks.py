@@ -267,6 +267,7 @@ REFUSED = {
     "an empty picture": film(*clusters(lambda n, t: element(0xA3, block_body(b"", t, 0)) + simple(n, t))),
     "compressed": film(tracks=element(0x1654AE6B, track(DURATION, element(0x6D80, element(0x6240, element(0x5034)))))),
     "clusters without time": film(*(element(0x1F43B675, simple(n, 40 * n)) for n in range(_NUM_PICTURES))),
+    "a time of thousands of bytes": film(element(0x1F43B675, element(0xE7, b"\1" * 2048), simple(0, 0))),
     "a time scale of its own": film(tracks=element(0x1654AE6B, track(DURATION, element(0x23314F, b"\x40\0\0\0")))),
     "two tracks of one number": film(tracks=element(0x1654AE6B, track(DURATION), track(DURATION))),
 }

@@ -195,6 +195,13 @@ class _Walk:
             raise MalformedBoxError(f"a header {element.kind:X} that is cut off")
         return content
 
+    def _number(self, element: _Element) -> int:
+        """The unsigned number that an element holds, of at most 8 bytes."""
+        content = self._content(element)
+        if len(content) > 8:
+            raise MalformedBoxError(f"a number {element.kind:X} of {len(content)} bytes")
+        return int.from_bytes(content, "big")
+
     # Segment, track and cluster
 
     def _read_segment(self, position: int) -> None:
@@ -227,7 +234,7 @@ class _Walk:
             if element.kind not in _OF_CLUSTER or element.end is None or element.end >= end:
                 raise MalformedBoxError("a cluster that does not begin with its time")
             position = element.end
-        time = int.from_bytes(self._content(element), "big")
+        time = self._number(element)
         if time > _MAX_TICKS or element.end is None:
             raise MalformedBoxError(f"a cluster at the tick {time}")
         self.clusters.append((cluster.body, time))
@@ -314,7 +321,7 @@ class _Walk:
                 self.heads.append(self.data[at : at + _HEAD_BYTES])
                 is_own = self.track is not None and self.data[body - self.start] == self.track.number | 0x80
             elif element.kind == _BLOCK_DURATION:
-                duration = int.from_bytes(self._content(element), "big")
+                duration = self._number(element)
             elif element.kind == _REFERENCE_BLOCK:
                 is_key = False
             elif element.kind == _BLOCK_ADDITIONS:
