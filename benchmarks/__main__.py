@@ -1,4 +1,4 @@
-"""Compare mediatensor with other video decoders: ``python -m benchmarks SUITE... [--quick] [-o FOLDER]``."""
+"""Compare mediatensor with other video decoders, libraries alternating, each run in a new process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     effort = Effort(repeats, options.budget, options.minutes, keeps_workers=options.quick)
     interpreter = Interpreter(options.python, options.beside)
     for name, suite in suites.items():
-        stamp = machine_stamp() | {"runs": f"up to {repeats}, each in a new process"}
+        runs = "a trial with tiny clips, whatever their names say" if options.quick else "each in a new process"
+        stamp = machine_stamp() | {"runs": f"up to {repeats}, {runs}"}
         begin = time.perf_counter()
         measured = measure_suite(name, suite, options.clips, options.libraries, effort, _say, interpreter=interpreter)
         _say(f"{name}: took {time.perf_counter() - begin:.0f} s")
@@ -55,7 +56,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "suites", nargs="+", metavar="SUITE", choices=[*SUITES, "all"], help=f"{', '.join(SUITES)}, all"
     )
     parser.add_argument("--quick", action="store_true", help="tiny clips and one run: does everything work?")
-    parser.add_argument("--repeats", type=int, help=f"timed runs of each library (default: {Effort.repeats})")
+    parser.add_argument(
+        "--repeats", type=int, help=f"timed runs of each library (default: {Effort.repeats}, with --quick 1)"
+    )
     parser.add_argument(
         "--budget",
         type=float,
@@ -82,6 +85,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     check_counts(parser, options, "repeats")
     if options.update_docs and options.suites != ["everyday"]:
         parser.error("--update-docs is for a run of everyday alone")
+    if options.update_docs and options.quick:
+        parser.error("--update-docs takes real figures, and --quick measures tiny clips")
     return options
 
 

@@ -491,3 +491,9 @@ def test_remembered_frames_are_much_cheaper(path: Path) -> None:
             again = cpu_seconds(lambda: decoder.get_frames_at(indices))
         ratios.append(first / max(again, 1e-6))
     assert max(ratios) >= 3
+
+
+def test_figures_of_tiny_clips_stay_out_of_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["everyday", "--quick", "--update-docs"])
+    assert "--quick measures tiny clips" in capsys.readouterr().err

@@ -180,7 +180,7 @@ def test_copies_outlive_the_memory() -> None:
 
 
 def test_small_arrays_are_ordinary() -> None:
-    array = buffers.empty((MB - 1,), "uint8")
+    array = buffers.empty((MB // 2 - 1,), "uint8")
     del array
     assert not buffers.idle_blocks()
 

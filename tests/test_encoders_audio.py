@@ -185,6 +185,7 @@ SAMPLES = torch.zeros(2, 100)
         (lambda: AudioEncoder([1.0], sample_rate=RATE), "Expected samples to be a Tensor"),
         (lambda: AudioEncoder(SAMPLES[None], sample_rate=RATE), "Expected 1D or 2D samples"),
         (lambda: AudioEncoder(SAMPLES.double(), sample_rate=RATE), "Expected float32 samples"),
+        (lambda: AudioEncoder(SAMPLES.T.repeat(10, 1), sample_rate=RATE).to_tensor("wav"), "channels first"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=0), "sample_rate = 0 must be > 0"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=0.5), "sample_rate = 0.5 must be > 0"),
         (lambda: AudioEncoder(SAMPLES), "sample_rate is needed"),

@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 __all__ = ["Pool", "empty", "free_idle_blocks", "idle_blocks"]
 
 # The allocator of the system keeps smaller arrays itself.
-_MIN_BYTES = 1 << 20
+_MIN_BYTES = 1 << 19
 
 _HUGE_PAGE_BYTES = 1 << 21
 # A quick huge page takes about 0.1 ms to zero, and the small ones in its place 0.7 ms. It takes 5 ms where a

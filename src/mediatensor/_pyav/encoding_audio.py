@@ -20,6 +20,8 @@ __all__ = ["AudioSettings", "AudioTrack"]
 # Samples that FFmpeg gets at a time, however they came: so that the file does not depend on that. Large blocks cost
 # fewer calls; where packets are as long as the blocks, they must be short enough to be played by themselves.
 _BLOCK_SAMPLES, _PACKET_SAMPLES = 1 << 16, 4096
+# FFmpeg takes more for nonsense (FF_SANE_NB_CHANNELS).
+_MAX_CHANNELS = 512
 
 # A fixed container, whose data are the samples one after the other: how they are split into packets is not seen.
 _WAV, _WAV_CODEC = "wav", "pcm_s16le"
@@ -76,12 +78,12 @@ class AudioTrack:
             raise InvalidArgumentError(f"bit_rate={settings.bit_rate} must be >= 0, in bits a second.")
         #: Unit of the times of packets.
         self.time_base = Fraction(1, settings.out_sample_rate)
+        self._layout = _layout(settings.num_channels)
         has_own_packets = container_name == _WAV or not codec.capabilities & _ANY_FRAME_SIZE
         self._block_samples = _BLOCK_SAMPLES if has_own_packets else _PACKET_SAMPLES
         self._block = np.zeros((settings.num_channels, self._block_samples), np.float32)
         self._filled = 0
         self._num_samples = 0
-        self._layout = _layout(settings.num_channels)
         is_unchanged = (settings.num_channels, settings.sample_rate) == (
             settings.out_num_channels,
             settings.out_sample_rate,
@@ -206,8 +208,13 @@ def _sample_format(codec: Any) -> str:
 
 def _layout(num_channels: int) -> str:
     """FFmpeg's usual layout of so many channels, or none in particular where it knows none."""
-    for layout in (f"{num_channels}c", f"{num_channels}C"):
-        with suppress(ValueError):
-            av.AudioLayout(layout)
-            return layout
-    raise InvalidArgumentError(f"Desired number of channels ({num_channels}) is more than FFmpeg can write.")
+    if num_channels > _MAX_CHANNELS:
+        raise InvalidArgumentError(
+            f"Desired number of channels ({num_channels}) is more than FFmpeg can write, which is {_MAX_CHANNELS}. "
+            "Samples are expected as (C, N), channels first."
+        )
+    layout = f"{num_channels}c"
+    with suppress(ValueError):
+        av.AudioLayout(layout)
+        return layout
+    return f"{num_channels}C"

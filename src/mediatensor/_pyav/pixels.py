@@ -52,6 +52,8 @@ _UNSUPPORTED_MATRICES = dict.fromkeys((3, _YCGCO, 11, 12, 13, 14), "ITU601") | {
 
 _make_side_data: Any = SideDataContainer  # its type hints know no constructor
 _UPRIGHT = Orientation()
+# The system takes larger blocks back as soon as they are free, and the next ones cost a page fault for each 4 KiB.
+_MAX_OWN_BYTES = 1 << 19
 # As numbers: PyAV takes longer to look up members of its enumerations.
 _BICUBIC, _BILINEAR = int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
 
@@ -161,7 +163,11 @@ class FrameConverter:
         except av.FFmpegError as error:
             raise _conversion_error(picture, error) from error
         pixels = _pixels(rgb, np.uint8)
-        return pixels if rgb is not picture and pixels.flags.c_contiguous else pixels.copy()
+        if rgb is not picture and pixels.nbytes < _MAX_OWN_BYTES and pixels.flags.c_contiguous:
+            return pixels
+        copied = empty(pixels.shape, np.uint8)
+        copied[...] = pixels
+        return copied
 
     def _convert(self, frame: Any) -> Any:
         if _takes_the_fast_path(frame) or frame.colorspace in _UNSUPPORTED_MATRICES:

@@ -210,7 +210,10 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
     if data.ndim not in (1, 2):
         raise InvalidArgumentError(f"Expected 1D or 2D samples, (N,) or (C, N), got {tuple(data.shape)}.")
     if data.dtype != torch.float32:
-        raise InvalidArgumentError(f"Expected float32 samples, got {data.dtype}.")
+        raise InvalidArgumentError(
+            f"Expected float32 samples between -1 and 1, got {data.dtype}. 16-bit ones become that by "
+            "samples.float() / 32768."
+        )
     check_has_values("samples", data)
     data = data.detach().reshape(1, -1) if data.ndim == 1 else data.detach()
     if num_channels is not None and data.shape[0] != num_channels:
