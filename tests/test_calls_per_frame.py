@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -73,9 +74,21 @@ print(pstats.Stats(profile).total_calls, *sorted(set(sys.modules) - known))
 """
 
 
-def test_the_first_file_of_a_process_loads_no_modules(path: Path) -> None:
+@pytest.mark.parametrize(("container", "most_calls"), [("mp4", 4000), ("mkv", 6000)])
+def test_the_first_file_of_a_process_loads_no_modules(
+    container: str, most_calls: int, path: Path, tmp_path: Path
+) -> None:
     """A module, or the list of all installed packages, takes longer than opening a small file."""
+    if container == "mkv":
+        copy = tmp_path / "clip.mkv"
+        with av.open(str(path)) as source, av.open(str(copy), "w") as target:
+            stream = target.add_stream_from_template(source.streams.video[0])
+            for packet in source.demux(video=0):
+                if packet.size:
+                    packet.stream = stream
+                    target.mux(packet)
+        path = copy
     run = subprocess.run([sys.executable, "-c", _FIRST_USE, path], capture_output=True, text=True, check=True)
     calls, *modules = run.stdout.split()
-    assert int(calls) <= 4000
+    assert int(calls) <= most_calls
     assert {module for module in modules if module.split(".")[0] not in ("av", "torch")} == set()

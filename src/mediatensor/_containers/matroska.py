@@ -354,7 +354,7 @@ class _Walk:
         heads = heads.reshape(len(positions), _HEAD_BYTES)
         size_bytes = _SIZE_BYTES[heads[:, 1]]
         assert self.track is not None
-        for length in np.unique(size_bytes).tolist():
+        for length in np.flatnonzero(np.bincount(size_bytes)).tolist():  # numpy.unique would load numpy.ma
             of_length = np.flatnonzero(size_bytes == length)
             octets = heads[of_length, 1 + length] if length <= _MAX_SIZE_BYTES else np.zeros(1, np.uint8)
             if not np.isin(octets, self.track.octets).all():
@@ -486,7 +486,7 @@ def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, ND
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
     bodies = np.zeros((count, _BLOCK_HEADER_BYTES + PAYLOAD_BYTES), np.uint8)
     size_bytes = _SIZE_BYTES[heads[:, 1]]
-    for length in np.unique(size_bytes).tolist():
+    for length in np.flatnonzero(np.bincount(size_bytes)).tolist():
         chosen = np.flatnonzero(size_bytes == length)
         own = heads[chosen]
         number = np.zeros(len(chosen), np.int64)

@@ -159,22 +159,11 @@ class FrameStream:
         if self.position != place or index is not self._index or not self._is_promised:
             return None
         self._segment, self._not_fed, self._counts_frames = _FED_WHOLE, set(), False
-        frames = self._frames
         try:
-            while not frames:
-                if self._is_at_end:
-                    self.position = None
-                    return None
-                self._feed(index)
-                frames = self._frames
-            frame = frames.pop(0)
-            if self._check_next(index, frame) == place:
-                self.position = place + 1
-                return frame
+            return self._next_promised(index, {place})[1]
         except IndexMismatchError:
-            pass
-        self.position = None
-        return None
+            self.position = None
+            return None
 
     def use_threads(self, num_threads: int) -> None:
         """Decode with another number of codec threads from now on."""
