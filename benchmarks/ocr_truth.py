@@ -90,6 +90,7 @@ _DRAWN: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("form", 3, {"rotation": 4, "blur": 0.6}),
     ("receipt", 4, {"dpi": 150, "contrast": 0.5, "noise": 10}),
     ("receipt", 5, {"dpi": 120, "inverted": True}),
+    ("ruled", 6, {"noise": 4}),
 )
 
 

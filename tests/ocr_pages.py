@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-from ocr_pages_layouts import draw_columns, draw_form, draw_letter, draw_receipt
+from ocr_pages_layouts import draw_columns, draw_form, draw_letter, draw_receipt, draw_ruled
 from ocr_pages_sheet import SANS, Quad, Sheet, TextBox
 
 __all__ = ["PAGE_KINDS", "RenderedPage", "TextBox", "render_page", "render_text"]
@@ -69,6 +69,7 @@ _KINDS: dict[str, tuple[Callable[[Sheet], None], tuple[float, float], float]] = 
     "form": (draw_form, (8.5, 11), 10),
     "letter": (draw_letter, (8.5, 11), 11),
     "receipt": (draw_receipt, (3.5, 7), 9),
+    "ruled": (draw_ruled, (8.5, 6.5), 10),
 }
 
 #: Names of what `render_page` draws.

@@ -1,4 +1,4 @@
-"""What drawn pages look like: a letter, a page of two columns, a form, a receipt."""
+"""What drawn pages look like: a letter, a page of two columns, a form, a form on rules, a receipt."""
 
 from __future__ import annotations
 
@@ -99,6 +99,41 @@ def _table(sheet: Sheet, left: float, y: float, right: float, font: Font) -> flo
             sheet.write(edges[number] + 3, y + height * 0.68, make(rng) if row else heading, font)
         y += height
     return y
+
+
+def draw_ruled(sheet: Sheet) -> None:
+    """A form that is filled in on rules; underlines, and cells hardly higher than their text."""
+    rng, size, margin = sheet.rng, sheet.size, sheet.width * 0.07
+    right, half = sheet.width - margin, sheet.width / 2
+    label, value = sheet.font(rng.choice([SANS, SERIF])), sheet.font(rng.choice([MONO, TIMES]))
+    y = margin + size
+    end = sheet.write(margin, y, "APPLICATION FOR STORE CREDIT", sheet.font(BOLD, 1.2))
+    sheet.rule(margin, y + size * 0.18, end, y + size * 0.18)
+    for _ in range(5):
+        y += size * rng.uniform(1.8, 2.2)
+        for left, entry in ((margin, name), (half, date)):
+            end = sheet.write(left, y, rng.choice(["Name:", "Issued to", "Date", "Received by", "No."]), label)
+            sheet.rule(end + size * 0.3, y + size * 0.15, left + half - margin * 1.3, y + size * 0.15)
+            sheet.write(end + size * rng.uniform(0.8, 3), y, entry(rng), value)
+    y += size * 1.5
+    edges = [margin + (right - margin) * part for part in (0, 0.3, 0.6, 1)]
+    headings = rng.sample(["DATE", "NAME", "AMOUNT", "COMMENTS", "CODE"], 3)
+    height = size * rng.uniform(1.2, 1.4)
+    for row in range(7):
+        for number, entry in enumerate((code, name, amount)):
+            sheet.box(edges[number], y, edges[number + 1], y + height)
+            text = entry(rng) if row else headings[number]
+            sheet.write(edges[number] + size * 0.3, y + height * 0.5 + size * 0.36, text, value if row else label)
+        y += height
+    for _ in range(4):
+        y += size * 1.7
+        sheet.rule(margin, y - size, right, y - size, 1.2)
+        x = margin + size
+        for word in sentence(rng).split()[:8]:
+            end = sheet.write(x, y, word, label)
+            if rng.random() < 0.3:
+                sheet.rule(x, y + size * 0.15, end, y + size * 0.15, 0.6)
+            x = end + size * 0.3
 
 
 def draw_receipt(sheet: Sheet) -> None:

@@ -166,6 +166,46 @@ def test_a_rule_below_a_line_is_not_part_of_its_words() -> None:
     np.testing.assert_allclose([word.box for word in ruled], [word.box for word in clean], atol=0.03)
 
 
+@pytest.mark.parametrize("slope", [0, 1 / 80])
+@pytest.mark.parametrize("row", [2, 9, 34, 38, 43])
+def test_a_long_rule_is_no_part_of_any_word(row: int, slope: float) -> None:
+    line, ink, _ = drawn("ab cdefg hi", margin=60)
+    clean, width = split_line(line, ink), ink.shape[1]
+    # Above the line, along the tops of its letters, below, and through their feet; three pixels strong.
+    for column in range(width):
+        first = row + int(column * slope)
+        ink[first : first + 3, column] = True
+    ruled = split_line(line, ink)
+    assert [word.value for word in ruled] == ["ab", "cdefg", "hi"]
+    for word, other in zip(ruled, clean, strict=True):
+        size = np.array([width, HEIGHT, width, HEIGHT])
+        np.testing.assert_allclose(word.box * size, other.box * size, atol=4)
+
+
+def test_an_underlined_word_is_as_large_as_without_its_underline() -> None:
+    line, ink, columns = drawn("ab cdefg hi")
+    clean = split_line(line, ink)
+    ink[39:42, columns[3][0] - 6 : columns[7][1] + 6] = True
+    np.testing.assert_allclose([word.box for word in split_line(line, ink)], [word.box for word in clean], atol=1e-6)
+
+
+def test_the_frame_of_a_cell_is_no_part_of_its_words() -> None:
+    line, ink, _ = drawn("abc de", margin=24)
+    clean = split_line(line, ink)
+    ink[:4], ink[44:], ink[:, 8:11], ink[:, -12:-9] = True, True, True, True
+    np.testing.assert_allclose([word.box for word in split_line(line, ink)], [word.box for word in clean], atol=1e-6)
+
+
+@pytest.mark.parametrize("stroke", [3, 5])
+def test_words_that_are_themselves_a_rule_keep_their_place(stroke: int) -> None:
+    line, ink, columns = drawn("ab ---------- cd")
+    ink[:, columns[3][0] : columns[12][1]] = False
+    ink[24 : 24 + stroke, columns[3][0] : columns[12][1]] = True
+    words = split_line(line, ink)
+    assert [word.value for word in words] == ["ab", "----------", "cd"]
+    assert extents(words, ink.shape[1])[1] == pytest.approx((columns[3][0], columns[12][1]), abs=LETTER / 2)
+
+
 @pytest.mark.parametrize("shift", [-5, 5])
 def test_places_of_characters_may_be_off_by_half_a_character(shift: int) -> None:
     line, ink, _ = drawn("abc def")
@@ -240,19 +280,25 @@ def truth(page: RenderedPage) -> np.ndarray:
     return boxes
 
 
-def assert_words_are_placed(page: RenderedPage, **options: Any) -> None:
+def assert_words_are_placed(page: RenderedPage, share: float = 0.95, **options: Any) -> None:
     words = words_of(reader(**options)([page.image]))
     size = np.array(page.image.shape[1::-1])
     ious = box_iou(truth(page), (geometries(words) * size).reshape(-1, 4))
-    assert (ious.max(axis=1) >= 0.5).mean() >= 0.95
+    assert (ious.max(axis=1) >= 0.5).mean() >= share
     same = [words[place].value == word.text for place, word in zip(ious.argmax(axis=1), page.words, strict=True)]
-    assert np.mean(same) >= 0.95
+    assert np.mean(same) >= share
 
 
 @pytest.mark.parametrize("options", [{}, {"inverted": True}, {"noise": 8, "blur": 0.5}, {"contrast": 0.3}])
 def test_words_of_a_drawn_receipt(options: dict[str, Any]) -> None:
     require_weights()
     assert_words_are_placed(render_page("receipt", 3, size=(3.5, 4), **options))
+
+
+@pytest.mark.parametrize("rotation", [0.0, 0.6])
+def test_words_on_rules_and_in_tight_cells(rotation: float) -> None:
+    require_weights()
+    assert_words_are_placed(render_page("ruled", 2, rotation=rotation), 0.98, shorter_side=960)
 
 
 @pytest.mark.slow

@@ -55,6 +55,11 @@ FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
 as much of it as the second. The widest letters, and the ink left over in Latin forms and receipts, are within."""
 LINE_SHARE = 0.5
 """Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
+RULE_LENGTH, RULE_THICKNESS = 1.25, 0.3
+"""A rule is ink that goes on sideways for at least the first, and is less high than the second, in heights of the line.
+No stroke of a letter is as long."""
+SIDE_OF_FRAME = 0.95
+"""The share of a column that is ink where the side of a frame crosses the line."""
 WORD_GAP = 0.3
 """The width of columns without ink that part two words, as a share of the ink's height, in a line not read yet."""
 BITS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -116,6 +121,7 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
     groups = _between_spaces(characters.values, split_after)
     if not groups:
         return []
+    ink = _without_rules(ink)
     height, width = ink.shape
     middles = (characters.starts + characters.stops) / 2 * width
     pitch = _pitch(middles, groups, height)
@@ -141,6 +147,7 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
     Returns:
         Boxes, in the order of the line; the whole line where there is no ink.
     """
+    ink = _without_rules(ink)
     height, width = ink.shape
     top, bottom = _band(ink)
     runs = _runs(np.asarray(ink[top:bottom].any(axis=0)))
@@ -183,6 +190,43 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
     before, behind = own[np.maximum(after - 1, 0)], own[np.minimum(after, len(own) - 1)]
     distances = np.minimum(np.abs(columns - before), np.abs(columns - behind))
     return int((distances > FARTHEST * pitch).sum()) > MOST_LEFT_OVER * pitch
+
+
+def _without_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The ink without the rules that text stands on, without underlines and frames: boxes go around letters."""
+    height = len(ink)
+    length, thickness = int(RULE_LENGTH * height) + 1, int(RULE_THICKNESS * height) + 1
+    letters = ink
+    # A rule at a slight angle goes on in the row above or below.
+    near = ink.copy()
+    near[1:] |= ink[:-1]
+    near[:-1] |= ink[1:]
+    rules = _long_runs(near, length)
+    if rules is not None:
+        thick = _long_runs(rules.T, thickness)
+        letters = ink & ~(rules if thick is None else rules & ~thick.T)
+    sides = ink.mean(axis=0) >= SIDE_OF_FRAME
+    return letters & ~sides if sides.any() else letters
+
+
+def _long_runs(ink: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_] | None:
+    """The ink in runs of at least ``length`` along the rows; None if there is none."""
+    sums = _sums(ink)
+    starts = sums[:, length:] - sums[:, :-length] == length
+    if not starts.any():
+        return None
+    counts, behind = _sums(starts), np.arange(1, ink.shape[1] + 1)
+    runs: npt.NDArray[np.bool_] = (
+        counts[:, np.minimum(behind, starts.shape[1])] > counts[:, np.maximum(behind - length, 0)]
+    )
+    return runs
+
+
+def _sums(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    """Running sums along the rows, which begin with 0."""
+    sums = np.zeros((ink.shape[0], ink.shape[1] + 1), np.int32)
+    np.cumsum(ink, axis=1, out=sums[:, 1:])
+    return sums
 
 
 def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
