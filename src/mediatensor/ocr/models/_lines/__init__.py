@@ -13,6 +13,7 @@
          v
     reading ............... a network sees a class at each step of the line             reading
          |                  repeated classes become one character, blanks none          characters
+         |                  doubtful characters: what fits in with those beside them    spelling
          v
     splitting ............. spaces say where words end, ink says where their boxes are  words_of_lines
          |
@@ -67,6 +68,7 @@ from .page_lines import (
 )
 from .page_words import ClassWords, characters_of, cut_lines_into_words, no_words, read_page_words
 from .reading import MAX_LINE_WIDTH, LineReading, LineRecognizer, SeenBatch, read_lines, readings_of, see_batch
+from .spelling import NUM_ALTERNATIVES, folded, is_spelled, shape_of, spelled
 from .turning import (
     TURNS,
     LineClassifier,
@@ -91,6 +93,7 @@ from .words_of_lines import (
 __all__ = [
     "BLANK",
     "MAX_LINE_WIDTH",
+    "NUM_ALTERNATIVES",
     "TALL_RATIO",
     "TURNS",
     "WHOLE_CROP",
@@ -114,12 +117,14 @@ __all__ = [
     "cut_lines_into_words",
     "cut_words",
     "decide_line_turns",
+    "folded",
     "in_pixels",
     "ink_map",
     "ink_of_line",
     "inks_of_lines",
     "is_east_asian",
     "is_look_alike",
+    "is_spelled",
     "leaves_ink_over",
     "line_evidence",
     "line_sizes",
@@ -140,9 +145,11 @@ __all__ = [
     "sampling_grid",
     "scores_of",
     "see_batch",
+    "shape_of",
     "side_lengths",
     "signed_turn",
     "spans_of",
+    "spelled",
     "split_line",
     "straight_boxes",
     "to_float",

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from .._networks import download, spread, spreads, with_open_sizes
 from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
 from .cutting import LineBatch, line_cuts, network_input
+from .spelling import SURE, spelled
 from .words_of_lines import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
 
 __all__ = ["MAX_LINE_WIDTH", "LineReading", "LineRecognizer", "SeenBatch", "read_lines", "readings_of", "see_batch"]
@@ -94,6 +95,8 @@ class SeenBatch:
         probabilities: (N, T), see `PPOCRRecognizer.best_of_steps`.
         classes: (N, T), int32.
         inks: See `inks_of_lines`.
+        scores: Of alternatives, (N, T, K), see `PPOCRRecognizer.alternatives`; K is 0 for models that have none.
+        others: The classes of the alternatives, (N, T, K), int32.
     """
 
     indices: list[int]
@@ -101,6 +104,8 @@ class SeenBatch:
     probabilities: Tensor
     classes: Tensor
     inks: Tensor
+    scores: Tensor
+    others: Tensor
 
 
 def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
@@ -109,8 +114,11 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
     inputs = with_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
     # The model is called as a whole, as it may be compiled.
-    probabilities, classes = model(inputs, return_steps=True)["steps"]
-    return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), inks_of_lines(batch.data))
+    found = model(inputs, return_steps=True)
+    probabilities, classes = found["steps"]
+    scores, others = found.get("alternatives") or (probabilities[..., None][..., :0], classes[..., None][..., :0])
+    inks = inks_of_lines(batch.data)
+    return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), inks, scores, others.int())
 
 
 def readings_of(
@@ -128,24 +136,56 @@ def readings_of(
         One reading for each line.
     """
     readings: list[LineReading] = [LineReading([], 0.0)] * number
-    arrays = download(*(part for batch in seen for part in (batch.probabilities, batch.classes, batch.inks)))
+    arrays = download(
+        *(
+            part
+            for batch in seen
+            for part in (batch.probabilities, batch.classes, batch.inks, batch.scores, batch.others)
+        )
+    )
     for place, batch in enumerate(seen):
-        probabilities, classes, inks = arrays[3 * place : 3 * place + 3]
+        probabilities, classes, inks, scores, others = arrays[5 * place : 5 * place + 5]
         found = ctc_best_path((torch.from_numpy(probabilities), torch.from_numpy(classes)), BLANK)
         for position, (index, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             ink = ink_of_line(inks, position, width)
-            readings[index] = _to_reading(model, found.sequence(position), ink, width, split_after)
+            own = found.sequence(position)
+            values = _texts_of(model, own, scores[position], others[position])
+            readings[index] = _to_reading(model, own, values, ink, width, split_after)
     return readings
 
 
+def _texts_of(
+    model: LineRecognizer,
+    found: CtcCharacters,
+    scores: npt.NDArray[np.floating],
+    others: npt.NDArray[np.integer],
+) -> list[str]:
+    """The characters of a line. Doubtful ones are those that fit in with the rest."""
+    values = [model.characters[label - 1] for label in found.labels]
+    doubtful = np.flatnonzero(found.confidences < SURE) if scores.shape[-1] else ()
+    alternatives = {
+        int(place): [
+            (model.characters[label - 1], float(score))
+            for label, score in zip(others[found.peak_steps[place]], scores[found.peak_steps[place]], strict=True)
+        ]
+        for place in doubtful
+    }
+    return with_zeros(spelled(values, found.confidences.tolist(), alternatives))
+
+
 def _to_reading(
-    model: LineRecognizer, found: CtcCharacters, ink: npt.NDArray[np.bool_], width: int, split_after: str
+    model: LineRecognizer,
+    found: CtcCharacters,
+    values: Sequence[str],
+    ink: npt.NDArray[np.bool_],
+    width: int,
+    split_after: str,
 ) -> LineReading:
     if not len(found.labels):
         return LineReading([], 0.0)
     step = model.step_pixels / width
     characters = LineCharacters(
-        with_zeros([model.characters[label - 1] for label in found.labels]),
+        values,
         np.minimum(found.start_steps * step, 1.0),
         np.minimum(found.stop_steps * step, 1.0),
         found.confidences.astype(np.float64),

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError, WeightsError
 from ...datasets import VOCABS
-from .._lines import BLANK, CtcCharacters, ctc_best_path, is_east_asian, is_look_alike
+from .._lines import BLANK, NUM_ALTERNATIVES, CtcCharacters, ctc_best_path, is_east_asian, is_look_alike, is_spelled
 from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, multiply, parameter_layers
 
 __all__ = ["PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
@@ -137,6 +137,7 @@ class PPOCRRecognizer(nn.Module):
 
     _east_asian: Tensor
     _look_alikes: Tensor
+    _spelled: Tensor
     step_pixels = 8
     """Width of the part of the picture that a time step stands for."""
     open_axes: ClassVar = ({3: "width"}, {1: "steps"})
@@ -181,6 +182,8 @@ class PPOCRRecognizer(nn.Module):
         self.register_buffer(
             "_look_alikes", _classes_where(is_look_alike, self.characters).to(device), persistent=False
         )
+        spelled = _classes_where(is_spelled, self.characters).nonzero()[:, 0]
+        self.register_buffer("_spelled", spelled.to(device), persistent=False)
         self.cfg["vocab"] = self.vocab
 
     def restrict_vocab(self, characters: str) -> None:
@@ -258,6 +261,24 @@ class PPOCRRecognizer(nn.Module):
             probabilities[doubtful], classes[doubtful] = best_classes(features[doubtful], self.head, self._look_alikes)
         return probabilities, classes
 
+    def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The likeliest of the characters that can stand for each other, for each step.
+
+        Args:
+            features: The result of :meth:`features`.
+
+        Returns:
+            Scores (N, T, 4), float32, which are log probabilities but for a number that all of a step share, and
+            classes (N, T, 4), int64; None if the model knows fewer such characters, or something hooks into its scores.
+        """
+        if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
+            return None
+        rows = features.reshape(-1, features.shape[-1])
+        scores = multiply(rows, self.head.weight[self._spelled], self.head.bias[self._spelled]).float()
+        best, places = scores.topk(NUM_ALTERNATIVES)
+        shape = (*features.shape[:-1], NUM_ALTERNATIVES)
+        return best.view(shape), self._spelled[places].view(shape)
+
     def forward(
         self,
         x: Tensor,
@@ -273,7 +294,8 @@ class PPOCRRecognizer(nn.Module):
             target: The text of each line, for a loss.
             return_model_output: Return ``"out_map"``, the logits (N, W / 8, 1 + characters), the blank first.
             return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters.
-            return_steps: Return ``"steps"``, see :meth:`best_of_steps`, in place of the texts.
+            return_steps: Return ``"steps"``, see :meth:`best_of_steps`, in place of the texts, and
+                ``"alternatives"``, see :meth:`alternatives`.
 
         Returns:
             What was asked for, ``"loss"`` where there is a target, and ``"preds"`` where there is none.
@@ -290,6 +312,7 @@ class PPOCRRecognizer(nn.Module):
                 out["loss"] = self._loss(logits, target)
         if return_steps:
             out["steps"] = self.best_of_steps(features.detach())
+            out["alternatives"] = self.alternatives(features.detach())
         elif target is None or return_preds:
             out["preds"] = self._texts(features.detach())
         return out
