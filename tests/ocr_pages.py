@@ -69,7 +69,7 @@ _KINDS: dict[str, tuple[Callable[[Sheet], None], tuple[float, float], float]] = 
     "form": (draw_form, (8.5, 11), 10),
     "letter": (draw_letter, (8.5, 11), 11),
     "receipt": (draw_receipt, (3.5, 7), 9),
-    "ruled": (draw_ruled, (8.5, 6.5), 10),
+    "ruled": (draw_ruled, (8.5, 7), 10),
 }
 
 #: Names of what `render_page` draws.

@@ -102,7 +102,7 @@ def _table(sheet: Sheet, left: float, y: float, right: float, font: Font) -> flo
 
 
 def draw_ruled(sheet: Sheet) -> None:
-    """A form that is filled in on rules; underlines, and cells hardly higher than their text."""
+    """A form that is filled in on rules; underlines, check boxes, and cells hardly higher than their text."""
     rng, size, margin = sheet.rng, sheet.size, sheet.width * 0.07
     right, half = sheet.width - margin, sheet.width / 2
     label, value = sheet.font(rng.choice([SANS, SERIF])), sheet.font(rng.choice([MONO, TIMES]))
@@ -125,6 +125,12 @@ def draw_ruled(sheet: Sheet) -> None:
             text = entry(rng) if row else headings[number]
             sheet.write(edges[number] + size * 0.3, y + height * 0.5 + size * 0.36, text, value if row else label)
         y += height
+    for _ in range(2):
+        x, y = margin, y + size * 1.7
+        for _ in range(4):
+            sheet.box(x, y - size * 0.75, x + size * 0.8, y + size * 0.05)
+            answer = rng.choice(["Yes", "No", "Approved", "Other", "Full time", "In stock"])
+            x = sheet.write(x + size * rng.uniform(1, 1.5), y, answer, label) + size * 1.5
     for _ in range(4):
         y += size * 1.7
         sheet.rule(margin, y - size, right, y - size, 1.2)

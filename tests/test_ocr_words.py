@@ -137,6 +137,26 @@ def test_specks_far_from_the_characters_do_not_widen_a_word() -> None:
     assert split_line(line, ink) == clean
 
 
+def test_specks_between_words_belong_to_none() -> None:
+    line, ink, columns = drawn("ab cdef", space=64)
+    clean = split_line(line, ink)
+    middle = sum(columns[2]) // 2
+    # Specks, and the side of a frame: the widest gap is beside them.
+    for offset in (-14, -2, 10):
+        ink[16:36, middle + offset : middle + offset + 3] = True
+    assert split_line(line, ink) == clean
+
+
+@pytest.mark.parametrize("sign", list("□☐☑☒"))
+def test_a_check_box_is_a_word_beside_its_answer(sign: str) -> None:
+    line, ink, columns = drawn(f"{sign}Yes {sign}No")
+    words = split_line(line, ink)
+    assert [word.value for word in words] == [sign, "Yes", sign, "No"]
+    assert_consistent(words)
+    places = [(columns[a][0] + 2, columns[b][1] - 2) for a, b in ((0, 0), (1, 3), (5, 5), (6, 7))]
+    np.testing.assert_allclose(extents(words, ink.shape[1]), places, atol=3)
+
+
 def test_specks_above_and_below_do_not_heighten_a_word() -> None:
     line, ink, _ = drawn("abcdefgh")
     clean = split_line(line, ink)
@@ -298,7 +318,7 @@ def test_words_of_a_drawn_receipt(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("rotation", [0.0, 0.6])
 def test_words_on_rules_and_in_tight_cells(rotation: float) -> None:
     require_weights()
-    assert_words_are_placed(render_page("ruled", 2, rotation=rotation), 0.98, shorter_side=960)
+    assert_words_are_placed(render_page("ruled", 4, rotation=rotation), 0.98, shorter_side=960)
 
 
 @pytest.mark.slow

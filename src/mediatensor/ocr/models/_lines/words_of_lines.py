@@ -45,7 +45,10 @@ BAND_GAP = 3 / 48
 """The widest gap between parts of one band, as a share of the height: the dot and the stem of an i belong together."""
 REACH = 0.85
 """How far the line may go on from the middle of its first and last character, in widths of a character."""
-MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.18, 0.12
+NEAR_OWN = 0.6
+"""In widths of a character: ink that stands apart, farther than this from the middles of a word's first and last
+character, is a speck, or the side of a frame, and none of the word."""
+MARGIN_LEFT_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 2.5 / 48, 0.22, 0.13
 """The space that people leave between ink and box: sideways as a share of the picture's height, else of the ink's."""
 
 LETTER_INK = 0.2
@@ -53,8 +56,10 @@ LETTER_INK = 0.2
 FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
 """In widths of a character. Ink farther than the first from the middle of every character is left over; a line may have
 as much of it as the second. The widest letters, and the ink left over in Latin forms and receipts, are within."""
-LINE_SHARE = 0.5
+LINE_SHARE = 0.25
 """Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
+CHECK_BOXES = "□☐☑☒"
+"""Signs that are words of their own: the box before an answer stands close to it."""
 RULE_LENGTH, RULE_THICKNESS = 1.25, 0.3
 """A rule is ink that goes on sideways for at least the first, and is less high than the second, in heights of the line.
 No stroke of a letter is as long."""
@@ -234,10 +239,12 @@ def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
     for index, value in enumerate(values):
         if value.isspace():
             groups.append([])
-        else:
-            groups[-1].append(index)
-            if value in split_after:
-                groups.append([])
+            continue
+        if value in CHECK_BOXES:
+            groups.append([])
+        groups[-1].append(index)
+        if value in split_after or value in CHECK_BOXES:
+            groups.append([])
     return [group for group in groups if group]
 
 
@@ -287,9 +294,12 @@ def _word(
     height, width = ink.shape
     start = int(max(0.0, min(limits[0], middles[group[0]])))
     stop = int(np.ceil(min(float(width), max(limits[1], middles[group[-1]] + 1))))
-    columns = np.flatnonzero(inside[start:stop])
-    if len(columns):
-        left, right = float(start + columns[0]), float(start + columns[-1] + 1)
+    runs = start + _runs(inside[start:stop])
+    first, last = middles[group[0]], middles[group[-1]]
+    own_runs = runs[(runs[:, 1] > first - NEAR_OWN * pitch) & (runs[:, 0] < last + NEAR_OWN * pitch)]
+    runs = own_runs if len(own_runs) else runs
+    if len(runs):
+        left, right = float(runs[0, 0]), float(runs[-1, 1])
     else:
         left, right = middles[group[0]] - pitch / 2, middles[group[-1]] + pitch / 2
     margin = MARGIN_LEFT_RIGHT * height
