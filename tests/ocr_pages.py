@@ -26,7 +26,7 @@ from PIL import Image, ImageFilter
 from ocr_pages_layouts import draw_columns, draw_form, draw_letter, draw_receipt, draw_ruled
 from ocr_pages_sheet import SANS, Quad, Sheet, TextBox
 
-__all__ = ["PAGE_KINDS", "RenderedPage", "TextBox", "render_page", "render_text"]
+__all__ = ["PAGE_KINDS", "RenderedPage", "TextBox", "as_scanned", "finished", "render_page", "render_text"]
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ def render_page(
     width, height = size or usual_size
     sheet = Sheet(width * 72, height * 72, dpi, font_size or usual_font_size, random.Random(f"{kind} {seed}"))
     draw(sheet)
-    page = rotated(_finished(sheet), rotation)
+    page = rotated(finished(sheet), rotation)
     image = _with_contrast(page.image, contrast, inverted=inverted)
-    return RenderedPage(_as_scanned(image, seed, noise, blur, jpeg), page.words, page.lines)
+    return RenderedPage(as_scanned(image, seed, noise, blur, jpeg), page.words, page.lines)
 
 
 def render_text(
@@ -124,10 +124,11 @@ def render_text(
     sheet = Sheet(width + 2 * margin, step * len(lines) + 2 * margin, dpi, font_size, random.Random(0))
     for number, line in enumerate(lines):
         sheet.write(margin, margin + step * (number + 0.75), line, sheet.font(font))
-    return _finished(sheet)
+    return finished(sheet)
 
 
-def _finished(sheet: Sheet) -> RenderedPage:
+def finished(sheet: Sheet) -> RenderedPage:
+    """What was written on a sheet, as a page."""
     words = tuple(word for line in sheet.lines for word in line)
     return RenderedPage(sheet.pixels(), words, tuple(map(_joined, sheet.lines)))
 
@@ -168,7 +169,8 @@ def _with_contrast(image: NDArray[np.uint8], contrast: float, *, inverted: bool)
     return levels.round().clip(0, 255).astype(np.uint8)
 
 
-def _as_scanned(image: NDArray[np.uint8], seed: int, noise: float, blur: float, jpeg: int | None) -> NDArray[np.uint8]:
+def as_scanned(image: NDArray[np.uint8], seed: int, noise: float, blur: float, jpeg: int | None) -> NDArray[np.uint8]:
+    """The picture as a camera or a scanner would have it: blurred, then with noise, then through a JPEG file."""
     picture = Image.fromarray(image)
     if blur:
         picture = picture.filter(ImageFilter.GaussianBlur(blur))

@@ -60,7 +60,11 @@ class Sheet:
         return _font(name, max(6, round(self.size * factor * self.scale)))
 
     def length(self, text: str, font: Font) -> float:
-        return font.getlength(text) / self.scale
+        return self.advance(text, font) / self.scale
+
+    def advance(self, text: str, font: Font) -> float:
+        """By how many pixels of the picture the pen moves on."""
+        return font.getlength(text)
 
     def write(self, x: float, baseline: float, text: str, font: Font, ink: int = 0, align: str = "left") -> float:
         """Write one line, and return where it ends."""
@@ -70,22 +74,24 @@ class Sheet:
             x -= self.length(text, font) / 2
         words, written = [], ""
         for word in text.split():
-            place = (round(x * self.scale + font.getlength(written)), round(baseline * self.scale))
-            self.draw.text(place, word, font=font, fill=ink, anchor="ls")
-            left, top, right, bottom = self._ink_box(place, word, font)
-            corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)], float)
+            place = (round(x * self.scale + self.advance(written, font)), round(baseline * self.scale))
+            mask, (left, top) = self.letters(word, font)
+            corner = (place[0] + left, place[1] + top)
+            self.picture.paste(ink, corner, mask)
+            x0, y0, x1, y1 = mask.getbbox() or (0, 0, 1, 1)
+            corners = np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)], float) + corner
             words.append(TextBox(word, corners / _SUPERSAMPLING))
             written += word + " "
         self.lines.append(words)
         return x + self.length(text, font)
 
-    def _ink_box(self, place: tuple[int, int], word: str, font: Font) -> tuple[int, int, int, int]:
-        """Of a word alone; what Pillow calls its box ends where the next letter would begin."""
-        left, top, right, bottom = (round(edge) for edge in self.draw.textbbox(place, word, font=font, anchor="ls"))
-        scratch = Image.new("L", (right - left + 2, bottom - top + 2))
-        ImageDraw.Draw(scratch).text((place[0] - left + 1, place[1] - top + 1), word, font=font, fill=255, anchor="ls")
-        box = scratch.getbbox() or (1, 1, 2, 2)
-        return box[0] + left - 1, box[1] + top - 1, box[2] + left - 1, box[3] + top - 1
+    def letters(self, word: str, font: Font) -> tuple[Image.Image, tuple[int, int]]:
+        """The ink of a word, and the place of this picture's corner, seen from the beginning of the baseline."""
+        # What Pillow calls the box of a word ends where the next letter would begin.
+        left, top, right, bottom = (round(edge) for edge in self.draw.textbbox((0, 0), word, font=font, anchor="ls"))
+        mask = Image.new("L", (right - left + 2, bottom - top + 2))
+        ImageDraw.Draw(mask).text((1 - left, 1 - top), word, font=font, fill=255, anchor="ls")
+        return mask, (left - 1, top - 1)
 
     def rule(self, x0: float, y0: float, x1: float, y1: float, width: float = 0.8) -> None:
         points = [round(value * self.scale) for value in (x0, y0, x1, y1)]
