@@ -147,7 +147,7 @@ def test_every_word_has_a_box_scores_and_characters() -> None:
         assert y1 - slack[1] <= bottom
         assert right - left <= (x1 - x0) + 8 / width
         assert "".join(character.value for character in word.characters) == word.value
-        assert word.confidence == pytest.approx(min(character.confidence for character in word.characters))
+        assert word.confidence <= min(character.confidence for character in word.characters)
         edges = [character.geometry for character in word.characters]
         assert [edge[0][0] for edge in edges] == sorted(edge[0][0] for edge in edges)
         assert edges[0][0][0] == pytest.approx(left)
@@ -222,7 +222,7 @@ def test_words_that_read_badly_are_left_out() -> None:
     page = text_page().image
     confidence = [word.confidence for word in words_of(reader()([page]))]
     assert ocr_predictor(pretrained=True, min_confidence=1.0, shorter_side=192)([page]).render() == ""
-    assert min(confidence) > 0.5
+    assert 0.5 < min(confidence) <= max(confidence) < 1
 
 
 def test_regions_to_ignore() -> None:

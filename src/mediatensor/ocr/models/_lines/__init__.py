@@ -27,6 +27,7 @@ Networks come in from above: a recogniser is whatever fits ``LineRecognizer``, a
 """
 
 from .characters import BLANK, CtcCharacters, ctc_best_path, is_east_asian, is_look_alike, with_zeros
+from .confidence import word_confidence
 from .cutting import (
     LineBatch,
     cut_lines,
@@ -163,4 +164,5 @@ __all__ = [
     "upside_down_probabilities",
     "vote_page_turn",
     "with_zeros",
+    "word_confidence",
 ]

@@ -278,7 +278,7 @@ def read_page_lines(
         readings: Readings of the lines that were read already.
         straight: Give enclosing boxes rather than quads.
         second_chance: Try lines that read badly upside down.
-        min_confidence: Lines that read worse are left out.
+        min_confidence: Lines of whose words a lesser share is expected to be right are left out.
         split_after: Characters that end a word, besides spaces.
 
     Returns:
@@ -294,7 +294,7 @@ def read_page_lines(
     if second_chance:
         turns = _turn_bad_ones(model, page, quads, turns, known, split_after)
         lines = turned(quads, turns)
-    kept = [index for index in range(len(quads)) if known[index].words and known[index].confidence >= min_confidence]
+    kept = [index for index in range(len(quads)) if known[index].words and known[index].share_right >= min_confidence]
     words = _words_of(lines, scores, turns, known, kept, straight)
     words.unread = _unread_of(lines.clip(0, 1), known, set(kept), straight)
     return words
@@ -313,7 +313,7 @@ def _unread_of(
         (left, top), (right, bottom) = line.min(axis=0).tolist(), line.max(axis=0).tolist()
         geometry: Any = ((left, top), (right, bottom)) if straight else tuple(map(tuple, line.tolist()))
         value = " ".join(word.value for word in reading.words)
-        found.append(UnreadLine(geometry, reason, value, reading.confidence if reading.words else 0.0))
+        found.append(UnreadLine(geometry, reason, value, reading.share_right))
     return found
 
 
@@ -353,7 +353,7 @@ def _words_of(
         for word in readings[index].words:
             quads.append(place_boxes(lines[index], np.array([word.box]))[0])
             word_scores.append(float(scores[index]))
-            texts.append((word.value, min(word.confidences)))
+            texts.append((word.value, word.confidence))
             orientations.append({"value": signed_turn(int(turns[index])), "confidence": None})
             line_ids.append(index)
             characters.append(

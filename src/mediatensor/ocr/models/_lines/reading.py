@@ -50,13 +50,18 @@ class LineReading:
 
     Attributes:
         words: With boxes as fractions of the line.
-        confidence: The mean of its characters' confidences; 0 without any.
+        confidence: The mean of its characters' confidences; 0 without any. By it readings of one line are compared.
         has_gaps: Whether there is ink that none of the characters accounts for.
     """
 
     words: list[LineWord]
     confidence: float
     has_gaps: bool = False
+
+    @property
+    def share_right(self) -> float:
+        """The share of its words that are expected to be right; 0 without any."""
+        return sum(word.confidence for word in self.words) / max(len(self.words), 1)
 
 
 def read_lines(

@@ -17,6 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .confidence import word_confidence
+
 __all__ = [
     "LineCharacters",
     "LineWord",
@@ -95,6 +97,11 @@ class LineWord:
     box: Box
     boxes: tuple[Box, ...]
     confidences: tuple[float, ...]
+
+    @property
+    def confidence(self) -> float:
+        """The probability that its text is right."""
+        return word_confidence(self.confidences)
 
 
 def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:

@@ -89,7 +89,8 @@ class TextPredictor(nn.Module):
             by a quarter or a half turn is read so; boxes remain those of the page as it came.
         disable_crop_orientation: Take every line to go as its page does.
         ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, in which text is not looked for, on any page.
-        min_confidence: Lines that read with less, on average over their characters, are left out.
+        min_confidence: Lines of whose words a lesser share is expected to be right are left out: they are on the page's
+            list of unread lines. For recognisers of lines, whose confidences are fitted.
         split_after: Characters that end a word besides spaces, as ``"-/"`` where "12/31-98" counts as three words;
             for recognisers of lines.
         on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
@@ -117,7 +118,7 @@ class TextPredictor(nn.Module):
         disable_page_orientation: bool = False,
         disable_crop_orientation: bool = False,
         ignore_regions: Sequence[IgnoredRegion] | None = None,
-        min_confidence: float = 0.5,
+        min_confidence: float = 0.2,
         split_after: str = "",
         on_error: Literal["report", "raise"] = "report",
         **builder_options: Any,

@@ -1,0 +1,83 @@
+"""Confidences of words and lines are probabilities, and what they decide."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from mediatensor.ocr.io import Line, Word
+from mediatensor.ocr.models._lines import word_confidence
+from ocr_onnx_sessions import require_weights
+from ocr_pages import RenderedPage, render_page
+from ocr_reading import reader, words_of
+
+
+def test_it_grows_with_every_character() -> None:
+    generator = np.random.default_rng(3)
+    for _ in range(200):
+        word = generator.uniform(0, 1, generator.integers(1, 12)) ** 0.2
+        surer = word.copy()
+        surer[generator.integers(len(word))] += 0.3
+        assert 0 <= word_confidence(word.tolist()) <= word_confidence(surer.clip(0, 1).tolist()) < 1
+    # A longer word of equally sure characters is right less often.
+    assert word_confidence([0.95] * 12) < word_confidence([0.95] * 3)
+    assert word_confidence([0.0]) < 0.05
+    assert 0.97 < word_confidence([1.0] * 5) < 1
+
+
+def damaged_pages() -> list[RenderedPage]:
+    return [
+        render_page(kind, seed, dpi=dpi, blur=blur, noise=noise, jpeg=30, size=(5, 4))
+        for seed, (kind, dpi, blur, noise) in enumerate(
+            [("letter", 72, 0.9, 12), ("letter", 100, 1.4, 30), ("columns", 90, 1.0, 10), ("letter", 100, 0.0, 0)]
+        )
+    ]
+
+
+def test_the_mean_confidence_is_the_share_that_is_right() -> None:
+    require_weights()
+    predictor = copy.deepcopy(reader())
+    predictor.min_confidence = 0.0
+    words: list[tuple[float, float, bool]] = []
+    lines: list[tuple[float, float, bool]] = []
+    for sheet in damaged_pages():
+        (page,) = predictor([sheet.image]).pages
+        truth = {word.text for word in sheet.words}
+        for line in (line for block in page.blocks for line in block.lines):
+            right = [word.value in truth for word in line.words]
+            sure = [character.confidence for word in line.words for character in word.characters]
+            words += [
+                (word.confidence, float(np.mean([c.confidence for c in word.characters])), is_right)
+                for word, is_right in zip(line.words, right, strict=True)
+            ]
+            lines.append((line.confidence, float(np.mean(sure)), all(right)))
+    for found, bound in ((words, 0.06), (lines, 0.13)):
+        fitted, raw, right = np.array(found, dtype=float).T
+        assert 0.2 < right.mean() < 0.97  # else the pages say nothing
+        assert abs(fitted.mean() - right.mean()) < bound
+        assert raw.mean() - right.mean() > bound
+
+
+def test_that_of_a_line_is_at_most_that_of_its_words() -> None:
+    turn = {"value": 0, "confidence": None}
+    words = [Word("a", value, ((0.1, 0.1), (0.2, 0.2)), 1.0, turn) for value in (0.9, 0.5, 0.8)]
+    assert 0.9 * 0.5 * 0.8 < Line(words).confidence < 0.5
+    assert Line(words[:1]).confidence == pytest.approx(0.9, abs=0.03)
+    assert Line([]).confidence == 0.0
+    assert "confidence" not in Line(words).export()
+
+
+def test_lines_with_fewer_right_words_than_asked_for_are_left_unread() -> None:
+    require_weights()
+    sheet = damaged_pages()[1]
+    everything, some = copy.deepcopy(reader()), copy.deepcopy(reader())
+    everything.min_confidence, some.min_confidence = 0.0, 0.6
+    (page,) = everything([sheet.image]).pages
+    assert not any(line.reason == "low confidence" for line in page.unread)
+    (strict,) = some([sheet.image]).pages
+    left_out = [line for line in strict.unread if line.reason == "low confidence"]
+    assert left_out
+    assert all(line.confidence < 0.6 for line in left_out)
+    assert len(words_of(strict)) + sum(len(line.value.split()) for line in left_out) == len(words_of(page))
