@@ -102,6 +102,34 @@ def test_spaces_at_the_ends_and_several_in_a_row() -> None:
     assert extents(words, ink.shape[1])[1] == pytest.approx((columns[6][0] + 2, columns[6][1] - 2), abs=3)
 
 
+def spread(text: str, gap: int, places: tuple[int, ...]) -> tuple[LineCharacters, np.ndarray]:
+    """A line of block letters with a gap before the characters at some places, where no space was seen."""
+    _, ink, columns = drawn(text)
+    shifts = [gap * sum(place <= index for place in places) for index in range(len(text))]
+    wider = np.zeros((HEIGHT, ink.shape[1] + gap * len(places)), bool)
+    edges = []
+    for (left, right), shift in zip(columns, shifts, strict=True):
+        wider[:, left + shift : right + shift] = ink[:, left:right]
+        edges.append((left + shift, right + shift))
+    found = np.array(edges, float) / wider.shape[1]
+    return LineCharacters(text, found[:, 0], found[:, 1], np.ones(len(text))), wider
+
+
+def test_a_wide_gap_parts_words_though_no_space_was_seen() -> None:
+    assert [word.value for word in split_line(*spread("Date12.05", 32, (4,)))] == ["Date", "12.05"]
+    assert [word.value for word in split_line(*spread("abcdefghi", 32, (3, 6)))] == ["abc", "def", "ghi"]
+    # The space between two words may be narrower; a full stop, and letters set wide apart, stay together.
+    assert [word.value for word in split_line(*spread("Date12.05", 8, (4,)))] == ["Date12.05"]
+    assert [word.value for word in split_line(*spread("Total.", 32, (5,)))] == ["Total."]
+    assert [word.value for word in split_line(*spread("TOTAL", 32, (1, 2, 3, 4)))] == ["TOTAL"]
+
+
+def test_a_rule_in_a_wide_gap_joins_no_words() -> None:
+    line, ink = spread("Nameabcde", 160, (4,))
+    ink[34:37, 84:236] = True
+    assert [word.value for word in split_line(line, ink)] == ["Name", "abcde"]
+
+
 def test_words_without_a_gap_between_them_are_cut_where_the_space_was_seen() -> None:
     line, ink, columns = drawn("ab cd")
     ink[TOP + 8 : TOP + 10] = True
@@ -257,7 +285,9 @@ def test_any_ink_gives_boxes_in_order(text: str, seed: int, height: int, width: 
     edges = np.sort(generator.random(2 * len(text)))
     line = LineCharacters(text, edges[::2], edges[1::2], generator.random(len(text)))
     words = split_line(line, generator.random((height, width)) < density)
-    assert [word.value for word in words] == text.split()
+    # A wide gap without ink may part a word.
+    assert "".join(word.value for word in words) == "".join(text.split())
+    assert len(words) >= len(text.split())
     assert_consistent(words)
     for left, top, right, bottom in boxes_between_gaps(generator.random((height, width)) < density):
         assert 0 <= left < right <= 1

@@ -67,6 +67,9 @@ RULE_LENGTH, RULE_THICKNESS = 1.25, 0.3
 No stroke of a letter is as long."""
 SIDE_OF_FRAME = 0.95
 """The share of a column that is ink where the side of a frame crosses the line."""
+WIDE_GAP, WIDER_THAN_LETTERS = 0.6, 1.2
+"""Columns without ink part words even where no space was seen, if they are wider than the first, as a share of the
+ink's height, and than the second, in widths of a character: letters set wide apart are one word."""
 WORD_GAP = 0.3
 """The width of columns without ink that part two words, as a share of the ink's height, in a line not read yet."""
 BITS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -141,6 +144,7 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
     limits = max(0.0, first - REACH * pitch), min(float(width), last + REACH * pitch)
     band = _band(ink[:, max(0, int(first - pitch)) : int(last + pitch) + 1])
     inside: npt.NDArray[np.bool_] = np.asarray(ink[band[0] : band[1]].any(axis=0))
+    groups = _at_wide_gaps(groups, characters.values, middles, inside, band[1] - band[0], pitch)
     gaps = [_gap(inside, ink, middles[a[-1]], middles[b[0]]) for a, b in pairwise(groups)]
     begins = [limits[0], *(gap[1] for gap in gaps)]
     ends = [*(gap[0] for gap in gaps), limits[1]]
@@ -253,6 +257,33 @@ def _between_spaces(values: Sequence[str], split_after: str) -> list[list[int]]:
         if value in split_after or value in CHECK_BOXES:
             groups.append([])
     return [group for group in groups if group]
+
+
+def _at_wide_gaps(
+    groups: list[list[int]],
+    values: Sequence[str],
+    middles: FloatArray,
+    inside: npt.NDArray[np.bool_],
+    height: int,
+    pitch: float,
+) -> list[list[int]]:
+    """Words cut where they have a wide run of columns without ink; a full stop stays with its word."""
+    empty = _runs(~inside)
+    wide = empty[empty[:, 1] - empty[:, 0] > max(WIDE_GAP * height, WIDER_THAN_LETTERS * pitch)]
+    if not len(wide):
+        return groups
+    cut = []
+    for group in groups:
+        own, begin = middles[group], 0
+        for start, stop in wide.tolist():
+            end = int(np.searchsorted(own, (start + stop) / 2))
+            # Places of characters are exact to a part of a character; one farther inside is no neighbour of the gap.
+            near = 0 < end < len(own) and own[end - 1] <= start + 0.3 * pitch and own[end] >= stop - 0.3 * pitch
+            if near and end > begin and values[group[end]] not in ",.;":
+                cut.append(group[begin:end])
+                begin = end
+        cut.append(group[begin:])
+    return cut
 
 
 def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
