@@ -43,13 +43,15 @@ def session(arch: str) -> Callable[[Tensor], Tensor]:
     return run
 
 
-def best_of(probabilities: Tensor, head: Any, excluded: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The likeliest class of each step, of those that are not excluded."""
+def best_of(
+    probabilities: Tensor, head: Any, followed: int, excluded: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The likeliest class of each step, of those that are not excluded, and the probability of the one followed."""
     if excluded is not None:
         probabilities = probabilities.masked_fill(excluded, 0)
         probabilities = probabilities / probabilities.sum(-1, keepdim=True)
     best, classes = probabilities.max(-1)
-    return best, classes
+    return best, classes, probabilities[..., followed]
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def test_the_ink_of_lines_is_that_of_the_cpu(fake_device: torch.device, kind: st
 
 def test_look_alikes_are_told_apart_without_asking(fake_device: torch.device) -> None:
     torch.manual_seed(2)
-    model = ppocr_v6_small_reco(vocab="abc:\N{FULLWIDTH COLON}\N{CJK UNIFIED IDEOGRAPH-4E2D}").eval()
+    model = ppocr_v6_small_reco(vocab="ab :\N{FULLWIDTH COLON}\N{CJK UNIFIED IDEOGRAPH-4E2D}").eval()
     # Lines of all kinds: with look-alikes alone, with letters that go with them, and with neither.
     features = 3 * torch.randn(64, 3, 120)
     with torch.inference_mode():
@@ -137,6 +137,7 @@ def test_look_alikes_are_told_apart_without_asking(fake_device: torch.device) ->
     assert (first != expected[1]).any()
     assert torch.equal(found[1].cpu(), expected[1])
     assert torch.allclose(found[0].cpu(), expected[0], atol=1e-6)
+    assert torch.allclose(found[2].cpu(), expected[2], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,10 @@ def test_recogniser_is_that_of_the_file_in_every_class(shape: tuple[int, ...]) -
     probabilities = model.head(features).softmax(-1)
     assert probabilities.shape == expected.shape
     assert (probabilities - expected).abs().max() <= TOLERANCE
-    best, classes = best_classes(features, model.head)
+    best, classes, followed = best_classes(features, model.head, followed=18_709)
     assert (best - expected.max(-1).values).abs().max() <= TOLERANCE
     assert torch.equal(classes, expected.argmax(-1))
+    assert (followed - expected[..., 18_709]).abs().max() <= TOLERANCE
 
 
 @torch.inference_mode()
@@ -94,10 +95,12 @@ def test_best_classes_are_those_of_the_softmax(classes: int) -> None:
     head = torch.nn.Linear(16, classes)
     features = 8 * torch.randn(2, 7, 16)
     with torch.no_grad():
-        best, places = best_classes(features, head)
-        expected, where = head(features).softmax(-1).max(-1)
+        best, places, followed = best_classes(features, head, followed=classes // 2)
+        shares = head(features).softmax(-1)
+        expected, where = shares.max(-1)
     torch.testing.assert_close(best, expected)
     assert torch.equal(places, where)
+    torch.testing.assert_close(followed, shares[..., classes // 2])
 
 
 def test_best_classes_of_scores_that_exponentials_cannot_hold() -> None:
@@ -105,10 +108,11 @@ def test_best_classes_of_scores_that_exponentials_cannot_hold() -> None:
     with torch.no_grad():
         head.weight.copy_(torch.linspace(-1e5, 1e5, 6000)[:, None])
         head.bias.zero_()
-        best, places = best_classes(torch.tensor([[[1.0], [-1.0], [0.0]]]), head)
+        best, places, followed = best_classes(torch.tensor([[[1.0], [-1.0], [0.0]]]), head, followed=5999)
     # The greatest is ahead of the next by 33: e to that power is more than a float can tell from certainty.
     assert best[0].tolist() == pytest.approx([1.0, 1.0, 1 / 6000])
     assert places[0].tolist() == [5999, 0, 0]
+    assert followed[0].tolist() == pytest.approx([1.0, 0.0, 1 / 6000])
 
 
 def test_a_smaller_vocabulary_is_a_part_of_the_full_one() -> None:

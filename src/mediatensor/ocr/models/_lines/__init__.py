@@ -15,6 +15,9 @@
          |                  repeated classes become one character, blanks none          characters
          |                  doubtful characters: what fits in with those beside them    spelling
          v
+    spacing ............... spaces that the network almost saw, where the ink has a gap    spaces
+         |
+         v
     splitting ............. spaces say where words end, ink says where their boxes are  words_of_lines
          |
          v
@@ -69,6 +72,7 @@ from .page_lines import (
 )
 from .page_words import ClassWords, characters_of, cut_lines_into_words, no_words, read_page_words
 from .reading import MAX_LINE_WIDTH, LineReading, LineRecognizer, SeenBatch, read_lines, readings_of, see_batch
+from .spaces import MissingSpace, missing_spaces
 from .spelling import NUM_ALTERNATIVES, folded, is_spelled, shape_of, spelled
 from .turning import (
     TURNS,
@@ -107,6 +111,7 @@ __all__ = [
     "LineReading",
     "LineRecognizer",
     "LineWord",
+    "MissingSpace",
     "Readings",
     "SeenBatch",
     "as_quads",
@@ -131,6 +136,7 @@ __all__ = [
     "line_sizes",
     "lines_are_tall",
     "longest_lines",
+    "missing_spaces",
     "network_input",
     "no_words",
     "padded_width",

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from .._networks import download, spread, spreads, with_open_sizes
 from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
 from .cutting import LineBatch, line_cuts, network_input
+from .spaces import missing_spaces
 from .spelling import SURE, spelled
 from .words_of_lines import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
 
@@ -99,6 +100,7 @@ class SeenBatch:
         widths: How many columns of each are picture.
         probabilities: (N, T), see `PPOCRRecognizer.best_of_steps`.
         classes: (N, T), int32.
+        spaces: Probabilities of a space, (N, T).
         inks: See `inks_of_lines`.
         scores: Of alternatives, (N, T, K), see `PPOCRRecognizer.alternatives`; K is 0 for models that have none.
         others: The classes of the alternatives, (N, T, K), int32.
@@ -108,6 +110,7 @@ class SeenBatch:
     widths: list[int]
     probabilities: Tensor
     classes: Tensor
+    spaces: Tensor
     inks: Tensor
     scores: Tensor
     others: Tensor
@@ -120,10 +123,10 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
     inputs = with_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
     # The model is called as a whole, as it may be compiled.
     found = model(inputs, return_steps=True)
-    probabilities, classes = found["steps"]
+    probabilities, classes, spaces = found["steps"]
     scores, others = found.get("alternatives") or (probabilities[..., None][..., :0], classes[..., None][..., :0])
     inks = inks_of_lines(batch.data)
-    return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), inks, scores, others.int())
+    return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), spaces, inks, scores, others.int())
 
 
 def readings_of(
@@ -145,17 +148,17 @@ def readings_of(
         *(
             part
             for batch in seen
-            for part in (batch.probabilities, batch.classes, batch.inks, batch.scores, batch.others)
+            for part in (batch.probabilities, batch.classes, batch.spaces, batch.inks, batch.scores, batch.others)
         )
     )
     for place, batch in enumerate(seen):
-        probabilities, classes, inks, scores, others = arrays[5 * place : 5 * place + 5]
+        probabilities, classes, spaces, inks, scores, others = arrays[6 * place : 6 * place + 6]
         found = ctc_best_path((torch.from_numpy(probabilities), torch.from_numpy(classes)), BLANK)
         for position, (index, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             ink = ink_of_line(inks, position, width)
             own = found.sequence(position)
             values = _texts_of(model, own, scores[position], others[position])
-            readings[index] = _to_reading(model, own, values, ink, width, split_after)
+            readings[index] = _to_reading(model, own, values, spaces[position], ink, width, split_after)
     return readings
 
 
@@ -181,7 +184,8 @@ def _texts_of(
 def _to_reading(
     model: LineRecognizer,
     found: CtcCharacters,
-    values: Sequence[str],
+    values: list[str],
+    spaces: npt.NDArray[np.floating],
     ink: npt.NDArray[np.bool_],
     width: int,
     split_after: str,
@@ -189,11 +193,16 @@ def _to_reading(
     if not len(found.labels):
         return LineReading([], 0.0)
     step = model.step_pixels / width
-    characters = LineCharacters(
-        values,
-        np.minimum(found.start_steps * step, 1.0),
-        np.minimum(found.stop_steps * step, 1.0),
-        found.confidences.astype(np.float64),
-    )
+    starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
+    confidences = found.confidences.astype(np.float64)
+    missing = missing_spaces(values, found.peak_steps, (starts + stops) / 2 * width, spaces, ink)
+    if missing:
+        places = [space.index for space in missing]
+        steps = np.array([space.step for space in missing])
+        values = np.insert(np.array(values, dtype=object), places, " ").tolist()
+        starts = np.insert(starts, places, np.minimum(steps * step, 1.0))
+        stops = np.insert(stops, places, np.minimum((steps + 1) * step, 1.0))
+        confidences = np.insert(confidences, places, [space.probability for space in missing])
+    characters = LineCharacters(values, starts, stops, confidences)
     words = split_line(characters, ink, split_after)
     return LineReading(words, float(found.confidences.mean()), bool(words) and leaves_ink_over(characters, ink))

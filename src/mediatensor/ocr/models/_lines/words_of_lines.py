@@ -142,7 +142,7 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
     pitch = _pitch(middles, groups, height)
     first, last = middles[groups[0][0]], middles[groups[-1][-1]]
     limits = max(0.0, first - REACH * pitch), min(float(width), last + REACH * pitch)
-    band = _band(ink[:, max(0, int(first - pitch)) : int(last + pitch) + 1])
+    band = ink_band(ink[:, max(0, int(first - pitch)) : int(last + pitch) + 1])
     inside: npt.NDArray[np.bool_] = np.asarray(ink[band[0] : band[1]].any(axis=0))
     groups = _at_wide_gaps(groups, characters.values, middles, inside, band[1] - band[0], pitch)
     gaps = [_gap(inside, ink, middles[a[-1]], middles[b[0]]) for a, b in pairwise(groups)]
@@ -165,8 +165,8 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
     """
     ink = _without_rules(ink)
     height, width = ink.shape
-    top, bottom = _band(ink)
-    runs = _runs(np.asarray(ink[top:bottom].any(axis=0)))
+    top, bottom = ink_band(ink)
+    runs = runs_of_true(np.asarray(ink[top:bottom].any(axis=0)))
     if not len(runs):
         return [(0.0, 0.0, 1.0, 1.0)]
     far = runs[1:, 0] - runs[:-1, 1] > WORD_GAP * (bottom - top)
@@ -198,7 +198,7 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
     middles = (characters.starts + characters.stops) / 2 * width
     # One character may be as wide as the line is high.
     pitch = max(_pitch(middles, groups, height), 1.0) if len(kept) > 1 else float(height)
-    top, bottom = _band(ink)
+    top, bottom = ink_band(ink)
     # A rule under the line, or through it, is ink in few rows.
     columns = np.flatnonzero(ink[top:bottom].mean(axis=0) >= LETTER_INK) + 0.5
     own = middles[kept]
@@ -268,7 +268,7 @@ def _at_wide_gaps(
     pitch: float,
 ) -> list[list[int]]:
     """Words cut where they have a wide run of columns without ink; a full stop stays with its word."""
-    empty = _runs(~inside)
+    empty = runs_of_true(~inside)
     wide = empty[empty[:, 1] - empty[:, 0] > max(WIDE_GAP * height, WIDER_THAN_LETTERS * pitch)]
     if not len(wide):
         return groups
@@ -292,13 +292,13 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
     return float(np.median(distances)) if len(distances) else 0.4 * height
 
 
-def _band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
+def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
     """First row of the part with most ink, and the row behind it; all rows where there is no ink."""
     rows = ink.mean(axis=1) if ink.size else np.zeros(len(ink))
     full = rows > BAND_DENSITY * rows.max(initial=0.0)
     if not full.any():
         return 0, len(ink)
-    runs = _runs(full)
+    runs = runs_of_true(full)
     far = runs[1:, 0] - runs[:-1, 1] > BAND_GAP * len(ink)
     starts = runs[np.concatenate([[True], far]), 0]
     stops = runs[np.concatenate([far, [True]]), 1]
@@ -312,7 +312,7 @@ def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float,
     start, stop = int(left), int(right) + 1
     empty = ~inside[start:stop]
     if empty.any():
-        runs = _runs(empty)
+        runs = runs_of_true(empty)
         widest = runs[np.argmax(runs[:, 1] - runs[:, 0])]
         return float(start + widest[0]), float(start + widest[1])
     emptiest = float(start + int(np.argmin(ink[:, start:stop].sum(axis=0)))) if stop > start else left
@@ -332,7 +332,7 @@ def _word(
     height, width = ink.shape
     start = int(max(0.0, min(limits[0], middles[group[0]])))
     stop = int(np.ceil(min(float(width), max(limits[1], middles[group[-1]] + 1))))
-    runs = start + _runs(inside[start:stop])
+    runs = start + runs_of_true(inside[start:stop])
     first, last = middles[group[0]], middles[group[-1]]
     own_runs = runs[(runs[:, 1] > first - NEAR_OWN * pitch) & (runs[:, 0] < last + NEAR_OWN * pitch)]
     runs = own_runs if len(own_runs) else runs
@@ -342,7 +342,7 @@ def _word(
         left, right = middles[group[0]] - pitch / 2, middles[group[-1]] + pitch / 2
     margin = MARGIN_LEFT_RIGHT * height
     left, right = max(0.0, left - margin), min(float(width), right + margin)
-    own = _band(ink[:, int(left) : int(right) + 1])
+    own = ink_band(ink[:, int(left) : int(right) + 1])
     first_row = (1 - LINE_SHARE) * own[0] + LINE_SHARE * min(band[0], own[0])
     end_row = (1 - LINE_SHARE) * own[1] + LINE_SHARE * max(band[1], own[1])
     top = max(0.0, first_row - MARGIN_TOP * (end_row - first_row)) / height
@@ -357,7 +357,7 @@ def _word(
     )
 
 
-def _runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def runs_of_true(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """First and behind-the-last index of each run of true, (N, 2)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return edges.reshape(-1, 2)

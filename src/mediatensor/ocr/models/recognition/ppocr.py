@@ -24,8 +24,10 @@ CLASSES_AT_ONCE = 2048
 """So that the scores of a batch stay in the cache of a core while they are looked at."""
 
 
-def best_classes(features: Tensor, head: nn.Linear, excluded: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Greatest probability and its class for each step, as ``head(features).softmax(-1).max(-1)``.
+def best_classes(
+    features: Tensor, head: nn.Linear, followed: int, excluded: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Greatest probability and its class for each step, as ``head(features).softmax(-1).max(-1)``, and one class's own.
 
     The scores of 18,710 classes for the steps of a page are some 200 MB. Here they are made in slices of classes, of
     which only the greatest score, its class and the sum of exponentials go on, as in Milakov and Gimelshein, "Online
@@ -34,18 +36,21 @@ def best_classes(features: Tensor, head: nn.Linear, excluded: Tensor | None = No
     Args:
         features: (N, T, width).
         head: From ``width`` to the classes.
+        followed: The class whose probability is wanted at each step, too.
         excluded: Classes, bool, that are not to be chosen, as if there were none of them.
 
     Returns:
-        Probabilities (N, T), float32, and classes (N, T), int64.
+        Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of the class that is followed,
+        (N, T), float32.
     """
     if head._forward_hooks:
         # A hook of the layer, such as a whitelist, wants to see all of its scores.
         scores = head(features).float()
         if excluded is not None:
             scores = scores.masked_fill(excluded, -torch.inf)
-        probabilities, classes = scores.softmax(-1).max(-1)
-        return probabilities, classes
+        shares = scores.softmax(-1)
+        probabilities, classes = shares.max(-1)
+        return probabilities, classes, shares[..., followed]
     bias = head.bias if excluded is None else head.bias.masked_fill(excluded, -torch.inf)
     rows = features.reshape(-1, features.shape[-1])
     best = rows.new_full((len(rows),), -torch.inf, dtype=torch.float32)
@@ -59,7 +64,10 @@ def best_classes(features: Tensor, head: nn.Linear, excluded: Tensor | None = No
         total = total * (best - greater).exp() + scores.sub_(greater[:, None]).exp_().sum(-1)
         classes = torch.where(values > best, places + start, classes)
         best = greater
-    return (1 / total).view(features.shape[:-1]), classes.view(features.shape[:-1])
+    part = slice(followed, followed + 1)
+    own = (multiply(rows, head.weight[part], bias[part]).float()[:, 0] - best).exp_() / total
+    shape = features.shape[:-1]
+    return (1 / total).view(shape), classes.view(shape), own.view(shape)
 
 
 default_cfgs: dict[str, dict[str, Any]] = {
@@ -177,6 +185,7 @@ class PPOCRRecognizer(nn.Module):
         """Name the classes of the head, which must be as many, and the blank."""
         self.characters: tuple[str, ...] = tuple(vocab)
         self.vocab = "".join(self.characters)
+        self._space = self.characters.index(" ") + 1 if " " in self.characters else None
         device = self.head.weight.device
         self.register_buffer("_east_asian", _classes_where(is_east_asian, self.characters).to(device), persistent=False)
         self.register_buffer(
@@ -239,27 +248,32 @@ class PPOCRRecognizer(nn.Module):
         Returns:
             Labels are positions in :attr:`characters`, plus one.
         """
-        return ctc_best_path(self.best_of_steps(features), BLANK)
+        return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 
-    def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The best path before repetitions are merged; :meth:`decode` merges them, on the host.
 
         Args:
             features: The result of :meth:`features`.
 
         Returns:
-            Probabilities (N, T), float32, and classes (N, T), int64, on the device of the features.
+            Probabilities (N, T), float32, classes (N, T), int64, and the probabilities of a space (N, T), float32, on
+            the device of the features; zeros if the model knows no space.
         """
-        probabilities, classes = best_classes(features, self.head)
+        followed = BLANK if self._space is None else self._space
+        probabilities, classes, spaces = best_classes(features, self.head, followed)
         doubtful = self._look_alikes[classes].any(1) & ~self._east_asian[classes].any(1)
         if features.device.type != "cpu" or torch.compiler.is_compiling():
             # To ask whether there is such a line would take longer than to look at all lines twice, and a graph cannot.
-            others, other_classes = best_classes(features, self.head, self._look_alikes)
-            doubtful = doubtful[:, None]
-            return torch.where(doubtful, others, probabilities), torch.where(doubtful, other_classes, classes)
-        if doubtful.any():
-            probabilities[doubtful], classes[doubtful] = best_classes(features[doubtful], self.head, self._look_alikes)
-        return probabilities, classes
+            others = best_classes(features, self.head, followed, self._look_alikes)
+            doubtful, first = doubtful[:, None], (probabilities, classes, spaces)
+            probabilities, classes, spaces = (
+                torch.where(doubtful, ours, theirs) for ours, theirs in zip(others, first, strict=True)
+            )
+        elif doubtful.any():
+            others = best_classes(features[doubtful], self.head, followed, self._look_alikes)
+            probabilities[doubtful], classes[doubtful], spaces[doubtful] = others
+        return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
         """The likeliest of the characters that can stand for each other, for each step.
