@@ -209,3 +209,16 @@ def test_one_character_of_a_long_line_is_a_gap() -> None:
     assert leaves_ink_over(one, ink)
     wide = LineCharacters(["W"], np.array([0.1]), np.array([0.9]), np.array([0.97]))
     assert not leaves_ink_over(wide, ink[:, :32])
+
+
+@pytest.mark.parametrize("kind", ["box", "checked", "round"])
+def test_an_empty_check_box_is_no_gap(kind: str) -> None:
+    ink = np.zeros((48, 240), bool)
+    y, x = np.mgrid[:24, :24] - 11.5
+    ink[12:36, 20:44] = np.hypot(y, x) <= 12 if kind == "round" else True
+    ink[15:33, 23:41] = (np.abs(y) == np.abs(x))[3:21, 3:21] if kind == "checked" else False
+    starts = np.arange(60, 220, 16)
+    for start in starts:
+        ink[12:36, start : start + 12] = True
+    line = LineCharacters(list("Approved by"[:10]), starts / 240, (starts + 12) / 240, np.ones(10))
+    assert leaves_ink_over(line, ink) == (kind != "box")

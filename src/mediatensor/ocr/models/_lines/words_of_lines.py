@@ -205,7 +205,31 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
     after = np.searchsorted(own, columns)
     before, behind = own[np.maximum(after - 1, 0)], own[np.minimum(after, len(own) - 1)]
     distances = np.minimum(np.abs(columns - before), np.abs(columns - behind))
-    return int((distances > FARTHEST * pitch).sum()) > MOST_LEFT_OVER * pitch
+    left_over = columns[distances > FARTHEST * pitch]
+    if len(left_over) <= MOST_LEFT_OVER * pitch:
+        return False
+    boxes = _check_boxes(ink[top:bottom])
+    is_box = ((left_over[:, None] > boxes[:, 0]) & (left_over[:, None] < boxes[:, 1])).any(axis=1)
+    return int((~is_box).sum()) > MOST_LEFT_OVER * pitch
+
+
+def _check_boxes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """First and behind-the-last column of each empty check box: a frame about as wide as high, with nothing in it."""
+    found = []
+    for start, stop in runs_of_true(np.asarray(ink.any(axis=0))).tolist():
+        rows = np.flatnonzero(ink[:, start:stop].any(axis=1))
+        box = ink[rows[0] : rows[-1] + 1, start:stop]
+        height, width = box.shape
+        if not 0.5 * len(ink) <= height or not 0.7 * height <= width <= 1.4 * height:
+            continue
+        y, x = max(height // 4, 1), max(width // 4, 1)
+        has_sides = all(side.all() for side in (box[:y].any(0), box[-y:].any(0), box[:, :x].any(1), box[:, -x:].any(1)))
+        # The corners of an O have no ink.
+        ends = np.ix_([*range(y // 2), *range(-(y // 2), 0)], [*range(x // 2), *range(-(x // 2), 0)])
+        has_corners = box[ends].reshape(2, y // 2, 2, x // 2).any(axis=(1, 3)).all()
+        if has_sides and has_corners and not box[y:-y, x:-x].any():
+            found.append((start, stop))
+    return np.array(found, np.int64).reshape(-1, 2)
 
 
 def _without_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
