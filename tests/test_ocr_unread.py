@@ -51,7 +51,7 @@ def test_a_line_of_an_unknown_script_is_told_of() -> None:
     page = read_page()
     assert [word.value for word in words_of(page)] == ["All", "people", "are", "born", "free"]
     (line,) = page.unread
-    assert (line.reason, line.value, line.confidence) == ("no text", "", 0.0)
+    assert (line.reason, line.script, line.value, line.confidence) == ("script", "Cyrillic", "", 0.0)
     assert box_iou(true_box(two_lines(), 1), np.array(line.geometry).reshape(1, 4))[0, 0] > 0.4
     assert "unread=1" in repr(page)
 
@@ -64,7 +64,8 @@ def test_a_line_that_is_left_out_for_its_confidence_is_told_of_with_its_text() -
     first, other = sorted(page.unread, key=lambda line: line.geometry[0][1])
     assert (first.reason, first.value) == ("low confidence", "All people are born free")
     assert 0.9 < first.confidence < 1
-    assert other.reason == "no text"
+    assert first.script is None
+    assert other.reason == "script"
 
 
 def test_pages_that_are_read_say_nothing() -> None:
@@ -101,7 +102,7 @@ def test_exports_hold_it_as_one_key_more() -> None:
     exported = json.loads(json.dumps(page.export()))
     without = {key: value for key, value in exported.items() if key != "unread"}
     assert exported["unread"] == [json.loads(json.dumps(line.export())) for line in page.unread]
-    assert set(exported["unread"][0]) == {"geometry", "reason", "value", "confidence"}
+    assert set(exported["unread"][0]) == {"geometry", "reason", "value", "confidence", "script"}
     assert json.loads(json.dumps(Page.from_dict(exported).export())) == exported
     assert Page.from_dict(without).unread == []
     document = Document([page])
@@ -112,14 +113,17 @@ def test_exports_hold_it_as_one_key_more() -> None:
 
 def test_key_information_has_it_too() -> None:
     (page,) = kie_predictor(pretrained=True, shorter_side=192)([two_lines().image]).pages
-    assert [line.reason for line in page.unread] == ["no text"]
+    assert [line.reason for line in page.unread] == ["script"]
     assert KIEPage.from_dict(page.export()).export() == page.export()
 
 
 def test_stored_lines_are_checked() -> None:
     exported = UnreadLine(((0.1, 0.1), (0.3, 0.2)), "no text").export()
     assert UnreadLine.from_dict(exported).export() == exported
-    for key, value in (("geometry", [1]), ("reason", 3), ("confidence", "high")):
+    with_script = UnreadLine(((0.1, 0.1), (0.3, 0.2)), "script", "M", 0.5, "Greek")
+    assert UnreadLine.from_dict(with_script.export()).export() == with_script.export()
+    assert "script" not in exported
+    for key, value in (("geometry", [1]), ("reason", 3), ("confidence", "high"), ("script", 1)):
         with pytest.raises(ValueError, match=key):
             UnreadLine.from_dict({**exported, key: value})
 
@@ -142,10 +146,11 @@ def test_the_command_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     Image.fromarray(two_lines().image).rotate(180).save(tmp_path / "scan.png")
     assert main(["ocr", str(tmp_path / "scan.png"), "-o", str(tmp_path), "--format", "json"]) == 0
     said = "".join(capsys.readouterr())
-    assert "scan.png: warning: 1 line found but not read, on page 1" in said
+    assert "scan.png: warning: 1 line in a script that cannot be read (Cyrillic), on page 1" in said
+    assert "not read" not in said
     assert "scan.png: 1 page turned, and read so: 1 (180 degrees)" in said
     (page,) = json.loads((tmp_path / "scan.json").read_text())["pages"]
-    assert [line["reason"] for line in page["unread"]] == ["no text"]
+    assert [(line["reason"], line["script"]) for line in page["unread"]] == [("script", "Cyrillic")]
 
 
 #: A sentence in each language that the documentation says the default model reads, with its own letters.
@@ -197,9 +202,12 @@ def test_the_documented_languages_are_read() -> None:
 
 def test_letters_that_are_passed_over_show_as_gaps() -> None:
     armenian = "".join(map(chr, range(0x561, 0x57A))) + " " + "".join(map(chr, range(0x57A, 0x587)))
-    (page,) = reader()([render_text(["All people are born free", armenian], dpi=100, font_size=18).image]).pages
+    sheet = render_text(["All people are born free", armenian], dpi=100, font_size=18).image
+    (page,) = reader(unreadable_scripts="read")([sheet]).pages
     assert {line.reason for line in page.unread} <= {"gaps", "no text", "low confidence"}
     assert len(page.unread) >= 1
+    (page,) = reader()([sheet]).pages
+    assert [line.script for line in page.unread] == ["Armenian"]
 
 
 def test_one_character_of_a_long_line_is_a_gap() -> None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -304,18 +305,27 @@ def _notices(document: Document) -> list[str]:
         notices.append(
             f"{_text.count(len(shown), 'page')} turned, and read so: {', '.join(shown[:_SHOWN_PAGES])}{more}"
         )
-    for unread, told in ((True, "found but not read"), (False, "read with gaps")):
-        counts = {
-            page.page_idx + 1: sum((line.reason != "gaps") is unread for line in page.unread) for page in document.pages
-        }
-        pages = [str(number) for number, count in counts.items() if count]
+    for told, lines in _unread_lines(document).items():
+        pages = [str(number) for number, count in lines.items() if count]
         if pages:
             more = ", ..." if len(pages) > _SHOWN_PAGES else ""
             notices.append(
-                f"warning: {_text.count(sum(counts.values()), 'line')} {told}, on page"
+                f"warning: {_text.count(sum(lines.values()), 'line')} {told}, on page"
                 f"{'s' * (len(pages) > 1)} {', '.join(pages[:_SHOWN_PAGES])}{more}"
             )
     return notices
+
+
+def _unread_lines(document: Document) -> dict[str, Counter[int]]:
+    """How many lines of each page were not read, or not in full, by what is said of them."""
+    lines = [(page.page_idx + 1, line) for page in document.pages for line in page.unread]
+    names = sorted({line.script for _, line in lines if line.script is not None})
+    told = {
+        f"in a script that cannot be read ({', '.join(names)})": {"script"},
+        "found but not read": {"no text", "low confidence"},
+        "read with gaps": {"gaps"},
+    }
+    return {text: Counter(number for number, line in lines if line.reason in reasons) for text, reasons in told.items()}
 
 
 def _page_failure(source: str, number: int, error: Exception) -> str:

@@ -285,6 +285,7 @@ _EXPECTED: dict[str, _Expected] = {
     "value": (lambda value: isinstance(value, str), "a text"),
     "unread": _LIST,
     "reason": (lambda value: isinstance(value, str), "a text"),
+    "script": (lambda value: value is None or isinstance(value, str), "a text or None"),
     "type": (lambda value: isinstance(value, str), "a text"),
     "confidence": _NUMBER,
     "objectness_score": _NUMBER,

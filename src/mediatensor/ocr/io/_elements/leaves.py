@@ -152,9 +152,11 @@ class UnreadLine(Element):
         geometry: Where it is, relative to the page: ((xmin, ymin), (xmax, ymax)) or four points in reading direction.
         reason: ``"no text"``: nothing came out of it, as of scripts that the model does not know; ``"low confidence"``:
             what came out is no part of the page, see ``min_confidence``; ``"gaps"``: what came out is part of the
-            page, and leaves ink over.
-        value: What came out of it.
+            page, and leaves ink over; ``"script"``: it is in a script that the model cannot read.
+        value: What came out of it. For ``"script"`` that is nothing, or characters that look alike.
         confidence: Of that, in [0, 1].
+        script: The name of the script by ISO 15924, such as "Cyrillic", where that is the reason; "Vietnamese" for
+            Latin letters with two marks.
 
     Example:
         >>> from mediatensor.ocr.io import UnreadLine
@@ -164,25 +166,39 @@ class UnreadLine(Element):
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "reason", "value", "confidence"]
 
-    def __init__(self, geometry: Geometry, reason: str, value: str = "", confidence: float = 0.0) -> None:
+    def __init__(
+        self, geometry: Geometry, reason: str, value: str = "", confidence: float = 0.0, script: str | None = None
+    ) -> None:
         super().__init__()
         self.geometry = geometry
         self.reason = reason
         self.value = value
         self.confidence = confidence
+        self.script = script
 
     def render(self) -> str:
         """What came out of the line."""
         return self.value
 
     def extra_repr(self) -> str:
-        """Reason, value and confidence."""
-        return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}"
+        """Reason, value and confidence, and the script where there is one."""
+        script = "" if self.script is None else f", script={self.script!r}"
+        return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}{script}"
+
+    def export(self, *, characters: bool = False) -> dict[str, Any]:
+        """The line as a dictionary, with the key ``"script"`` where there is one; see `Element.export`."""
+        exported = super().export(characters=characters)
+        if self.script is not None:
+            exported["script"] = self.script
+        return exported
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
         """Restore a line from the result of `export`."""
-        return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
+        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        if "script" in save_dict:
+            values["script"] = stored(save_dict, "script", cls)
+        return cls(**values)
 
 
 class _TypedRegion(Element):

@@ -14,6 +14,7 @@
     reading ............... a network sees a class at each step of the line             reading
          |                  repeated classes become one character, blanks none          characters
          |                  doubtful characters: what fits in with those beside them    spelling
+         |                  is it a script that the network cannot read?                scripts
          v
     spacing ............... spaces that the network almost saw, where the ink has a gap    spaces
          |
@@ -72,6 +73,7 @@ from .page_lines import (
 )
 from .page_words import ClassWords, characters_of, cut_lines_into_words, no_words, read_page_words
 from .reading import MAX_LINE_WIDTH, LineReading, LineRecognizer, SeenBatch, read_lines, readings_of, see_batch
+from .scripts import ScriptClassifier, fingerprint, script_classifier_for
 from .spaces import MissingSpace, missing_spaces
 from .spelling import NUM_ALTERNATIVES, folded, is_spelled, shape_of, spelled
 from .turning import (
@@ -113,6 +115,7 @@ __all__ = [
     "LineWord",
     "MissingSpace",
     "Readings",
+    "ScriptClassifier",
     "SeenBatch",
     "as_quads",
     "box_quads",
@@ -123,6 +126,7 @@ __all__ = [
     "cut_lines_into_words",
     "cut_words",
     "decide_line_turns",
+    "fingerprint",
     "folded",
     "in_pixels",
     "ink_map",
@@ -151,6 +155,7 @@ __all__ = [
     "readings_of",
     "sampling_grid",
     "scores_of",
+    "script_classifier_for",
     "see_batch",
     "shape_of",
     "side_lengths",

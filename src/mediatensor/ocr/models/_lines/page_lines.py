@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def turn_of_read_page(
     confidences = {index: {turn: _legibility(own) for turn, own in readings[index].items()} for index in weights}
     # A script that the model does not know reads as nothing when upright, and as other letters when upside down: lines
     # without words have no say.
-    wide = [index for index in weights if len(readings[index]) == 1 and readings[index][0].words]
+    wide = [index for index in weights if len(readings[index]) == 1 and _legibility(readings[index][0])]
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
         upside_down = turned(quads[few], np.full(len(few), 180))
@@ -184,8 +185,11 @@ def turn_of_read_page(
 
 
 def _legibility(reading: LineReading) -> float:
-    """The confidence of a reading, 0 if it has no words: a network may be sure of spaces alone."""
-    return reading.confidence if reading.words else 0.0
+    """The confidence of a reading; 0 if its words are look-alikes of another script's, or if it has none.
+
+    A network may be sure of spaces alone.
+    """
+    return reading.confidence if reading.words and reading.script is None else 0.0
 
 
 def _mean(
@@ -266,6 +270,7 @@ def read_page_lines(
     second_chance: bool,
     min_confidence: float,
     split_after: str = "",
+    report_scripts: bool = True,
 ) -> ClassWords:
     """Read lines, and cut them into words.
 
@@ -280,6 +285,7 @@ def read_page_lines(
         second_chance: Try lines that read badly upside down.
         min_confidence: Lines of whose words a lesser share is expected to be right are left out.
         split_after: Characters that end a word, besides spaces.
+        report_scripts: Leave out lines in a script that the model cannot read, whatever it read.
 
     Returns:
         The words.
@@ -294,7 +300,13 @@ def read_page_lines(
     if second_chance:
         turns = _turn_bad_ones(model, page, quads, turns, known, split_after)
         lines = turned(quads, turns)
-    kept = [index for index in range(len(quads)) if known[index].words and known[index].share_right >= min_confidence]
+    if not report_scripts:
+        known = {index: replace(reading, script=None) for index, reading in known.items()}
+    kept = [
+        index
+        for index in range(len(quads))
+        if known[index].words and known[index].share_right >= min_confidence and known[index].script is None
+    ]
     words = _words_of(lines, scores, turns, known, kept, straight)
     words.unread = _unread_of(lines.clip(0, 1), known, set(kept), straight)
     return words
@@ -310,10 +322,11 @@ def _unread_of(
         if index in kept and not reading.has_gaps:
             continue
         reason = "gaps" if index in kept else "low confidence" if reading.words else "no text"
+        reason = "script" if reading.script is not None else reason
         (left, top), (right, bottom) = line.min(axis=0).tolist(), line.max(axis=0).tolist()
         geometry: Any = ((left, top), (right, bottom)) if straight else tuple(map(tuple, line.tolist()))
         value = " ".join(word.value for word in reading.words)
-        found.append(UnreadLine(geometry, reason, value, reading.share_right))
+        found.append(UnreadLine(geometry, reason, value, reading.share_right, reading.script))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._networks import download, spread, spreads, with_open_sizes
+from .._networks import download, plain, spread, spreads, with_open_sizes
 from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
 from .cutting import LineBatch, line_cuts, network_input
+from .scripts import script_of
 from .spaces import missing_spaces
 from .spelling import SURE, spelled
 from .words_of_lines import LineCharacters, LineWord, ink_of_line, inks_of_lines, leaves_ink_over, split_line
@@ -33,6 +34,9 @@ class LineRecognizer(Protocol):
         characters: The characters that the classes after the blank stand for.
         step_pixels: How many columns of a line one step stands for.
         head: Its last layer, on the network's device and of its type.
+
+    A model that knows scripts that it cannot read has a `ScriptClassifier` as ``script_classifier``, and returns its
+    scores as ``"scripts"`` beside the steps.
     """
 
     cfg: dict[str, Any]
@@ -53,11 +57,14 @@ class LineReading:
         words: With boxes as fractions of the line.
         confidence: The mean of its characters' confidences; 0 without any. By it readings of one line are compared.
         has_gaps: Whether there is ink that none of the characters accounts for.
+        script: The script of the line, if the recogniser cannot read it and its words are look-alikes: a name of
+            ISO 15924 such as "Cyrillic", or "Vietnamese", see ``scripts``. None for lines that can be read.
     """
 
     words: list[LineWord]
     confidence: float
     has_gaps: bool = False
+    script: str | None = None
 
     @property
     def share_right(self) -> float:
@@ -104,6 +111,7 @@ class SeenBatch:
         inks: See `inks_of_lines`.
         scores: Of alternatives, (N, T, K), see `PPOCRRecognizer.alternatives`; K is 0 for models that have none.
         others: The classes of the alternatives, (N, T, K), int32.
+        scripts: See `ScriptClassifier`; (N, 0) of models without one.
     """
 
     indices: list[int]
@@ -114,6 +122,7 @@ class SeenBatch:
     inks: Tensor
     scores: Tensor
     others: Tensor
+    scripts: Tensor
 
 
 def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
@@ -125,8 +134,11 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
     found = model(inputs, return_steps=True)
     probabilities, classes, spaces = found["steps"]
     scores, others = found.get("alternatives") or (probabilities[..., None][..., :0], classes[..., None][..., :0])
+    scripts = found.get("scripts", probabilities[:, :0])
     inks = inks_of_lines(batch.data)
-    return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), spaces, inks, scores, others.int())
+    return SeenBatch(
+        batch.indices, batch.widths, probabilities, classes.int(), spaces, inks, scores, others.int(), scripts
+    )
 
 
 def readings_of(
@@ -148,17 +160,29 @@ def readings_of(
         *(
             part
             for batch in seen
-            for part in (batch.probabilities, batch.classes, batch.spaces, batch.inks, batch.scores, batch.others)
+            for part in (
+                batch.probabilities,
+                batch.classes,
+                batch.spaces,
+                batch.inks,
+                batch.scores,
+                batch.others,
+                batch.scripts,
+            )
         )
     )
+    classifier = getattr(plain(model), "script_classifier", None)
+    names = () if classifier is None else classifier.names
     for place, batch in enumerate(seen):
-        probabilities, classes, spaces, inks, scores, others = arrays[6 * place : 6 * place + 6]
+        probabilities, classes, spaces, inks, scores, others, scripts = arrays[7 * place : 7 * place + 7]
         found = ctc_best_path((torch.from_numpy(probabilities), torch.from_numpy(classes)), BLANK)
         for position, (index, width) in enumerate(zip(batch.indices, batch.widths, strict=True)):
             ink = ink_of_line(inks, position, width)
             own = found.sequence(position)
             values = _texts_of(model, own, scores[position], others[position])
-            readings[index] = _to_reading(model, own, values, spaces[position], ink, width, split_after)
+            reading = _to_reading(model, own, values, spaces[position], ink, width, split_after)
+            script = script_of(names, scripts[position], -(-width // model.step_pixels)) if names else None
+            readings[index] = reading if script is None else replace(reading, script=script)
     return readings
 
 

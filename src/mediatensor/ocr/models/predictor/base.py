@@ -95,6 +95,8 @@ class TextPredictor(nn.Module):
             for recognisers of lines.
         on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
             ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
+        unreadable_scripts: ``"report"``: a line in a script that the recogniser cannot read is no part of the text,
+            and ``page.unread`` has its place and script; ``"read"``: it is read as letters that look alike.
         **builder_options: Options of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
     """
 
@@ -121,11 +123,14 @@ class TextPredictor(nn.Module):
         min_confidence: float = 0.2,
         split_after: str = "",
         on_error: Literal["report", "raise"] = "report",
+        unreadable_scripts: Literal["report", "read"] = "report",
         **builder_options: Any,
     ) -> None:
         super().__init__()
         if on_error not in ("report", "raise"):
             raise InvalidArgumentError(f'on_error={on_error!r}: give "report" or "raise".')
+        if unreadable_scripts not in ("report", "read"):
+            raise InvalidArgumentError(f'unreadable_scripts={unreadable_scripts!r}: give "report" or "read".')
         if not isinstance(min_confidence, (int, float)) or not 0 <= min_confidence <= 1:
             raise InvalidArgumentError(f"min_confidence={min_confidence!r}: give a number in [0, 1].")
         self.det_predictor = det_predictor.eval()
@@ -146,6 +151,7 @@ class TextPredictor(nn.Module):
         self.min_confidence = min_confidence
         self.split_after = split_after
         self.on_error = on_error
+        self.unreadable_scripts = unreadable_scripts
         self.hooks: list[Hook] = []
         self.doc_builder = self.builder_type(**builder_options)
 
@@ -432,6 +438,7 @@ class TextPredictor(nn.Module):
             second_chance=not self.disable_crop_orientation,
             min_confidence=self.min_confidence,
             split_after=self.split_after,
+            report_scripts=self.unreadable_scripts == "report",
         )
 
     def _turns(self, image: Tensor, quads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two lay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,17 @@ from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError, WeightsError
 from ...datasets import VOCABS
-from .._lines import BLANK, NUM_ALTERNATIVES, CtcCharacters, ctc_best_path, is_east_asian, is_look_alike, is_spelled
+from .._lines import (
+    BLANK,
+    NUM_ALTERNATIVES,
+    CtcCharacters,
+    ScriptClassifier,
+    ctc_best_path,
+    is_east_asian,
+    is_look_alike,
+    is_spelled,
+    script_classifier_for,
+)
 from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, multiply, parameter_layers
 
 __all__ = ["PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
@@ -179,10 +189,14 @@ class PPOCRRecognizer(nn.Module):
         self.layers = nn.ModuleList(Layer(120) for _ in range(2))
         self.norm = nn.LayerNorm(120, 1e-6)
         self.head = nn.Linear(120, 1 + len(vocab))
+        self.script_classifier: ScriptClassifier | None = None
+        """Tells lines in scripts that the model cannot read: for the published weights and all of their characters."""
+        self.register_load_state_dict_post_hook(_find_script_classifier)  # type: ignore[no-untyped-call]
         self.set_vocab(vocab)
 
     def set_vocab(self, vocab: Sequence[str]) -> None:
         """Name the classes of the head, which must be as many, and the blank."""
+        self.script_classifier = None
         self.characters: tuple[str, ...] = tuple(vocab)
         self.vocab = "".join(self.characters)
         self._space = self.characters.index(" ") + 1 if " " in self.characters else None
@@ -212,6 +226,14 @@ class PPOCRRecognizer(nn.Module):
         head.load_state_dict({"weight": self.head.weight.detach()[rows], "bias": self.head.bias.detach()[rows]})
         self.head = head.train(self.training)
         self.set_vocab([self.characters[index] for index in kept])
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; a model that was trained may have come to read other scripts than it did."""
+        may_have_changed = self.training and not mode
+        super().train(mode)
+        if may_have_changed:
+            _find_script_classifier(self)
+        return self
 
     def score_layer(self) -> tuple[nn.Linear, int]:
         """The layer that scores the classes, and the class of the first character; what a whitelist hooks into."""
@@ -308,8 +330,9 @@ class PPOCRRecognizer(nn.Module):
             target: The text of each line, for a loss.
             return_model_output: Return ``"out_map"``, the logits (N, W / 8, 1 + characters), the blank first.
             return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters.
-            return_steps: Return ``"steps"``, see :meth:`best_of_steps`, in place of the texts, and
-                ``"alternatives"``, see :meth:`alternatives`.
+            return_steps: Return ``"steps"``, see :meth:`best_of_steps`, in place of the texts, ``"alternatives"``, see
+                :meth:`alternatives`, and ``"scripts"``, the logarithms of the probabilities of the classes of
+                :attr:`script_classifier`, if there is one.
 
         Returns:
             What was asked for, ``"loss"`` where there is a target, and ``"preds"`` where there is none.
@@ -327,6 +350,10 @@ class PPOCRRecognizer(nn.Module):
         if return_steps:
             out["steps"] = self.best_of_steps(features.detach())
             out["alternatives"] = self.alternatives(features.detach())
+            if self.script_classifier is not None:
+                # Behind the end of a line all values are 0.
+                is_picture = x[..., :: self.step_pixels].ne(0).flatten(1, 2).any(1)
+                out["scripts"] = self.script_classifier(features.detach(), is_picture)
         elif target is None or return_preds:
             out["preds"] = self._texts(features.detach())
         return out
@@ -344,6 +371,7 @@ class PPOCRRecognizer(nn.Module):
         first = parameter_layers(self.stem, self.blocks, self.shortcut, self.reduce, self.local)
         fill_layers([*first, *parameter_layers(self.layers), self.norm, self.head], graph)
         self.set_vocab(characters)
+        _find_script_classifier(self)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _texts(self, features: Tensor) -> list[tuple[str, float]]:
@@ -365,6 +393,10 @@ class PPOCRRecognizer(nn.Module):
         steps = torch.full((len(target),), logits.shape[1])
         scores = logits.float().log_softmax(-1).transpose(0, 1)
         return F.ctc_loss(scores, labels, steps, lengths, BLANK, zero_infinity=True)
+
+
+def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:
+    model.script_classifier = script_classifier_for(model.norm.weight, model.norm.bias, model.head.bias)
 
 
 def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
