@@ -187,7 +187,7 @@ def with_zeros(values: Sequence[str]) -> list[str]:
 def is_east_asian(character: str) -> bool:
     """Whether it is a letter of Chinese, Japanese or Korean."""
     return (
-        ord(character[0]) >= FIRST_EAST_ASIAN
+        ord(character[:1] or " ") >= FIRST_EAST_ASIAN
         and unicodedata.category(character[0]).startswith("L")
         and unicodedata.east_asian_width(character[0]) != "F"
     )
@@ -195,5 +195,5 @@ def is_east_asian(character: str) -> bool:
 
 def is_look_alike(character: str) -> bool:
     """Whether it is a sign that stands for a plain one among East Asian letters, or the cross of a multiplication."""
-    sign = FIRST_EAST_ASIAN <= ord(character[0]) < LAST_EAST_ASIAN and not is_east_asian(character)
+    sign = FIRST_EAST_ASIAN <= ord(character[:1] or " ") < LAST_EAST_ASIAN and not is_east_asian(character)
     return sign or character in MULTIPLICATION_SIGNS

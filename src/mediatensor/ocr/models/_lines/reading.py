@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from .._networks import download, plain, spread, spreads, with_open_sizes
 from .characters import BLANK, CtcCharacters, ctc_best_path, with_zeros
 from .cutting import LineBatch, line_cuts, network_input
+from .right_to_left import in_reading_order
 from .scripts import script_of
 from .spaces import missing_spaces
 from .spelling import SURE, spelled
@@ -34,6 +35,7 @@ class LineRecognizer(Protocol):
         characters: The characters that the classes after the blank stand for.
         step_pixels: How many columns of a line one step stands for.
         head: Its last layer, on the network's device and of its type.
+        right_to_left: The characters come from left to right, in a script that is read from right to left.
 
     A model that knows scripts that it cannot read has a `ScriptClassifier` as ``script_classifier``, and returns its
     scores as ``"scripts"`` beside the steps.
@@ -43,6 +45,7 @@ class LineRecognizer(Protocol):
     characters: Sequence[str]
     step_pixels: int
     head: nn.Linear
+    right_to_left: bool
 
     def parameters(self) -> Iterator[nn.Parameter]: ...
 
@@ -105,11 +108,11 @@ class SeenBatch:
     Attributes:
         indices: Which lines.
         widths: How many columns of each are picture.
-        probabilities: (N, T), see `PPOCRRecognizer.best_of_steps`.
+        probabilities: (N, T), see `CtcLineRecognizer.best_of_steps`.
         classes: (N, T), int32.
         spaces: Probabilities of a space, (N, T).
         inks: See `inks_of_lines`.
-        scores: Of alternatives, (N, T, K), see `PPOCRRecognizer.alternatives`; K is 0 for models that have none.
+        scores: Of alternatives, (N, T, K), see `CtcLineRecognizer.alternatives`; K is 0 for models that have none.
         others: The classes of the alternatives, (N, T, K), int32.
         scripts: See `ScriptClassifier`; (N, 0) of models without one.
     """
@@ -227,6 +230,13 @@ def _to_reading(
         starts = np.insert(starts, places, np.minimum(steps * step, 1.0))
         stops = np.insert(stops, places, np.minimum((steps + 1) * step, 1.0))
         confidences = np.insert(confidences, places, [space.probability for space in missing])
+    if any(len(value) != 1 for value in values):
+        # A class may stand for several code points, as in a flag: each of them is a character at the same place.
+        counts = [len(value) for value in values]
+        starts, stops, confidences = (np.repeat(numbers, counts) for numbers in (starts, stops, confidences))
+        values = list("".join(values))
     characters = LineCharacters(values, starts, stops, confidences)
     words = split_line(characters, ink, split_after)
+    if model.right_to_left:
+        words = in_reading_order(words)
     return LineReading(words, float(found.confidences.mean()), bool(words) and leaves_ink_over(characters, ink))

@@ -1,7 +1,8 @@
 """Beneath all networks: which architectures there are, their weights, shared layers, and the device that they run on.
 
 * ``registry``: the names of architectures, where each is made, and what is published for it;
-* ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX;
+* ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX, and
+  ``onnx_network`` runs a network that is not one of ours;
 * ``blocks``: layers that several networks share; ``fused`` runs them quicker on a CPU;
 * ``transfers``: copies to a device and back, each of them counted; networks that may be compiled;
 * ``spreading``: pages and batches of lines on threads of their own;
@@ -24,6 +25,7 @@ from .blocks import (
 )
 from .fused import convolve, multiply
 from .onnx import OnnxGraph, OnnxNode, fill_layers, read_onnx
+from .onnx_network import OnnxNetwork
 from .registry import (
     ModelCard,
     list_models,
@@ -66,6 +68,7 @@ __all__ = [
     "ModelCard",
     "MultiHeadAttention",
     "OnnxGraph",
+    "OnnxNetwork",
     "OnnxNode",
     "PositionwiseFeedForward",
     "SqueezeExcitation",

@@ -1,7 +1,7 @@
 """ONNX files of weights, read with numpy alone: tensors, the order of the layers, metadata.
 
-An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed: the
-networks are native modules, and take their parameters from here in the order in which the graph uses them.
+An ONNX file is one protocol-buffer message (https://onnx.ai/onnx/repo-docs/IR.html). Nothing in it is executed here:
+native modules take their parameters from it in the order in which the graph uses them. ``onnx_network`` runs the graph.
 """
 
 from __future__ import annotations
@@ -25,27 +25,42 @@ MAX_FILE_BYTES = 2**31 - 1
 
 _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
 
+_NOT_RAW = 2**20
+"""The most numbers that a tensor may list one by one, which is slow to read. Exporters write parameters as bytes."""
+
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+Attribute: TypeAlias = "float | int | str | tuple[float, ...] | tuple[int, ...]"
 FieldValue: TypeAlias = "int | memoryview"
 
 _PARAMETERS = ("weight", "bias", "running_mean", "running_var")
 
 
 class OnnxNode(NamedTuple):
-    """One operation of the graph: its type, the names of its inputs, the name of its first output."""
+    """One operation of the graph: its type, the names of its inputs, the name of its first output, its attributes.
+
+    Attributes of other kinds than numbers, text and lists of numbers are left out.
+    """
 
     op: str
     inputs: tuple[str, ...]
     output: str
+    attributes: tuple[tuple[str, Attribute], ...] = ()
 
 
 @dataclass(frozen=True)
 class OnnxGraph:
-    """Tensors by name, nodes in the order of execution (``Identity`` resolved), and the file's metadata."""
+    """Tensors by name, nodes in the order of execution (``Identity`` resolved), and the file's metadata.
+
+    Attributes:
+        inputs: The names of what goes in, without the tensors.
+        outputs: The names of what comes out.
+    """
 
     tensors: dict[str, Array]
     nodes: tuple[OnnxNode, ...]
     metadata: dict[str, str]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
 
 def read_onnx(path: Path) -> OnnxGraph:
@@ -142,9 +157,11 @@ def _parse_model(data: memoryview) -> OnnxGraph:
     tensors: dict[str, Array] = {}
     nodes: list[OnnxNode] = []
     metadata: dict[str, str] = {}
+    inputs: list[str] = []
+    outputs: list[str] = []
     for number, value in _fields(data):
         if number == 14:
-            pair = {key: bytes(_message(text)).decode() for key, text in _fields(_message(value))}
+            pair = {key: _text(text) for key, text in _fields(_message(value))}
             metadata[pair.get(1, "")] = pair.get(2, "")
         elif number == 7:
             for part, content in _fields(_message(value)):
@@ -157,39 +174,80 @@ def _parse_model(data: memoryview) -> OnnxGraph:
                         tensors[node.output] = constant
                     else:
                         nodes.append(node)
+                elif part in (11, 12):
+                    names = inputs if part == 11 else outputs
+                    names += [_text(text) for key, text in _fields(_message(content)) if key == 1]
     if not nodes:
         raise ValueError("it has no graph")
-    return OnnxGraph(tensors, _without_identities(nodes), metadata)
+    source = _sources_of_identities(nodes)
+    kept = tuple(
+        node._replace(inputs=tuple(source.get(name, name) for name in node.inputs))
+        for node in nodes
+        if node.op != "Identity"
+    )
+    return OnnxGraph(
+        tensors,
+        kept,
+        metadata,
+        tuple(name for name in inputs if name not in tensors),
+        tuple(source.get(name, name) for name in outputs),
+    )
 
 
-def _without_identities(nodes: Sequence[OnnxNode]) -> tuple[OnnxNode, ...]:
+def _sources_of_identities(nodes: Sequence[OnnxNode]) -> dict[str, str]:
     source: dict[str, str] = {}
     for node in nodes:
         if node.op == "Identity":
             source[node.output] = source.get(node.inputs[0], node.inputs[0])
-    return tuple(
-        OnnxNode(node.op, tuple(source.get(name, name) for name in node.inputs), node.output)
-        for node in nodes
-        if node.op != "Identity"
-    )
+    return source
 
 
 def _parse_node(data: memoryview) -> tuple[OnnxNode, Array | None]:
     """A node, and its value where it is a constant."""
     inputs, outputs, op = [], [], ""
+    attributes: list[tuple[str, Attribute]] = []
     constant: Array | None = None
     for number, value in _fields(data):
         if number == 1:
-            inputs.append(bytes(_message(value)).decode())
+            inputs.append(_text(value))
         elif number == 2:
-            outputs.append(bytes(_message(value)).decode())
+            outputs.append(_text(value))
         elif number == 4:
-            op = bytes(_message(value)).decode()
+            op = _text(value)
         elif number == 5:
-            for part, content in _fields(_message(value)):
-                if part == 5:
-                    constant = _parse_tensor(_message(content))[1]
-    return OnnxNode(op, tuple(inputs), outputs[0]), constant if op == "Constant" else None
+            name, content = _parse_attribute(_message(value))
+            if isinstance(content, np.ndarray):
+                constant = content
+            elif content is not None:
+                attributes.append((name, content))
+    if op == "Constant" and constant is None and attributes:
+        constant = np.array(attributes[0][1])
+    return OnnxNode(op, tuple(inputs), outputs[0], tuple(attributes)), constant if op == "Constant" else None
+
+
+def _parse_attribute(data: memoryview) -> tuple[str, Attribute | Array | None]:
+    name = ""
+    value: Attribute | Array | None = None
+    floats: list[memoryview] = []
+    integers: list[int] = []
+    for number, content in _fields(data):
+        if number == 1:
+            name = _text(content)
+        elif number == 2:
+            value = float(np.frombuffer(_message(content), "<f4")[0])
+        elif number == 3:
+            value = _integers(content)[0]
+        elif number == 4:
+            value = _text(content)
+        elif number == 5:
+            value = _parse_tensor(_message(content))[1]
+        elif number == 7:
+            floats.append(_message(content))
+        elif number == 8:
+            integers += _integers(content)
+    if floats:
+        value = tuple(np.frombuffer(b"".join(floats), "<f4").tolist())
+    return name, tuple(integers) if integers else value
 
 
 def _parse_tensor(data: memoryview) -> tuple[str, Array]:
@@ -208,9 +266,13 @@ def _parse_tensor(data: memoryview) -> tuple[str, Array]:
         elif number in (5, 7):
             integers += _integers(value)
         elif number == 8:
-            name = bytes(_message(value)).decode()
+            name = _text(value)
         elif number == 9:
             raw = _message(value)
+        elif number == 13:
+            raise ValueError("its tensors are in another file, which is not read")
+        if max(len(integers), len(floats)) > _NOT_RAW:
+            raise ValueError(f"a tensor lists more than {_NOT_RAW} numbers one by one")
     if raw is not None:
         array = np.frombuffer(raw, _DTYPES[dtype])
     elif floats:
@@ -218,6 +280,10 @@ def _parse_tensor(data: memoryview) -> tuple[str, Array]:
     else:
         array = np.array(integers, _DTYPES[dtype])
     return name, array.reshape(shape)
+
+
+def _text(value: FieldValue) -> str:
+    return bytes(_message(value)).decode()
 
 
 def _message(value: FieldValue) -> memoryview:

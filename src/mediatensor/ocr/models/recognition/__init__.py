@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .crnn import CRNN, CTCPostProcessor, crnn_mobilenet_v3_large, crnn_mobilenet_v3_small, crnn_vgg16_bn
 from .master import MASTER, MASTERPostProcessor, master
+from .onnx_lines import OnnxLineRecognizer, load_line_recognizer
 from .parseq import PARSeq, PARSeqPostProcessor, parseq
 from .ppocr import PPOCRRecognizer, ppocr_v6_small_reco
 from .sar import SAR, SARPostProcessor, sar_resnet31
@@ -18,6 +19,7 @@ __all__ = [
     "VIPTR",
     "CTCPostProcessor",
     "MASTERPostProcessor",
+    "OnnxLineRecognizer",
     "PARSeq",
     "PARSeqPostProcessor",
     "PPOCRRecognizer",
@@ -28,6 +30,7 @@ __all__ = [
     "crnn_mobilenet_v3_large",
     "crnn_mobilenet_v3_small",
     "crnn_vgg16_bn",
+    "load_line_recognizer",
     "master",
     "parseq",
     "ppocr_v6_small_reco",

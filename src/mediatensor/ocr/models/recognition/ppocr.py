@@ -28,7 +28,7 @@ from .._lines import (
 )
 from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, multiply, parameter_layers
 
-__all__ = ["PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
+__all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
 CLASSES_AT_ONCE = 2048
 """So that the scores of a batch stay in the cache of a core while they are looked at."""
@@ -137,22 +137,14 @@ class Layer(nn.Module):
         return x + mixed
 
 
-class PPOCRRecognizer(nn.Module):
-    """Recogniser of whole text lines, spaces included, of any width.
+class CtcLineRecognizer(nn.Module):
+    """What recognisers of whole text lines share: a head that scores characters at each step, and decoding by CTC.
 
-    Args:
-        vocab: The characters, a string or a sequence of strings, without the blank. Pretrained weights bring theirs.
-        cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
-        exportable: ``forward`` returns ``{"logits"}`` alone.
-
-    Example:
-        >>> import torch
-        >>> from mediatensor.ocr.models import ppocr_v6_small_reco
-        >>> model = ppocr_v6_small_reco(vocab="abc ").eval()
-        >>> model(torch.zeros(2, 3, 48, 160), return_model_output=True)["out_map"].shape
-        torch.Size([2, 20, 5])
+    Networks derive from it, and give :meth:`features`.
     """
 
+    cfg: dict[str, Any]
+    head: nn.Linear
     _east_asian: Tensor
     _look_alikes: Tensor
     _spelled: Tensor
@@ -161,38 +153,11 @@ class PPOCRRecognizer(nn.Module):
     open_axes: ClassVar = ({3: "width"}, {1: "steps"})
     """Axes of an exported network that stay open, beside the size of the batch: of its input, and of its logits."""
     text_unit = "line"
-
-    def __init__(self, vocab: Sequence[str], *, cfg: dict[str, Any] | None = None, exportable: bool = False) -> None:
-        super().__init__()
-        if not vocab:
-            raise InvalidArgumentError("vocab is empty: give at least one character.")
-        self.cfg = dict(cfg or default_cfgs["ppocr_v6_small_reco"])
-        self.exportable = exportable
-        self.stem = Stem(48, 96)
-        self.blocks = make_stage(
-            (96, 96, 1, True),
-            (96, 96, 1, False),
-            (96, 96, 1, False),
-            (96, 192, (2, 1), False),
-            (192, 192, 1, True),
-            (192, 192, 1, False),
-            (192, 192, 1, True),
-            (192, 192, 1, False),
-            (192, 192, 1, True),
-            (192, 192, 1, False),
-            (192, 384, (2, 1), False),
-            (384, 384, 1, True),
-            (384, 384, 1, False),
-        )
-        self.shortcut, self.reduce = ConvNorm(384, 120), ConvNorm(384, 120)
-        self.local = ConvNorm(120, 120, (1, 7), groups=120)
-        self.layers = nn.ModuleList(Layer(120) for _ in range(2))
-        self.norm = nn.LayerNorm(120, 1e-6)
-        self.head = nn.Linear(120, 1 + len(vocab))
-        self.script_classifier: ScriptClassifier | None = None
-        """Tells lines in scripts that the model cannot read: for the published weights and all of their characters."""
-        self.register_load_state_dict_post_hook(_find_script_classifier)  # type: ignore[no-untyped-call]
-        self.set_vocab(vocab)
+    right_to_left = False
+    """Whether it gives the characters from left to right of a script that is read from right to left."""
+    exportable = False
+    script_classifier: ScriptClassifier | None
+    """Tells lines in scripts that the model cannot read: for the published weights and all of their characters."""
 
     def set_vocab(self, vocab: Sequence[str]) -> None:
         """Name the classes of the head, which must be as many, and the blank."""
@@ -222,18 +187,10 @@ class PPOCRRecognizer(nn.Module):
         if not kept:
             raise InvalidArgumentError(f"vocab={characters!r}: the model knows none of these characters.")
         rows = torch.tensor([BLANK, *(index + 1 for index in kept)], device=self.head.weight.device)
-        head = nn.Linear(120, len(rows), device=rows.device, dtype=self.head.weight.dtype)
+        head = nn.Linear(self.head.in_features, len(rows), device=rows.device, dtype=self.head.weight.dtype)
         head.load_state_dict({"weight": self.head.weight.detach()[rows], "bias": self.head.bias.detach()[rows]})
         self.head = head.train(self.training)
         self.set_vocab([self.characters[index] for index in kept])
-
-    def train(self, mode: bool = True) -> Self:
-        """Set the mode; a model that was trained may have come to read other scripts than it did."""
-        may_have_changed = self.training and not mode
-        super().train(mode)
-        if may_have_changed:
-            _find_script_classifier(self)
-        return self
 
     def score_layer(self) -> tuple[nn.Linear, int]:
         """The layer that scores the classes, and the class of the first character; what a whitelist hooks into."""
@@ -243,18 +200,12 @@ class PPOCRRecognizer(nn.Module):
         """The features that the head sees.
 
         Args:
-            x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
+            x: Lines, (N, 3, 48, W), normalised as ``cfg`` says; W a multiple of 8.
 
         Returns:
-            (N, W / 8, 120).
+            (N, W / ``step_pixels``, width).
         """
-        x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
-        shortcut, x = F.silu(self.shortcut(x)), F.silu(self.reduce(x))
-        x = (x + F.silu(self.local(x))).squeeze(2).transpose(1, 2)
-        for layer in self.layers:
-            x = layer(x)
-        mixed: Tensor = self.norm(x) + shortcut.squeeze(2).transpose(1, 2)
-        return mixed
+        raise NotImplementedError
 
     # How many characters there are is known once they are read.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -328,7 +279,7 @@ class PPOCRRecognizer(nn.Module):
         Args:
             x: Lines, (N, 3, 48, W), normalised as ``cfg`` says; W a multiple of 8.
             target: The text of each line, for a loss.
-            return_model_output: Return ``"out_map"``, the logits (N, W / 8, 1 + characters), the blank first.
+            return_model_output: Return ``"out_map"``, the logits (N, steps, 1 + characters), the blank first.
             return_preds: Return ``"preds"``, per line its text and the mean confidence of its characters.
             return_steps: Return ``"steps"``, see :meth:`best_of_steps`, in place of the texts, ``"alternatives"``, see
                 :meth:`alternatives`, and ``"scripts"``, the logarithms of the probabilities of the classes of
@@ -358,21 +309,6 @@ class PPOCRRecognizer(nn.Module):
             out["preds"] = self._texts(features.detach())
         return out
 
-    def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""
-        load_weights(self, "ppocr_v6_small_reco", path=path, **kwargs)
-
-    def load_graph(self, graph: OnnxGraph) -> None:
-        """Take the parameters and the characters of the exported network."""
-        if "character" not in graph.metadata:
-            raise WeightsError("The weights are those of another network: the file lists no characters.")
-        characters = [*graph.metadata["character"].split("\n"), " "]
-        self.head = nn.Linear(120, 1 + len(characters), device=self.head.weight.device)
-        first = parameter_layers(self.stem, self.blocks, self.shortcut, self.reduce, self.local)
-        fill_layers([*first, *parameter_layers(self.layers), self.norm, self.head], graph)
-        self.set_vocab(characters)
-        _find_script_classifier(self)
-
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _texts(self, features: Tensor) -> list[tuple[str, float]]:
         characters = self.decode(features)
@@ -393,6 +329,93 @@ class PPOCRRecognizer(nn.Module):
         steps = torch.full((len(target),), logits.shape[1])
         scores = logits.float().log_softmax(-1).transpose(0, 1)
         return F.ctc_loss(scores, labels, steps, lengths, BLANK, zero_infinity=True)
+
+
+class PPOCRRecognizer(CtcLineRecognizer):
+    """Recogniser of whole text lines, spaces included, of any width.
+
+    Args:
+        vocab: The characters, a string or a sequence of strings, without the blank. Pretrained weights bring theirs.
+        cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
+        exportable: ``forward`` returns ``{"logits"}`` alone.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.models import ppocr_v6_small_reco
+        >>> model = ppocr_v6_small_reco(vocab="abc ").eval()
+        >>> model(torch.zeros(2, 3, 48, 160), return_model_output=True)["out_map"].shape
+        torch.Size([2, 20, 5])
+    """
+
+    def __init__(self, vocab: Sequence[str], *, cfg: dict[str, Any] | None = None, exportable: bool = False) -> None:
+        super().__init__()
+        if not vocab:
+            raise InvalidArgumentError("vocab is empty: give at least one character.")
+        self.cfg = dict(cfg or default_cfgs["ppocr_v6_small_reco"])
+        self.exportable = exportable
+        self.stem = Stem(48, 96)
+        self.blocks = make_stage(
+            (96, 96, 1, True),
+            (96, 96, 1, False),
+            (96, 96, 1, False),
+            (96, 192, (2, 1), False),
+            (192, 192, 1, True),
+            (192, 192, 1, False),
+            (192, 192, 1, True),
+            (192, 192, 1, False),
+            (192, 192, 1, True),
+            (192, 192, 1, False),
+            (192, 384, (2, 1), False),
+            (384, 384, 1, True),
+            (384, 384, 1, False),
+        )
+        self.shortcut, self.reduce = ConvNorm(384, 120), ConvNorm(384, 120)
+        self.local = ConvNorm(120, 120, (1, 7), groups=120)
+        self.layers = nn.ModuleList(Layer(120) for _ in range(2))
+        self.norm = nn.LayerNorm(120, 1e-6)
+        self.head = nn.Linear(120, 1 + len(vocab))
+        self.register_load_state_dict_post_hook(_find_script_classifier)  # type: ignore[no-untyped-call]
+        self.set_vocab(vocab)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; a model that was trained may have come to read other scripts than it did."""
+        may_have_changed = self.training and not mode
+        super().train(mode)
+        if may_have_changed:
+            _find_script_classifier(self)
+        return self
+
+    def features(self, x: Tensor) -> Tensor:
+        """The features that the head sees.
+
+        Args:
+            x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
+
+        Returns:
+            (N, W / 8, 120).
+        """
+        x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
+        shortcut, x = F.silu(self.shortcut(x)), F.silu(self.reduce(x))
+        x = (x + F.silu(self.local(x))).squeeze(2).transpose(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        mixed: Tensor = self.norm(x) + shortcut.squeeze(2).transpose(1, 2)
+        return mixed
+
+    def from_pretrained(self, path: str, **kwargs: Any) -> None:
+        """Load weights from a file: ONNX as PaddleOCR's export, or a state dict of this module."""
+        load_weights(self, "ppocr_v6_small_reco", path=path, **kwargs)
+
+    def load_graph(self, graph: OnnxGraph) -> None:
+        """Take the parameters and the characters of the exported network."""
+        if "character" not in graph.metadata:
+            raise WeightsError("The weights are those of another network: the file lists no characters.")
+        characters = [*graph.metadata["character"].split("\n"), " "]
+        self.head = nn.Linear(120, 1 + len(characters), device=self.head.weight.device)
+        first = parameter_layers(self.stem, self.blocks, self.shortcut, self.reduce, self.local)
+        fill_layers([*first, *parameter_layers(self.layers), self.norm, self.head], graph)
+        self.set_vocab(characters)
+        _find_script_classifier(self)
 
 
 def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:

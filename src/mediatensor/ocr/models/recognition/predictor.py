@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .._lines import MAX_LINE_WIDTH, LineBatch, padded_width, readings_of, see_batch, to_float
 from .._networks import compile_network, plain, upload_images, with_open_sizes
 from .._pages import Image, PreProcessor, as_images, resized
-from .ppocr import PPOCRRecognizer
+from .ppocr import CtcLineRecognizer
 from .utils import remap_preds, split_crops
 
 __all__ = ["RecognitionPredictor"]
@@ -62,7 +62,7 @@ class RecognitionPredictor(nn.Module):
     @property
     def reads_lines(self) -> bool:
         """Whether the model reads whole lines, spaces included."""
-        return isinstance(plain(self.model), PPOCRRecognizer)
+        return isinstance(plain(self.model), CtcLineRecognizer)
 
     @torch.inference_mode()
     def forward(self, crops: Iterable[Image], **kwargs: Any) -> list[tuple[str, float]]:

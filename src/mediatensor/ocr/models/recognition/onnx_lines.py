@@ -1,0 +1,202 @@
+"""Recognisers of text lines from ONNX files: a path in, a model like the default one out."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...._common.checks import path_text
+from ....errors import WeightsError
+from .._networks import OnnxNetwork, given_file, read_onnx
+from .ppocr import CtcLineRecognizer
+
+__all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
+
+LARGEST_FILE = 2**29
+"""In bytes. The largest known recogniser of lines has 85 million."""
+HEIGHT, TRIED_WIDTHS = 48, (320, 4096)
+RIGHT_TO_LEFT_LETTERS = 20
+"""A dictionary with so many letters of right-to-left scripts is that of such a script, not one with a few signs."""
+
+
+class OnnxLineRecognizer(CtcLineRecognizer):
+    """Recogniser of whole text lines from an ONNX file, made by :func:`load_line_recognizer`.
+
+    It reads, trains, moves and converts like the default recogniser.
+
+    Args:
+        network: From lines to the features of their steps, (N, T, width).
+        head: From these to the classes, the blank first.
+        characters: What the classes after the blank stand for.
+        step_pixels: Width of the part of the picture that a step stands for.
+        right_to_left: The network gives the characters of a line from left to right, in a script that is read from
+            right to left.
+
+    Example:
+        >>> from mediatensor.ocr.models import find_weights, load_line_recognizer
+        >>> model = load_line_recognizer(find_weights("ppocr_v6_small_reco"))
+        >>> len(model.characters), model.step_pixels
+        (18709, 8)
+    """
+
+    def __init__(
+        self,
+        network: OnnxNetwork,
+        head: torch.nn.Linear,
+        characters: Sequence[str],
+        step_pixels: int,
+        right_to_left: bool,
+    ) -> None:
+        super().__init__()
+        self.network, self.head = network, head
+        self.step_pixels, self.right_to_left = step_pixels, right_to_left
+        self.cfg = {
+            "mean": (0.5, 0.5, 0.5),
+            "std": (0.5, 0.5, 0.5),
+            "input_shape": (3, HEIGHT, TRIED_WIDTHS[0]),
+            "color_order": "BGR",
+            "text_unit": "line",
+        }
+        self.set_vocab(characters)
+
+    def features(self, x: Tensor) -> Tensor:
+        """The features that the head sees.
+
+        Args:
+            x: Lines, (N, 3, 48, W), normalised; W a multiple of 8.
+
+        Returns:
+            (N, T, width).
+        """
+        features: Tensor = self.network(x)
+        return features
+
+    def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As for other models; weights from anywhere may lead to what is no number, which has the probability 0."""
+        probabilities, classes, spaces = super().best_of_steps(features)
+        return probabilities.nan_to_num(0.0), classes, spaces.nan_to_num(0.0)
+
+
+def load_line_recognizer(
+    path: str | os.PathLike[str],
+    dictionary: str | os.PathLike[str] | list[str] | tuple[str, ...] | None = None,
+    *,
+    vocab: str | None = None,
+    right_to_left: bool | None = None,
+) -> OnnxLineRecognizer:
+    """A recogniser of text lines from an ONNX file, such as the language models of PP-OCRv5 that RapidOCR ships.
+
+    The file is read and checked, no code of it is run, and nothing is downloaded. Networks of PP-OCRv3 to v6 are
+    accepted: pictures 48 pixels high of any width go in, classes of characters with CTC come out.
+
+    Args:
+        path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
+        dictionary: The characters of its classes: a text file with one on each line, or a list. Where it is left out,
+            they are those that the file itself lists, or those of a text file beside it: of the same name with
+            ``.txt`` or ``_dict.txt``, or the only ``.txt`` file in its folder.
+        vocab: Read these characters only.
+        right_to_left: Whether the script is read from right to left; by default, whether the dictionary has letters
+            of Arabic, Hebrew and the like.
+
+    Returns:
+        The model, for ``ocr_predictor(script_readers={"Cyrillic": model})`` or ``ocr_predictor(reco_arch=model)``.
+
+    Raises:
+        WeightsNotFoundError: There is no such file.
+        WeightsError: The file is damaged, is another kind of network, or its dictionary is missing or has another
+            length.
+
+    Example:
+        >>> from mediatensor.ocr.models import find_weights, load_line_recognizer
+        >>> load_line_recognizer(find_weights("ppocr_v6_small_reco"), vocab="0123456789").vocab
+        '0123456789'
+    """
+    file = given_file(path)
+    if file.stat().st_size > LARGEST_FILE:
+        raise WeightsError(f"{file} has more than {LARGEST_FILE} bytes: it is no recogniser of lines.")
+    graph = read_onnx(file)
+    network = OnnxNetwork(graph, file)
+    num_steps = [_num_steps(network, file, width) for width in TRIED_WIDTHS]
+    step_pixels = TRIED_WIDTHS[0] // max(num_steps[0], 1)
+    if not step_pixels or num_steps != [width // step_pixels for width in TRIED_WIDTHS]:
+        raise WeightsError(
+            f"{file} is no recogniser of lines: for {TRIED_WIDTHS} columns it gives {tuple(num_steps)} steps."
+        )
+    head: Any = network.take_last_linear()
+    if head.bias is None:
+        head.bias = torch.nn.Parameter(torch.zeros(head.out_features))
+    if isinstance(dictionary, (list, tuple)):
+        characters, source = list(dictionary), "the list that was given"
+    else:
+        characters, source = _dictionary(file, dictionary, graph.metadata.get("character"))
+    characters = _for_classes(characters, head.out_features, file, source)
+    if right_to_left is None:
+        right_to_left = sum(map(_is_right_to_left, characters)) >= RIGHT_TO_LEFT_LETTERS
+    model = OnnxLineRecognizer(network, head, characters, step_pixels, right_to_left)
+    if vocab is not None:
+        model.restrict_vocab(vocab)
+    return model.eval()
+
+
+def _num_steps(network: OnnxNetwork, file: Path, width: int) -> int:
+    size = network.try_on(2, 3, HEIGHT, width)
+    if len(size) != 3 or size[0] != 2:
+        raise WeightsError(
+            f"{file} is no recogniser of lines: for 2 pictures it gives {size}, not (2, steps, classes)."
+        )
+    return size[1]
+
+
+def _dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str | None) -> tuple[list[str], str]:
+    """The characters, and where they come from."""
+    if dictionary is not None:
+        name = path_text("dictionary", dictionary)
+        if not Path(name).is_file():
+            raise WeightsError(f"There is no dictionary {name}: give a text file with one character on each line.")
+        return _lines_of(Path(name)), name
+    if own is not None:
+        return own.removesuffix("\n").split("\n"), "the file"
+    beside = [file.with_name(f"{file.stem}{ending}.txt") for ending in ("", "_dict")]
+    found = [candidate for candidate in beside if candidate.is_file()][:1] or sorted(file.parent.glob("*.txt"))
+    if len(found) != 1:
+        raise WeightsError(
+            f"{file} has no dictionary: it lists no characters, and beside it there is neither {beside[0].name} nor "
+            f"{beside[1].name} nor a single other .txt file. Give the path of its dictionary, one character on each "
+            "line."
+        )
+    return _lines_of(found[0]), str(found[0])
+
+
+def _lines_of(file: Path) -> list[str]:
+    if file.stat().st_size > LARGEST_FILE // 64:
+        raise WeightsError(f"{file} is too large for a dictionary, which has one character on each line.")
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WeightsError(f"{file} is no dictionary: it is not text in UTF-8 ({error}).") from error
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _for_classes(characters: list[str], num_classes: int, file: Path, source: str) -> list[str]:
+    """What the classes after the blank stand for. Dictionaries may leave out the space, or list the blank."""
+    missing = num_classes - 1 - len(characters)
+    if missing == 1:
+        return [*characters, " "]
+    if missing == 0:
+        return characters
+    if missing == -1 and characters[0] in ("blank", "<blank>", "[blank]"):
+        return characters[1:]
+    raise WeightsError(
+        f"{source} lists {len(characters)} characters, and the network of {file} has {num_classes} classes: a blank, "
+        f"{num_classes - 2} characters and a space. Give the dictionary that belongs to it."
+    )
+
+
+def _is_right_to_left(character: str) -> bool:
+    return bool(character) and unicodedata.bidirectional(character[0]) in ("R", "AL")
