@@ -185,6 +185,17 @@ def test_a_check_box_is_a_word_beside_its_answer(sign: str) -> None:
     np.testing.assert_allclose(extents(words, ink.shape[1]), places, atol=3)
 
 
+def test_a_dash_has_a_box_about_as_high_as_its_line() -> None:
+    line, ink, columns = drawn("ab - cd")
+    ink[:, columns[3][0] : columns[3][1]] = False
+    ink[23:26, columns[3][0] + 2 : columns[3][1] - 2] = True
+    first, dash, _ = split_line(line, ink)
+    heights = [HEIGHT * (word.box[3] - word.box[1]) for word in (first, dash)]
+    assert 0.6 * heights[0] <= heights[1] < heights[0]
+    assert dash.box[1] * HEIGHT < 23
+    assert dash.box[3] * HEIGHT > 26
+
+
 def test_specks_above_and_below_do_not_heighten_a_word() -> None:
     line, ink, _ = drawn("abcdefgh")
     clean = split_line(line, ink)

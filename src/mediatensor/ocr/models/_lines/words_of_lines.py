@@ -58,8 +58,11 @@ LETTER_INK = 0.2
 FARTHEST, MOST_LEFT_OVER = 1.1, 0.6
 """In widths of a character. Ink farther than the first from the middle of every character is left over; a line may have
 as much of it as the second. The widest letters, and the ink left over in Latin forms and receipts, are within."""
-LINE_SHARE = 0.25
-"""Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line."""
+LINE_SHARE, LOW_LINE_SHARE = 0.25, 0.75
+"""Some draw boxes around a word's own ink, others as high as its line: this is how far ours go towards the line. Around
+a dash or an asterisk people draw boxes almost as high as the line."""
+LOW = 0.5
+"""A word is low if its ink is less high than this share of its line's."""
 CHECK_BOXES = "□☐☑☒"
 """Signs that are words of their own: the box before an answer stands close to it."""
 RULE_LENGTH, RULE_THICKNESS = 1.25, 0.3
@@ -367,8 +370,9 @@ def _word(
     margin = MARGIN_LEFT_RIGHT * height
     left, right = max(0.0, left - margin), min(float(width), right + margin)
     own = ink_band(ink[:, int(left) : int(right) + 1])
-    first_row = (1 - LINE_SHARE) * own[0] + LINE_SHARE * min(band[0], own[0])
-    end_row = (1 - LINE_SHARE) * own[1] + LINE_SHARE * max(band[1], own[1])
+    share = LOW_LINE_SHARE if own[1] - own[0] < LOW * (band[1] - band[0]) else LINE_SHARE
+    first_row = (1 - share) * own[0] + share * min(band[0], own[0])
+    end_row = (1 - share) * own[1] + share * max(band[1], own[1])
     top = max(0.0, first_row - MARGIN_TOP * (end_row - first_row)) / height
     bottom = min(float(height), end_row + MARGIN_BOTTOM * (end_row - first_row)) / height
     cuts = [left, *((middles[a] + middles[b]) / 2 for a, b in pairwise(group)), right]
