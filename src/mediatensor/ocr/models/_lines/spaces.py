@@ -4,11 +4,11 @@ A recogniser gives every step of a line to its likeliest class. Between letters 
 brackets and hyphens, the space often loses narrowly against "no character", though the page has one. Two kinds of
 evidence tell such places from the insides of words:
 
-* the greatest probability of a space between two characters, which inside words is below one in a thousand;
+* the greatest probability of a space between two characters, which inside words is rarely above one in a thousand;
 * the gap in the ink between them, on a scale where 0 is the usual gap between letters of this line, and 1 that between
   its words.
 
-A logistic function of both decides. Its weights were fitted on drawn lines in fifteen languages and fifty faces.
+A logistic function of both decides. Its weights were fitted on drawn lines in fourteen languages and some fifty faces.
 """
 
 from __future__ import annotations
