@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from mediatensor.ocr.models._lines import is_spelled, spelled
+from mediatensor.ocr.models._lines import cut_lines, is_spelled, network_input, read_lines, spelled
+from mediatensor.ocr.utils.metrics import edit_distance
+from ocr_reading import reader
 
 
 def decided(line: str, doubts: dict[int, dict[str, float]]) -> str:
@@ -29,6 +35,7 @@ def decided(line: str, doubts: dict[int, dict[str, float]]) -> str:
         ("G5T ID", 1, "S", "GST ID"),
         ("AVENuE", 4, "U", "AVENUE"),
         ("möglichkcit", 8, "e", "möglichkeit"),
+        ("CTS40o", 5, "0", "CTS400"),
     ],
 )
 def test_a_doubtful_character_becomes_what_fits_in(line: str, place: int, other: str, meant: str) -> None:
@@ -43,6 +50,7 @@ def test_a_doubtful_character_becomes_what_fits_in(line: str, place: int, other:
     [
         ("A0O1", 2, "0"),  # the number of a part: letters and digits
         ("X5S", 2, "5"),
+        ("Mo100o", 5, "0"),
         ("anna1@example.com", 4, "l"),  # an address
         ("O", 0, "0"),  # a word that has nothing else
         ("U.S", 1, ","),  # stops stand for each other nearly everywhere
@@ -60,3 +68,47 @@ def test_two_doubts_are_decided_together() -> None:
 def test_only_latin_letters_digits_and_plain_signs_take_part() -> None:
     assert all(map(is_spelled, "aZéßł09$%&"))
     assert not any(map(is_spelled, ["\u041e", "Σ", "漢", "\uff1a", " ", "→", "ab"]))
+
+
+SENTENCES = (
+    "Total amount due on delivery",
+    "The recipient of the products",
+    "Payable within thirty days",
+    "The machine was cleaned once more",
+    "INVOICE NUMBER AND DATE",
+    "Please return the original message",
+)
+CODES = ("A0O1 X5S8B 7L3Z-OI1", "5O2 8B0 GH10S", "no.reply1@example.com")
+
+
+def both_readings(text: str, face: str, blur: float) -> tuple[str, str]:
+    """A line as the network alone reads it, and as the library does."""
+    matplotlib = pytest.importorskip("matplotlib", reason="its faces are drawn")
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{face}.ttf"), 14)
+    width = int(font.getlength(text)) + 16
+    image = Image.new("L", (width, 30), 255)
+    ImageDraw.Draw(image).text((8, 20), text, font=font, fill=90, anchor="ls")
+    page = torch.from_numpy(np.array(image.filter(ImageFilter.GaussianBlur(blur)))).expand(3, -1, -1)
+    quads = np.array([[(4, 3), (width - 4, 3), (width - 4, 28), (4, 28)]], dtype=np.float64)
+    model = reader().reco_predictor.model
+    (cut,) = cut_lines(page, quads, 48, 4096)
+    with torch.inference_mode():
+        alone = model(network_input(cut.data, model.cfg["mean"], model.cfg["std"], model.head.weight))["preds"][0][0]
+        (reading,) = read_lines(model, page, quads)
+    return alone, " ".join(word.value for word in reading.words)
+
+
+@pytest.mark.parametrize("face", ["DejaVuSans", "DejaVuSerif", "DejaVuSansMono"])
+def test_faint_letters_are_read_better_than_by_the_network_alone(face: str) -> None:
+    readings = [(text, *both_readings(text, face, blur)) for text in SENTENCES for blur in (2.2, 2.5)]
+    alone = sum(edit_distance(text, read) for text, read, _ in readings)
+    ours = sum(edit_distance(text, read) for text, _, read in readings)
+    assert alone >= 4  # or there is nothing to do
+    assert ours < alone
+
+
+@pytest.mark.parametrize("text", CODES)
+@pytest.mark.parametrize("blur", [0.0, 1.5])
+def test_codes_and_addresses_are_read_as_the_network_reads_them(text: str, blur: float) -> None:
+    alone, ours = both_readings(text, "DejaVuSans", blur)
+    assert ours.replace(" ", "") == alone.replace(" ", "")

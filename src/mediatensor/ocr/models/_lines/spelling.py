@@ -161,8 +161,8 @@ def spelled(
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:
     """What may stand at a place, by the sure characters of its word.
 
-    None where these are both letters and digits, as in the number of a part, or neither, where the word is an address,
-    and where it has letters of other scripts.
+    None where these are neither letters nor digits, where the word is an address, or has letters of other scripts, and
+    where there are both, as in the number of a part; but a small letter hardly stands alone among capitals and digits.
     """
     start, end = place, place + 1
     while start and values[start - 1] != " ":
@@ -173,13 +173,19 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
         return None
     sure = [values[i] for i in range(start, end) if confidences[i] >= SURE and i != place]
     letters, digits = sum(map(str.isalpha, sure)), sum(map(str.isdecimal, sure))
-    if bool(letters) == bool(digits) or not all(map(is_spelled, sure)):
+    if not letters + digits or not all(map(is_spelled, sure)):
         return None
+    if letters and digits:
+        return _is_not_small if values[place].islower() and not any(map(str.islower, sure)) else None
     return _is_no_digit if letters else _is_in_numbers
 
 
 def _is_no_digit(character: str) -> bool:
     return not character.isdecimal()
+
+
+def _is_not_small(character: str) -> bool:
+    return not character.islower()
 
 
 def _is_in_numbers(character: str) -> bool:
