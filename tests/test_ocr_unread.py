@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from mediatensor.cli import main
@@ -230,3 +231,49 @@ def test_an_empty_check_box_is_no_gap(kind: str) -> None:
         ink[12:36, start : start + 12] = True
     line = LineCharacters(list("Approved by"[:10]), starts / 240, (starts + 12) / 240, np.ones(10))
     assert leaves_ink_over(line, ink) == (kind != "box")
+
+
+#: Sentences in scripts that the default model cannot read, and of which DejaVu Sans has the letters.
+UNREADABLE = {
+    "Cyrillic": ("Каждый человек имеет право на жизнь", "Новый адрес: улица Мира, дом 12", "Свобода и равенство людей"),
+    "Greek": ("Όλοι γεννιούνται ελεύθεροι και ίσοι", "Σήμερα πληρώνεις 25 ευρώ", "Καλημέρα και ευχαριστώ πολύ"),
+    "Arabic": ("يولد جميع الناس أحرارا", "السعر اليوم مع الضريبة", "شارع المدرسة رقم 12"),
+    "Hebrew": ("כל בני האדם נולדו שווים", "המחיר היום הוא 25", "רחוב הספר בירושלים"),
+    "Georgian": ("ყველა ადამიანი იბადება თავისუფალი", "დღეს ახალი სახლი ვნახე", "წიგნი და სკოლა ქალაქში"),
+    "Armenian": ("Բոլոր մարդիկ ծնվում են ազատ", "Այսօր նոր տուն տեսա", "Գիրք և դպրոց քաղաքում"),
+    "Vietnamese": ("Tất cả mọi người đều bình đẳng", "Địa chỉ mới của bạn ở Hà Nội", "Tổng cộng phải trả một triệu"),
+}
+
+
+def test_lines_of_scripts_that_cannot_be_read_are_named() -> None:
+    lines = [(script, text) for script, texts in UNREADABLE.items() for text in texts]
+    sheet = render_text([text for _, text in lines], dpi=100, font_size=16, margin=30)
+    (page,) = reader(shorter_side=900)([sheet.image]).pages
+    found = sorted(page.unread, key=lambda line: line.geometry[0][1])
+    assert {line.reason for line in found} == {"script"}
+    assert words_of(page) == []
+    named = [line.script for line in found]
+    assert len(named) == len(lines)
+    right = sum(name == script for name, (script, _) in zip(named, lines, strict=True))
+    assert right >= 0.9 * len(lines), named
+
+
+def test_such_lines_are_read_as_look_alikes_on_request() -> None:
+    page = read_page(unreadable_scripts="read", min_confidence=0.0)
+    assert {line.reason for line in page.unread} <= {"no text", "gaps"}
+    with pytest.raises(ValueError, match="unreadable_scripts='leave'"):
+        reader(unreadable_scripts="leave")
+
+
+def test_other_weights_and_vocabularies_have_no_say_on_scripts() -> None:
+    model = copy.deepcopy(reader().reco_predictor.model)
+    assert "Cyrillic" in model.script_classifier.names
+    assert not any("script" in name for name in model.state_dict())
+    model.train()
+    with torch.no_grad():
+        model.norm.weight += 0.01
+    assert model.eval().script_classifier is None
+    model.load_state_dict(reader().reco_predictor.model.state_dict())
+    assert model.script_classifier is not None
+    model.restrict_vocab("0123456789")
+    assert model.script_classifier is None

@@ -26,9 +26,13 @@ from ....errors import WeightsError
 __all__ = ["ScriptClassifier", "fingerprint", "script_classifier_for", "script_of"]
 
 FILE = Path(__file__).with_name("scripts.npz")
-FILE_SHA256 = "55d7359b9a71a05bca337cb4d141141355df784a062b97ff52c1511158720253"
+FILE_SHA256 = "c37997e37737347df21fc21e4806abc170cf70a0cce94c66b675b5bd3e96f52d"
 SURE_OF_SCRIPT = 1.0
 """A line counts as one in another script if that is more probable than a line that can be read, by this logarithm."""
+SURE_OF_SHORT = 2.5
+"""The same for short lines, which say less."""
+SHORT_STEPS = 28
+"""Lines with fewer steps, of about seven characters, are short."""
 FEWEST_STEPS = 12
 """Shorter lines, of about three characters, count as readable."""
 
@@ -93,7 +97,8 @@ def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps:
         return None
     others = scores[1:]
     highest = others.max()
-    is_other = highest + np.log(np.exp(others - highest).sum()) - scores[0] > SURE_OF_SCRIPT
+    sure = SURE_OF_SCRIPT if num_steps >= SHORT_STEPS else SURE_OF_SHORT
+    is_other = highest + np.log(np.exp(others - highest).sum()) - scores[0] > sure
     return names[1 + int(others.argmax())] if is_other else None
 
 
