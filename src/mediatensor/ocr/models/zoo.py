@@ -65,7 +65,7 @@ def ocr_predictor(
             where it was straightened; ``disable_page_orientation``, pages are read as they lie, and
             ``disable_crop_orientation``, lines as their page does;
             ``shorter_side`` and ``longer_side``, the size of pages for the default detector in pixels;
-            ``min_confidence`` (0.2), ``split_after``, ``on_error`` and ``unreadable_scripts`` of
+            ``min_confidence`` (0.2), ``split_after``, ``on_error``, ``unreadable_scripts`` and ``script_readers`` of
             :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
             ``keep_reading_order`` (true), blocks are paragraphs in the order in which they are read and exported;
             ``resolve_lines``, ``resolve_blocks``, ``paragraph_break`` and ``line_break`` of

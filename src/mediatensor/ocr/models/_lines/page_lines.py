@@ -49,6 +49,8 @@ READS_TURNED = 0.8
 """A page or a line counts as turned if it reads with at least this confidence when turned, and clearly better so."""
 WEAK_READING = 0.8
 """A line that reads worse than this is tried upside down, which is one line in fifty of upright pages."""
+READS_SURELY = 0.95
+"""From this mean confidence on, a reading is left for that of another recogniser only if that is more confident."""
 CLEARLY_BETTER = 0.1
 LONG_LINE = 3.0
 """A tall box on an upright page that is this many times as high as wide is a line on its side, not a character."""
@@ -271,6 +273,7 @@ def read_page_lines(
     min_confidence: float,
     split_after: str = "",
     report_scripts: bool = True,
+    script_readers: Mapping[str, LineRecognizer] | None = None,
 ) -> ClassWords:
     """Read lines, and cut them into words.
 
@@ -286,6 +289,7 @@ def read_page_lines(
         min_confidence: Lines of whose words a lesser share is expected to be right are left out.
         split_after: Characters that end a word, besides spaces.
         report_scripts: Leave out lines in a script that the model cannot read, whatever it read.
+        script_readers: Recognisers by the script whose lines they read in its place.
 
     Returns:
         The words.
@@ -300,6 +304,8 @@ def read_page_lines(
     if second_chance:
         turns = _turn_bad_ones(model, page, quads, turns, known, split_after)
         lines = turned(quads, turns)
+    for script, reader in (script_readers or {}).items():
+        known |= _read_by_others(script, reader, page, lines, known, min_confidence, split_after)
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
     kept = [
@@ -310,6 +316,27 @@ def read_page_lines(
     words = _words_of(lines, scores, turns, known, kept, straight)
     words.unread = _unread_of(lines.clip(0, 1), known, set(kept), straight)
     return words
+
+
+def _read_by_others(
+    script: str,
+    reader: LineRecognizer,
+    page: Tensor,
+    lines: FloatArray,
+    known: Mapping[int, LineReading],
+    min_confidence: float,
+    split_after: str,
+) -> dict[int, LineReading]:
+    """The readings of lines of a script by a recogniser of this script, where they are good enough."""
+    own = [index for index, reading in known.items() if reading.script == script]
+    quads = in_pixels(lines[np.array(own, dtype=np.int64)], (page.shape[1], page.shape[2]))
+    better = {}
+    for index, reading in zip(own, read_lines(reader, page, quads, split_after), strict=True):
+        # A line that the first model reads with such confidence may be one of its own, after all.
+        is_doubtful = reading.confidence < known[index].confidence >= READS_SURELY
+        if reading.words and reading.share_right >= min_confidence and not is_doubtful:
+            better[index] = reading
+    return better
 
 
 def _unread_of(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,7 @@ from ..builder import DocumentBuilder, KIEDocumentBuilder
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
+from ..recognition.onnx_lines import readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ._boxes import (
     IgnoredRegion,
@@ -97,6 +99,9 @@ class TextPredictor(nn.Module):
             ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
         unreadable_scripts: ``"report"``: a line in a script that the recogniser cannot read is no part of the text,
             and ``page.unread`` has its place and script; ``"read"``: it is read as letters that look alike.
+        script_readers: Recognisers for lines in scripts that the default one cannot read, by the name of the script,
+            such as "Cyrillic": models, or paths for :func:`~mediatensor.ocr.models.load_line_recognizer`. A line that
+            none of them reads with ``min_confidence`` remains unread.
         **builder_options: Options of :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
     """
 
@@ -124,6 +129,7 @@ class TextPredictor(nn.Module):
         split_after: str = "",
         on_error: Literal["report", "raise"] = "report",
         unreadable_scripts: Literal["report", "read"] = "report",
+        script_readers: Mapping[str, str | os.PathLike[str] | nn.Module] | None = None,
         **builder_options: Any,
     ) -> None:
         super().__init__()
@@ -152,6 +158,7 @@ class TextPredictor(nn.Module):
         self.split_after = split_after
         self.on_error = on_error
         self.unreadable_scripts = unreadable_scripts
+        self.script_readers = nn.ModuleDict(readers_by_script(script_readers or {}, reco_predictor.model))
         self.hooks: list[Hook] = []
         self.doc_builder = self.builder_type(**builder_options)
 
@@ -168,6 +175,8 @@ class TextPredictor(nn.Module):
         self.det_predictor.compile(*args, **kwargs)
         self.reco_predictor.compile(*args, **kwargs)
         compile_network(self.line_classifier, *args, **kwargs)
+        for reader in self.script_readers.values():
+            compile_network(reader, *args, **kwargs)
         for predictor in (self.page_orientation_predictor, self.crop_orientation_predictor):
             if predictor is not None:
                 predictor.compile(*args, **kwargs)
@@ -218,7 +227,8 @@ class TextPredictor(nn.Module):
     def _num_workers(self, num_pages: int) -> int:
         """How many pages are read at once, each in a thread of its own; 1 where they go through networks together."""
         predictors = (self.line_classifier, self.page_orientation_predictor, self.crop_orientation_predictor)
-        models = [self.det_predictor.model, self.reco_predictor.model, *(one for one in predictors if one is not None)]
+        models = [self.det_predictor.model, self.reco_predictor.model, *self.script_readers.values()]
+        models += [one for one in predictors if one is not None]
         is_alone = isinstance(self.det_predictor.pre_processor, FlexiblePreProcessor)
         return min(torch.get_num_threads(), num_pages, PAGES_AT_ONCE) if is_alone and spreads(*models) else 1
 
@@ -420,7 +430,7 @@ class TextPredictor(nn.Module):
         scores: npt.NDArray[np.floating],
         readings: list[lines.Readings] | None,
     ) -> ClassWords:
-        model = self.reco_predictor.model
+        model, readers = self.reco_predictor.model, cast(Any, self.script_readers)
         known: dict[int, Any] = {}
         if self.assume_straight_pages:
             tried = readings or lines.read_straight_lines(model, image, quads, self.split_after)
@@ -439,6 +449,7 @@ class TextPredictor(nn.Module):
             min_confidence=self.min_confidence,
             split_after=self.split_after,
             report_scripts=self.unreadable_scripts == "report",
+            script_readers=dict(readers.items()),
         )
 
     def _turns(self, image: Tensor, quads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...._common.checks import path_text
-from ....errors import WeightsError
-from .._networks import OnnxNetwork, given_file, read_onnx
+from ....errors import InvalidArgumentError, WeightsError
+from .._networks import OnnxNetwork, given_file, plain, read_onnx
 from .ppocr import CtcLineRecognizer
 
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
@@ -142,6 +142,49 @@ def load_line_recognizer(
     if vocab is not None:
         model.restrict_vocab(vocab)
     return model.eval()
+
+
+def readers_by_script(
+    readers: Mapping[str, str | os.PathLike[str] | nn.Module], recogniser: nn.Module
+) -> dict[str, CtcLineRecognizer]:
+    """Recognisers of lines by the script that they serve, those given by path loaded, each file once.
+
+    Args:
+        readers: Models or paths by the name of a script.
+        recogniser: The one that reads all other lines, and tells scripts.
+
+    Raises:
+        InvalidArgumentError: ``recogniser`` tells no scripts, or not such ones, or a reader is none of lines.
+        WeightsNotFoundError: There is no such file.
+        WeightsError: A file cannot be used.
+    """
+    if not readers:
+        return {}
+    classifier = getattr(plain(recogniser), "script_classifier", None)
+    if classifier is None:
+        raise InvalidArgumentError(
+            "script_readers need the default recogniser with its published weights and all of its characters, which "
+            "tells scripts: give pretrained=True, and no vocab. To read everything by one model, give it as reco_arch."
+        )
+    known = sorted(name for name in classifier.names if name)
+    unknown = sorted(set(readers) - set(known))
+    if unknown:
+        raise InvalidArgumentError(f"script_readers for {', '.join(unknown)}: scripts are {', '.join(known)}.")
+    loaded: dict[str, CtcLineRecognizer] = {}
+    found = {}
+    for script, reader in readers.items():
+        if isinstance(reader, nn.Module):
+            if not isinstance(plain(reader), CtcLineRecognizer):
+                raise InvalidArgumentError(
+                    f"the reader for {script} is a {type(reader).__name__}: give a recogniser of lines, as "
+                    "load_line_recognizer returns it, or the path of its file."
+                )
+            found[script] = cast(CtcLineRecognizer, reader.eval())
+        else:
+            name = path_text(f"the reader for {script}", reader)
+            loaded[name] = loaded[name] if name in loaded else load_line_recognizer(name)
+            found[script] = loaded[name]
+    return found
 
 
 def _num_steps(network: OnnxNetwork, file: Path, width: int) -> int:
