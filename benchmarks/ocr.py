@@ -1,7 +1,9 @@
 """Read pages whose text is known, beside other readers: ``python -m benchmarks.ocr [--pages FOLDER...] [-o FOLDER]``.
 
-Without folders, pages are drawn. Each reader that is installed reads every page in a process of its own, with the same
-number of threads; what it read is compared with the truth, and the time of each page is taken.
+``--languages`` draws pages in each language that the default reader may claim, ``--numbers`` invoices; both are read by
+this library alone. Without these and without folders, a few pages are drawn. Each reader that is installed reads every
+page in a process of its own, with the same number of threads; what it read is compared with the truth, and the time of
+each page is taken.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from .chart import can_draw
 from .machine import machine_stamp
 from .ocr_chart import Bar, Panel, draw_panels
-from .ocr_readers import READERS
+from .ocr_readers import OURS, READERS
 from .ocr_running import Effort, Run, run_readers
 from .ocr_scores import Errors, Word, WordScore, page_errors, score_lines, score_words, tightened
 from .ocr_truth import TruePage, draw_pages, load_sets
@@ -201,6 +204,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     repeats = options.repeats or (1 if options.quick else Effort.repeats)
     effort = Effort(repeats, options.threads, options.side)
     limit = options.limit or (1 if options.quick else None)
+    if options.languages is not None:
+        _by_language(options.languages, limit, effort, options.output)
+    if options.numbers:
+        _numbers(limit, effort, options.output)
+    if options.languages is not None or options.numbers:
+        return
     with tempfile.TemporaryDirectory() as folder:
         sets = load_sets(options.pages, limit) if options.pages else draw_pages(Path(folder), limit)
         files = [page.image for pages in sets.values() for page in pages]
@@ -224,6 +233,53 @@ def main(arguments: Sequence[str] | None = None) -> None:
             draw_panels("Reading pages", _panels(accuracies, speeds), options.output / "ocr.png")
 
 
+def _by_language(codes: Sequence[str], limit: int | None, effort: Effort, output: Path | None) -> None:
+    from mediatensor.ocr.models import ocr_predictor
+
+    from .ocr_by_language import LEAST_WORDS, draw_chart, draw_languages, languages_table, measure, rows_document
+    from .ocr_languages import TEXTS
+
+    with tempfile.TemporaryDirectory() as folder:
+        pages, notes = draw_languages(Path(folder), codes or tuple(TEXTS), limit)
+        words, stamp = _read([page.image for page in pages], effort)
+    known = ocr_predictor(pretrained=True).reco_predictor.model.vocab
+    rows = measure(pages, words, known)
+    text = f"Claimed from {LEAST_WORDS:.0%} of words on.\n\n{languages_table(rows)}\n"
+    _report("ocr_languages", stamp, notes, text, {"languages": rows_document(rows)}, output)
+    if output and can_draw():
+        draw_chart(rows, output / "ocr_languages.png")
+
+
+def _numbers(limit: int | None, effort: Effort, output: Path | None) -> None:
+    from .ocr_numbers import draw_invoices, numbers_table
+
+    with tempfile.TemporaryDirectory() as folder:
+        pages = draw_invoices(Path(folder), limit)
+        words, stamp = _read([page.image for page in pages], effort)
+    table, document = numbers_table(pages, words)
+    _report("ocr_numbers", stamp, [], f"Exact values in percent, by face.\n\n{table}\n", document, output)
+
+
+def _read(files: Sequence[Path], effort: Effort) -> tuple[list[list[Word]], dict[str, str]]:
+    """What this library reads on pages, and the facts of the run."""
+    runs, notes = run_readers([OURS], files, Effort(1, effort.num_threads, effort.side), _say)
+    if not runs:
+        raise RuntimeError("; ".join(notes))
+    return runs[OURS].words, machine_stamp() | runs[OURS].versions | {"threads": str(effort.num_threads)}
+
+
+def _report(
+    name: str, stamp: Mapping[str, str], notes: Sequence[str], text: str, document: dict[str, Any], output: Path | None
+) -> None:
+    facts = "\n".join([*(f"- {key}: {value}" for key, value in stamp.items()), *(f"- {note}" for note in notes)])
+    print(f"{facts}\n\n{text}")
+    if output:
+        output.mkdir(parents=True, exist_ok=True)
+        whole = json.dumps({"machine": stamp, "notes": notes, **document}, indent=2, ensure_ascii=False)
+        (output / f"{name}.json").write_text(whole + "\n", encoding="utf-8")
+        (output / f"{name}.md").write_text(f"{facts}\n\n{text}", encoding="utf-8")
+
+
 def _times(run: Run) -> dict[str, object]:
     """A run without the words: what was read stays out of reports, for pages may not be ours to publish."""
     return {key: value for key, value in asdict(run).items() if key != "words"}
@@ -235,6 +291,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--pages", nargs="+", type=Path, metavar="FOLDER",
         help="images/ and annotations/ in the layout of FUNSD or SROIE, or a folder of such folders (default: drawn)",
     )  # fmt: skip
+    parser.add_argument(
+        "--languages", nargs="*", metavar="CODE", help="draw pages in these languages (default: all) and print a table"
+    )
+    parser.add_argument("--numbers", action="store_true", help="draw invoices and print how many values are exact")
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS), metavar="NAME")
     parser.add_argument("--limit", type=_positive, metavar="N", help="only the first pages of each set")
     parser.add_argument("--threads", type=_positive, default=1, help="of every reader alike (default: 1)")
