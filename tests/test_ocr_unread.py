@@ -277,3 +277,14 @@ def test_other_weights_and_vocabularies_have_no_say_on_scripts() -> None:
     assert model.script_classifier is not None
     model.restrict_vocab("0123456789")
     assert model.script_classifier is None
+
+
+def test_a_model_claims_the_languages_whose_letters_it_knows() -> None:
+    model = reader().reco_predictor.model
+    languages = model.languages
+    assert set(SENTENCES) - {"Norwegian"} <= set(languages.values())
+    assert {"Maltese", "Turkish", "Latvian", "Welsh"} & set(languages.values()) >= {"Maltese", "Turkish", "Latvian"}
+    assert not {"Russian", "Greek", "Vietnamese", "Yoruba"} & set(languages.values())
+    digits = copy.deepcopy(model)
+    digits.restrict_vocab("0123456789")
+    assert digits.languages == {}

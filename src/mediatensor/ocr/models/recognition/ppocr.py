@@ -27,6 +27,7 @@ from .._lines import (
     script_classifier_for,
 )
 from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, multiply, parameter_layers
+from ._languages import languages_of
 
 __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
@@ -376,6 +377,18 @@ class PPOCRRecognizer(CtcLineRecognizer):
         self.head = nn.Linear(120, 1 + len(vocab))
         self.register_load_state_dict_post_hook(_find_script_classifier)  # type: ignore[no-untyped-call]
         self.set_vocab(vocab)
+
+    @property
+    def languages(self) -> dict[str, str]:
+        """The languages all of whose letters the model knows: English names by ISO 639 code, as ``{"da": "Danish"}``.
+
+        Example:
+            >>> from mediatensor.ocr.models import ppocr_v6_small_reco
+            >>> model = ppocr_v6_small_reco(pretrained=True)
+            >>> model.languages["mt"], "ru" in model.languages
+            ('Maltese', False)
+        """
+        return languages_of(self.characters)
 
     def train(self, mode: bool = True) -> Self:
         """Set the mode; a model that was trained may have come to read other scripts than it did."""

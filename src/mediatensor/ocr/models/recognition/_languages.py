@@ -1,0 +1,112 @@
+"""The languages that a recogniser can read: those all of whose letters are in its vocabulary."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+
+__all__ = ["LANGUAGES", "NOT_CLAIMED", "languages_of"]
+
+# Without the two kana, each in both forms, that today's Japanese has no use for.
+_KANA = "".join(chr(code) for code in [*range(0x3041, 0x3094), *range(0x30A1, 0x30F7)] if chr(code) not in "ゐゑヰヱヮ")
+_HAN = "的一是不了人我在有他这中大来上国和说们为"
+_HAN_TRADITIONAL = "的一是不了人我在有他這中大來上國和說們為"
+
+LANGUAGES: dict[str, tuple[str, str]] = {
+    "af": ("Afrikaans", "áèéêëîïôöûü"),
+    "az": ("Azerbaijani", "çəğıöşüİ"),
+    "bs": ("Bosnian", "čćđšž"),
+    "br": ("Breton", "êñùü"),
+    "ca": ("Catalan", "àçèéíïòóúü·"),
+    "cs": ("Czech", "áčďéěíňóřšťúůýž"),
+    "cy": ("Welsh", "áàâäéèêëíìîïóòôöúùûüẃẁŵẅýỳŷÿ"),
+    "da": ("Danish", "åæéø"),
+    "de": ("German", "äöüß"),
+    "en": ("English", ""),
+    "eo": ("Esperanto", "ĉĝĥĵŝŭ"),
+    "es": ("Spanish", "áéíñóúü"),
+    "et": ("Estonian", "äõöüšž"),
+    "eu": ("Basque", "çñü"),
+    "fi": ("Finnish", "åäöšž"),
+    "fo": ("Faroese", "áæðíóøúý"),
+    "fr": ("French", "àâæçèéêëîïôœùûüÿ"),
+    "fy": ("Western Frisian", "âäéêëïôöúûü"),
+    "ga": ("Irish", "áéíóú"),
+    "gd": ("Scottish Gaelic", "àèìòù"),
+    "gl": ("Galician", "áéíïñóúü"),
+    "ha": ("Hausa", "ɓɗƙƴ"),
+    "hr": ("Croatian", "čćđšž"),
+    "ht": ("Haitian Creole", "èòà"),
+    "hu": ("Hungarian", "áéíóöőúüű"),
+    "id": ("Indonesian", "é"),
+    "is": ("Icelandic", "áæðéíóöúýþ"),
+    "it": ("Italian", "àèéìîòóù"),
+    "ja": ("Japanese", _KANA + "一日人年大十二本中長"),
+    "ku": ("Kurdish (Kurmanji)", "çêîşû"),
+    "la": ("Latin", ""),
+    "lb": ("Luxembourgish", "äéëöü"),
+    "lt": ("Lithuanian", "ąčęėįšųūž"),
+    "lv": ("Latvian", "āčēģīķļņšūž"),
+    "mg": ("Malagasy", "àèìòô"),
+    "mi": ("Maori", "āēīōū"),
+    "ms": ("Malay", ""),
+    "mt": ("Maltese", "àċèġħìòùż"),
+    "nb": ("Norwegian Bokmål", "åæéø"),
+    "nl": ("Dutch", "áäéèëíïóöúü"),
+    "oc": ("Occitan", "áàçéèíïóòúü"),
+    "pl": ("Polish", "ąćęłńóśźż"),
+    "pt": ("Portuguese", "áàâãçéêíóôõúü"),
+    "rm": ("Romansh", "àéèìòùü"),
+    "ro": ("Romanian", "ăâîșț"),
+    "se": ("Northern Sami", "áčđŋšŧž"),
+    "sk": ("Slovak", "áäčďéíĺľňóôŕšťúýž"),
+    "sl": ("Slovenian", "čšž"),
+    "so": ("Somali", ""),
+    "sq": ("Albanian", "çë"),
+    "sv": ("Swedish", "åäéö"),
+    "sw": ("Swahili", ""),
+    "tk": ("Turkmen", "äçňöşüýž"),
+    "tl": ("Tagalog", "ñ"),
+    "tr": ("Turkish", "âçğıîöşûüİ"),
+    "uz": ("Uzbek", "\u2018\u2019"),
+    "vi": ("Vietnamese", "ăâđêôơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
+    "yo": ("Yoruba", "ẹọṣ"),
+    "zh-Hans": ("Chinese (simplified)", _HAN),
+    "zh-Hant": ("Chinese (traditional)", _HAN_TRADITIONAL),
+    "zu": ("Zulu", ""),
+    "bg": ("Bulgarian", "абвгдежзийклмнопрстуфхцчшщъьюя"),
+    "el": ("Greek", "αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώ"),
+    "ru": ("Russian", "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"),
+    "uk": ("Ukrainian", "абвгґдеєжзиіїйклмнопрстуфхцчшщьюя"),
+}
+"""Names by ISO 639 code, and the letters that each needs, without those of English: lower case, and capitals that
+``str.upper`` does not make. Chinese and Japanese have the commonest characters here."""
+
+NOT_CLAIMED: dict[str, str] = {}
+"""Languages that are not claimed although the vocabulary has their letters, by code, and why."""
+
+
+def languages_of(characters: Iterable[str]) -> dict[str, str]:
+    """The languages all of whose letters are among some characters.
+
+    Args:
+        characters: Of a vocabulary.
+
+    Returns:
+        English names by ISO 639 code.
+    """
+    known = set(characters)
+    return {
+        code: name
+        for code, (name, letters) in LANGUAGES.items()
+        if code not in NOT_CLAIMED and known.issuperset(_all_letters(code, letters))
+    }
+
+
+def _all_letters(code: str, letters: str) -> set[str]:
+    if code in ("ja", "zh-Hans", "zh-Hant"):
+        return set(letters)
+    is_latin = all(letter < "\u0370" or letter > "\u1e00" for letter in letters)
+    own = set(letters) | set(string.ascii_letters if is_latin else "")
+    capitals = {letter.upper() for letter in letters if letter not in "ßı"}
+    return own | {capital for capital in capitals if len(capital) == 1}
