@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,24 @@ def test_is_a_module_like_any_other(file: Path, tmp_path: Path) -> None:
         half = copy.deepcopy(model).to(torch.bfloat16)
         assert half(lines.to(torch.bfloat16), return_model_output=True)["out_map"].dtype == torch.bfloat16
     assert all(parameter.is_meta for parameter in copy.deepcopy(model).to("meta").parameters())
+
+
+def test_serves_threads_and_compilers(file: Path) -> None:
+    model = load_line_recognizer(file)
+    lines = [torch.rand(2, 3, 48, width, generator=torch.Generator().manual_seed(width)) for width in (64, 160, 320)]
+
+    def logits(network: Any, batch: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            found: torch.Tensor = network(batch, return_model_output=True)["out_map"]
+            return found
+
+    expected = [logits(model, batch) for batch in lines]
+    with ThreadPoolExecutor(3) as pool:
+        assert all(map(torch.equal, pool.map(lambda batch: logits(model, batch), lines), expected))
+    compiled = copy.deepcopy(model)
+    compiled.compile(backend="eager")
+    for batch, own in zip(lines, expected, strict=True):
+        torch.testing.assert_close(logits(compiled, batch), own, atol=1e-5, rtol=1e-4)
 
 
 def test_learns(file: Path) -> None:
