@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,13 @@ from numpy.typing import NDArray
 pytest.importorskip("matplotlib", reason="faces are looked up by matplotlib")
 
 from benchmarks import ocr as ocr_benchmark
-from benchmarks.ocr_by_language import LanguagePage, languages_table, measure
+from benchmarks.ocr_by_language import LEAST_WORDS, LanguagePage, LanguageRow, languages_table, measure
 from benchmarks.ocr_drawn import DrawnSheet, Look, draw_lines, draw_text, em_of_x_height, faces_for, find_face
 from benchmarks.ocr_languages import LANGUAGES, TEXTS, is_spaced
 from benchmarks.ocr_numbers import KINDS, InvoicePage, Value, draw_invoice, numbers_table, score_values
 from benchmarks.ocr_scores import Word
 
+from mediatensor.ocr.models import ppocr_v6_small_reco
 from ocr_onnx_sessions import require_weights
 
 SANS = find_face("DejaVuSans")
@@ -150,6 +152,32 @@ def test_measures_of_a_language() -> None:
     assert set(row.mistakes) == {"cd", "efg"}
     assert "ß" in row.unknown
     assert "German (not claimed) | de | 50.0 | 11.11 | 33.33 |" in languages_table([row])
+
+
+def saved_rows() -> list[LanguageRow]:
+    saved = json.loads((RESULTS / "ocr_languages.json").read_text(encoding="utf-8"))["languages"]
+    return [
+        LanguageRow(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+        for row in ({key: value for key, value in row.items() if key != "is_read"} for row in saved)
+    ]
+
+
+def test_the_published_table_is_that_of_the_results() -> None:
+    rows = saved_rows()
+    assert {row.code for row in rows} == set(TEXTS)
+    assert languages_table(rows) in (ROOT / "docs" / "read-text.md").read_text(encoding="utf-8")
+
+
+def test_claimed_languages_are_those_that_were_read() -> None:
+    require_weights()
+    claimed = ppocr_v6_small_reco(pretrained=True).languages
+    shares = {row.code: row.exact / row.words for row in saved_rows()}
+    assert len(claimed) > 40
+    assert min(shares[code] for code in claimed) >= LEAST_WORDS
+    page = (ROOT / "docs" / "read-text.md").read_text(encoding="utf-8")
+    sentence = re.search(r"It reads drawn\s+pages\s+in\s+(.*?)\.\n", page, re.DOTALL)
+    assert sentence is not None
+    assert re.split(r", | and ", " ".join(sentence[1].split())) == sorted(claimed.values())
 
 
 def test_languages_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -380,7 +380,9 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def languages(self) -> dict[str, str]:
-        """The languages all of whose letters the model knows: English names by ISO 639 code, as ``{"da": "Danish"}``.
+        """The languages whose letters the model knows: English names by ISO 639 code, as ``{"da": "Danish"}``.
+
+        Languages that the published weights read badly are left out although their letters are known.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
