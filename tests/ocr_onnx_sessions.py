@@ -54,6 +54,10 @@ def best_of(
     return best, classes, probabilities[..., followed]
 
 
+def scores_of(probabilities: Tensor, head: Any, classes: Tensor) -> Tensor:
+    return probabilities[..., classes].clamp(min=1e-12).log()
+
+
 @contextmanager
 def by_onnxruntime(predictor: Any) -> Iterator[list[str]]:
     """Within it, both networks of a predictor with the default models are onnxruntime's; yields who was asked.
@@ -73,9 +77,13 @@ def by_onnxruntime(predictor: Any) -> Iterator[list[str]]:
         return read(x)
 
     detector.logits, recogniser.features = logits, probabilities
-    own, ppocr.best_classes = ppocr.best_classes, best_of
+    # Scripts are told from features, which the file does not give.
+    classifier, recogniser.script_classifier = recogniser.script_classifier, None
+    own = ppocr.best_classes, ppocr.scores_of_classes
+    ppocr.best_classes, ppocr.scores_of_classes = best_of, scores_of
     try:
         yield asked
     finally:
         del detector.logits, recogniser.features
-        ppocr.best_classes = own
+        recogniser.script_classifier = classifier
+        ppocr.best_classes, ppocr.scores_of_classes = own

@@ -92,14 +92,15 @@ def assert_same(read: Any, expected: Any, exact: bool = False) -> None:
 
 
 def line_bytes(page: RenderedPage) -> int:
-    """At most what comes back of the lines of a page: of each step a class and a probability, of each pixel a bit."""
+    """At most what comes back of the lines of a page: of each step what the network saw, of each pixel a bit."""
     total = 0
     for line in page.lines:
         width, height = np.ptp(line.quad, axis=0)
         # Detected lines are higher than their ink, so narrower once they are 48 pixels high.
         columns = padded_width(int(48 * max(width / height, height / width)))
         # A tall one is read from three sides.
-        total += (3 if height > width else 1) * (columns // 8 * 8 + 48 * columns // 8)
+        # A class and two probabilities; four alternatives and their scores.
+        total += (3 if height > width else 1) * (columns // 8 * (12 + 4 * 4) + 48 * columns // 8)
     return total
 
 

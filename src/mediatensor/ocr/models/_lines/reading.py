@@ -113,7 +113,7 @@ class SeenBatch:
         spaces: Probabilities of a space, (N, T).
         inks: See `inks_of_lines`.
         scores: Of alternatives, (N, T, K), see `CtcLineRecognizer.alternatives`; K is 0 for models that have none.
-        others: The classes of the alternatives, (N, T, K), int32.
+        others: The classes of the alternatives, (N, T, K), int16, or int32 where there are too many.
         scripts: See `ScriptClassifier`; (N, 0) of models without one.
     """
 
@@ -138,10 +138,9 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
     probabilities, classes, spaces = found["steps"]
     scores, others = found.get("alternatives") or (probabilities[..., None][..., :0], classes[..., None][..., :0])
     scripts = found.get("scripts", probabilities[:, :0])
+    narrow = others.to(torch.int16 if len(model.characters) < 1 << 15 else torch.int32)
     inks = inks_of_lines(batch.data)
-    return SeenBatch(
-        batch.indices, batch.widths, probabilities, classes.int(), spaces, inks, scores, others.int(), scripts
-    )
+    return SeenBatch(batch.indices, batch.widths, probabilities, classes.int(), spaces, inks, scores, narrow, scripts)
 
 
 def readings_of(
