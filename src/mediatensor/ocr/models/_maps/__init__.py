@@ -1,6 +1,7 @@
 """Maps of where text is: boxes from the probabilities of a detector, and what it learns from boxes.
 
 * ``boxes``: from a map of probabilities to boxes, straight or at any angle;
+* ``leftovers``: the letters that no box covers, where to look again, and what to make of what is found there;
 * ``targets``: from the boxes of a page to the maps that a detector should give, and how far a map is from them.
 
 Nothing in this room knows a network.
@@ -16,6 +17,7 @@ from .boxes import (
     least_area_rectangles,
     open_bitmap,
 )
+from .leftovers import Window, letters_left_over, windows_around, with_found
 from .targets import (
     TargetMaps,
     dice_loss,
@@ -31,6 +33,7 @@ __all__ = [
     "Rectangles",
     "Regions",
     "TargetMaps",
+    "Window",
     "boxes_from_bitmap",
     "boxes_from_map",
     "dice_loss",
@@ -39,7 +42,10 @@ __all__ = [
     "focal_loss",
     "hard_negative_mask",
     "least_area_rectangles",
+    "letters_left_over",
     "masked_l1_loss",
     "open_bitmap",
     "signed_distance",
+    "windows_around",
+    "with_found",
 ]

@@ -8,7 +8,9 @@ end on the device, and downloads small results at once:
 stage                up                                              down, at once
 ===================  ==============================================  ================================================
 pages                pages on the CPU, in one piece                  of floating pages, the least and greatest value
-detection            nothing                                         the maps of probabilities of a batch of pages
+detection            nothing                                         the maps of probabilities of a batch of pages and
+                                                                     the pages in grey; then, once for each page where
+                                                                     letters are left over, the maps of their windows
 turns of lines       corners of lines                                a probability for each line
 reading lines        corners of lines                                of each step of each line the class and its
                                                                      probability; which pixels are ink, a bit each

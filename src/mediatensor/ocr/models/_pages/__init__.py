@@ -8,7 +8,7 @@ The way of each line through a page is in ``_lines``.
 """
 
 from .inputs import Image, as_image, as_images, as_tensor, check_values, get_language, page_sources, single_images
-from .preprocessing import FlexiblePreProcessor, PageBatch, Placement, PreProcessor, positive, resized
+from .preprocessing import FlexiblePreProcessor, PageBatch, Placement, PreProcessor, part_of_page, positive, resized
 from .straightening import (
     Straightening,
     elongated_shapes,
@@ -37,6 +37,7 @@ __all__ = [
     "map_boxes",
     "median_angle",
     "page_sources",
+    "part_of_page",
     "plan_straightening",
     "positive",
     "quad_angles",

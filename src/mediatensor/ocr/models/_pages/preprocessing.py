@@ -19,7 +19,7 @@ from ....frames import FrameBatch
 from .._networks import constant, upload_images
 from .inputs import Image, as_image, as_images
 
-__all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "positive", "resized"]
+__all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "part_of_page", "positive", "resized"]
 
 
 MAX_ENLARGEMENT = 2.0
@@ -350,6 +350,39 @@ class FlexiblePreProcessor(nn.Module):
 
     def _rounded(self, length: float) -> int:
         return max(self.multiple, round(length / self.multiple) * self.multiple)
+
+
+def part_of_page(
+    page: Tensor,
+    size: Sequence[int],
+    box: tuple[int, int, int, int],
+    scale: float,
+    preprocessor: FlexiblePreProcessor,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """A part of a page as an input of its own.
+
+    Args:
+        page: (3, H, W), on the device of the network.
+        size: Height and width that the page has as an input.
+        box: Left, top, right, bottom of the part, in pixels of that.
+        scale: How much the part is enlarged.
+        preprocessor: That of the network.
+        dtype: Of the result.
+
+    Returns:
+        (1, 3, h, w).
+    """
+    down, right = page.shape[1] / size[0], page.shape[2] / size[1]
+    x0, x1 = int(box[0] * right), max(math.ceil(box[2] * right), int(box[0] * right) + 1)
+    y0, y1 = int(box[1] * down), max(math.ceil(box[3] * down), int(box[1] * down) + 1)
+    multiple = preprocessor.multiple
+    height, width = (
+        max(multiple, round((high - low) * scale / multiple) * multiple)
+        for low, high in ((box[1], box[3]), (box[0], box[2]))
+    )
+    picture = resized(page[:, y0:y1, x0:x1], (height, width))
+    return normalized(picture[None], preprocessor.mean, preprocessor.std, dtype)
 
 
 def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._networks import compile_network, download, plain, with_open_sizes
-from .._pages import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images
+from .._maps import Window, letters_left_over, windows_around, with_found
+from .._networks import compile_network, download, plain, upload_images, with_open_sizes
+from .._pages import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
 from ._segmentation import SegmentationDetector
 from .ppocr import PPOCRDetector
 
@@ -94,7 +95,7 @@ class DetectionPredictor(nn.Module):
         found: dict[int, Located] = {}
         position = 0
         for batch in self.pre_processor.batches(images, parameter.device, parameter.dtype):
-            found.update(self._locate_batch(batch, rotated and self.finds_lines, return_maps, kwargs))
+            found.update(self._locate_batch(images, batch, rotated and self.finds_lines, return_maps, kwargs))
             while position in found:
                 yield found.pop(position)
                 position += 1
@@ -104,9 +105,17 @@ class DetectionPredictor(nn.Module):
         return (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
 
     def _locate_batch(
-        self, batch: PageBatch, rotated: bool, return_maps: bool, kwargs: dict[str, Any]
+        self,
+        images: Sequence[Tensor],
+        batch: PageBatch,
+        rotated: bool,
+        return_maps: bool,
+        kwargs: dict[str, Any],
     ) -> Iterator[tuple[int, Located]]:
         data = batch.data
+        # The pages themselves come down with their maps, for a look at what no box covers.
+        looks_again = rotated and self._can_look_again
+        grays = ((data.float().mean(1) * 127.5 + 127.5).clamp(0, 255).to(torch.uint8),) if looks_again else ()
         if self.model.cfg.get("color_order") == "BGR":
             data = data.flip(1)
         data = with_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), *self._open_sizes())
@@ -114,14 +123,59 @@ class DetectionPredictor(nn.Module):
         maps: npt.NDArray[np.floating] | None = None
         if "out_map" in out:
             # The one download of the batch, for which the host waits: boxes are found on the host.
-            maps = download(out["out_map"].float())[0].transpose(0, 2, 3, 1)
+            downloaded, *shades = download(out["out_map"].float(), *grays)
+            maps = downloaded.transpose(0, 2, 3, 1)
         for position, (index, placement) in enumerate(zip(batch.indices, batch.placements, strict=True)):
             if rotated and maps is not None:
                 boxes = self._rotated_boxes(maps[position])
+                if looks_again:
+                    boxes = self._with_second_look(images[index], shades[0][position], boxes)
             else:
                 found = out["preds"][position] if maps is None or "preds" in out else self._boxes(maps[position])
                 boxes = {name: placement.restore(own) for name, own in found.items()}
             yield index, Located(boxes, maps[position] if return_maps and maps is not None else None)
+
+    @property
+    def _can_look_again(self) -> bool:
+        return isinstance(plain(self.model), PPOCRDetector) and isinstance(self.pre_processor, FlexiblePreProcessor)
+
+    def _with_second_look(
+        self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
+    ) -> dict[str, npt.NDArray[np.floating]]:
+        """Boxes of lines, relative, with those that are found where letters were left over."""
+        name, first = next(iter(boxes.items()))
+        size = np.array([gray.shape[1], gray.shape[0]])
+        scale = np.concatenate([np.tile(size, (4, 1)), [[1, 1]]])
+        in_pixels = first * scale
+        letters = letters_left_over(gray, in_pixels[:, :4])
+        windows = windows_around(letters, in_pixels[:, :4], gray.shape)
+        if not windows:
+            return boxes
+        parts = self._looked_at(page, gray.shape, windows)
+        found = [
+            self.model.postprocessor.boxes(part, straight=False)
+            * np.concatenate([np.tile([w.right - w.left, w.bottom - w.top], (4, 1)), [[1, 1]]])
+            + np.concatenate([np.tile([w.left, w.top], (4, 1)), [[0, 0]]])
+            for w, part in zip(windows, parts, strict=True)
+        ]
+        return {name: with_found(in_pixels, np.concatenate(found), letters) / scale}
+
+    def _looked_at(
+        self, page: Tensor, shape: tuple[int, ...], windows: Sequence[Window]
+    ) -> list[npt.NDArray[np.floating]]:
+        """The map (h, w) of each window, for which the host waits once."""
+        assert isinstance(self.pre_processor, FlexiblePreProcessor)
+        parameter = next(self.model.parameters())
+        (page,) = upload_images([page], parameter.device)
+        maps = []
+        for window in windows:
+            box = (window.left, window.top, window.right, window.bottom)
+            data = part_of_page(page, shape, box, window.scale, self.pre_processor, parameter.dtype)
+            if self.model.cfg.get("color_order") == "BGR":
+                data = data.flip(1)
+            data = with_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), 2, 3)
+            maps.append(self.model(data, maps_only=True)["out_map"].float()[0, 0])
+        return download(*maps)
 
     def _asked(self, rotated: bool, return_maps: bool) -> dict[str, bool]:
         """Arguments of the network: ours give the map alone, so that it is downloaded once; others as docTR's do."""
