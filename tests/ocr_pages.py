@@ -26,7 +26,7 @@ from PIL import Image, ImageFilter
 from ocr_pages_layouts import draw_columns, draw_form, draw_letter, draw_receipt, draw_ruled
 from ocr_pages_sheet import SANS, Quad, Sheet, TextBox
 
-__all__ = ["PAGE_KINDS", "RenderedPage", "TextBox", "as_scanned", "finished", "render_page", "render_text"]
+__all__ = ["PAGE_KINDS", "RenderedPage", "TextBox", "as_scanned", "finished", "render_page", "render_text", "rotated"]
 
 
 @dataclass(frozen=True)

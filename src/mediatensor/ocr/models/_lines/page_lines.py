@@ -164,6 +164,10 @@ def turn_of_read_page(
     # A script that the model does not know reads as nothing when upright, and as other letters when upside down: lines
     # without words have no say.
     wide = [index for index in weights if len(readings[index]) == 1 and _legibility(readings[index][0])]
+    told = [index for index in weights if readings[index][0].script is not None]
+    if 2 * sum(weights[index] for index in told) > sum(weights.values()):
+        # Scripts are told by lines that are upright.
+        return 0, 0.0
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
         upside_down = turned(quads[few], np.full(len(few), 180))

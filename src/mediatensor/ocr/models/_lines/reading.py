@@ -183,8 +183,10 @@ def readings_of(
             own = found.sequence(position)
             values = _texts_of(model, own, scores[position], others[position])
             reading = _to_reading(model, own, values, spaces[position], ink, width, split_after)
-            script = script_of(names, scripts[position], -(-width // model.step_pixels)) if names else None
-            readings[index] = reading if script is None else replace(reading, script=script)
+            if names:
+                num_steps = -(-width // model.step_pixels)
+                reading = replace(reading, script=script_of(names, scripts[position], num_steps, reading.share_right))
+            readings[index] = reading
     return readings
 
 

@@ -33,6 +33,9 @@ SURE_OF_SHORT = 2.5
 """The same for short lines, which say less."""
 SHORT_STEPS = 28
 """Lines with fewer steps, of about seven characters, are short."""
+AGAINST_SCRIPT = 3.0
+"""By how much more for a line of whose words more than half are expected to be right, times the share beyond that half:
+look-alikes seldom read well."""
 FEWEST_STEPS = 12
 """Shorter lines, of about three characters, count as readable."""
 
@@ -82,13 +85,14 @@ class ScriptClassifier(nn.Module):
         return scores.log_softmax(1)
 
 
-def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps: int) -> str | None:
+def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps: int, share_right: float) -> str | None:
     """The script of a line that cannot be read; None if it can.
 
     Args:
         names: See :class:`ScriptClassifier`.
         scores: Its result for the line, (classes,).
         num_steps: The length of the line in steps of the recogniser.
+        share_right: The share of its words that are expected to be right, if the recogniser can read it.
 
     Returns:
         The name of the script.
@@ -98,8 +102,9 @@ def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps:
     others = scores[1:]
     highest = others.max()
     sure = SURE_OF_SCRIPT if num_steps >= SHORT_STEPS else SURE_OF_SHORT
-    is_other = highest + np.log(np.exp(others - highest).sum()) - scores[0] > sure
-    return names[1 + int(others.argmax())] if is_other else None
+    evidence = highest + np.log(np.exp(others - highest).sum()) - scores[0]
+    sure += AGAINST_SCRIPT * max(share_right - 0.5, 0.0)
+    return names[1 + int(others.argmax())] if evidence > sure else None
 
 
 def fingerprint(*parameters: Tensor) -> str:
