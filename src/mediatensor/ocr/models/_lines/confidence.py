@@ -15,9 +15,9 @@ __all__ = ["word_confidence"]
 
 LEAST, GREATEST = 1e-4, 1 - 1e-5
 """Confidences of characters are taken as at least and at most this, so that logarithms stay finite."""
-OFFSET, OF_LEAST, OF_ALL = 0.55, 0.6, 1.16
+OFFSET, OF_LEAST, OF_ALL = 0.34, 0.63, 0.65
 """The weights of the least sure character, by the log of its odds, and of all, by the log of their product."""
-CEILING = 0.988
+CEILING = 0.983
 """Not even words of the surest characters are right more often than this on scanned pages: what is printed badly looks
 like another letter, not like none."""
 
@@ -32,7 +32,7 @@ def word_confidence(confidences: Sequence[float]) -> float:
         In [0, 1]. It grows with each of the confidences.
 
     >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
-    (0.98, 0.51)
+    (0.97, 0.56)
     """
     known = [min(max(confidence, LEAST), GREATEST) for confidence in confidences]
     least = min(known)
