@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -404,3 +405,36 @@ class TestHostileFiles:
             except WeightsError:
                 num_refused += 1
         assert num_refused > 30
+
+
+def test_special_files_beside_a_network_are_no_dictionaries(tmp_path: Path) -> None:
+    path = tmp_path / "lines.onnx"
+    onnx.save(line_model(CYRILLIC), path)
+    (tmp_path / "folder.txt").mkdir()
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "zeros.txt").symlink_to("/dev/zero")
+    with pytest.raises(WeightsError, match="has no dictionary"):
+        load_line_recognizer(path)
+    with pytest.raises(WeightsError, match="There is no dictionary"):
+        load_line_recognizer(path, tmp_path / ("a" * 5000))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"dictionary": [1, 2]}, "dictionary"),
+        ({"dictionary": ["a", ""]}, "dictionary"),
+        ({"vocab": 5}, "vocab=5"),
+        ({"right_to_left": "x"}, "right_to_left='x'"),
+    ],
+)
+def test_arguments_of_other_types(tmp_path: Path, arguments: dict[str, Any], named: str) -> None:
+    path = tmp_path / "lines.onnx"
+    onnx.save(line_model(CYRILLIC), path)
+    with pytest.raises(InvalidArgumentError, match=named):
+        load_line_recognizer(path, **arguments)
+
+
+def test_a_name_that_is_too_long_names_no_file() -> None:
+    with pytest.raises(WeightsNotFoundError):
+        load_line_recognizer("a" * 5000)

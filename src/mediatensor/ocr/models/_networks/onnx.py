@@ -28,6 +28,9 @@ _DTYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11
 _NOT_RAW = 2**20
 """The most numbers that a tensor may list one by one, which is slow to read. Exporters write parameters as bytes."""
 
+_MOST_NODES = 2**17
+"""A graph may have this many operations and tensors; the largest known network has 5,000."""
+
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 Attribute: TypeAlias = "float | int | str | tuple[float, ...] | tuple[int, ...]"
 FieldValue: TypeAlias = "int | memoryview"
@@ -165,6 +168,8 @@ def _parse_model(data: memoryview) -> OnnxGraph:
             metadata[pair.get(1, "")] = pair.get(2, "")
         elif number == 7:
             for part, content in _fields(_message(value)):
+                if len(nodes) + len(tensors) > _MOST_NODES:
+                    raise ValueError(f"its graph has more than {_MOST_NODES} parts")
                 if part == 5:
                     name, array = _parse_tensor(_message(content))
                     tensors[name] = array
@@ -298,6 +303,8 @@ def _fields(data: memoryview) -> Iterator[tuple[int, FieldValue]]:
     while position < size:
         key, position = _varint(data, position)
         wire_type = key & 7
+        if key < 8:
+            raise ValueError("a field without a number")
         if wire_type == 0:
             number, position = _varint(data, position)
             yield key >> 3, number

@@ -38,8 +38,9 @@ from .onnx import Array, OnnxGraph, OnnxNode
 __all__ = ["OnnxNetwork"]
 
 MAX_NODES = 20_000
-MAX_VALUES = 2**27
-"""The most numbers that are held at once on the way through the network, for one picture: half a gigabyte."""
+MAX_VALUES = 2**14
+"""The most numbers that are held at once on the way through the network, for each column of a picture. The largest
+recogniser known holds a third of that."""
 MAX_WORK = 2**28
 """The most multiplications for each column of a picture; the largest recogniser known takes a tenth."""
 MAX_LIST = 4096
@@ -80,6 +81,7 @@ class OnnxNetwork(nn.Module):
     def __init__(self, graph: OnnxGraph, file: Path) -> None:
         super().__init__()
         self.file = file
+        self.tried: set[tuple[int, ...]] = set()
         if len(graph.nodes) > MAX_NODES:
             raise self._refused(f"it has {len(graph.nodes)} operations, {MAX_NODES} are accepted")
         unknown = sorted({node.op for node in graph.nodes} - set(_OPERATIONS))
@@ -106,6 +108,11 @@ class OnnxNetwork(nn.Module):
             x: (N, C, H, W), of a size that the network was made for.
             account: Called after each step, with what goes into it and what comes out.
         """
+        size = tuple(x.shape[1:])
+        if account is None and not torch.compiler.is_compiling() and size not in self.tried:
+            # Shapes that a file computes of the width may be far greater at one width than at all others.
+            self.try_on(2, *size)
+            self.tried.add(size)
         values: dict[str, Value] = dict(self.constants)
         values.update(zip(self.tensor_names, self.tensors, strict=True))
         values[self.input] = x
@@ -141,7 +148,7 @@ class OnnxNetwork(nn.Module):
             if isinstance(result, Tensor):
                 held[step.output] = result.numel()
                 left -= result.numel() * self._work_of_a_number(step, inputs)
-                if result.ndim > 8 or sum(held.values()) > MAX_VALUES * shape[0] or left < 0:
+                if result.ndim > 8 or sum(held.values()) > MAX_VALUES * shape[0] * shape[-1] or left < 0:
                     raise ValueError(f"a result of size {tuple(result.shape)} takes too much memory or time")
             for name in step.last_use:
                 held.pop(name, None)

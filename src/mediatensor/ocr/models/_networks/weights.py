@@ -159,6 +159,14 @@ def _how_to_get(card: ModelCard) -> str:
     )
 
 
+def is_file(name: str) -> bool:
+    """Whether there is a regular file of this name; no name is too long to ask."""
+    try:
+        return Path(name).is_file()
+    except OSError:
+        return False
+
+
 def given_file(path: str | os.PathLike[str]) -> Path:
     """The file that somebody named, if there is one.
 
@@ -170,7 +178,7 @@ def given_file(path: str | os.PathLike[str]) -> Path:
     name = path_text("the weights file", path)
     if _URL.match(name):
         raise InvalidArgumentError(f"{name}: nothing is downloaded here. Save the file and give its path.")
-    if not Path(name).is_file():
+    if not is_file(name):
         raise WeightsNotFoundError(f"There is no weights file {name}: give the path of a checkpoint.")
     return Path(name)
 

@@ -137,8 +137,11 @@ class TextPredictor(nn.Module):
             raise InvalidArgumentError(f'on_error={on_error!r}: give "report" or "raise".')
         if unreadable_scripts not in ("report", "read"):
             raise InvalidArgumentError(f'unreadable_scripts={unreadable_scripts!r}: give "report" or "read".')
-        if not isinstance(min_confidence, (int, float)) or not 0 <= min_confidence <= 1:
+        is_number = isinstance(min_confidence, (int, float)) and not isinstance(min_confidence, bool)
+        if not is_number or not 0 <= min_confidence <= 1:
             raise InvalidArgumentError(f"min_confidence={min_confidence!r}: give a number in [0, 1].")
+        if not isinstance(split_after, str):
+            raise InvalidArgumentError(f"split_after={split_after!r}: give a string of characters.")
         self.det_predictor = det_predictor.eval()
         self.reco_predictor = reco_predictor.eval()
         self.line_classifier = line_classifier

@@ -11,15 +11,17 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ...._common.checks import path_text
+from ...._common.checks import path_text, shown
 from ....errors import InvalidArgumentError, WeightsError
-from .._networks import OnnxNetwork, given_file, plain, read_onnx
+from .._networks import OnnxNetwork, given_file, is_file, plain, read_onnx
 from .ppocr import CtcLineRecognizer
 
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
 
-LARGEST_FILE = 2**29
+LARGEST_FILE = 2**27
 """In bytes. The largest known recogniser of lines has 85 million."""
+LARGEST_DICTIONARY = 2**21
+"""In bytes; the largest known one has 75 thousand."""
 HEIGHT, TRIED_WIDTHS = 48, (320, 4096)
 RIGHT_TO_LEFT_LETTERS = 20
 """A dictionary with so many letters of right-to-left scripts is that of such a script, not one with a few signs."""
@@ -108,6 +110,7 @@ def load_line_recognizer(
         The model, for ``ocr_predictor(script_readers={"Cyrillic": model})`` or ``ocr_predictor(reco_arch=model)``.
 
     Raises:
+        InvalidArgumentError: ``vocab``, ``right_to_left`` or an entry of the dictionary is of another type.
         WeightsNotFoundError: There is no such file.
         WeightsError: The file is damaged, is another kind of network, or its dictionary is missing or has another
             length.
@@ -117,6 +120,10 @@ def load_line_recognizer(
         >>> load_line_recognizer(find_weights("ppocr_v6_small_reco"), vocab="0123456789").vocab
         '0123456789'
     """
+    if not (vocab is None or isinstance(vocab, str)):
+        raise InvalidArgumentError(f"vocab={vocab!r}: give a string of the characters that may be read.")
+    if not (right_to_left is None or isinstance(right_to_left, bool)):
+        raise InvalidArgumentError(f"right_to_left={right_to_left!r}: give True, False or None.")
     file = given_file(path)
     if file.stat().st_size > LARGEST_FILE:
         raise WeightsError(f"{file} has more than {LARGEST_FILE} bytes: it is no recogniser of lines.")
@@ -132,6 +139,8 @@ def load_line_recognizer(
     if head.bias is None:
         head.bias = torch.nn.Parameter(torch.zeros(head.out_features))
     if isinstance(dictionary, (list, tuple)):
+        if not all(isinstance(character, str) and character for character in dictionary):
+            raise InvalidArgumentError("dictionary has entries that are no text: give one character for each class.")
         characters, source = list(dictionary), "the list that was given"
     else:
         characters, source = _dictionary(file, dictionary, graph.metadata.get("character"))
@@ -158,6 +167,8 @@ def readers_by_script(
         WeightsNotFoundError: There is no such file.
         WeightsError: A file cannot be used.
     """
+    if not isinstance(readers, Mapping) or not all(isinstance(script, str) for script in readers):
+        raise InvalidArgumentError(f"script_readers={shown(readers)}: give a dict of readers by the name of a script.")
     if not readers:
         return {}
     classifier = getattr(plain(recogniser), "script_classifier", None)
@@ -200,13 +211,17 @@ def _dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str 
     """The characters, and where they come from."""
     if dictionary is not None:
         name = path_text("dictionary", dictionary)
-        if not Path(name).is_file():
+        if not is_file(name):
             raise WeightsError(f"There is no dictionary {name}: give a text file with one character on each line.")
         return _lines_of(Path(name)), name
     if own is not None:
+        if len(own) > LARGEST_DICTIONARY:
+            raise WeightsError(f"{file} is no recogniser of lines: its list of characters is {len(own)} long.")
         return own.removesuffix("\n").split("\n"), "the file"
     beside = [file.with_name(f"{file.stem}{ending}.txt") for ending in ("", "_dict")]
-    found = [candidate for candidate in beside if candidate.is_file()][:1] or sorted(file.parent.glob("*.txt"))
+    found = [candidate for candidate in beside if candidate.is_file()][:1] or [
+        candidate for candidate in sorted(file.parent.glob("*.txt")) if candidate.is_file()
+    ]
     if len(found) != 1:
         raise WeightsError(
             f"{file} has no dictionary: it lists no characters, and beside it there is neither {beside[0].name} nor "
@@ -217,7 +232,7 @@ def _dictionary(file: Path, dictionary: str | os.PathLike[str] | None, own: str 
 
 
 def _lines_of(file: Path) -> list[str]:
-    if file.stat().st_size > LARGEST_FILE // 64:
+    if file.stat().st_size > LARGEST_DICTIONARY:
         raise WeightsError(f"{file} is too large for a dictionary, which has one character on each line.")
     try:
         text = file.read_bytes().decode("utf-8-sig")
