@@ -22,10 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mediatensor.ocr.models._lines.confidence import GREATEST, LEAST
+
 from .chart import can_draw
 from .machine import machine_stamp
 from .ocr_drawn import Look, draw_text, faces_for
 from .ocr_languages import TEXTS
+from .ocr_scores import box_iou
 from .ocr_truth import load_sets
 
 Array = npt.NDArray[np.float64]
@@ -133,12 +136,14 @@ def read_words(pages: Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list
 
 
 def _is_word(text: str, box: Sequence[float], words: Sequence[Any]) -> bool | None:
-    share, true = max(((_shared(box, own) / _joined(box, own), true) for true, own in words), default=(0.0, ""))
-    return text == true if share >= 0.5 else None
+    overlaps = box_iou(np.array([box]), np.array([own for _, own in words], dtype=np.float64))[0]
+    best = int(overlaps.argmax())
+    return text == words[best][0] if overlaps[best] >= 0.5 else None
 
 
 def _is_in_line(text: str, box: Sequence[float], lines: Sequence[Any]) -> bool | None:
-    share, line = max(((_shared(box, own) / max(_area(box), 1e-9), line) for line, own in lines), default=(0.0, ""))
+    area = max(_area(box), 1e-9)
+    share, line = max(((_area(_common(box, own)) / area, line) for line, own in lines), default=(0.0, ""))
     return text.upper() in "".join(line.upper().split()) if share >= 0.5 else None
 
 
@@ -146,12 +151,8 @@ def _area(box: Sequence[float]) -> float:
     return max(box[2] - box[0], 0.0) * max(box[3] - box[1], 0.0)
 
 
-def _shared(a: Sequence[float], b: Sequence[float]) -> float:
-    return _area((max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])))
-
-
-def _joined(a: Sequence[float], b: Sequence[float]) -> float:
-    return max(_area(a) + _area(b) - _shared(a, b), 1e-9)
+def _common(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float, float]:
+    return max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
 
 
 def _arrays(pairs: Iterable[tuple[float, bool]]) -> Judged:
@@ -232,8 +233,6 @@ def fit(read: Sequence[ReadWord]) -> dict[str, float]:
 
 
 def _within(confidence: float) -> float:
-    from mediatensor.ocr.models._lines.confidence import GREATEST, LEAST
-
     return min(max(confidence, LEAST), GREATEST)
 
 

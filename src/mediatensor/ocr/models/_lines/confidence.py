@@ -16,7 +16,8 @@ __all__ = ["word_confidence"]
 LEAST, GREATEST = 1e-4, 1 - 1e-5
 """Confidences of characters are taken as at least and at most this, so that logarithms stay finite."""
 OFFSET, OF_LEAST, OF_ALL = 0.34, 0.63, 0.65
-"""The weights of the least sure character, by the log of its odds, and of all, by the log of their product."""
+"""The log of the odds that a word is right: a constant, and the weights of the least sure character, by the log of its
+odds, and of all characters, by the log of their product."""
 CEILING = 0.983
 """Not even words of the surest characters are right more often than this on scanned pages: what is printed badly looks
 like another letter, not like none."""

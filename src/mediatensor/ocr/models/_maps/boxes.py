@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,10 +110,8 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return opened
 
 
-def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
-    """The outer regions of ``bitmap`` (H, W): 8-connected, holes filled, nothing reported inside a hole.
-
-    At most :data:`MAX_REGIONS`; of more, the largest.
+def image_tools() -> ModuleType:
+    """``scipy.ndimage``.
 
     Raises:
         MissingDependencyError: if SciPy is not installed.
@@ -123,6 +122,19 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
         raise MissingDependencyError(
             'Finding text regions needs SciPy: pip install "mediatensor[ocr]" brings it.'
         ) from error
+    tools: ModuleType = ndimage
+    return tools
+
+
+def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
+    """The outer regions of ``bitmap`` (H, W): 8-connected, holes filled, nothing reported inside a hole.
+
+    At most :data:`MAX_REGIONS`; of more, the largest.
+
+    Raises:
+        MissingDependencyError: if SciPy is not installed.
+    """
+    ndimage = image_tools()
     # Pixels that are unset but not part of the outside are holes. The margin joins what is outside into one region.
     background, pieces = ndimage.label(np.pad(~bitmap, 1, constant_values=True))
     filled = bitmap if pieces == 1 else background[1:-1, 1:-1] != background[0, 0]

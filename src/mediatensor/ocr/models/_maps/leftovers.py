@@ -24,7 +24,7 @@ import PIL.Image
 import PIL.ImageDraw
 from numpy.typing import NDArray
 
-from ....errors import MissingDependencyError
+from .boxes import image_tools
 
 __all__ = ["Window", "letters_left_over", "windows_around", "with_found"]
 
@@ -105,12 +105,7 @@ def letters_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> IntArray:
     Raises:
         MissingDependencyError: if SciPy is not installed.
     """
-    try:
-        from scipy import ndimage
-    except ImportError as error:
-        raise MissingDependencyError(
-            'Finding text regions needs SciPy: pip install "mediatensor[ocr]" brings it.'
-        ) from error
+    ndimage = image_tools()
     nothing = np.zeros((0, 4), dtype=np.int64)
     contrast = _contrast(gray)
     noise = float(np.median(contrast[::3, ::3]))
@@ -143,8 +138,7 @@ def letters_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> IntArray:
 
 def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
     """How far each pixel is from the background around it."""
-    from scipy import ndimage
-
+    ndimage = image_tools()
     height, width = gray.shape
     rows, columns = -(-height // BLOCK), -(-width // BLOCK)
     # Every second pixel is enough for a median.
@@ -195,8 +189,7 @@ def windows_around(letters: IntArray, quads: FloatArray, shape: tuple[int, ...])
     """
     if not len(letters):
         return []
-    from scipy import ndimage
-
+    ndimage = image_tools()
     # A quarter of the page's resolution is enough to see what stands together.
     small = np.zeros((shape[0] // 4 + 2, shape[1] // 4 + 2), dtype=bool)
     heights = (letters[:, 3] - letters[:, 1]).astype(np.float64)

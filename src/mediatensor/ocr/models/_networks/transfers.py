@@ -13,7 +13,9 @@ detection            nothing                                         the maps of
                                                                      letters are left over, the maps of their windows
 turns of lines       corners of lines                                a probability for each line
 reading lines        corners of lines                                of each step of each line the class and its
-                                                                     probability; which pixels are ink, a bit each
+                                                                     probability, that of a space, and alternatives;
+                                                                     the scores of scripts of each line; which pixels
+                                                                     are ink, a bit each
 reading words        corners of rotated words; crops on the CPU      of each step of each word the class and its
                                                                      probability, batch by batch
 ===================  ==============================================  ================================================
