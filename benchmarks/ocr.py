@@ -1,9 +1,9 @@
 """Read pages whose text is known, beside other readers: ``python -m benchmarks.ocr [--pages FOLDER...] [-o FOLDER]``.
 
-``--languages`` draws pages in each language that the default reader may claim, ``--numbers`` invoices; both are read by
-this library alone. Without these and without folders, a few pages are drawn. Each reader that is installed reads every
-page in a process of its own, with the same number of threads; what it read is compared with the truth, and the time of
-each page is taken.
+``--languages`` draws pages in each language that the default reader may claim, ``--numbers`` invoices, and ``--holes``
+pages and lines in many faces and sizes, to count the characters that vanish; these are read by this library alone.
+Without these and without folders, a few pages are drawn. Each reader that is installed reads every page in a process of
+its own, with the same number of threads; what it read is compared with the truth, and the time of each page is taken.
 """
 
 from __future__ import annotations
@@ -208,7 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _by_language(options.languages, limit, effort, options.output)
     if options.numbers:
         _numbers(limit, effort, options.output)
-    if options.languages is not None or options.numbers:
+    if options.holes:
+        _holes(options.limit or (2 if options.quick else None), effort, options.output)
+    if options.languages is not None or options.numbers or options.holes:
         return
     with tempfile.TemporaryDirectory() as folder:
         sets = load_sets(options.pages, limit) if options.pages else draw_pages(Path(folder), limit)
@@ -260,6 +262,23 @@ def _numbers(limit: int | None, effort: Effort, output: Path | None) -> None:
     _report("ocr_numbers", stamp, [], f"Exact values in percent, by face.\n\n{table}\n", document, output)
 
 
+def _holes(limit: int | None, effort: Effort, output: Path | None) -> None:
+    import torch
+
+    import mediatensor
+    from mediatensor.ocr.models import ocr_predictor
+
+    from .ocr_holes import NUM_PAGES, holes_table, measure
+
+    torch.set_num_threads(effort.num_threads)
+    predictor = ocr_predictor(pretrained=True, **({} if effort.side is None else {"shorter_side": effort.side}))
+    sums, holes = measure(predictor, range(1, 1 + (limit or NUM_PAGES)), say=_say)
+    stamp = machine_stamp() | {"mediatensor": mediatensor.__version__, "threads": str(effort.num_threads)}
+    counts = {group: {value: asdict(loss) for (own, value), loss in sums.items() if own == group} for group, _ in sums}
+    text = f"Characters in the box of no word.\n\n{holes_table(sums)}\n"
+    _report("ocr_holes", stamp, [], text, {"counts": counts, "holes": holes}, output)
+
+
 def _read(files: Sequence[Path], effort: Effort) -> tuple[list[list[Word]], dict[str, str]]:
     """What this library reads on pages, and the facts of the run."""
     runs, notes = run_readers([OURS], files, Effort(1, effort.num_threads, effort.side), _say)
@@ -295,6 +314,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--languages", nargs="*", metavar="CODE", help="draw pages in these languages (default: all) and print a table"
     )
     parser.add_argument("--numbers", action="store_true", help="draw invoices and print how many values are exact")
+    parser.add_argument("--holes", action="store_true", help="draw pages and lines and count characters that vanish")
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS), metavar="NAME")
     parser.add_argument("--limit", type=_positive, metavar="N", help="only the first pages of each set")
     parser.add_argument("--threads", type=_positive, default=1, help="of every reader alike (default: 1)")

@@ -16,12 +16,15 @@ pytest.importorskip("matplotlib", reason="faces are looked up by matplotlib")
 from benchmarks import ocr as ocr_benchmark
 from benchmarks.ocr_by_language import LEAST_WORDS, LanguagePage, LanguageRow, languages_table, measure
 from benchmarks.ocr_drawn import DrawnSheet, Look, draw_lines, draw_text, em_of_x_height, faces_for, find_face
+from benchmarks.ocr_holes import draw_page, lost
+from benchmarks.ocr_holes import measure as measure_holes
 from benchmarks.ocr_languages import LANGUAGES, TEXTS, is_spaced
 from benchmarks.ocr_numbers import KINDS, InvoicePage, Value, draw_invoice, numbers_table, score_values
 from benchmarks.ocr_scores import Word
 
-from mediatensor.ocr.models import ppocr_v6_small_reco
+from mediatensor.ocr.models import ocr_predictor, ppocr_v6_small_reco
 from ocr_onnx_sessions import require_weights
+from ocr_reading import reader
 
 SANS = find_face("DejaVuSans")
 assert SANS is not None
@@ -178,6 +181,58 @@ def test_claimed_languages_are_those_that_were_read() -> None:
     sentence = re.search(r"It reads drawn\s+pages\s+in\s+(.*?)\.\n", page, re.DOTALL)
     assert sentence is not None
     assert re.split(r", | and ", " ".join(sentence[1].split())) == sorted(claimed.values())
+
+
+def test_characters_stand_where_the_pages_of_holes_say() -> None:
+    page = draw_page(2, ["sans", "serif"])  # light on dark
+    again = draw_page(2, ["sans", "serif"])
+    assert (page.image == again.image).all()
+    assert page.characters == again.characters
+    assert {page.groups[character.line]["picture"] for character in page.characters} == {"pages, light on dark"}
+    bright = page.image[..., 0] > 128
+    # Where a letter's middle is, there is its ink: in the columns beside it, above or below.
+    seen = [
+        bright[max(0, int(y) - 12) : int(y) + 12, max(0, int(x) - 3) : int(x) + 4].any()
+        for text, _, x, y in page.characters
+        if text.isalpha()
+    ]
+    assert len(seen) > 500
+    assert np.mean(seen) > 0.99
+
+
+def test_characters_in_no_box_are_lost() -> None:
+    characters = [character for character in draw_page(4, ["sans"]).characters if character.line == 0]
+    assert lost(characters, []) == characters
+    first, last = characters[10], characters[19]
+    box = (first.x - 1, first.y - 20, last.x + 1, last.y + 20)
+    assert lost(characters, [box]) == characters[:10] + characters[20:]
+
+
+def test_holes_are_counted() -> None:
+    require_weights()
+
+    def cut(pages: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+        """Boxes end in the middle of the page."""
+        return [np.concatenate([np.minimum(boxes[:, :4], [[0.5, 1, 0.5, 1]]), boxes[:, 4:]], axis=1) for boxes in pages]
+
+    whole = reader(shorter_side=320)
+    sums, holes = measure_holes(whole, [4], ["sans"])
+    assert (sums["all", "all"].lost, sums["all", "all"].unread, holes) == (0, 0, [])
+    half = ocr_predictor(pretrained=True, shorter_side=320)
+    half.add_hook(cut)
+    sums, holes = measure_holes(half, [4], ["sans"])
+    assert 0.3 < sums["all", "all"].lost / sums["all", "all"].drawn < 0.6
+    assert {hole["picture"] for hole in holes} == {"single lines"}
+
+
+def test_no_characters_vanish(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require_weights()
+    ocr_benchmark.main(["--holes", "--quick", "-o", str(tmp_path)])
+    document = json.loads((tmp_path / "ocr_holes.json").read_text(encoding="utf-8"))
+    counts = document["counts"]["all"]["all"]
+    assert counts["drawn"] > 1000
+    assert counts["lost"] == 0, document["holes"]
+    assert f"| all | {counts['drawn']} | 0 | 0.0 |" in capsys.readouterr().out
 
 
 def test_languages_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
