@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mediatensor.ocr.io import Block, Document, KIEPage, Line, Page, Prediction, Word
+from mediatensor.ocr.io import Block, Document, KIEPage, Line, Page, Prediction, UnreadLine, Word
 
 STRAIGHT = {"value": 0, "confidence": None}
 #: Height and width of the pages.
@@ -56,6 +56,24 @@ def page_of(*words: Word, image: NDArray[np.uint8] | None = None, **kwargs: Any)
     return Page(np.zeros((*SIZE, 3), np.uint8) if image is None else image, blocks, 0, SIZE, **kwargs)
 
 
+def unread_line(box: tuple[float, float, float, float], reason: str, script: str | None = None) -> UnreadLine:
+    """A line that was not read at left, top, right, bottom in pixels, with a text that no export may show."""
+    return UnreadLine(relative([box[:2], box[2:]]), reason, "OOKAXKE", 0.1, script)
+
+
+def partly_read_page() -> Page:
+    """Two columns below a heading. Of each column a line was not read, and one was read with gaps."""
+    left = [word("one", (10, 60, 200, 80)), word("two", (10, 180, 200, 200))]
+    right = [word("three", (320, 60, 500, 80))]
+    blocks = [Block([Line([item])]) for item in (word("heading", (10, 10, 500, 40)), *left, *right)]
+    unread = [
+        unread_line((320, 100, 500, 120), "low confidence"),
+        unread_line((10, 120, 200, 140), "script", "Cyrillic"),
+        unread_line((320, 60, 500, 80), "gaps"),
+    ]
+    return Page(np.zeros((*SIZE, 3), np.uint8), blocks, 0, SIZE, unread=unread, in_reading_order=True)
+
+
 def kie_page(predictions: dict[str, list[Word]]) -> KIEPage:
     groups = {
         name: [Prediction(w.value, w.confidence, w.geometry, w.objectness_score, w.crop_orientation) for w in words]
@@ -77,6 +95,7 @@ def empty_pages() -> dict[str, Any]:
         "a word off the page": page_of(Word("far", 1.0, ((1e6, -1e6), (1e6, 5.0)), 1.0, dict(STRAIGHT))),
         "controls and markup": page_of(word(hostile, (10, 10, 90, 30), float("nan"))),
         "straight and turned": page_of(word("one", (10, 10, 40, 30)), turned_word("two", (10, 40), (30, 20), 10)),
+        "a line that was not read": page_of(unread=[UnreadLine(relative([(10, 10), (90, 30)]), hostile)]),
         "predictions": kie_page({hostile: [word(hostile, (10, 10, 90, 30))], "none": []}),
         "no predictions": kie_page({}),
         "a document without pages": Document([]),

@@ -17,7 +17,18 @@ import pytest
 from PIL import Image
 
 from mediatensor.ocr.io import Block, Character, Document, KIEDocument, Line, Page, Table, TableCell
-from ocr_export_pages import SIZE, doctr_exports, empty_pages, kie_page, page_of, relative, turned_word, word
+from ocr_export_pages import (
+    SIZE,
+    doctr_exports,
+    empty_pages,
+    kie_page,
+    page_of,
+    partly_read_page,
+    relative,
+    turned_word,
+    unread_line,
+    word,
+)
 
 ALTO = "{http://www.loc.gov/standards/alto/ns-v4#}"
 HOSTILE = "]]>&<\"' ö Ω 漢 😀"
@@ -31,7 +42,8 @@ def hocr_nodes(data: bytes) -> list[dict[str, Any]]:
     for node in ElementTree.fromstring(data).iter():
         if "title" in node.attrib:
             properties = [part.split(" ") for part in node.attrib["title"].split("; ")]
-            values = {name: [float(value) for value in numbers] for name, *numbers in properties}
+            numbered = [parts for parts in properties if parts[0] not in ("x_unread", "x_script")]
+            values = {name: [float(value) for value in numbers] for name, *numbers in numbered}
             kinds = {"class": node.attrib["class"], "id": node.attrib["id"], "dir": node.get("dir")}
             nodes.append({**kinds, "text": node.text, **values})
     return nodes
@@ -172,13 +184,59 @@ def test_hocr_as_stored() -> None:
         assert [node["text"] for node in of_class(hocr_nodes(data), "ocrx_word")] == texts
 
 
+def test_hocr_has_areas_without_words_for_lines_that_were_not_read() -> None:
+    root = ElementTree.fromstring(partly_read_page().export_as_xml()[0])
+
+    areas = [node for node in root.iter() if node.get("class") == "ocr_carea"]
+    words = [[word.text for word in area.iter() if word.get("class") == "ocrx_word"] for area in areas]
+    assert words == [["heading"], ["one"], [], ["two"], ["three"], []]
+    assert [areas[index].attrib["title"] for index in (2, 5)] == [
+        'bbox 10 120 200 140; x_unread "script"; x_script "Cyrillic"',
+        'bbox 320 100 500 120; x_unread "low confidence"',
+    ]
+    lines = [node for node in areas[2].iter() if node.get("class") == "ocr_line"]
+    assert [line.attrib["title"].split(";")[0] for line in lines] == ["bbox 10 120 200 140"]
+    identifiers = [node.attrib["id"] for node in root.iter() if "id" in node.attrib]
+    assert len(set(identifiers)) == len(identifiers)
+    (body,) = (node for node in root if node.tag.endswith("body"))
+    assert "".join(body.itertext()).split() == ["heading", "one", "two", "three"]
+
+
+def test_unread_lines_of_turned_pages_are_among_what_was_read_above_and_below() -> None:
+    upside_down = {"value": 180, "confidence": None}
+    words = [word("first", (10, 300, 200, 320)), word("second", (10, 60, 200, 80))]
+    for own in words:
+        own.crop_orientation = upside_down
+    page = page_of(*words, unread=[unread_line((10, 200, 200, 220), "no text")])
+
+    rows = tsv_rows(page.export_as_tsv())
+
+    assert [(row["top"], row["text"]) for row in rows if row["level"] in "45"] == [
+        *(("300", ""), ("300", "first")),
+        ("200", ""),
+        *(("60", ""), ("60", "second")),
+    ]
+
+
+@pytest.mark.parametrize("reading_order", [True, False])
+def test_lines_that_were_not_read_are_counted_by_tsv(reading_order: bool) -> None:
+    rows = tsv_rows(partly_read_page().export_as_tsv(reading_order=reading_order))
+
+    lines = [(row["block_num"], row["left"], row["top"]) for row in rows if row["level"] == "4"]
+    read = {row["block_num"] for row in rows if row["level"] == "5"}
+    unread = [place for place in lines if place[0] not in read]
+    expected = [("3", "10", "120"), ("6", "320", "100")] if reading_order else [("5", "320", "100"), ("6", "10", "120")]
+    assert len(lines) == 6
+    assert unread == expected
+
+
 # ALTO
 
 # Of the schema, version 4.2: what each element may hold, in this order, and the attributes it has.
 PLACE = {"ID", "HPOS", "VPOS", "WIDTH", "HEIGHT"}
 SCHEMA: dict[str, tuple[list[set[str]], set[str], set[str]]] = {
     # name: children, attributes that it must have, attributes that it may have
-    "alto": ([{"Description"}, {"Layout"}], set(), {"SCHEMAVERSION"}),
+    "alto": ([{"Description"}, {"Tags"}, {"Layout"}], set(), {"SCHEMAVERSION"}),
     "Description": ([{"MeasurementUnit"}, {"sourceImageInformation"}, {"Processing"}], set(), set()),
     "MeasurementUnit": ([], set(), set()),
     "sourceImageInformation": ([{"fileName"}], set(), set()),
@@ -187,11 +245,13 @@ SCHEMA: dict[str, tuple[list[set[str]], set[str], set[str]]] = {
     "processingSoftware": ([{"softwareName"}, {"softwareVersion"}], set(), set()),
     "softwareName": ([], set(), set()),
     "softwareVersion": ([], set(), set()),
+    "Tags": ([{"OtherTag"}], set(), set()),
+    "OtherTag": ([], {"ID", "LABEL"}, {"TYPE", "DESCRIPTION", "URI"}),
     "Layout": ([{"Page"}], set(), set()),
     "Page": ([{"PrintSpace"}], {"ID", "PHYSICAL_IMG_NR"}, {"WIDTH", "HEIGHT"}),
     "PrintSpace": ([{"TextBlock", "ComposedBlock"}], set(), PLACE),
     "ComposedBlock": ([{"Shape"}, {"TextBlock"}], {"ID"}, {*PLACE, "ROTATION", "TYPE"}),
-    "TextBlock": ([{"Shape"}, {"TextLine"}], {"ID"}, {*PLACE, "ROTATION", "LANG"}),
+    "TextBlock": ([{"Shape"}, {"TextLine"}], {"ID"}, {*PLACE, "ROTATION", "LANG", "TAGREFS"}),
     "TextLine": ([{"Shape"}, {"String", "SP"}], set(), {*PLACE, "BASELINE", "LANG"}),
     "String": ([{"Shape"}, {"Glyph"}], {"CONTENT"}, {*PLACE, "WC"}),
     "Glyph": ([{"Shape"}], {"CONTENT"}, {*PLACE, "GC"}),
@@ -205,6 +265,7 @@ def check_alto(data: bytes) -> ElementTree.Element:
     root = ElementTree.fromstring(data)
     identifiers = [node.attrib["ID"] for node in root.iter() if "ID" in node.attrib]
     assert len(set(identifiers)) == len(identifiers)
+    assert {name for node in root.iter() for name in node.get("TAGREFS", "").split()} <= set(identifiers)
     for node in root.iter():
         name = node.tag.removeprefix(ALTO)
         order, required, optional = SCHEMA[name]
@@ -301,6 +362,25 @@ def test_alto_of_tables() -> None:
     (table,) = found(root, "ComposedBlock")
     assert (table.get("TYPE"), box(table)) == ("table", [5, 5, 85, 85])
     assert [node.get("CONTENT") for node in table.iter(f"{ALTO}String")] == ["x"]
+
+
+def test_alto_has_tagged_blocks_without_lines_for_lines_that_were_not_read() -> None:
+    document = Document([partly_read_page(), kie_page({}), partly_read_page()])
+    document.pages[1].unread = [unread_line((10, 20, 60, 40), "script", "Greek")]
+
+    root = check_alto(document.export_as_alto()[0])
+
+    tags = {tag.attrib["ID"]: [tag.get(key) for key in ("TYPE", "LABEL", "DESCRIPTION")] for tag in root[1]}
+    blocks = [list(page.iter(f"{ALTO}TextBlock")) for page in found(root, "Page")]
+    texts = [[string.get("CONTENT") for string in block.iter(f"{ALTO}String")] for block in blocks[0]]
+    assert texts == [["heading"], ["one"], [], ["two"], ["three"], []]
+    assert [(box(node), tags[node.attrib["TAGREFS"]]) for node in (blocks[0][2], blocks[0][5], *blocks[1])] == [
+        ([10, 120, 190, 20], ["unread", "script", "Cyrillic"]),
+        ([320, 100, 180, 20], ["unread", "low confidence", None]),
+        ([10, 20, 50, 20], ["unread", "script", "Greek"]),
+    ]
+    assert len(tags) == 3
+    assert not any(node.get("TAGREFS") for node in (blocks[0][0], blocks[0][1], blocks[2][3]))
 
 
 # TSV

@@ -22,7 +22,19 @@ from mediatensor.ocr.io import (
     TableCell,
     TextExporter,
 )
-from ocr_export_pages import SIZE, doctr_exports, empty_pages, kie_page, noise, page_of, relative, turned_word, word
+from ocr_export_pages import (
+    SIZE,
+    doctr_exports,
+    empty_pages,
+    kie_page,
+    noise,
+    page_of,
+    partly_read_page,
+    relative,
+    turned_word,
+    unread_line,
+    word,
+)
 
 FORMATS = ("text", "markdown", "asciidoc", "html")
 
@@ -209,6 +221,40 @@ def test_html_is_escaped() -> None:
         assert read.texts == texts
         assert not {"script", "b"} & {tag for tag, _ in read.tags}
     assert "<script>" in HTMLExporter().export_page(page, escape=False)
+
+
+def test_html_marks_lines_that_were_not_read_and_other_formats_have_the_text_alone() -> None:
+    page = partly_read_page()
+
+    read = Reader(page.export_as_html())
+
+    marks = [attributes for _, attributes in read.tags if attributes.get("class") == "unread"]
+    assert marks == [
+        {"class": "unread", "data-reason": "script", "data-script": "Cyrillic", "data-bbox": "10 120 200 140"},
+        {"class": "unread", "data-reason": "low confidence", "data-bbox": "320 100 500 120"},
+    ]
+    assert [bool(attributes) for _, attributes in read.tags] == [False, False, True, False, False, True]
+    assert read.texts == ["heading", "one", "two", "three"]
+    fully_read = partly_read_page()
+    fully_read.unread = []
+    for format in ("text", "markdown", "asciidoc"):
+        assert page.export_as(format) == fully_read.export_as(format)
+    predictions = kie_page({"sum": [word("one", (10, 10, 200, 30))]})
+    predictions.unread = [unread_line((10, 50, 200, 70), '"><script>')]
+    tags = Reader(predictions.export_as_html()).tags
+    assert tags[-1] == ("p", {"class": "unread", "data-reason": '"><script>', "data-bbox": "10 50 200 70"})
+
+
+def test_unread_lines_do_not_part_the_items_of_a_list() -> None:
+    page = page_of(
+        word("first", (20, 100, 80, 112)),
+        word("second", (20, 140, 80, 152)),
+        layout=[LayoutElement("List-item", 0.9, relative([(15, y), (200, y + 16)])) for y in (98, 138)],
+        unread=[unread_line((20, 120, 80, 132), "no text")],
+    )
+
+    assert page.export_as_markdown() == "- first\n- second"
+    assert [tag for tag, _ in Reader(page.export_as_html()).tags] == ["ul", "li", "p", "ul", "li"]
 
 
 def spanning_table() -> Table:

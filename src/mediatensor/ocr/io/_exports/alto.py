@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import SubElement
 
-from .reading import one_line
+from .reading import one_line, unread_lines
 from .regions import Place, Region, TextRow, Token, document_pages, language_tag, page_regions, percent, tool_version
 
 __all__ = ["AltoExporter"]
@@ -19,7 +20,9 @@ class AltoExporter:
     """Export to ALTO 4.2.
 
     Positions are in pixels. Rotated text has its enclosing box and its outline (``Shape``). Lines have a baseline, and
-    words a confidence and, where they are known, characters (``Glyph``).
+    words a confidence and, where they are known, characters (``Glyph``). A line that was not read is a ``TextBlock``
+    without lines. Its tag (``OtherTag`` of the type "unread") has the reason as its label and a script as its
+    description.
 
     Example:
         >>> import numpy as np
@@ -54,9 +57,11 @@ class AltoExporter:
             },
         )
         _add_description(root, file_name)
+        pages = document_pages(source)
+        tags = _add_tags(root, pages)
         layout = SubElement(root, "Layout")
-        for number, page in enumerate(document_pages(source), start=1):
-            _add_page(layout, page, number, page_regions(page, direction, reading_order))
+        for number, page in enumerate(pages, start=1):
+            _add_page(layout, page, number, page_regions(page, direction, reading_order), tags)
         return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True), ElementTree.ElementTree(root)
 
 
@@ -71,7 +76,22 @@ def _add_description(root: ElementTree.Element, file_name: str | None) -> None:
     SubElement(software, "softwareVersion").text = tool_version()
 
 
-def _add_page(layout: ElementTree.Element, page: Any, number: int, regions: Any) -> None:
+def _add_tags(root: ElementTree.Element, pages: Sequence[Any]) -> dict[tuple[str, str | None], str]:
+    """Add a tag for each reason and script of lines that were not read; returns their identifiers."""
+    kinds = dict.fromkeys((line.reason, line.script) for page in pages for line in unread_lines(page))
+    if not kinds:
+        return {}
+    node = SubElement(root, "Tags")
+    names = {kind: f"unread_{index}" for index, kind in enumerate(kinds, start=1)}
+    for (reason, script), name in names.items():
+        description = {} if script is None else {"DESCRIPTION": one_line(script)}
+        SubElement(node, "OtherTag", {"ID": name, "TYPE": "unread", "LABEL": one_line(reason), **description})
+    return names
+
+
+def _add_page(
+    layout: ElementTree.Element, page: Any, number: int, regions: Any, tags: dict[tuple[str, str | None], str]
+) -> None:
     height, width = page.dimensions
     size = {"WIDTH": str(width), "HEIGHT": str(height)}
     name = f"page_{number}"
@@ -80,17 +100,20 @@ def _add_page(layout: ElementTree.Element, page: Any, number: int, regions: Any)
     tag = language_tag(page)
     language = {} if tag is None else {"LANG": tag}
     for index, region in enumerate(regions, start=1):
-        _add_region(space, region, f"{name}_block_{index}", language, (width, height))
+        attributes = language
+        if region.unread is not None:
+            attributes = {"TAGREFS": tags[region.unread.reason, region.unread.script]}
+        _add_region(space, region, f"{name}_block_{index}", attributes, (width, height))
 
 
 def _add_region(
-    space: ElementTree.Element, region: Region, name: str, language: dict[str, str], size: tuple[int, int]
+    space: ElementTree.Element, region: Region, name: str, attributes: dict[str, str], size: tuple[int, int]
 ) -> None:
     parent = space
     if region.kind == "table":
         parent = _placed(space, "ComposedBlock", f"{name}_table", region.place, {"TYPE": "table"})
     rotation = {} if region.place.straight else {"ROTATION": f"{region.place.angle:.2f}"}
-    block = _placed(parent, "TextBlock", name, region.place, {**rotation, **language})
+    block = _placed(parent, "TextBlock", name, region.place, {**rotation, **attributes})
     for index, row in enumerate((row for row in region.rows if row.tokens), start=1):
         _add_row(block, row, f"{name}_line_{index}", size)
 

@@ -55,6 +55,9 @@ class XMLExporter:
     Rotated text is exported as well: ``bbox`` is its enclosing box, ``baseline`` has the slope of a skewed line, and
     ``textangle`` the angle of any other.
 
+    A line that was not read is an area whose line has no words. The property ``x_unread`` of the area has the reason,
+    and ``x_script`` a script that could not be read, as in ``x_unread "script"; x_script "Cyrillic"``.
+
     Example:
         >>> import numpy as np
         >>> from mediatensor.ocr.io import Block, Line, Page, Word, XMLExporter
@@ -84,7 +87,7 @@ class XMLExporter:
         height, width = page.dimensions
         title = f"bbox 0 0 {width} {height}; ppageno {page.page_idx}"
         page_node = _add(body, "div", "ocr_page", f"page_{page.page_idx + 1}", title)
-        counters = {"block": 0, "line": 0, "word": 0, "table": 0, "prediction": 0}
+        counters = {"block": 0, "line": 0, "word": 0, "table": 0, "prediction": 0, "unread": 0}
         for region in page_regions(page, direction, reading_order):
             counters[region.kind] += 1
             _add_region(page_node, region, counters)
@@ -119,6 +122,19 @@ def _xml_name(text: str) -> str:
     return re.sub(r"[^\w.-]", "_", text)
 
 
+def _area_title(region: Region) -> str:
+    if region.unread is None:
+        return _bbox(region.place)
+    values = {"x_unread": region.unread.reason, "x_script": region.unread.script}
+    quoted = [f'{name} "{_property(value)}"' for name, value in values.items() if value is not None]
+    return "; ".join([_bbox(region.place), *quoted])
+
+
+def _property(text: str) -> str:
+    """The text as the value of a property: readers split titles at semicolons, and values at quotation marks."""
+    return re.sub(r'[";]', "_", one_line(text))
+
+
 def _add_region(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
     """Add an area with one paragraph and its lines; the identifiers are those of docTR."""
     number = counters[region.kind]
@@ -127,8 +143,9 @@ def _add_region(page_node: ElementTree.Element, region: Region, counters: dict[s
         "block": (f"block_{number}", f"par_{number}"),
         "table": (f"table_{number}", f"table_par_{number}"),
         "prediction": (f"{prefix}_prediction_{number}", f"{prefix}_par_{number}"),
+        "unread": (f"unread_{number}", f"unread_par_{number}"),
     }[region.kind]
-    area = _add(page_node, "div", "ocr_carea", names[0], _bbox(region.place))
+    area = _add(page_node, "div", "ocr_carea", names[0], _area_title(region))
     paragraph = _add(area, "p", "ocr_par", names[1], _bbox(region.place))
     for row in region.rows:
         _add_row(paragraph, row, region, number, counters)
@@ -143,6 +160,7 @@ def _add_row(
         "block": f"line_{counters['line']}",
         "table": f"table_{number}_row_{row.index + 1}",
         "prediction": f"{_xml_name(region.class_name)}_line_{number}",
+        "unread": f"unread_line_{number}",
     }[region.kind]
     line = _add(paragraph, "span", "ocr_line", line_name, _line_title(row))
     if row.right_to_left:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from html import escape as escape_html
 from typing import ClassVar
 
-from .._elements import Table, TableCell
+from .._elements import Table, TableCell, UnreadLine
 from .reading import one_line
+from .regions import Place
 from .text import TextFormat
 
 __all__ = ["HTMLExporter"]
@@ -17,6 +18,9 @@ class HTMLExporter(TextFormat):
     """Export to a fragment of HTML: headings, paragraphs, lists and tables, without ``<html>``.
 
     Text is escaped. With ``escape=False``, text on the page becomes markup, and the result must not reach a browser.
+
+    A line that was not read is an empty paragraph of the class "unread", with the reason, the script and the box in
+    pixels: ``<p class="unread" data-reason="script" data-script="Cyrillic" data-bbox="10 20 200 40"></p>``.
 
     Example:
         >>> from mediatensor.ocr.io import HTMLExporter
@@ -43,6 +47,14 @@ class HTMLExporter(TextFormat):
     def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
         """``<p>`` with a ``<br>`` between lines."""
         return "<p>" + "<br>\n".join(lines) + "</p>"
+
+    def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
+        """An empty ``<p class="unread">``."""
+        height, width = dimensions
+        attributes = {"class": "unread", "data-reason": line.reason, "data-script": line.script}
+        attributes["data-bbox"] = "{} {} {} {}".format(*Place.of(line.geometry, width, height).box)
+        named = (f'{name}="{escape_html(one_line(text))}"' for name, text in attributes.items() if text is not None)
+        return f"<p {' '.join(named)}></p>"
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
         """``<h3>``."""

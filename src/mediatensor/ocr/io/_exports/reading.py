@@ -13,7 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from .._elements import Block, LayoutElement, Line, PageBase, Prediction, PredictionPage, Table, TextPage, Word
+from .._elements import (
+    Block,
+    LayoutElement,
+    Line,
+    PageBase,
+    Prediction,
+    PredictionPage,
+    Table,
+    TextPage,
+    UnreadLine,
+    Word,
+)
 
 __all__ = [
     "line_boxes",
@@ -22,6 +33,8 @@ __all__ = [
     "ordered_line_words",
     "page_reading_order",
     "predictions_in_reading_order",
+    "unread_lines",
+    "with_unread_lines",
 ]
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
@@ -139,14 +152,45 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
     return _make_blocks(items, elements, page.blocks), [item.label for item in items], direction
 
 
+def unread_lines(page: PageBase) -> list[UnreadLine]:
+    """The lines of a page of which no text is on it. Those that were read with gaps have some."""
+    return [line for line in page.unread if line.reason != "gaps"]
+
+
+def with_unread_lines(page: PageBase, items: Sequence[Block | Table]) -> list[Block | Table | UnreadLine]:
+    """Put the lines that were not read among blocks and tables in reading order.
+
+    A line comes behind the nearest item of its column if that begins above it, and before it otherwise.
+
+    Args:
+        page: The page.
+        items: Its blocks and tables, in order.
+    """
+    unread = unread_lines(page)
+    if not items:
+        return [*unread]
+    geometries, places = _upright_geometries(page, items, unread)
+    boxes, frames = _extents(geometries), _extents(places)
+    found: list[list[Block | Table | UnreadLine]] = [[], *([item] for item in items)]
+    for index in np.lexsort((frames[:, 0], frames[:, 1])).tolist():
+        left, top, right, bottom = frames[index]
+        middle = (top + bottom) / 2
+        beside = np.maximum(np.maximum(boxes[:, 0] - right, left - boxes[:, 2]), 0)
+        above_or_below = np.maximum(np.maximum(boxes[:, 1] - middle, middle - boxes[:, 3]), 0)
+        nearest = int(np.lexsort((beside, above_or_below, beside > 0))[0])
+        found[nearest + bool(boxes[nearest, 1] < middle)].append(unread[index])
+    return [item for group in found for item in group]
+
+
 def _upright_geometries(
-    page: PageBase, elements: Sequence[Line | Table], regions: Sequence[LayoutElement] = ()
+    page: PageBase, elements: Sequence[Block | Line | Table], regions: Sequence[LayoutElement | UnreadLine] = ()
 ) -> tuple[list[Any], list[Any]]:
-    """The geometries of lines and regions on the page turned upright.
+    """The geometries of lines, or blocks, and regions on the page turned upright.
 
     Geometries of four points contain the rotation. For boxes, the words give the number of quarter turns.
     """
-    words = [word for element in elements if isinstance(element, Line) for word in element.words]
+    lines = [line for item in elements for line in (item.lines if isinstance(item, Block) else [item])]
+    words = [word for line in lines if isinstance(line, Line) for word in line.words]
     geometries = [element.geometry for element in elements]
     quarters = _quarter_turns(words)
     if quarters and all(len(geometry) == 2 for geometry in geometries):

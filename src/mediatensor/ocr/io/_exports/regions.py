@@ -13,8 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...utils.geometry import reading_geometry
-from .._elements import Block, Character, Geometry, Line, Prediction, Table, TableCell, Word, enclosing_geometry
-from .reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
+from .._elements import (
+    Block,
+    Character,
+    Geometry,
+    Line,
+    Prediction,
+    Table,
+    TableCell,
+    UnreadLine,
+    Word,
+    enclosing_geometry,
+)
+from .reading import (
+    line_direction,
+    ordered_line_words,
+    page_reading_order,
+    predictions_in_reading_order,
+    unread_lines,
+    with_unread_lines,
+)
 
 __all__ = [
     "Place",
@@ -138,19 +156,21 @@ class TextRow:
 
 @dataclass(frozen=True)
 class Region:
-    """One block, one table, or one prediction.
+    """One block, one table, one prediction, or one line that was not read.
 
     Attributes:
-        kind: 'block', 'table', or 'prediction'.
-        rows: Its lines, or the rows of the table.
+        kind: 'block', 'table', 'prediction', or 'unread'.
+        rows: Its lines, or the rows of the table. A line that was not read is a row without words.
         place: Its position.
-        class_name: The class of a prediction; empty for blocks and tables.
+        class_name: The class of a prediction; otherwise empty.
+        unread: The line that was not read.
     """
 
     kind: str
     rows: tuple[TextRow, ...]
     place: Place
     class_name: str = ""
+    unread: UnreadLine | None = None
 
 
 def document_pages(source: Any) -> Sequence[Any]:
@@ -188,18 +208,25 @@ def page_regions(
         size: Height and width of the image in pixels, for positions; by default those of the page.
 
     Yields:
-        Blocks and tables, or predictions.
+        Blocks and tables, or predictions, and the lines that were not read: in their places if the page is put into
+        reading order, and behind everything else on pages as stored and pages of predictions.
     """
-    if hasattr(page, "predictions"):
-        yield from _prediction_regions(page, direction, reading_order, size or page.dimensions)
-        return
     height, width = size or page.dimensions
+    if hasattr(page, "predictions"):
+        yield from _prediction_regions(page, direction, reading_order, (height, width))
+        yield from (_unread_region(line, width, height) for line in unread_lines(page))
+        return
     auto = direction == "auto"
-    items: Sequence[Block | Table] = [*page.blocks, *page.tables]
+    items: Sequence[Block | Table | UnreadLine]
     if reading_order:
-        items, _, direction = page_reading_order(page, direction)
+        ordered, _, direction = page_reading_order(page, direction)
+        items = with_unread_lines(page, ordered)
+    else:
+        items = [*page.blocks, *page.tables, *unread_lines(page)]
     for item in items:
-        if isinstance(item, Table):
+        if isinstance(item, UnreadLine):
+            yield _unread_region(item, width, height)
+        elif isinstance(item, Table):
             yield Region("table", _table_rows(item, width, height), Place.of(item.geometry, width, height))
         else:
             rows = tuple(
@@ -207,6 +234,11 @@ def page_regions(
             )
             geometry = reading_geometry(item.geometry, _turn_of([word for line in item.lines for word in line.words]))
             yield Region("block", rows, Place.of(geometry, width, height))
+
+
+def _unread_region(line: UnreadLine, width: int, height: int) -> Region:
+    place = Place.of(line.geometry, width, height)
+    return Region("unread", (TextRow((), place, 0),), place, unread=line)
 
 
 def _text_row(line: Line, index: int, direction: str, auto: bool, size: tuple[int, int]) -> TextRow:

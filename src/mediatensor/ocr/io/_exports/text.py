@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._elements import Block, DocumentBase, PredictionPage, Table, TextPage
+from .._elements import Block, DocumentBase, PredictionPage, Table, TextPage, UnreadLine
 from .reading import (
     line_boxes,
     line_direction,
@@ -19,6 +19,8 @@ from .reading import (
     ordered_line_words,
     page_reading_order,
     predictions_in_reading_order,
+    unread_lines,
+    with_unread_lines,
 )
 
 __all__ = [
@@ -201,19 +203,26 @@ _ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE
 
 @dataclass
 class _Part:
-    """One block of the page: its kind ('text', 'table', or a type of layout region) and its content."""
+    """One block of the page: its kind ('text', 'table', 'unread', or a type of layout region) and its content."""
 
     kind: str
     lines: list[str] = field(default_factory=list)
     table: Table | None = None
     has_rows: bool = False
+    unread: UnreadLine | None = None
 
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
-    """The content of the page in reading order, without blocks that have no text."""
+    """The content of the page in reading order, without blocks that have no text, and the lines that were not read."""
     from ...models.reading_order import normalize_layout_label
 
-    for item, label, cells in _page_items(page, direction, include_furniture):
+    found = list(_page_items(page, direction, include_furniture))
+    contents = {id(item): (label, cells) for item, label, cells in found}
+    for item in with_unread_lines(page, [item for item, _, _ in found]):
+        if isinstance(item, UnreadLine):
+            yield _Part("unread", unread=item)
+            continue
+        label, cells = contents[id(item)]
         rows = level_rows(cells)
         has_rows = len(rows) < len(cells)
         if isinstance(item, Table):
@@ -301,6 +310,15 @@ class TextFormat:
         """Escaped rows of cells, aligned by spaces, as separate lines."""
         return self.render_paragraph([row.strip() for row in rows], escape)
 
+    def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
+        """A line that was not read; nothing in most formats, as it has no text.
+
+        Args:
+            line: The line.
+            dimensions: Height and width of the page in pixels.
+        """
+        return ""
+
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
         """Render consecutive parts of one kind."""
         if kind == "table":
@@ -335,8 +353,19 @@ class TextFormat:
         Returns:
             The text.
         """
-        parts = groupby(_page_parts(page, direction, include_furniture), key=lambda part: part.kind)
-        rendered = [text for kind, group in parts for text in self._render_parts(kind, list(group), escape)]
+        # A line that leaves nothing behind does not part the items of a list.
+        marks = {id(line): self.render_unread(line, page.dimensions) for line in unread_lines(page)}
+        parts = [
+            part
+            for part in _page_parts(page, direction, include_furniture)
+            if part.unread is None or marks[id(part.unread)]
+        ]
+        rendered = []
+        for kind, group in groupby(parts, key=lambda part: part.kind):
+            if kind == "unread":
+                rendered += [marks[id(part.unread)] for part in group]
+            else:
+                rendered += self._render_parts(kind, list(group), escape)
         return (self.block_break if block_break is None else block_break).join(filter(None, rendered))
 
     def export_kie_page(self, page: PredictionPage, direction: str = "auto", escape: bool = True) -> str:
@@ -347,7 +376,8 @@ class TextFormat:
                 ordered = predictions_in_reading_order(page, predictions, direction)
                 values = [self.escape_text(item.value) if escape else item.value for item in ordered]
                 sections.append(self.render_class(class_name, values, escape))
-        return self.block_break.join(sections)
+        marks = [self.render_unread(line, page.dimensions) for line in unread_lines(page)]
+        return self.block_break.join([*sections, *filter(None, marks)])
 
     def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
         """A class of predictions: its header and the list of its escaped values."""

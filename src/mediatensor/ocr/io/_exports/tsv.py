@@ -21,7 +21,7 @@ class TSVExporter:
 
     Pages (level 1), blocks (2), paragraphs (3), lines (4) and words (5) have a row each. A row has numbers from 1 (0
     for levels below its own) and the enclosing box in pixels. Words have their confidence in percent and their text,
-    without tabs and line breaks; other rows have -1 and an empty text.
+    without tabs and line breaks; other rows have -1 and an empty text. A line that was not read has no words.
 
     Example:
         >>> import numpy as np
