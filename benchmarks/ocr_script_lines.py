@@ -1,8 +1,9 @@
 """Lines of many scripts, drawn to fit and to measure what tells the scripts that a recogniser cannot read.
 
 A line is common words of its script in any order, words made of its letters, or both, with digits and a Latin word
-here and there; in any installed face that has its letters; small or large, sharp or blurred, noisy, low in contrast or
-slightly skewed; cut out as loosely or closely as a detector of lines cuts. Readable lines are drawn in the same way.
+here and there; in any installed face that has its letters, as it is or stretched, slanted, thicker or thinner; small or
+large, sharp or blurred, noisy, low in contrast or slightly skewed; underlined, framed, or with a bit of the next line;
+cut out as loosely or closely as a detector of lines cuts. Readable lines are drawn in the same way.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def installed_faces(folders: tuple[str, ...]) -> tuple[Face, ...]:
             fonts = TTCollection(path, lazy=True).fonts if path.suffix == ".ttc" else [TTFont(path, lazy=True)]
             for index, font in enumerate(fonts):
                 family = font["name"].getDebugName(16) or font["name"].getDebugName(1) or path.stem
-                if any(part in family for part in ("Symbol", "Emoji", "Music", "Math", "Mono CJK", "Blank")):
+                if any(
+                    part in family for part in ("Symbol", "Emoji", "Music", "Math", "Mono CJK", "Blank", "D050000L")
+                ):
                     continue
                 faces.append(Face(str(path), index, family, frozenset(font.getBestCmap() or {})))
         except Exception as error:  # a font that fontTools cannot read is no use here
@@ -173,13 +176,17 @@ class LinePainter:
     def lines(self, counts: dict[str, int]) -> Iterator[ScriptLine]:
         """So many lines of each kind, one after the other; none of kinds without a face."""
         for kind, count in counts.items():
-            if not self.faces[_face_kind(kind)]:
+            if kind != "Blots" and not self.faces[_face_kind(kind)]:
                 continue
             for _ in range(count):
                 yield self.line(kind)
 
     def line(self, kind: str) -> ScriptLine:
         """One line of a kind: a script, or one of `READABLE_KINDS`."""
+        while kind == "Blots":
+            picture = self._degraded(self._blot())
+            if picture is not None:
+                return ScriptLine(READABLE, kind, "", "", picture)
         while True:
             families = self.faces[_face_kind(kind)]
             face = self.random.choice(families[self.random.choice(sorted(families))])
@@ -214,6 +221,8 @@ class LinePainter:
                 rng.randrange(len(words) + 1), rng.choice(["\u03b1", "β", "μm", "Ω", "π", "Δt", "λ = 5", "Σ", "θ", "ω"])
             )
             return " ".join(words)
+        if kind == "Marks":
+            return self._marks()
         if kind == "Chinese":
             return self._east_asian(COMMON_HANZI, number)
         if kind == "Japanese":
@@ -278,6 +287,22 @@ class LinePainter:
         letters = rng.choice([VOCABS["ascii_letters"][26:] + VOCABS["digits"] * 3, VOCABS["latin"], "IlO0-_./"])
         return "".join(rng.choice(letters) for _ in range(rng.randint(2, 14)))
 
+    def _marks(self) -> str:
+        """A rule of signs, a line to fill in, an empty box before a word, or signs with little between them."""
+        rng = self.random
+        rule = rng.choice(".-=*_~#+:/") * rng.randint(3, 40)
+        return rng.choice(
+            [
+                rule,
+                f"{self._latin_word()} {rule}",
+                f"{self._latin_word()} {rule} {self._number()}",
+                " ".join(rng.choice("*.-_=#") * rng.randint(1, 4) for _ in range(rng.randint(2, 8))),
+                f"[{rng.choice(' xX')}] {self._latin_word()}",
+                f"{rng.choice('*$@&%+')} {self._code()} {rng.choice('*#/|')}",
+                f"<<{self._latin_word()}>> | {self._number()} |",
+            ]
+        )
+
     def _east_asian(self, letters: str, number: int) -> str:
         rng = self.random
         text = "".join(rng.choice(letters) for _ in range(rng.choice([2, 3, 4, 6, 8, 12, 20])))
@@ -316,11 +341,15 @@ class LinePainter:
         paper = np.asarray(canvas)[0, 0].astype(int)
         ink = self._ink(paper)
         ImageDraw.Draw(canvas).text((pad - left, pad - top), text, font=font, fill=ink)
+        canvas = self._reshaped(canvas, paper, size)
+        left, right = 0, canvas.width - 2 * pad
+        if rng.random() < 0.15:
+            self._crowd(canvas, (pad, pad + int(bottom - top)), ink, face, size)
         angle = rng.gauss(0, 0.6) if rng.random() < 0.4 else 0
         if angle:
             canvas = canvas.rotate(angle, Image.Resampling.BICUBIC, fillcolor=tuple(paper.tolist()))
+        height = canvas.height - 2 * pad
         # A detector's box: some air around the ink, or a little too little.
-        height = bottom - top
         air = [rng.uniform(-0.02, 0.25) * height for _ in range(2)] + [rng.uniform(0.0, 0.5) * height for _ in range(2)]
         return canvas.crop(
             (
@@ -330,6 +359,83 @@ class LinePainter:
                 int(canvas.height - pad + air[1]) + 1,
             )
         )
+
+    def _reshaped(self, canvas: Image.Image, paper: np.ndarray, size: int) -> Image.Image:
+        """The picture as it is or stretched, slanted, or with thicker or thinner strokes."""
+        rng = self.random
+        way = rng.random()
+        if way < 0.12:
+            width = max(8, round(canvas.width * rng.uniform(0.7, 1.35)))
+            return canvas.resize((width, canvas.height), Image.Resampling.BICUBIC)
+        if way < 0.18:
+            slant = rng.uniform(-0.08, 0.3)
+            shear = (1, slant, -slant * canvas.height / 2, 0, 1, 0)
+            return canvas.transform(
+                canvas.size, Image.Transform.AFFINE, shear, Image.Resampling.BICUBIC, fillcolor=tuple(paper.tolist())
+            )
+        if way < 0.26 and size >= 20:
+            return canvas.filter(rng.choice([ImageFilter.MinFilter(3), ImageFilter.MaxFilter(3)]))
+        return canvas
+
+    def _crowd(
+        self, canvas: Image.Image, rows: tuple[int, int], ink: tuple[int, int, int], face: Face, size: int
+    ) -> None:
+        """Add what often stands beside text: a rule below it, a frame, or a bit of the next line."""
+        rng = self.random
+        draw = ImageDraw.Draw(canvas)
+        top, bottom = rows
+        thick = max(1, size // 16)
+        way = rng.random()
+        if way < 0.4:
+            y = bottom + rng.randint(-1, max(1, size // 6))
+            draw.line([(rng.randrange(size), y), (canvas.width - rng.randrange(size), y)], fill=ink, width=thick)
+        elif way < 0.6:
+            air = rng.randint(1, max(2, size // 4))
+            draw.rectangle((size - 2 * air, top - air, canvas.width - size + 2 * air, bottom + air), None, ink, thick)
+        else:
+            words = " ".join(self._latin_word() for _ in range(6))
+            font = ImageFont.truetype(face.path, size, index=face.index)
+            y = (
+                bottom + rng.randint(0, max(1, size // 5))
+                if rng.random() < 0.5
+                else top - rng.randint(size, 5 * size // 4)
+            )
+            draw.text((rng.randint(-size, size), y), words, font=font, fill=ink)
+
+    def _blot(self) -> Image.Image:
+        """What a detector takes for text and is none: scrawls, bars, stains, corners of frames."""
+        rng = self.random
+        height = rng.randint(14, 56)
+        canvas = Image.new("RGB", (int(height * rng.uniform(1, 10)), height), self._paper())
+        paper = np.asarray(canvas)[0, 0].astype(int)
+        ink, draw = self._ink(paper), ImageDraw.Draw(canvas)
+        thick = max(1, rng.randint(height // 20, height // 6))
+        way = rng.random()
+        if way < 0.35:
+            points = [(0.0, height / 2)]
+            while points[-1][0] < canvas.width and len(points) < 80:
+                x = points[-1][0] + rng.uniform(-0.3, 0.7) * height
+                points.append((x, height * rng.gauss(0.5, 0.25)))
+            draw.line(points, ink, thick, joint="curve")
+        elif way < 0.55:
+            x = 0
+            while x < canvas.width:
+                bar = rng.randint(1, thick + 1)
+                draw.rectangle((x, 0, x + bar - 1, height), ink)
+                x += bar + rng.randint(1, thick + 2)
+        elif way < 0.8:
+            stains = Image.fromarray(self.noise.integers(0, 256, (height, canvas.width), np.uint8))
+            stains = stains.filter(ImageFilter.GaussianBlur(rng.uniform(1, height / 6)))
+            values = np.asarray(stains)
+            dark = values < np.quantile(values, rng.uniform(0.05, 0.4))
+            canvas.paste(ink, mask=Image.fromarray(np.where(dark, 255, 0).astype(np.uint8)))
+        else:
+            for _ in range(rng.randint(1, 5)):
+                corner = rng.randrange(canvas.width), rng.randrange(height)
+                size = rng.randint(4, 4 * height), rng.randint(4, height)
+                shape = draw.rectangle if rng.random() < 0.7 else draw.ellipse
+                shape((*corner, corner[0] + size[0], corner[1] + size[1]), rng.choice([None, ink]), ink, thick)
+        return canvas
 
     def _paper(self) -> tuple[int, int, int]:
         if self.random.random() < 0.5:
@@ -386,8 +492,21 @@ ACCENTED = [
     for name in _LANGUAGES.split()
 ]
 """Accented letters of languages that the recogniser can read."""
-READABLE_KINDS = ("Latin", "Plain", "Numbers", "Codes", "Greek signs", "Chinese", "Japanese", "upside down")
+READABLE_KINDS = (
+    "Latin",
+    "Plain",
+    "Numbers",
+    "Codes",
+    "Marks",
+    "Blots",
+    "Greek signs",
+    "Chinese",
+    "Japanese",
+    "upside down",
+)
 
 
 def _face_kind(kind: str) -> str:
-    return {"Numbers": "Plain", "Codes": "Plain", "Greek signs": "Latin", "upside down": "Latin"}.get(kind, kind)
+    return {"Numbers": "Plain", "Codes": "Plain", "Marks": "Plain", "Greek signs": "Latin", "upside down": "Latin"}.get(
+        kind, kind
+    )

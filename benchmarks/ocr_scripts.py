@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,21 @@ from mediatensor.ocr.models import ppocr_v6_small_reco
 from mediatensor.ocr.models._lines import ScriptClassifier, cut_lines, fingerprint, network_input, read_lines
 
 COUNTS = {
-    **dict.fromkeys(WORDS, 600),
-    **dict.fromkeys(MORE_WORDS, 300),
-    "Latin": 3500,
-    "Plain": 3000,
-    "Numbers": 900,
-    "Codes": 1200,
-    "Greek signs": 600,
-    "Chinese": 1300,
-    "Japanese": 1000,
-    "upside down": 750,
+    **dict.fromkeys(WORDS, 700),
+    **dict.fromkeys(MORE_WORDS, 200),
+    "Cyrillic": 1100,
+    "Greek": 900,
+    "Vietnamese": 1500,
+    "Latin": 3000,
+    "Plain": 2500,
+    "Numbers": 700,
+    "Codes": 900,
+    "Marks": 500,
+    "Blots": 500,
+    "Greek signs": 500,
+    "Chinese": 900,
+    "Japanese": 700,
+    "upside down": 800,
 }
 """How many lines of each kind are drawn at scale 1."""
 HIDDEN = 64
@@ -56,38 +62,60 @@ def _page(line: ScriptLine) -> tuple[Tensor, np.ndarray]:
     return page, np.array([[[0, 0], [width, 0], [width, height], [0, height]]], dtype=np.float64)
 
 
-def features_of(model: Any, lines: Sequence[ScriptLine]) -> list[Tensor]:
-    """What the head of the recogniser sees of each line, (T, 120)."""
+@dataclass(frozen=True)
+class Sample:
+    """What the head of the recogniser sees of a line, float16 (T, 120), and the script and kind of the line."""
+
+    features: Tensor
+    script: str
+    kind: str
+
+
+def samples_of(model: Any, lines: Iterable[ScriptLine]) -> list[Sample]:
+    """The features of lines."""
     found = []
     for line in lines:
         (batch,) = cut_lines(*_page(line), 48, 4096)
         inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], model.head.weight)
         features = model.features(inputs.contiguous(memory_format=torch.channels_last))
-        found.append(features[0, : -(-batch.widths[0] // model.step_pixels)])
+        own = features[0, : -(-batch.widths[0] // model.step_pixels)]
+        found.append(Sample(own.half(), line.script, line.kind))
     return found
 
 
-def fit(model: Any, lines: Sequence[ScriptLine], seed: int) -> ScriptClassifier:
+def kept_samples(file: Path | None, model: Any, lines: Iterable[ScriptLine]) -> list[Sample]:
+    """The samples in a file; where there is none, those of the lines, which go into it."""
+    if file is not None and file.exists():
+        with np.load(file, allow_pickle=False) as stored:
+            features = torch.from_numpy(stored["features"]).split(stored["lengths"].tolist())
+            return [Sample(*each) for each in zip(features, stored["scripts"], stored["kinds"], strict=True)]
+    with torch.inference_mode():
+        samples = samples_of(model, lines)
+    if file is not None:
+        named = {"scripts": [each.script for each in samples], "kinds": [each.kind for each in samples]}
+        lengths = [len(each.features) for each in samples]
+        np.savez(file, features=torch.cat([each.features for each in samples]).numpy(), lengths=lengths, **named)
+    return samples
+
+
+def fit(samples: Sequence[Sample], seed: int) -> ScriptClassifier:
     """A classifier of these lines, by AdamW on the cross-entropy."""
     torch.manual_seed(seed)
-    with torch.inference_mode():
-        features = features_of(model, lines)
-    # Out of the inference mode, so that gradients go through.
-    every = torch.cat(features).clone()
-    lengths = torch.tensor([len(own) for own in features])
+    every = torch.cat([each.features for each in samples]).float()
+    lengths = torch.tensor([len(each.features) for each in samples])
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
     mean, deviation = every.mean(0), every.std(0)
     every = (every - mean) / deviation
-    names = [READABLE, *sorted({line.script for line in lines} - {READABLE})]
-    labels = torch.tensor([names.index(line.script) for line in lines])
+    names = [READABLE, *sorted({each.script for each in samples} - {READABLE})]
+    labels = torch.tensor([names.index(each.script) for each in samples])
     first, second = nn.Linear(every.shape[1], HIDDEN), nn.Linear(2 * HIDDEN, len(names))
     layers = nn.ModuleList([first, second])
     network = ScriptClassifier(names, first.weight, first.bias, second.weight, second.bias)
     optimiser = torch.optim.AdamW(layers.parameters(), weight_decay=1e-2)
-    num_batches = -(-len(lines) // BATCH)
+    num_batches = -(-len(samples) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=EPOCHS * num_batches)
     for _ in range(EPOCHS):
-        for chosen in torch.split(torch.randperm(len(lines)), BATCH):
+        for chosen in torch.split(torch.randperm(len(samples)), BATCH):
             rows = [every[offsets[index] : offsets[index + 1]] for index in chosen.tolist()]
             is_picture = torch.arange(int(lengths[chosen].max())) < lengths[chosen, None]
             scores = network(nn.utils.rnn.pad_sequence(rows, batch_first=True), is_picture)

@@ -171,15 +171,16 @@ def with_unread_lines(page: PageBase, items: Sequence[Block | Table]) -> list[Bl
         return [*unread]
     geometries, places = _upright_geometries(page, items, unread)
     boxes, frames = _extents(geometries), _extents(places)
-    found: list[list[Block | Table | UnreadLine]] = [[], *([item] for item in items)]
+    slots: list[list[UnreadLine]] = [[] for _ in range(len(items) + 1)]
     for index in np.lexsort((frames[:, 0], frames[:, 1])).tolist():
         left, top, right, bottom = frames[index]
         middle = (top + bottom) / 2
         beside = np.maximum(np.maximum(boxes[:, 0] - right, left - boxes[:, 2]), 0)
         above_or_below = np.maximum(np.maximum(boxes[:, 1] - middle, middle - boxes[:, 3]), 0)
         nearest = int(np.lexsort((beside, above_or_below, beside > 0))[0])
-        found[nearest + bool(boxes[nearest, 1] < middle)].append(unread[index])
-    return [item for group in found for item in group]
+        slots[nearest + bool(boxes[nearest, 1] < middle)].append(unread[index])
+    behind = (line for item, group in zip(items, slots[1:], strict=True) for line in (item, *group))
+    return [*slots[0], *behind]
 
 
 def _upright_geometries(
