@@ -157,6 +157,7 @@ ROOMS = {
     "distributed": "columns in and out",
     "datasets": "rows, samples, batches",
     "samplers": "which clips",
+    "ocr.video": "text in video, subtitles",
     "ocr.models": "networks, predictors",
     "ocr.io": "documents in and out",
     "ocr.models.reading_order": "what is read first",

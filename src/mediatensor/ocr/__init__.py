@@ -4,8 +4,18 @@ Code written for docTR runs after changing ``doctr`` to ``mediatensor.ocr`` in i
 """
 
 from .. import __version__
-from . import datasets, io, models, utils
+from . import datasets, io, models, utils, video
 from .io import DocumentFile
 from .models import kie_predictor, ocr_predictor
 
-__all__ = ["DocumentFile", "__version__", "datasets", "io", "kie_predictor", "models", "ocr_predictor", "utils"]
+__all__ = [
+    "DocumentFile",
+    "__version__",
+    "datasets",
+    "io",
+    "kie_predictor",
+    "models",
+    "ocr_predictor",
+    "utils",
+    "video",
+]

@@ -4,6 +4,8 @@ The names that are not in ``__all__`` are for other rooms of this library alone.
 """
 
 from . import fonts, geometry, metrics, reconstitution, visualization
+from ._drawing import as_picture as as_picture
+from ._drawing import font_for as font_for
 from ._page_images import Matrix as Matrix
 from ._page_images import rotation as rotation
 from ._page_images import translation as translation

@@ -15,7 +15,7 @@ from ...errors import InvalidArgumentError, SourceNotFoundError
 from .fonts import Font, get_font
 from .geometry import reading_geometry
 
-__all__ = ["Color", "Lettering", "Placed", "as_picture", "confidence_color", "pixel_quad", "place"]
+__all__ = ["Color", "Lettering", "Placed", "as_picture", "confidence_color", "font_for", "pixel_quad", "place"]
 
 Color = tuple[int, int, int]
 
@@ -254,6 +254,15 @@ def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
     """Left, top, right and bottom of the ink, relative to the start of the baseline."""
     left, top, right, bottom = font.getbbox(text, anchor="ls")
     return int(np.floor(left)), int(np.floor(top)), int(np.ceil(right)), int(np.ceil(bottom))
+
+
+def font_for(text: str, size: int) -> Font:
+    """A font that has the letters of a text: that of Pillow, or an installed one.
+
+    >>> font_for("word", 20).getlength("word") > 0
+    True
+    """
+    return get_font(_family_with_letters(text), size)
 
 
 def _family_with_letters(text: str) -> str | None:

@@ -1,0 +1,207 @@
+"""Tracks as the text of subtitle files: SubRip, WebVTT and ASS.
+
+SubRip and WebVTT count milliseconds, ASS counts centiseconds. A time is rounded down, so that a player that shows a
+subtitle from its start up to its end shows it in just the frames of its track::
+
+    frames      |  first   |   ...    |   last   | first without it
+                ^ 1.03333                        ^ 2.96667 seconds
+    subtitle   | 1.033                          | 2.966
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Sequence
+
+from .tracks import TextKind, TextTrack
+
+__all__ = ["render_ass", "render_srt", "render_vtt", "rounded_times"]
+
+# Times this little below a whole unit count as that unit: 2.9999999 seconds is 3 seconds.
+_ROUNDING_ERROR = 1e-6
+
+# Zero-width, and no place for a line break: it keeps characters of the text from being taken for markup. FFmpeg, too,
+# writes it into ASS for this purpose.
+_WORD_JOINER = "\u2060"
+# What players take for markup in SubRip: tags, override codes of ASS and of MicroDVD, and arrows of times.
+_SRT_MARKUP = re.compile(r"<(?=[^<]*>)|\{(?=\\|[A-Za-z]:)|--(?=>)")
+_LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+# Characters without a glyph that break formats: control characters, halves of surrogate pairs, the byte order mark.
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
+
+# The usual place of a caption: its middle is near the middle of the picture, and it stands in the lowest third.
+_USUAL_MIDDLE = (0.42, 0.58)
+_USUAL_TOP = 0.66
+
+_ASS_HEADER = """\
+[Script Info]
+ScriptType: v4.00+
+PlayResX: {width}
+PlayResY: {height}
+WrapStyle: 2
+ScaledBorderAndShadow: yes
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize, PrimaryColour, SecondaryColour, OutlineColour, BackColour, Bold, Italic, Underline, \
+StrikeOut, ScaleX, ScaleY, Spacing, Angle, BorderStyle, Outline, Shadow, Alignment, MarginL, MarginR, MarginV, Encoding
+{styles}
+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+"""
+_ASS_STYLE = (
+    "Style: {name},Arial,{size},&H00FFFFFF,&H000000FF,&H00000000,&H80000000,0,0,0,0,100,100,0,0,1,{outline},0,2,"
+    "10,10,10,1"
+)
+# A line whose height differs by more than this from the usual one of its kind has a size of its own.
+_SAME_SIZE = 1.15
+
+
+def rounded_times(
+    tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float = 0.0
+) -> list[tuple[int, int]]:
+    """Start and end of each track in whole units, from 0 on.
+
+    Equal times stay equal, the order of times stays, and every start is before its end.
+
+    >>> from mediatensor.ocr.video import TextTrack
+    >>> box = ((0.3, 0.88), (0.7, 0.94))
+    >>> short = TextTrack("a", "caption", 0, 1 / 240, 0, 0, box, 1)
+    >>> next_one = TextTrack("b", "caption", 1 / 240, 2, 1, 479, box, 1)
+    >>> rounded_times([short, next_one], 100)
+    [(0, 1), (1, 200)]
+    """
+    starting_at: dict[float, list[int]] = {}
+    ending_at: dict[float, list[int]] = {}
+    for number, track in enumerate(tracks):
+        starting_at.setdefault(track.start_seconds, []).append(number)
+        ending_at.setdefault(track.end_seconds, []).append(number)
+    starts, ends = [0] * len(tracks), [0] * len(tracks)
+    latest = 0
+    for seconds in sorted({*starting_at, *ending_at}):
+        latest = max(latest, math.floor((seconds + offset_seconds + _ROUNDING_ERROR) * units_per_second))
+        ending = ending_at.get(seconds, [])
+        # Tracks of no duration at all start and end at one time; their end is set behind it, below.
+        latest = max([latest, *(starts[number] + 1 for number in ending if tracks[number].start_seconds < seconds)])
+        for number in starting_at.get(seconds, []):
+            starts[number] = latest
+        for number in ending:
+            ends[number] = max(latest, starts[number] + 1)
+    return list(zip(starts, ends, strict=True))
+
+
+def text_lines(text: str) -> list[str]:
+    """The lines of a text that are not blank, without what is no text.
+
+    >>> text_lines(" Good\\x00 \\r\\n\\n evening")
+    ['Good', 'evening']
+    """
+    lines = (_NOT_TEXT.sub("", line).replace("\t", " ").strip() for line in _LINE_BREAKS.split(text))
+    return [line for line in lines if line]
+
+
+def render_srt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
+    """A file in SubRip. Markup has no escapes there: a zero-width character breaks up what would be taken for it."""
+    parts: list[str] = []
+    for lines, start, end, _ in _shown(tracks, 1000, offset_seconds):
+        text = _SRT_MARKUP.sub(lambda match: match[0] + _WORD_JOINER, "\n".join(lines))
+        parts.append(f"{len(parts) + 1}\n{_clock(start, ',')} --> {_clock(end, ',')}\n{text}\n")
+    return "\n".join(parts)
+
+
+def render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
+    """A file in WebVTT; subtitles that are not at the usual place say where they are."""
+    parts = ["WEBVTT\n"]
+    for lines, start, end, track in _shown(tracks, 1000, offset_seconds):
+        text = "\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)
+        parts.append(f"{_clock(start, '.')} --> {_clock(end, '.')}{_vtt_place(track)}\n{text}\n")
+    return "\n".join(parts)
+
+
+def render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seconds: float = 0.0) -> str:
+    """A file in ASS: every subtitle at its place, in the size that it had, in a style for its kind."""
+    sizes: dict[TextKind, list[float]] = {}
+    for track in tracks:
+        sizes.setdefault(track.kind, []).append(_line_height(track) * height)
+    usual = {kind: max(1, round(statistics.median_low(of_kind))) for kind, of_kind in sizes.items()}
+    styles = [_ASS_STYLE.format(name=kind, size=size, outline=max(1, round(size / 16))) for kind, size in usual.items()]
+    events = []
+    for lines, start, end, track in _shown(tracks, 100, offset_seconds):
+        codes = _ass_place(track, height, width)
+        size = max(1, round(_line_height(track) * height))
+        if not 1 / _SAME_SIZE <= size / usual[track.kind] <= _SAME_SIZE:
+            codes += f"\\fs{size}"
+        text = "\\N".join(line.replace("\\", "\\" + _WORD_JOINER).replace("{", "\\{") for line in lines)
+        times = f"{_ass_clock(start)},{_ass_clock(end)}"
+        events.append(f"Dialogue: 0,{times},{track.kind},,0,0,0,,{{{codes}}}{text}\n")
+    return _ASS_HEADER.format(height=height, width=width, styles="\n".join(styles)) + "".join(events)
+
+
+def _shown(
+    tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float
+) -> list[tuple[list[str], int, int, TextTrack]]:
+    """Lines, start and end in units, and track, of the tracks that have text; by start."""
+    times = rounded_times(tracks, units_per_second, offset_seconds)
+    shown = [(text_lines(track.text), *time, track) for track, time in zip(tracks, times, strict=True)]
+    return [one for one in shown if one[0]]
+
+
+def _clock(milliseconds: int, point: str) -> str:
+    seconds, milliseconds = divmod(milliseconds, 1000)
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"
+
+
+def _ass_clock(centiseconds: int) -> str:
+    seconds, centiseconds = divmod(centiseconds, 100)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{centiseconds:02d}"
+
+
+def _vtt_place(track: TextTrack) -> str:
+    (left, top), (right, _) = track.geometry
+    middle = (left + right) / 2
+    if _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1] and top >= _USUAL_TOP:
+        return ""
+    return f" line:{_percent(top)} position:{_percent(middle)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * min(max(share, 0.0), 1.0):.4g}%"
+
+
+def _ass_place(track: TextTrack, height: int, width: int) -> str:
+    """The codes for the place: text in the lower half hangs on its lower edge, and else on its upper one."""
+    column = _alignment(track)
+    (_, top), (_, bottom) = track.geometry
+    is_low = top + bottom > 1
+
+    def point(box: tuple[tuple[float, float], tuple[float, float]]) -> str:
+        (left, top), (right, bottom) = box
+        x = (left, (left + right) / 2, right)[column - 1]
+        return f"{x * width:.0f},{(bottom if is_low else top) * height:.0f}"
+
+    codes = f"\\an{column if is_low else column + 6}"
+    if track.places and point(track.places[0].geometry) != point(track.places[-1].geometry):
+        return f"{codes}\\move({point(track.places[0].geometry)},{point(track.places[-1].geometry)})"
+    return f"{codes}\\pos({point(track.geometry)})"
+
+
+def _alignment(track: TextTrack) -> int:
+    """1 for lines that begin below each other, 3 for lines that end so, and 2 for centred ones and single ones."""
+    if len(track.lines) < 2:
+        return 2
+    boxes = [line.geometry for line in track.lines]
+    edges = {
+        2: [(left + right) / 2 for (left, _), (right, _) in boxes],
+        1: [left for (left, _), _ in boxes],
+        3: [right for _, (right, _) in boxes],
+    }
+    return min(edges, key=lambda column: max(edges[column]) - min(edges[column]))
+
+
+def _line_height(track: TextTrack) -> float:
+    """The usual height of a line, relative to the picture."""
+    if track.lines:
+        return statistics.median(line.geometry[1][1] - line.geometry[0][1] for line in track.lines)
+    return (track.geometry[1][1] - track.geometry[0][1]) / max(len(text_lines(track.text)), 1)

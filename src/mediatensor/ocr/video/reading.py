@@ -1,0 +1,418 @@
+"""`VideoReading`: what was read in a video, and the files that it is written to."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ..._common.checks import finite_number, shown, whole_number
+from ..._common.display import png_of, show_picture
+from ..._sources import write_file
+from ...errors import InvalidArgumentError
+from ..io import Document, Page
+from ._timeline import clock, draw_slides, draw_timeline
+from .captions import Captions, SubtitleFormat, checked_tracks, format_of
+from .tracks import Alternative, Place, Slide, TextKind, TextTrack, TrackLine, check_kind
+
+__all__ = ["ReadingFormat", "VideoReading"]
+
+ReadingFormat = Literal["srt", "vtt", "ass", "json", "csv", "md", "pdf"]
+
+# What an export says that it is. A change that older versions cannot read has a higher number.
+_SCHEMA = "mediatensor.ocr.video.VideoReading"
+_SCHEMA_VERSION = 1
+
+_CSV_COLUMNS = (
+    "kind", "start_seconds", "end_seconds", "first_frame", "last_frame", "xmin", "ymin", "xmax", "ymax", "confidence",
+    "appears", "text",
+)  # fmt: skip
+
+_Data = TypeVar("_Data", TextTrack, TrackLine, Alternative, Place)
+
+
+@dataclass(frozen=True)
+class VideoReading:
+    """What was read in a video.
+
+    Attributes:
+        name: The name of the video.
+        height: Height of the upright video in pixels.
+        width: Its width.
+        num_frames: How many frames were looked at, or could have been.
+        begin_seconds: The time at which the first frame is shown.
+        end_seconds: The time at which the last one ends.
+        tracks: The pieces of text, by their start.
+        slides: The distinct pages, in the order in which they appear.
+        problems: What was damaged and could not be read, a sentence each.
+
+    Raises:
+        InvalidArgumentError: if a value is not of its type or range.
+
+    Example:
+        >>> from mediatensor.ocr.video import TextTrack, VideoReading
+        >>> said = TextTrack("Good evening", "caption", 1.0, 2.5, 30, 74, ((0.3, 0.88), (0.7, 0.94)), 0.97)
+        >>> logo = TextTrack("ONE", "overlay", 0.0, 10.0, 0, 299, ((0.9, 0.05), (0.97, 0.1)), 0.9)
+        >>> reading = VideoReading("talk.mp4", 720, 1280, 300, 0.0, 10.0, (said, logo))
+        >>> [track.text for track in reading.tracks], [track.text for track in reading.captions]
+        (['ONE', 'Good evening'], ['Good evening'])
+        >>> reading.save("talk.srt")
+        >>> VideoReading.from_dict(reading.export()) == reading
+        True
+    """
+
+    name: str
+    height: int
+    width: int
+    num_frames: int
+    begin_seconds: float
+    end_seconds: float
+    tracks: tuple[TextTrack, ...] = ()
+    slides: tuple[Slide, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidArgumentError(f"name must be a str (got {shown(self.name)}).")
+        plain = {
+            "height": whole_number("height", self.height, at_least=0),
+            "width": whole_number("width", self.width, at_least=0),
+            "num_frames": whole_number("num_frames", self.num_frames, at_least=0),
+            "begin_seconds": finite_number("begin_seconds", self.begin_seconds),
+            "end_seconds": finite_number("end_seconds", self.end_seconds),
+            "tracks": checked_tracks(self.tracks),
+            "slides": _series("slides", self.slides, Slide),
+            "problems": _series("problems", self.problems, str),
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def captions(self) -> Captions:
+        """The pieces that are captions, to be written as subtitles.
+
+        Example:
+            >>> from mediatensor.ocr.video import VideoReading
+            >>> VideoReading("silent.mp4", 720, 1280, 300, 0.0, 10.0).captions.render("vtt")
+            'WEBVTT\\n'
+        """
+        return self.of_kind("caption")
+
+    def of_kind(self, *kinds: TextKind) -> Captions:
+        """The pieces of some kinds; they, too, can be written as subtitles.
+
+        Args:
+            *kinds: One or several of ``"caption"``, ``"overlay"``, ``"scene"`` and ``"slide"``.
+
+        Raises:
+            InvalidArgumentError: if there is no such kind, or none is given.
+
+        Example:
+            >>> from mediatensor.ocr.video import TextTrack, VideoReading
+            >>> logo = TextTrack("ONE", "overlay", 0.0, 10.0, 0, 299, ((0.9, 0.05), (0.97, 0.1)), 0.9)
+            >>> reading = VideoReading("talk.mp4", 720, 1280, 300, 0.0, 10.0, (logo,))
+            >>> len(reading.of_kind("overlay", "scene")), len(reading.of_kind("caption"))
+            (1, 0)
+        """
+        if not kinds:
+            raise InvalidArgumentError(f"kinds must name at least one of {get_args(TextKind)} (got none).")
+        wanted = {check_kind(kind) for kind in kinds}
+        chosen = [track for track in self.tracks if track.kind in wanted]
+        return Captions(chosen, height=max(self.height, 1), width=max(self.width, 1))
+
+    def slides_document(self) -> Document:
+        """The slides as the pages of a document, which exports to searchable PDF, Markdown and all other formats.
+
+        Example:
+            >>> from mediatensor.ocr.video import VideoReading
+            >>> len(VideoReading("silent.mp4", 720, 1280, 300, 0.0, 10.0).slides_document().pages)
+            0
+        """
+        return Document([slide.page for slide in self.slides])
+
+    # Out and in
+
+    def export(self) -> dict[str, Any]:
+        """Everything as nested dictionaries of plain types, without the pictures of slides.
+
+        Returns:
+            A dictionary that ``json.dumps`` accepts and ``VideoReading.from_dict`` reads.
+
+        Example:
+            >>> from mediatensor.ocr.video import VideoReading
+            >>> exported = VideoReading("silent.mp4", 720, 1280, 300, 0.0, 10.0).export()
+            >>> exported["version"], exported["num_frames"], exported["tracks"]
+            (1, 300, [])
+        """
+        plain = {"name", "height", "width", "num_frames", "begin_seconds", "end_seconds"}
+        return {
+            "schema": _SCHEMA,
+            "version": _SCHEMA_VERSION,
+            **{field.name: getattr(self, field.name) for field in fields(self) if field.name in plain},
+            "problems": list(self.problems),
+            "tracks": [_exported(track) for track in self.tracks],
+            "slides": [
+                {
+                    **{field.name: getattr(slide, field.name) for field in fields(slide) if field.name != "page"},
+                    "page": slide.page.export(),
+                }
+                for slide in self.slides
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, save_dict: Mapping[str, Any], pictures: Sequence[NDArray[np.uint8]] | None = None) -> Self:
+        """Restore a reading from the result of `export`.
+
+        Args:
+            save_dict: The export, also after a way through JSON.
+            pictures: The pictures of the slides, which exports do not include: uint8 (H, W, 3). Without them, slides
+                can be neither shown nor written as PDF.
+
+        Raises:
+            InvalidArgumentError: if it is not such an export, is damaged or of a later version, or the number of
+                pictures is not that of the slides.
+        """
+        stored = _stored_dict(save_dict, "reading")
+        if stored.get("schema") != _SCHEMA:
+            raise InvalidArgumentError(
+                f"This is no stored VideoReading: its schema is {shown(stored.get('schema'))}, not {_SCHEMA!r}. "
+                "Pass the result of VideoReading.export()."
+            )
+        version = whole_number("version", stored.get("version"), at_least=1)
+        if version > _SCHEMA_VERSION:
+            raise InvalidArgumentError(
+                f"The stored VideoReading has version {version}; this mediatensor reads up to {_SCHEMA_VERSION}. "
+                "Use a later mediatensor."
+            )
+        slides = _stored_list(stored, "slides")
+        if pictures is not None and len(pictures) != len(slides):
+            raise InvalidArgumentError(
+                f"The stored VideoReading has {len(slides)} slides, but {len(pictures)} pictures were passed."
+            )
+        values = {field.name: _stored_value(stored, field.name, "reading") for field in fields(cls)}
+        values["tracks"] = tuple(_track(track) for track in _stored_list(stored, "tracks"))
+        values["problems"] = tuple(_stored_list(stored, "problems"))
+        values["slides"] = tuple(
+            _slide(slide, None if pictures is None else pictures[number]) for number, slide in enumerate(slides)
+        )
+        return cls(**values)
+
+    def save(self, path: str | os.PathLike[str], format: ReadingFormat | None = None) -> None:
+        """Write a file, whole or not at all.
+
+        Args:
+            path: The file.
+            format: ``None`` takes the suffix of the path.
+
+                * ``"srt"``, ``"vtt"``, ``"ass"``: the captions, as `Captions.save` writes them;
+                * ``"json"``: everything but pictures, as `export` gives it;
+                * ``"csv"``: a row for each piece of text, of all kinds, with a header (RFC 4180, UTF-8);
+                * ``"md"``, ``"pdf"``: the slides, as Markdown with their times, or as a searchable PDF.
+
+        Raises:
+            InvalidArgumentError: if there is no such format, or slides are asked for where there are none, or none
+                with pictures.
+            MissingDependencyError: if pypdfium2 is not installed, for PDF.
+            WriteError: if the file cannot be written.
+            SourceTypeError: if ``path`` is not a path.
+        """
+        chosen = format_of(path, get_args(ReadingFormat), format)
+        if chosen in get_args(SubtitleFormat):
+            self.captions.save(path, chosen)  # type: ignore[arg-type]
+        elif chosen == "json":
+            write_file(path, json.dumps(self.export(), ensure_ascii=False, indent=1).encode(errors="replace"))
+        elif chosen == "csv":
+            write_file(path, self._csv().encode(errors="replace"))
+        elif not self.slides:
+            raise InvalidArgumentError(
+                f"format {chosen!r} is for slides, and the reading of {shown(self.name)} has none; "
+                "the others are srt, vtt, ass, json and csv."
+            )
+        elif chosen == "md":
+            write_file(path, self._markdown().encode(errors="replace"))
+        else:
+            self.slides_document().save_pdf(path)
+
+    def _csv(self) -> str:
+        table = io.StringIO(newline="")
+        writer = csv.writer(table)
+        writer.writerow(_CSV_COLUMNS)
+        for track in self.tracks:
+            corners = [coordinate for corner in track.geometry for coordinate in corner]
+            extent = (track.start_seconds, track.end_seconds, track.first_frame, track.last_frame)
+            writer.writerow((track.kind, *extent, *corners, track.confidence, track.appears, track.text))
+        return table.getvalue()
+
+    def _markdown(self) -> str:
+        return (
+            "\n\n---\n\n".join(
+                f"*Slide {slide.number}, {clock(slide.start_seconds)} to {clock(slide.end_seconds)}*\n\n"
+                f"{slide.page.export_as_markdown()}".rstrip()
+                for slide in self.slides
+            )
+            + "\n"
+        )
+
+    # Pictures
+
+    def synthesize_timeline(
+        self, *, start_seconds: float | None = None, stop_seconds: float | None = None, width: int = 1600
+    ) -> NDArray[np.uint8]:
+        """Draw the time line: a lane for each kind, with a bar from the start to the end of each piece of text.
+
+        A long video is drawn in several strips, one below the other.
+
+        Args:
+            start_seconds: The time at which the picture begins; ``None`` for the beginning of the video.
+            stop_seconds: The time at which it ends; ``None`` for the end of the video.
+            width: The width of the picture in pixels, from 400 on.
+
+        Returns:
+            uint8 (H, W, 3).
+
+        Raises:
+            InvalidArgumentError: if the times are not finite, start is not before stop, or the width is out of range.
+
+        Example:
+            >>> from mediatensor.ocr.video import TextTrack, VideoReading
+            >>> said = TextTrack("Good evening", "caption", 1.0, 2.5, 30, 74, ((0.3, 0.88), (0.7, 0.94)), 0.97)
+            >>> reading = VideoReading("talk.mp4", 720, 1280, 300, 0.0, 10.0, (said,))
+            >>> reading.synthesize_timeline(width=800).shape[1:]
+            (800, 3)
+        """
+        start = self.begin_seconds if start_seconds is None else finite_number("start_seconds", start_seconds)
+        stop = self.end_seconds if stop_seconds is None else finite_number("stop_seconds", stop_seconds)
+        # A video of one frame, or of none, may have no duration.
+        stop = start + 1.0 if stop_seconds is None and stop <= start else stop
+        if start >= stop:
+            raise InvalidArgumentError(
+                f"start_seconds must be before stop_seconds (got {start} and {stop}; the video is read from "
+                f"{self.begin_seconds} to {self.end_seconds})."
+            )
+        width = whole_number("width", width, at_least=400, at_most=20_000)
+        return np.asarray(draw_timeline(self.tracks, self.name, start, stop, width))
+
+    def synthesize_slides(self, *, num_columns: int = 4, tile_width: int = 320) -> NDArray[np.uint8]:
+        """Draw a sheet of the slides, with their numbers and times.
+
+        Args:
+            num_columns: How many slides are side by side, at most.
+            tile_width: The width of each, in pixels.
+
+        Returns:
+            uint8 (H, W, 3).
+
+        Raises:
+            InvalidArgumentError: if there are no slides, or they have no pictures.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Page
+            >>> from mediatensor.ocr.video import Slide, VideoReading
+            >>> slide = Slide(1, 0, 299, 0.0, 10.0, Page(np.full((180, 320, 3), 255, np.uint8), [], 0, (180, 320)))
+            >>> VideoReading("talk.mp4", 180, 320, 300, 0.0, 10.0, slides=(slide,)).synthesize_slides().shape[2]
+            3
+        """
+        if not self.slides:
+            raise InvalidArgumentError(f"The reading of {shown(self.name)} has no slides to draw.")
+        columns = whole_number("num_columns", num_columns, at_least=1)
+        return np.asarray(draw_slides(self.slides, columns, whole_number("tile_width", tile_width, at_least=100)))
+
+    def show(self, **kwargs: Any) -> None:
+        """Show the time line in a window, or below the cell of a notebook.
+
+        Args:
+            **kwargs: Arguments of `synthesize_timeline`.
+
+        Raises:
+            MissingDependencyError: if matplotlib is not installed.
+        """
+        show_picture(Image.fromarray(self.synthesize_timeline(**kwargs)), self.name)
+
+    def _repr_png_(self) -> bytes:
+        """The picture in notebooks: the time line."""
+        return png_of(Image.fromarray(self.synthesize_timeline(width=1000)))
+
+    def __repr__(self) -> str:
+        problems = f", {len(self.problems)} problems" if self.problems else ""
+        return (
+            f"VideoReading({self.name!r}, {self.width}x{self.height}, {self.num_frames} frames, "
+            f"{len(self.tracks)} tracks, {len(self.slides)} slides{problems})"
+        )
+
+
+def _series(name: str, values: Any, kind: type) -> tuple[Any, ...]:
+    items = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    for item in items:
+        if not isinstance(item, kind):
+            raise InvalidArgumentError(f"{name} must be a series of {kind.__name__} (got {shown(item)} among them).")
+    return items
+
+
+def _exported(data: TextTrack | TrackLine | Alternative | Place) -> dict[str, Any]:
+    exported: dict[str, Any] = {}
+    for field in fields(data):
+        value = getattr(data, field.name)
+        if field.name == "geometry":
+            value = [list(corner) for corner in value]
+        elif isinstance(value, tuple):
+            value = [_exported(item) for item in value]
+        exported[field.name] = value
+    return exported
+
+
+def _stored_dict(value: Any, what: str) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    raise InvalidArgumentError(f"A stored {what} is a dictionary, as from VideoReading.export() (got {shown(value)}).")
+
+
+def _stored_value(stored: Mapping[str, Any], key: str, what: str) -> Any:
+    if key in stored:
+        return stored[key]
+    raise InvalidArgumentError(f"The stored {what} has no {key!r}; it has {sorted(map(str, stored))}.")
+
+
+def _stored_list(stored: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = stored.get(key)
+    if isinstance(value, list | tuple):
+        return value
+    raise InvalidArgumentError(f"A stored VideoReading has a list of {key} (got {shown(value)}).")
+
+
+def _restored(kind: type[_Data], stored: Any, **replaced: Any) -> _Data:
+    what = kind.__name__
+    stored = _stored_dict(stored, what)
+    return kind(
+        **{
+            field.name: replaced[field.name] if field.name in replaced else _stored_value(stored, field.name, what)
+            for field in fields(kind)
+        }
+    )
+
+
+def _track(stored: Any) -> TextTrack:
+    stored = _stored_dict(stored, "TextTrack")
+    return _restored(
+        TextTrack,
+        stored,
+        lines=tuple(_restored(TrackLine, line) for line in _stored_list(stored, "lines")),
+        alternatives=tuple(_restored(Alternative, other) for other in _stored_list(stored, "alternatives")),
+        places=tuple(_restored(Place, place) for place in _stored_list(stored, "places")),
+    )
+
+
+def _slide(stored: Any, picture: NDArray[np.uint8] | None) -> Slide:
+    stored = _stored_dict(stored, "Slide")
+    values = {field.name: _stored_value(stored, field.name, "Slide") for field in fields(Slide)}
+    values["page"] = Page.from_dict(values["page"], page=picture)
+    return Slide(**values)

@@ -1,0 +1,303 @@
+"""What was read in a video, as data: pieces of text with their times and places, and slides.
+
+Times are seconds of the video's own clock, as `VideoDecoder` gives them, and frames are its indices. Geometries are
+relative to the upright frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from ..._common.checks import finite_number, shown, whole_number
+from ...errors import InvalidArgumentError
+from ..io import Page
+
+__all__ = ["Alternative", "Appearance", "Box", "Place", "Slide", "TextKind", "TextTrack", "TrackLine"]
+
+TextKind = Literal["caption", "overlay", "scene", "slide"]
+Appearance = Literal["at once", "word by word"]
+# ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
+Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another reading of the same text.
+
+    Attributes:
+        text: What it says; lines are separated by ``"\\n"``.
+        share: Its share of the vote, from 0 to 1.
+
+    Example:
+        >>> from mediatensor.ocr.video import Alternative
+        >>> Alternative("Good evcning", 0.25)
+        Alternative(text='Good evcning', share=0.25)
+    """
+
+    text: str
+    share: float
+
+    def __post_init__(self) -> None:
+        _set(self, text=_text("text", self.text), share=_share("share", self.share))
+
+
+@dataclass(frozen=True)
+class TrackLine:
+    """One line of a text.
+
+    Attributes:
+        text: What it says.
+        geometry: Where it stands: ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
+        confidence: How likely it is right, from 0 to 1.
+
+    Example:
+        >>> from mediatensor.ocr.video import TrackLine
+        >>> TrackLine("Good evening", ((0.3, 0.88), (0.7, 0.94)), 0.97).text
+        'Good evening'
+    """
+
+    text: str
+    geometry: Box
+    confidence: float
+
+    def __post_init__(self) -> None:
+        _set(
+            self,
+            text=_text("text", self.text),
+            geometry=_box("geometry", self.geometry),
+            confidence=_share("confidence", self.confidence),
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a text that moves stands in one frame.
+
+    Attributes:
+        frame: The index of the frame.
+        seconds: The time at which the frame is shown.
+        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
+
+    Example:
+        >>> from mediatensor.ocr.video import Place
+        >>> Place(30, 1.0, ((0.1, 0.2), (0.4, 0.3))).seconds
+        1.0
+    """
+
+    frame: int
+    seconds: float
+    geometry: Box
+
+    def __post_init__(self) -> None:
+        _set(
+            self,
+            frame=whole_number("frame", self.frame, at_least=0),
+            seconds=finite_number("seconds", self.seconds),
+            geometry=_box("geometry", self.geometry),
+        )
+
+
+@dataclass(frozen=True)
+class TextTrack:
+    """A piece of text in a video: what it says, where it stands, and from when to when.
+
+    Attributes:
+        text: The text; its lines are separated by ``"\\n"``.
+        kind: ``"caption"`` (stands still, comes and goes), ``"overlay"`` (logo, clock, score, ticker), ``"scene"``
+            (belongs to what was filmed) or ``"slide"`` (part of a page that stays).
+        start_seconds: The time at which the first frame with it is shown.
+        end_seconds: The time at which the first frame without it is shown.
+        first_frame: The first frame that shows it, as an index of `VideoDecoder`.
+        last_frame: The last frame that shows it, included.
+        geometry: Where it stands: ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For text that moves,
+            where it stands in its first frame.
+        confidence: How likely the text is right, from 0 to 1.
+        lines: Its lines, from the top; empty if they are not known.
+        alternatives: Other readings, those with the largest share of the vote first.
+        appears: ``"at once"``, or ``"word by word"``, as in karaoke, live captions and typing.
+        places: Where text that moves stands, frame after frame; empty for text that stands still.
+
+    Raises:
+        InvalidArgumentError: if a value is not of its type or range, the text is empty, the end is before the start,
+            or the lines are not those of the text.
+
+    Example:
+        >>> from mediatensor.ocr.video import TextTrack
+        >>> track = TextTrack("Good evening", "caption", 1.0, 2.5, 30, 74, ((0.3, 0.88), (0.7, 0.94)), 0.97)
+        >>> track.duration_seconds, track.num_frames
+        (1.5, 45)
+    """
+
+    text: str
+    kind: TextKind
+    start_seconds: float
+    end_seconds: float
+    first_frame: int
+    last_frame: int
+    geometry: Box
+    confidence: float
+    lines: tuple[TrackLine, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    appears: Appearance = "at once"
+    places: tuple[Place, ...] = ()
+
+    def __post_init__(self) -> None:
+        _set(
+            self,
+            text=_text("text", self.text),
+            kind=check_kind(self.kind),
+            geometry=_box("geometry", self.geometry),
+            confidence=_share("confidence", self.confidence),
+            lines=_all_of("lines", self.lines, TrackLine),
+            alternatives=_all_of("alternatives", self.alternatives, Alternative),
+            places=_all_of("places", self.places, Place),
+        )
+        _check_extent(self)
+        if self.appears not in get_args(Appearance):
+            raise InvalidArgumentError(f"appears must be one of {get_args(Appearance)} (got {shown(self.appears)}).")
+        if self.lines and "\n".join(line.text for line in self.lines) != self.text:
+            raise InvalidArgumentError(
+                f"text must be the texts of the lines, joined by line breaks (got {shown(self.text)} and lines "
+                f"{shown([line.text for line in self.lines])})."
+            )
+
+    @property
+    def duration_seconds(self) -> float:
+        """For how long it is shown."""
+        return self.end_seconds - self.start_seconds
+
+    @property
+    def num_frames(self) -> int:
+        """How many frames show it."""
+        return self.last_frame - self.first_frame + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Slide:
+    """A page that is shown for a while, such as a slide of a lecture.
+
+    Attributes:
+        number: Its number among the slides, from 1.
+        first_frame: The first frame that shows it.
+        last_frame: The last frame that shows it, included.
+        start_seconds: The time at which the first frame with it is shown.
+        end_seconds: The time at which the first frame without it is shown.
+        page: The page of `mediatensor.ocr.io` with its text, and its picture at full size.
+
+    Raises:
+        InvalidArgumentError: if a value is not of its type or range.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.io import Page
+        >>> from mediatensor.ocr.video import Slide
+        >>> page = Page(np.full((180, 320, 3), 255, np.uint8), [], 0, (180, 320))
+        >>> Slide(1, 0, 299, 0.0, 10.0, page).duration_seconds
+        10.0
+    """
+
+    number: int
+    first_frame: int
+    last_frame: int
+    start_seconds: float
+    end_seconds: float
+    page: Page
+
+    def __post_init__(self) -> None:
+        _set(self, number=whole_number("number", self.number, at_least=0))
+        _check_extent(self)
+        if not isinstance(self.page, Page):
+            raise InvalidArgumentError(f"page must be a Page of mediatensor.ocr.io (got {shown(self.page)}).")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Slide):
+            return NotImplemented
+        return self._extent() == other._extent() and self.page.export() == other.page.export()
+
+    def __hash__(self) -> int:
+        return hash(self._extent())
+
+    @property
+    def duration_seconds(self) -> float:
+        """For how long it is shown."""
+        return self.end_seconds - self.start_seconds
+
+    def _extent(self) -> tuple[float, ...]:
+        return self.number, self.first_frame, self.last_frame, self.start_seconds, self.end_seconds
+
+
+def check_kind(kind: Any) -> TextKind:
+    """``kind``, if it is the name of a kind of text.
+
+    >>> check_kind("caption")
+    'caption'
+    """
+    for known in get_args(TextKind):
+        if isinstance(kind, str) and kind == known:
+            return known  # type: ignore[no-any-return]
+    raise InvalidArgumentError(f"kind must be one of {get_args(TextKind)} (got {shown(kind)}).")
+
+
+def _set(owner: object, **values: Any) -> None:
+    """Replace attributes of a frozen object by their plain forms, while it is made."""
+    for name, value in values.items():
+        object.__setattr__(owner, name, value)
+
+
+def _check_extent(owner: TextTrack | Slide) -> None:
+    """Frames and times of a track or slide as plain numbers, which do not end before they begin."""
+    _set(
+        owner,
+        start_seconds=finite_number("start_seconds", owner.start_seconds),
+        end_seconds=finite_number("end_seconds", owner.end_seconds),
+        first_frame=whole_number("first_frame", owner.first_frame, at_least=0),
+        last_frame=whole_number("last_frame", owner.last_frame, at_least=0),
+    )
+    if owner.end_seconds < owner.start_seconds:
+        raise InvalidArgumentError(
+            f"end_seconds must not be before start_seconds (got {owner.end_seconds} and {owner.start_seconds})."
+        )
+    if owner.last_frame < owner.first_frame:
+        raise InvalidArgumentError(
+            f"last_frame must not be before first_frame (got {owner.last_frame} and {owner.first_frame})."
+        )
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, str) and value.strip():
+        return str(value)
+    raise InvalidArgumentError(f"{name} must be a str that is not blank (got {shown(value)}).")
+
+
+def _share(name: str, value: Any) -> float:
+    share = finite_number(name, value)
+    # Means of shares may end a rounding error outside.
+    if -1e-6 <= share <= 1 + 1e-6:
+        return min(max(share, 0.0), 1.0)
+    raise InvalidArgumentError(f"{name} must be a number from 0 to 1 (got {shown(value)}).")
+
+
+def _box(name: str, value: Any) -> Box:
+    try:
+        (left, top), (right, bottom) = ((float(x), float(y)) for x, y in value)
+    except (TypeError, ValueError):
+        left = math.nan
+    if math.isfinite(left) and all(map(math.isfinite, (top, right, bottom))) and left <= right and top <= bottom:
+        return (left, top), (right, bottom)
+    raise InvalidArgumentError(f"{name} must be ((xmin, ymin), (xmax, ymax)) of finite numbers (got {shown(value)}).")
+
+
+def _all_of(name: str, values: Any, kind: type) -> tuple[Any, ...]:
+    if isinstance(values, Iterable) and not isinstance(values, str):
+        items = tuple(values)
+        if all(isinstance(item, kind) for item in items):
+            return items
+    raise InvalidArgumentError(f"{name} must be a series of {kind.__name__} (got {shown(values)}).")
+
+
+def in_order(tracks: Sequence[TextTrack]) -> tuple[TextTrack, ...]:
+    """Tracks by their start; of those that start together, the upper one first."""
+    return tuple(sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1], track.end_seconds)))
