@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -282,3 +283,17 @@ def test_a_model_claims_the_languages_whose_letters_it_knows() -> None:
     digits = copy.deepcopy(model)
     digits.restrict_vocab("0123456789")
     assert digits.languages == {}
+    assert digits.scripts == {}
+
+
+def test_a_model_claims_the_scripts_of_its_languages() -> None:
+    model = reader().reco_predictor.model
+    assert model.scripts == {"Latn": "Latin", "Hani": "Han", "Hira": "Hiragana", "Kana": "Katakana"}
+    # By the names of Unicode, the vocabulary has all letters of the scripts in use.
+    known = {unicodedata.name(character, "").split(" ")[0] for character in model.characters if len(character) == 1}
+    assert {"LATIN", "CJK", "HIRAGANA", "KATAKANA"} <= known
+    assert not set(model.scripts.values()) & set(model.script_classifier.names)
+    latin = copy.deepcopy(model)
+    latin.restrict_vocab("".join(map(chr, range(0x20, 0x7F))))
+    assert latin.scripts == {"Latn": "Latin"}
+    assert "English" in latin.languages.values()

@@ -1,11 +1,11 @@
-"""The languages that a recogniser can read: those whose letters are in its vocabulary and that it reads well."""
+"""The languages and scripts that a recogniser can read: their letters are in its vocabulary, and it reads them well."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Iterable
 
-__all__ = ["LANGUAGES", "NOT_CLAIMED", "languages_of"]
+__all__ = ["LANGUAGES", "NOT_CLAIMED", "languages_of", "scripts_of"]
 
 # Without the two kana, each in both forms, that today's Japanese has no use for.
 _KANA = "".join(chr(code) for code in [*range(0x3041, 0x3094), *range(0x30A1, 0x30F7)] if chr(code) not in "ゐゑヰヱヮ")
@@ -87,6 +87,17 @@ NOT_CLAIMED = frozenset({"eo", "ha", "sk", "tr", "uz"})
 exactly on the pages of ``python -m benchmarks.ocr --languages``."""
 
 
+_SCRIPTS: dict[str, tuple[str, str]] = {
+    "Latn": ("Latin", "en"),
+    "Cyrl": ("Cyrillic", "ru"),
+    "Grek": ("Greek", "el"),
+    "Hani": ("Han", "zh-Hans"),
+    "Hira": ("Hiragana", "ja"),
+    "Kana": ("Katakana", "ja"),
+}
+"""Names by ISO 15924 code, and the language whose letters each needs."""
+
+
 def languages_of(characters: Iterable[str]) -> dict[str, str]:
     """The claimed languages all of whose letters are among some characters.
 
@@ -102,6 +113,19 @@ def languages_of(characters: Iterable[str]) -> dict[str, str]:
         for code, (name, letters) in LANGUAGES.items()
         if code not in NOT_CLAIMED and known.issuperset(_all_letters(code, letters))
     }
+
+
+def scripts_of(characters: Iterable[str]) -> dict[str, str]:
+    """The scripts of :func:`languages_of`, whose letters are among some characters.
+
+    Args:
+        characters: Of a vocabulary.
+
+    Returns:
+        English names by ISO 15924 code.
+    """
+    languages = languages_of(characters)
+    return {code: name for code, (name, language) in _SCRIPTS.items() if language in languages}
 
 
 def _all_letters(code: str, letters: str) -> set[str]:

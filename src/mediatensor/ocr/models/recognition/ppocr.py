@@ -27,7 +27,7 @@ from .._lines import (
     script_classifier_for,
 )
 from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, multiply, parameter_layers
-from ._languages import languages_of
+from ._languages import languages_of, scripts_of
 
 __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
@@ -404,6 +404,20 @@ class PPOCRRecognizer(CtcLineRecognizer):
             ('Maltese', False)
         """
         return languages_of(self.characters)
+
+    @property
+    def scripts(self) -> dict[str, str]:
+        """The scripts of these languages: English names by ISO 15924 code, as ``{"Latn": "Latin"}``.
+
+        Scripts of which the model knows single letters only, such as Greek without accents, are left out.
+
+        Example:
+            >>> from mediatensor.ocr.models import ppocr_v6_small_reco
+            >>> model = ppocr_v6_small_reco(pretrained=True)
+            >>> list(model.scripts.values())
+            ['Latin', 'Han', 'Hiragana', 'Katakana']
+        """
+        return scripts_of(self.characters)
 
     def train(self, mode: bool = True) -> Self:
         """Set the mode; a model that was trained may have come to read other scripts than it did."""
