@@ -55,6 +55,8 @@ _ASS_STYLE = (
     "Style: {name},Arial,{size},&H00FFFFFF,&H000000FF,&H00000000,&H80000000,0,0,0,0,100,100,0,0,1,{outline},0,2,"
     "10,10,10,1"
 )
+# The size of a font counts from the highest accent to the lowest tail; lines are a little lower.
+_SIZE_OF_LINE = 1.15
 # A line whose height differs by more than this from the usual one of its kind has a size of its own.
 _SAME_SIZE = 1.15
 
@@ -122,15 +124,15 @@ def render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
 
 def render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seconds: float = 0.0) -> str:
     """A file in ASS: every subtitle at its place, in the size that it had, in a style for its kind."""
-    sizes: dict[TextKind, list[float]] = {}
+    sizes: dict[TextKind, list[int]] = {}
     for track in tracks:
-        sizes.setdefault(track.kind, []).append(_line_height(track) * height)
-    usual = {kind: max(1, round(statistics.median_low(of_kind))) for kind, of_kind in sizes.items()}
+        sizes.setdefault(track.kind, []).append(_font_size(track, height))
+    usual = {kind: statistics.median_low(of_kind) for kind, of_kind in sizes.items()}
     styles = [_ASS_STYLE.format(name=kind, size=size, outline=max(1, round(size / 16))) for kind, size in usual.items()]
     events = []
     for lines, start, end, track in _shown(tracks, 100, offset_seconds):
         codes = _ass_place(track, height, width)
-        size = max(1, round(_line_height(track) * height))
+        size = _font_size(track, height)
         if not 1 / _SAME_SIZE <= size / usual[track.kind] <= _SAME_SIZE:
             codes += f"\\fs{size}"
         text = "\\N".join(line.replace("\\", "\\" + _WORD_JOINER).replace("{", "\\{") for line in lines)
@@ -200,8 +202,10 @@ def _alignment(track: TextTrack) -> int:
     return min(edges, key=lambda column: max(edges[column]) - min(edges[column]))
 
 
-def _line_height(track: TextTrack) -> float:
-    """The usual height of a line, relative to the picture."""
+def _font_size(track: TextTrack, height: int) -> int:
+    """The size of the font in pixels, from the usual height of a line."""
     if track.lines:
-        return statistics.median(line.geometry[1][1] - line.geometry[0][1] for line in track.lines)
-    return (track.geometry[1][1] - track.geometry[0][1]) / max(len(text_lines(track.text)), 1)
+        line_height = statistics.median(line.geometry[1][1] - line.geometry[0][1] for line in track.lines)
+    else:
+        line_height = (track.geometry[1][1] - track.geometry[0][1]) / max(len(text_lines(track.text)), 1)
+    return max(1, round(line_height * height * _SIZE_OF_LINE))

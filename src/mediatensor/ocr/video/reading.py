@@ -343,11 +343,11 @@ class VideoReading:
         return png_of(Image.fromarray(self.synthesize_timeline(width=1000)))
 
     def __repr__(self) -> str:
-        problems = f", {len(self.problems)} problems" if self.problems else ""
-        return (
-            f"VideoReading({self.name!r}, {self.width}x{self.height}, {self.num_frames} frames, "
-            f"{len(self.tracks)} tracks, {len(self.slides)} slides{problems})"
-        )
+        counts = {"num_frames": self.num_frames, "tracks": len(self.tracks), "slides": len(self.slides)}
+        if self.problems:
+            counts["problems"] = len(self.problems)
+        described = ", ".join(f"{name}={count}" for name, count in counts.items())
+        return f"VideoReading({self.name!r}, {self.width}x{self.height}, {described})"
 
 
 def _series(name: str, values: Any, kind: type) -> tuple[Any, ...]:

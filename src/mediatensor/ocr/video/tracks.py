@@ -6,6 +6,7 @@ relative to the upright frame.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -215,7 +216,8 @@ class Slide:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Slide):
             return NotImplemented
-        return self._extent() == other._extent() and self.page.export() == other.page.export()
+        # As JSON, because pages keep the lists and tuples that they were made of.
+        return self._extent() == other._extent() and json.dumps(self.page.export()) == json.dumps(other.page.export())
 
     def __hash__(self) -> int:
         return hash(self._extent())
