@@ -1,0 +1,175 @@
+"""The benchmark of text in video: its clips are what their truth says, and its scores follow their definition."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import video_text
+from benchmarks.video_text_clips import PLANS, ClipPlan, draw_clip, drawn_plans
+from benchmarks.video_text_readers import merge_equal
+from benchmarks.video_text_scores import Event, TextInTime, parse_srt, score_clip
+
+from mediatensor.decoders import VideoDecoder
+
+_SMALL = ClipPlan("small", faces=("DejaVuSans-Bold",), size=(320, 180), ground="gradient", seconds=4, seed=3)
+
+
+def _drawn(plan: ClipPlan, folder: Path) -> tuple[VideoDecoder, dict[str, Any]]:
+    path = draw_clip(plan, folder)
+    return VideoDecoder(path), json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("is_variable", [False, True])
+def test_captions_are_in_the_frames_that_the_truth_names(tmp_path: Path, is_variable: bool) -> None:
+    decoder, truth = _drawn(replace(_SMALL, is_variable=is_variable), tmp_path)
+    frames = decoder.get_frames_in_range(0, len(decoder))
+    times = frames.pts_seconds
+    # White letters on black edges stand where the gradient has no white: rows of the caption alone.
+    white = (frames.data[:, :, 130:].amin(1) > 225).sum((1, 2)).numpy()
+    assert truth["events"]
+    shown = np.zeros(len(decoder), bool)
+    for event in truth["events"]:
+        first, last = event["first_frame"], event["first_frame"] + event["num_frames"] - 1
+        shown[first : last + 1] = True
+        assert event["start"] == pytest.approx(float(times[first]), abs=1e-3)
+        assert event["end"] == pytest.approx(float(times[last + 1]), abs=1e-3)
+    assert white[shown].min() > 4 * max(1, white[~shown].max())
+
+
+def test_fades_begin_and_end_with_faint_frames(tmp_path: Path) -> None:
+    decoder, truth = _drawn(replace(_SMALL, style="fade"), tmp_path)
+    event = truth["events"][0]
+    first, last = event["first_frame"], event["first_frame"] + event["num_frames"] - 1
+    levels = [int(decoder[number][:, 130:].amin(0).max()) for number in (first, first + 4, last - 4, last)]
+    assert max(levels[0], levels[3]) + 40 < min(levels[1], levels[2])
+
+
+def test_words_come_one_by_one_and_slides_fill_the_picture(tmp_path: Path) -> None:
+    decoder, truth = _drawn(replace(_SMALL, name="words", style="words", seconds=6), tmp_path)
+    event = max(truth["events"], key=lambda event: len(event["text"].split()))
+    white = [
+        int((decoder[event["first_frame"] + step][:, 130:].amin(0) > 225).sum())
+        for step in (0, event["num_frames"] - 1)
+    ]
+    assert white[1] > 1.5 * white[0]
+    decoder, truth = _drawn(replace(_SMALL, name="slides", style="slides"), tmp_path)
+    assert [slide["first_frame"] for slide in truth["slides"]] == [0, 30, 50, 80]
+    assert truth["events"] == []
+    assert not (decoder[29] == decoder[30]).float().mean() > 0.5
+
+
+def test_decoys_change_the_picture_where_their_boxes_are(tmp_path: Path) -> None:
+    plan = replace(_SMALL, style="none", seconds=1)
+    plain, _ = _drawn(plan, tmp_path)
+    for decoy in ("logo", "clock", "score", "ticker"):
+        decoder, truth = _drawn(replace(plan, name=decoy, decoys=(decoy,)), tmp_path)
+        (left, top, right, bottom), (kind,) = truth["decoys"][0]["box"], {entry["kind"] for entry in truth["decoys"]}
+        changed = (decoder[24].int() - plain[24].int()).abs().amax(0) > 40
+        rows, columns = changed.nonzero().T
+        assert kind == "overlay"
+        assert len(rows) > 40
+        assert left * 320 - 2 <= columns.min() <= columns.max() <= right * 320 + 2
+        assert top * 180 - 2 <= rows.min() <= rows.max() <= bottom * 180 + 2
+    _, truth = _drawn(replace(plan, decoys=("sign",)), tmp_path)
+    assert [(decoy["kind"], decoy["box"]) for decoy in truth["decoys"]] == [("scene", None)]
+
+
+def test_footage_is_the_ground_of_two_clips_in_three(tmp_path: Path) -> None:
+    plans = drawn_plans(has_footage=True)
+    assert sum(plan.ground == "footage" for plan in plans) == len(PLANS) * 2 // 3 + 1
+    ground = draw_clip(replace(_SMALL, name="ground", style="none"), tmp_path)
+    ours = draw_clip(replace(_SMALL, name="ours", style="none", ground="footage"), tmp_path, [ground])
+    difference = (VideoDecoder(ours)[40].int() - VideoDecoder(ground)[40].int()).abs().float().mean()
+    assert difference < 3
+
+
+def _truth(**entries: Any) -> dict[str, Any]:
+    events = [
+        {"text": "Mind the gap", "start": 1.0, "end": 2.0},
+        {"text": "between train\nand platform", "start": 2.0, "end": 3.0},
+        {"text": "Thank you", "start": 5.0, "end": 6.0},
+    ]
+    return {"fps": 25, "seconds": 8.0, "events": events} | entries
+
+
+def test_scores_by_hand() -> None:
+    found = [
+        Event(1.04, 2.0, "<i>Mind</i>  the gap"),  # exact, a frame late
+        Event(2.0, 2.2, "between"),  # beside the longer one: a phantom
+        Event(2.2, 3.08, "between train and platforn"),  # one letter wrong, five frames late, two frames long
+        Event(7.0, 7.5, "Exit"),  # a phantom
+        Event(3.5, 4.0, "  "),  # nothing
+    ]
+    score = score_clip(_truth(), found)
+    assert (score.captions, score.exact, score.missed, score.phantoms) == (3, 1, 1, 2)
+    assert (score.edits, score.characters) == (1 + len("Thank you"), 12 + 26 + 9)
+    assert score.onsets == pytest.approx([1, 5])
+    assert score.offsets == pytest.approx([0, 2])
+    assert (score.onsets_near, score.offsets_near) == (1, 1)
+    assert [mistake.read for mistake in score.mistakes] == ["between train and platforn", "", "between", "Exit"]
+    fading = score_clip(_truth(style="fade"), found)
+    assert (fading.onsets_near, fading.offsets_near) == (1, 2)
+    total = score + score
+    assert (total.captions, total.exact_rate, len(total.onsets)) == (6, 1 / 3, 4)
+
+
+def test_long_overlaps_are_paired_first_and_an_invented_text_costs_no_more_than_a_miss() -> None:
+    whole = Event(1.0, 3.0, "x" * 200)
+    score = score_clip(_truth(), [whole])
+    assert (score.missed, score.phantoms) == (2, 0)
+    assert score.edits == score.characters == 47
+
+
+def test_kinds_and_slides() -> None:
+    decoys = [
+        {"text": "20:14:00", "kind": "overlay", "box": [0.7, 0, 1, 0.2]},
+        {"text": "GATE 4", "kind": "scene", "box": None},
+    ]
+    box, corner = (0.3, 0.8, 0.7, 0.9), (0.8, 0.05, 0.9, 0.1)
+    tracks = [
+        TextInTime(1.0, 2.0, "Mind the gap", "caption", box),
+        TextInTime(2.0, 3.0, "and platform", "caption", box),  # a line of a caption
+        TextInTime(5.0, 6.0, "Thank you", "scene", box),
+        TextInTime(0.0, 8.0, "20:17:31", "overlay", corner),  # by its place
+        TextInTime(4.0, 5.0, "GATE 4", "caption", box),
+        TextInTime(4.0, 5.0, "leaves of grass", "scene", box),  # not known
+    ]
+    score = score_clip(_truth(decoys=decoys), [], tracks)
+    assert (score.kinds, score.kinds_right) == (5, 3)
+    plain = score_clip(_truth(decoys=["GATE 4"]), [], [tracks[4]._replace(kind="overlay"), tracks[3]])
+    assert (plain.kinds, plain.kinds_right) == (1, 1)
+    slides = [{"text": "One", "start": 0.0, "end": 3.0}, {"text": "Two", "start": 3.0, "end": 8.0}]
+    score = score_clip(_truth(slides=slides), [], slides=[(0.0, 3.0), (3.2, 5.0), (5.0, 8.0)])
+    assert (score.slides, score.slides_right, score.false_slides) == (2, 1, 1)
+
+
+def test_neighbours_merge_and_files_are_parsed() -> None:
+    read = [(0.0, "a"), (0.25, "a"), (0.5, ""), (0.75, "a"), (1.0, "b")]
+    assert merge_equal(read, 0.25) == [Event(0.0, 0.5, "a"), Event(0.75, 1.0, "a"), Event(1.0, 1.25, "b")]
+    text = (
+        "\ufeff1\r\n00:00:01,500 --> 01:00:02,250\r\nMind\r\nthe gap\r\n\r\n2\r\n00:00:03.000 --> 00:00:04.000\r\n\r\n"
+    )
+    assert parse_srt(text) == [Event(1.5, 3602.25, "Mind\nthe gap"), Event(3.0, 4.0, "")]
+
+
+def test_a_run_scores_given_files_and_says_who_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clips, predicted, output = tmp_path / "clips", tmp_path / "predicted", tmp_path / "results"
+    clips.mkdir()
+    predicted.mkdir()
+    _, truth = _drawn(_SMALL, clips)
+    event = truth["events"][0]
+    times = [f"00:00:{event[key]:06.3f}".replace(".", ",") for key in ("start", "end")]
+    (predicted / "small.srt").write_text(f"1\n{times[0]} --> {times[1]}\n{event['text']}\n", encoding="utf-8")
+    arguments = ["--clips", str(clips), "--predicted", str(predicted), "-o", str(output), "--readers", "videocr"]
+    video_text.main(arguments)
+    document = json.loads((output / "video_text.json").read_text())
+    figures = document["clips"][0]["readers"]["given files"]
+    assert (figures["exact"], figures["phantoms"], figures["onsets"]) == (1, 0, pytest.approx([0], abs=0.03))
+    assert figures["missed"] == len(truth["events"]) - 1
+    assert "videocr: left out of small" in document["notes"][0]
+    assert (output / "video_text.md").read_text() in capsys.readouterr().out
