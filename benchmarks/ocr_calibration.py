@@ -3,9 +3,18 @@
 Pages whose text is known are drawn in many faces, sizes and states, and read. A word counts as right if its text is
 that of the true word in its place (an IoU of at least 0.5); where only lines are known, if it stands in the line that
 it lies in, in any case and whatever its spaces. Words in the place of no true word are left out: what annotators cut
-otherwise says nothing of the reading. A line is right if all of its words are. The expected calibration error is the
-mean distance between confidence and share of right words over 15 bins, weighted by the words in each (Guo et al.,
-2017), once with bins of equal width and once with bins of equally many words.
+otherwise says nothing of the reading.
+
+A line counts as right if its letters are those of the true words in its place, whatever their spaces: annotators part
+``4162/158`` and ``Name:`` as they like. Where only lines are known, its letters must stand side by side in the true
+line that they lie in, in any case; a line that was read in two parts may have two right parts. Lines where nothing is
+known are left out. A third kind of rows is about the share of a line's words that are right, which `min_confidence`
+is compared with.
+
+The expected calibration error is the mean distance between confidence and share of what is right over 15 bins, weighted
+by the words in each (Guo et al., 2017), once with bins of equal width and once with bins of equally many words. It is
+never 0: a few hundred lines that are right exactly as often as their confidences say show the error in the column
+"chance", the mean over many draws.
 """
 
 from __future__ import annotations
@@ -13,9 +22,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +37,13 @@ from .chart import can_draw
 from .machine import machine_stamp
 from .ocr_drawn import Look, draw_text, faces_for
 from .ocr_languages import TEXTS
-from .ocr_scores import box_iou
+from .ocr_scores import Word, box_iou
 from .ocr_truth import load_sets
 
 Array = npt.NDArray[np.float64]
 
 BINS = 15
+CHANCES = 200
 SPACED_LANGUAGES = ("en", "de", "fr", "es", "it", "pl", "cs", "sv", "fi", "tr", "hu", "pt")
 
 
@@ -42,29 +52,53 @@ class ReadWord:
     """A word that was read, and whether it is right.
 
     Attributes:
-        pages: The set of its page.
-        page, line: Numbers of its page and of its line.
         characters: The confidence of each character, as the recogniser gave it.
         confidence: That of the word, in [0, 1].
-        line_confidence: That of its line.
-        right: Whether its text is right.
+        right: Whether its text is right; None if there is no true word in its place.
+    """
+
+    characters: tuple[float, ...]
+    confidence: float
+    right: bool | None
+
+
+@dataclass(frozen=True)
+class ReadLine:
+    """A line that was read, and whether it is right.
+
+    Attributes:
+        pages: The set of its page.
+        page: The number of its page.
+        words: Its words.
+        confidence: That of the line, in [0, 1].
+        right: Whether all of its letters are right; None if there is nothing true in its place.
     """
 
     pages: str
     page: int
-    line: int
-    characters: tuple[float, ...]
+    words: tuple[ReadWord, ...]
     confidence: float
-    line_confidence: float
-    right: bool
+    right: bool | None
+
+    @property
+    def known_words(self) -> list[ReadWord]:
+        """Those in the place of a true word."""
+        return [word for word in self.words if word.right is not None]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Confidences of words or lines, and whether they are right, in two arrays of one length."""
+    """Confidences, and whether they are right or the share that is, in two arrays of one length.
+
+    Attributes:
+        confidences: In [0, 1].
+        right: In [0, 1].
+        sizes: The number of words whose share each is; ones for words and lines themselves.
+    """
 
     confidences: Array
     right: Array
+    sizes: npt.NDArray[np.int64]
 
     def error(self, equal_mass: bool = False) -> float:
         """The expected calibration error."""
@@ -76,6 +110,12 @@ class Judged:
             bins = [np.flatnonzero(places == place) for place in range(BINS)]
         gaps = [len(own) * abs(self.confidences[own].mean() - self.right[own].mean()) for own in bins if len(own)]
         return float(sum(gaps) / max(len(self.right), 1))
+
+    def error_by_chance(self) -> float:
+        """The mean error of things that are right exactly as often as their confidences say."""
+        generator = np.random.default_rng(0)
+        draws = (generator.binomial(self.sizes, self.confidences) / self.sizes for _ in range(CHANCES))
+        return float(np.mean([replace(self, right=draw).error() for draw in draws]))
 
 
 def drawn_pages(num_pages: int) -> Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]:
@@ -114,25 +154,91 @@ def _box(quad: Array) -> tuple[float, float, float, float]:
     return left, top, right, bottom
 
 
-def read_words(pages: Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]) -> list[ReadWord]:
-    """Read pages, and judge their words."""
+def read_lines(pages: Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]) -> list[ReadLine]:
+    """Read pages, and judge their words and lines."""
     from mediatensor.ocr import ocr_predictor
 
     predictor = ocr_predictor(pretrained=True, min_confidence=0.0)
-    read: list[ReadWord] = []
-    num_lines = 0
+    read: list[ReadLine] = []
     for number, (name, image, words, lines) in enumerate(pages):
         height, width = image.shape[:2]
-        for line in (line for block in predictor([image]).pages[0].blocks for line in block.lines):
-            num_lines += 1
-            for word in line.words:
-                (left, top), (right, bottom) = word.geometry
-                box = (left * width, top * height, right * width, bottom * height)
-                judged = _is_word(word.value, box, words) if words else _is_in_line(word.value, box, lines)
-                if judged is not None:
-                    own = tuple(character.confidence for character in word.characters)
-                    read.append(ReadWord(name, number, num_lines, own, word.confidence, line.confidence, judged))
+        found = [line for block in predictor([image]).pages[0].blocks for line in block.lines]
+        placed = [
+            [
+                Word(word.value, (left * width, top * height, right * width, bottom * height))
+                for word in line.words
+                for ((left, top), (right, bottom)) in [word.geometry]
+            ]
+            for line in found
+        ]
+        read += judged_page(name, number, found, placed, words, lines)
     return read
+
+
+def judged_page(
+    name: str, number: int, found: Sequence[Any], placed: Sequence[Sequence[Word]], words: list[Any], lines: list[Any]
+) -> list[ReadLine]:
+    """The lines of a page, judged.
+
+    Args:
+        name: The set of the page.
+        number: The number of the page.
+        found: Its lines, as they were read.
+        placed: The words of each, with boxes in pixels.
+        words: The true words and their boxes.
+        lines: Where only lines are known, the true lines and their boxes.
+    """
+    right = _right_by_words(placed, words) if words else [_right_by_lines(own, lines) for own in placed]
+    judge, truth = (_is_word, words) if words else (_is_in_line, lines)
+    return [
+        ReadLine(
+            name,
+            number,
+            tuple(
+                ReadWord(tuple(c.confidence for c in word.characters), word.confidence, judge(own.text, own.box, truth))
+                for word, own in zip(line.words, own_words, strict=True)
+            ),
+            line.confidence,
+            is_right,
+        )
+        for line, own_words, is_right in zip(found, placed, right, strict=True)
+    ]
+
+
+def _right_by_words(lines: Sequence[Sequence[Word]], words: Sequence[Any]) -> list[bool | None]:
+    """Whether the letters of each line are those of the true words in its place."""
+    own: list[list[Word]] = [[] for _ in lines]
+    around = [_around(line) for line in lines]
+    for text, box in words:
+        # First the line whose words cover most of it; a word of which nothing was read is that of the line around it.
+        shares = [sum(_area(_common(word.box, box)) for word in line) for line in lines]
+        if max(shares, default=0.0) < 0.5 * _area(box):
+            shares = [_area(_common(other, box)) for other in around]
+        if text and max(shares, default=0.0) >= max(0.5 * _area(box), 1e-9):
+            own[int(np.argmax(shares))].append(Word(text, box))
+    return [_letters(line) == _letters(true) if true else None for line, true in zip(lines, own, strict=True)]
+
+
+def _right_by_lines(line: Sequence[Word], true_lines: Sequence[Any]) -> bool | None:
+    """Whether the letters of a line stand in the true line that they lie in; in all of them, if there are several."""
+    parts: dict[int, list[Word]] = {}
+    for word in line:
+        place, share = _place_of(word.box, true_lines)
+        if share >= 0.5:
+            parts.setdefault(place, []).append(word)
+    if not parts:
+        return None
+    return all(_letters(part).upper() in "".join(true_lines[place][0].upper().split()) for place, part in parts.items())
+
+
+def _letters(words: Sequence[Word]) -> str:
+    return "".join("".join(word.text.split()) for word in sorted(words, key=lambda word: word.box[0]))
+
+
+def _around(words: Sequence[Word]) -> tuple[float, float, float, float]:
+    boxes = np.array([word.box for word in words])
+    (left, top), (right, bottom) = boxes[:, :2].min(axis=0).tolist(), boxes[:, 2:].max(axis=0).tolist()
+    return left, top, right, bottom
 
 
 def _is_word(text: str, box: Sequence[float], words: Sequence[Any]) -> bool | None:
@@ -142,9 +248,17 @@ def _is_word(text: str, box: Sequence[float], words: Sequence[Any]) -> bool | No
 
 
 def _is_in_line(text: str, box: Sequence[float], lines: Sequence[Any]) -> bool | None:
+    place, share = _place_of(box, lines)
+    return text.upper() in "".join(lines[place][0].upper().split()) if share >= 0.5 else None
+
+
+def _place_of(box: Sequence[float], lines: Sequence[Any]) -> tuple[int, float]:
+    """The true line that has the greatest share of a box, and the share."""
     area = max(_area(box), 1e-9)
-    share, line = max(((_area(_common(box, own)) / area, line) for line, own in lines), default=(0.0, ""))
-    return text.upper() in "".join(line.upper().split()) if share >= 0.5 else None
+    share, place = max(
+        ((_area(_common(box, own)) / area, place) for place, (_, own) in enumerate(lines)), default=(0.0, 0)
+    )
+    return place, share
 
 
 def _area(box: Sequence[float]) -> float:
@@ -155,81 +269,90 @@ def _common(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float
     return max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
 
 
-def _arrays(pairs: Iterable[tuple[float, bool]]) -> Judged:
-    values = np.array(list(pairs), dtype=np.float64).reshape(-1, 2)
-    return Judged(values[:, 0], values[:, 1])
+def _arrays(triples: Iterable[tuple[float, float, int]]) -> Judged:
+    values = np.array(list(triples), dtype=np.float64).reshape(-1, 3)
+    return Judged(values[:, 0].clip(0, 1), values[:, 1], values[:, 2].astype(np.int64))
 
 
-def judged_words(read: Sequence[ReadWord], raw: bool) -> Judged:
+def judged_words(read: Sequence[ReadLine], raw: bool) -> Judged:
     """Of words; ``raw``: by their least sure character."""
-    return _arrays((min(word.characters) if raw else word.confidence, word.right) for word in read)
+    words = [word for line in read for word in line.known_words]
+    return _arrays((min(word.characters) if raw else word.confidence, float(word.right or 0), 1) for word in words)
 
 
-def judged_lines(read: Sequence[ReadWord], raw: bool) -> Judged:
+def judged_lines(read: Sequence[ReadLine], raw: bool) -> Judged:
     """Of lines; ``raw``: by the mean of their characters."""
+    return _arrays(
+        (_mean_of_characters(line.words) if raw else line.confidence, float(line.right), 1)
+        for line in read
+        if line.right is not None
+    )
 
-    def pair(words: list[ReadWord]) -> tuple[float, bool]:
-        own = [confidence for word in words for confidence in word.characters]
-        return (sum(own) / len(own) if raw else words[0].line_confidence), all(word.right for word in words)
 
-    return _arrays(pair(list(words)) for _, words in groupby(read, lambda word: word.line))
+def judged_shares(read: Sequence[ReadLine], raw: bool) -> Judged:
+    """Of the shares of lines' words that are right; ``raw``: by the mean of their characters."""
+    triples = []
+    for words in (line.known_words for line in read if line.known_words):
+        sure = _mean_of_characters(words) if raw else sum(word.confidence for word in words) / len(words)
+        triples.append((sure, sum(bool(word.right) for word in words) / len(words), len(words)))
+    return _arrays(triples)
 
 
-def fit(read: Sequence[ReadWord]) -> dict[str, float]:
-    """The constants of ``ocr/models/_lines/confidence.py`` and of ``Line.confidence``.
+def _mean_of_characters(words: Sequence[ReadWord]) -> float:
+    return float(np.mean([confidence for word in words for confidence in word.characters]))
+
+
+def fit(read: Sequence[ReadLine]) -> dict[str, float]:
+    """The constants of ``ocr/models/_lines/confidence.py``, and ``OTHERS`` of ``ocr/io/_elements/leaves.py``.
 
     Each set of pages weighs the same. The numbers are those of the greatest likelihood.
     """
     import torch
 
-    sets = [word.pages for word in read]
+    sets, words = zip(*((line.pages, word) for line in read for word in line.known_words), strict=True)
     weights = torch.tensor([1 / sets.count(name) for name in sets], dtype=torch.float64)
-    least = torch.tensor([_log_odds(min(word.characters)) for word in read], dtype=torch.float64)
-    product = torch.tensor(
-        [sum(math.log(_within(own)) for own in word.characters) for word in read], dtype=torch.float64
-    )
-    right = torch.tensor([word.right for word in read], dtype=torch.float64)
+    least = torch.tensor([_log_odds(min(word.characters)) for word in words], dtype=torch.float64)
+    product = torch.tensor([_log_of_all(word.characters) for word in words], dtype=torch.float64)
+    right = torch.tensor([bool(word.right) for word in words], dtype=torch.float64)
     free = torch.tensor([0.0, 0.0, 0.0, 4.0], dtype=torch.float64, requires_grad=True)
-
-    def probabilities() -> torch.Tensor:
-        # Exponentials keep the weights positive: a surer character makes no word less sure.
-        odds = free[0] + free[1].exp() * least + free[2].exp() * product
-        return (free[3].sigmoid() * odds.sigmoid()).clamp(1e-6, 1 - 1e-6)
-
     optimizer = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        p = probabilities()
+        # Exponentials keep the weights positive: a surer character makes no word less sure.
+        odds = free[0] + free[1].exp() * least + free[2].exp() * product
+        p = (free[3].sigmoid() * odds.sigmoid()).clamp(1e-6, 1 - 1e-6)
         loss = -(weights * (right * p.log() + (1 - right) * (1 - p).log())).sum()
         loss.backward()
         return loss
 
     optimizer.step(closure)
-    with torch.no_grad():
-        of_words = probabilities().tolist()
     offset, of_least, of_all, ceiling = free.tolist()
     found = {
         "OFFSET": offset, "OF_LEAST": math.exp(of_least), "OF_ALL": math.exp(of_all),
         "CEILING": 1 / (1 + math.exp(-ceiling)),
     }  # fmt: skip
-    lines = [
-        (name, [p for _, p in own], all(word.right for word, _ in own))
-        for name, own in (
-            (key[0], list(group))
-            for key, group in groupby(zip(read, of_words, strict=True), lambda pair: (pair[0].pages, pair[0].line))
-        )
-    ]
 
-    def loss_of(exponent: float) -> float:
+    def confidence(word: ReadWord) -> float:
+        known = found["OF_LEAST"] * _log_odds(min(word.characters)) + found["OF_ALL"] * _log_of_all(word.characters)
+        return found["CEILING"] / (1 + math.exp(-found["OFFSET"] - known))
+
+    lines = [(line, sorted(map(confidence, line.words))) for line in read if line.right is not None]
+    numbers = Counter(line.pages for line, _ in lines)
+
+    def loss_of(others: float) -> float:
         total = 0.0
-        for name in dict.fromkeys(sets):
-            own = [(math.prod(words) ** exponent, right) for set_name, words, right in lines if set_name == name]
-            total -= sum(math.log(max(p if right else 1 - p, 1e-9)) for p, right in own) / len(own)
+        for line, (least_sure, *surer) in lines:
+            odds = _log_odds(least_sure) + others * _log_of_all(surer)
+            total += math.log1p(math.exp(-odds if line.right else odds)) / numbers[line.pages]
         return total
 
-    found["TOGETHER"] = min((step / 100 for step in range(20, 121)), key=loss_of)
+    found["OTHERS"] = min((step / 50 for step in range(201)), key=loss_of)
     return found
+
+
+def _log_of_all(confidences: Iterable[float]) -> float:
+    return sum(math.log(_within(own)) for own in confidences)
 
 
 def _within(confidence: float) -> float:
@@ -241,12 +364,13 @@ def _log_odds(confidence: float) -> float:
     return math.log(own / (1 - own))
 
 
-def report(read: Sequence[ReadWord]) -> tuple[str, list[dict[str, Any]]]:
+def report(read: Sequence[ReadLine]) -> tuple[str, list[dict[str, Any]]]:
     """A table of the errors of calibration, and the same as rows."""
     rows = []
-    for name in dict.fromkeys(word.pages for word in read):
-        own = [word for word in read if word.pages == name]
-        for unit, judge in (("words", judged_words), ("lines", judged_lines)):
+    units = (("words", judged_words), ("lines", judged_lines), ("shares of lines", judged_shares))
+    for name in dict.fromkeys(line.pages for line in read):
+        own = [line for line in read if line.pages == name]
+        for unit, judge in units:
             raw, fitted = judge(own, True), judge(own, False)
             rows.append(
                 {
@@ -256,6 +380,7 @@ def report(read: Sequence[ReadWord]) -> tuple[str, list[dict[str, Any]]]:
                     "right": float(fitted.right.mean()),
                     "before": raw.error(),
                     "after": fitted.error(),
+                    "chance": fitted.error_by_chance(),
                     "before, equal bins": raw.error(equal_mass=True),
                     "after, equal bins": fitted.error(equal_mass=True),
                 }
@@ -266,25 +391,28 @@ def report(read: Sequence[ReadWord]) -> tuple[str, list[dict[str, Any]]]:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines), rows
 
 
-def draw(read: Sequence[ReadWord], path: Path) -> None:
-    """A diagram of reliability: the share of right words over their confidence, before and after, for each set."""
+def draw(read: Sequence[ReadLine], path: Path) -> None:
+    """A diagram of reliability: the share of what is right over confidence, before and after, for each set."""
     from matplotlib.figure import Figure
 
-    sets = list(dict.fromkeys(word.pages for word in read))
-    figure = Figure(figsize=(4 * len(sets), 4.4), layout="constrained")
-    for place, name in enumerate(sets):
-        axes = figure.add_subplot(1, len(sets), place + 1)
-        axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-        own = [word for word in read if word.pages == name]
-        for label, raw, colour in (("least character", True, "tab:gray"), ("fitted", False, "tab:blue")):
-            judged = judged_words(own, raw)
-            bins = np.array_split(np.argsort(judged.confidences, kind="stable"), BINS)
-            points = [(judged.confidences[b].mean(), judged.right[b].mean()) for b in bins if len(b)]
-            axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=4, label=label)
-        axes.set(title=f"{name}, {len(own)} words", xlabel="confidence", xlim=(0, 1.02), ylim=(0, 1.02))
-        if not place:
-            axes.set_ylabel("share of words that are right")
-            axes.legend()
+    sets = list(dict.fromkeys(line.pages for line in read))
+    kinds = (("words", judged_words, "least character"), ("lines", judged_lines, "mean of characters"))
+    figure = Figure(figsize=(4 * len(sets), 8), layout="constrained")
+    for row, (unit, judge, before) in enumerate(kinds):
+        for place, name in enumerate(sets):
+            axes = figure.add_subplot(2, len(sets), row * len(sets) + place + 1)
+            axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+            own = [line for line in read if line.pages == name]
+            for label, raw, colour in ((before, True, "tab:gray"), ("fitted", False, "tab:blue")):
+                judged = judge(own, raw)
+                bins = np.array_split(np.argsort(judged.confidences, kind="stable"), BINS)
+                points = [(judged.confidences[b].mean(), judged.right[b].mean()) for b in bins if len(b)]
+                axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=4, label=label)
+            title = f"{name}, {len(judged.right)} {unit}"
+            axes.set(title=title, xlabel="confidence", xlim=(0, 1.02), ylim=(0, 1.02))
+            if not place:
+                axes.set_ylabel(f"share of {unit} that are right")
+                axes.legend()
     figure.savefig(path, dpi=120)
 
 
@@ -298,12 +426,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--fit", action="store_true", help="print constants fitted to these pages")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a diagram there")
     options = parser.parse_args(arguments)
-    read = read_words([*drawn_pages(options.drawn), *pages_of(options.pages)])
+    read = read_lines([*drawn_pages(options.drawn), *pages_of(options.pages)])
     table, rows = report(read)
     print(table)
     if options.fit:
         for half in (0, 1):
-            print(f"fitted to pages of one half ({half}):", fit([word for word in read if word.page % 2 == half]))
+            print(f"fitted to pages of one half ({half}):", fit([line for line in read if line.page % 2 == half]))
         print("fitted to all:", fit(read))
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)

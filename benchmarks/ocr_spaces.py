@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .machine import machine_stamp
 from .ocr_drawn import Look, RenderedPage, draw_text, faces_for
 from .ocr_languages import LANGUAGES, TEXTS
 
@@ -142,10 +143,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--languages", nargs="+", choices=sorted(TEXTS), default=CODES, help="codes of ISO 639")
     parser.add_argument("-o", "--output", type=Path, help="a file for the table, too")
     options = parser.parse_args(arguments)
+    stamp = machine_stamp()
     text = table(measure(options.languages))
     print(text)
     if options.output:
-        options.output.write_text(text, encoding="utf-8")
+        facts = "\n".join(f"- {key}: {value}" for key, value in stamp.items())
+        options.output.write_text(f"{facts}\n\n{text}", encoding="utf-8")
 
 
 if __name__ == "__main__":

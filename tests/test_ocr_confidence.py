@@ -62,13 +62,30 @@ def test_the_mean_confidence_is_the_share_that_is_right() -> None:
     assert abs(fitted.mean() - right.mean()) < min(0.12, raw.mean() - right.mean())
 
 
-def test_that_of_a_line_is_at_most_that_of_its_words() -> None:
+def line_of(*confidences: float) -> Line:
     turn = {"value": 0, "confidence": None}
-    words = [Word("a", value, ((0.1, 0.1), (0.2, 0.2)), 1.0, turn) for value in (0.9, 0.5, 0.8)]
-    assert 0.9 * 0.5 * 0.8 < Line(words).confidence < 0.5
-    assert Line(words[:1]).confidence == pytest.approx(0.9, abs=0.03)
+    return Line([Word("a", value, ((0.1, 0.1), (0.2, 0.2)), 1.0, turn) for value in confidences])
+
+
+def test_that_of_a_line_lies_between_its_least_sure_word_and_the_product() -> None:
+    assert 0.9 * 0.5 * 0.8 < line_of(0.9, 0.5, 0.8).confidence < 0.5
+    for value in (0.0, 0.2, 0.5, 0.9, 1.0):
+        assert line_of(value).confidence == pytest.approx(value)
+    for value in (0.8, 0.9, 0.98):
+        assert value**8 < line_of(*[value] * 8).confidence < value
     assert Line([]).confidence == 0.0
-    assert "confidence" not in Line(words).export()
+    assert line_of(0.0, 1.0).confidence == 0.0
+    assert line_of(1.0, 1.0).confidence == 1.0
+    assert "confidence" not in line_of(0.9).export()
+
+
+def test_that_of_a_line_grows_with_every_word() -> None:
+    generator = np.random.default_rng(4)
+    for _ in range(200):
+        words = generator.uniform(0, 1, generator.integers(1, 12)) ** 0.2
+        surer = words.copy()
+        surer[generator.integers(len(words))] += 0.3
+        assert line_of(*words.tolist()).confidence <= line_of(*surer.clip(0, 1).tolist()).confidence <= 1
 
 
 def test_lines_with_fewer_right_words_than_asked_for_are_left_unread() -> None:

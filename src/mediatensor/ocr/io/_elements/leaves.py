@@ -22,8 +22,9 @@ __all__ = [
     "Word",
 ]
 
-# By how much less than independent the words of a line are, see `Line.confidence`; fitted on drawn and scanned pages.
-TOGETHER = 0.8
+# The odds that a line is right are those of its least sure word, times the product of the others' confidences to this
+# power, see `Line.confidence`. `benchmarks.ocr_calibration --fit` fits it.
+OTHERS = 1.6
 # Maximum number of cells in a grid, because a stored export may claim any number of rows and columns.
 _MAX_GRID_SIZE = 1_000_000
 
@@ -433,13 +434,19 @@ class Line(Element):
 
     @property
     def confidence(self) -> float:
-        """The probability that all of its words are right, in [0, 1]; 0.0 without words.
+        """The probability that the line was read exactly, in [0, 1]; 0.0 without words.
 
-        Words of one line are right or wrong together more often than words of different lines, so that it is more than
-        the product of their confidences. It holds as far as these are probabilities: those of the default recogniser
-        are, and those of docTR's architectures are not.
+        It grows with the confidence of each word; that of a single word is the line's. Words of one line are right or
+        wrong together more often than words of different lines, so that that of several sure words is more than the
+        product of theirs. It holds as far as these are probabilities: those of the default recogniser are, and those of
+        docTR's architectures are not.
         """
-        return math.prod(word.confidence for word in self.words) ** TOGETHER if self.words else 0.0
+        known = sorted(min(max(word.confidence, 0.0), 1.0) for word in self.words)
+        if not known or not known[0]:
+            return 0.0
+        # p / (1 - p) are the odds of p. Written so, a word of 1.0 divides by no zero.
+        least, others = known[0], math.prod(known[1:]) ** OTHERS
+        return least * others / (least * others + 1 - least)
 
     def render(self) -> str:
         """The words, separated by spaces."""

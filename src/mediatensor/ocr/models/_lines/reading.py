@@ -223,6 +223,7 @@ def _to_reading(
     step = model.step_pixels / width
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
+    # Spaces come after spelling: a doubtful letter beside a space that is put in wrongly would lack its word.
     missing = missing_spaces(values, found.peak_steps, (starts + stops) / 2 * width, spaces, ink)
     if missing:
         places = [space.index for space in missing]

@@ -35,7 +35,7 @@ WORTH = 2
 """How many gaps of the line's own the usual space is worth."""
 LEAST_SPACE = 2.0
 """The least difference between the gaps of words and letters, in pixels."""
-WEIGHTS = (-0.4, 1.05, 4.5, -2.1)
+WEIGHTS = (-0.8, 1.05, 4.5, -2.1)
 """Of a constant, the logarithm of the probability, the gap, and being inside a number."""
 IN_NUMBERS = frozenset("0123456789.,:/-'")
 CLOSING = frozenset(",.;)]}")
