@@ -32,6 +32,7 @@ from mediatensor.datasets import (
     Skipped,
     VideoAudioClips,
     VideoClips,
+    VideoTextClips,
     WordCrops,
     stack,
 )
@@ -614,7 +615,7 @@ def test_the_loader_of_torch_stacks_samples(num_workers: int, videos: list[Path]
     assert len(batches[0].failures) == 1
 
 
-@pytest.mark.parametrize("dataset", [VideoClips, AudioClips, VideoAudioClips, DocumentPages, WordCrops])
+@pytest.mark.parametrize("dataset", [VideoClips, AudioClips, VideoAudioClips, VideoTextClips, DocumentPages, WordCrops])
 def test_an_argument_that_is_not_known_is_the_fault_of_the_class_that_got_it(dataset: Any) -> None:
     with pytest.raises(TypeError, match=rf"^{dataset.__name__}\(\) got an unexpected .* 'colour'.*max_open_files"):
         dataset(["missing.mp4"], colour="red")

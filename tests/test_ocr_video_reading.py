@@ -239,6 +239,7 @@ def test_slides_become_a_handout(tmp_path: Path) -> None:
         command = ["pdftotext", "-layout", str(tmp_path / "talk.pdf"), "-"]
         text = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode()
         assert [page.split() for page in text.split("\f")] == [["Heat", "pumps"], ["Thank", "you"], []]
+    assert a_slide(1, "Heat pumps") == slides[0] != a_slide(1, "Heat sinks")
     without_pictures = VideoReading.from_dict(reading.export())
     with pytest.raises(InvalidArgumentError, match="no image"):
         without_pictures.save(tmp_path / "none.pdf")
@@ -275,7 +276,7 @@ def test_the_time_line_has_a_bar_from_start_to_end_in_a_lane_for_each_kind() -> 
     tracks = (
         a_track(start_seconds=10.0, end_seconds=20.0),
         a_track(start_seconds=20.0, end_seconds=50.0),
-        a_track(start_seconds=30.0, end_seconds=40.0),  # at the same time as the one before: below it
+        a_track(start_seconds=30.0, end_seconds=55.0),  # at the same time as the one before: below it
         a_track(kind="overlay", start_seconds=0.0, end_seconds=60.0),
         a_track(kind="slide", start_seconds=45.0, end_seconds=90.0),  # goes on behind the end of the picture
     )
@@ -287,7 +288,7 @@ def test_the_time_line_has_a_bar_from_start_to_end_in_a_lane_for_each_kind() -> 
     (_, left, right), (top, slide_left, slide_right) = overlays[0], slides[0]
     assert len(overlays) == len(slides) == 1
     per_second = (right - left) / 60
-    expected = [(10, 20), (20, 50), (30, 40)]
+    expected = [(10, 20), (20, 50), (30, 55)]
     found = [((a - left) / per_second, (b - left) / per_second) for _, a, b in captions]
     assert np.abs(np.array(found) - expected).max() < 0.5
     assert captions[0][0] == captions[1][0] < captions[2][0] < overlays[0][0] < top
@@ -316,6 +317,12 @@ def test_long_videos_have_strips_and_odd_ones_a_picture() -> None:
 
     heights = [height(seconds) for seconds in (0.5, 60, 300, 7200, 1e6)]
     assert heights[0] == heights[1] < heights[2] < heights[3] == heights[4] < 2000
+    # Strips of a minute each: the bar goes on in the second one.
+    going_on = VideoReading("v", 720, 1280, 300, 0.0, 120.0, (a_track(start_seconds=30.0, end_seconds=90.0),))
+    (top, left, right), (below, again, stop) = bars(going_on.synthesize_timeline(), BLUE)
+    assert top < below
+    assert right - left == pytest.approx(stop - again, abs=3)
+    assert (left - again) == pytest.approx(right - stop, abs=3)
     empty = VideoReading("nothing.mp4", 0, 0, 0, 0.0, 0.0)
     assert empty.synthesize_timeline(width=400).shape[1] == 400
     many = tuple(a_track(start_seconds=0.0, end_seconds=1.0 + n) for n in range(50))

@@ -22,6 +22,7 @@ from ._sources import MEDIA_EXTENSIONS, Item, TarItems, as_items
 from ._stalls import StallFacts, StallMeter
 from ._video_audio_clips import VideoAudioClips, VideoAudioRecipe
 from ._video_clips import VideoClips, VideoRecipe
+from ._video_text_clips import VideoTextClips, VideoTextRecipe
 from ._word_crops import WordCrops
 
 __all__ = [
@@ -52,6 +53,8 @@ __all__ = [
     "VideoAudioRecipe",
     "VideoClips",
     "VideoRecipe",
+    "VideoTextClips",
+    "VideoTextRecipe",
     "WordCrops",
     "as_items",
     "pad",

@@ -36,8 +36,8 @@ class RowKey(NamedTuple):
 class MediaDataset(Dataset[Sample | Skipped]):
     """Rows of files. A row depends only on the arguments of the dataset, the epoch, and the index of the row.
 
-    It is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `DocumentPages` and `WordCrops`. For another
-    kind of dataset, use it with a `Recipe` of your own.
+    It is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `DocumentPages` and
+    `WordCrops`. For another kind of dataset, use it with a `Recipe` of your own.
 
     Args:
         items: The files.

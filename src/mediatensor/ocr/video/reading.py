@@ -335,6 +335,10 @@ class VideoReading:
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
+
+        Example:
+            >>> from mediatensor.ocr.video import VideoReading
+            >>> VideoReading("silent.mp4", 720, 1280, 300, 0.0, 10.0).show()  # doctest: +SKIP
         """
         show_picture(Image.fromarray(self.synthesize_timeline(**kwargs)), self.name)
 
