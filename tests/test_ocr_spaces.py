@@ -50,6 +50,13 @@ def test_the_inside_of_a_word_is_not_split_without_a_gap() -> None:
     assert missing_spaces(text, peaks, middles, spaces, ink) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "num_found"), [('some words here.|"', 0), ('some words!|" he said', 0), ('some words.|"And here', 1)]
+)
+def test_a_closing_quotation_mark_stays_with_its_full_stop(text: str, num_found: int) -> None:
+    assert len(missing_spaces(text.replace("|", ""), *drawn(text, 0.4))) == num_found
+
+
 def test_lines_without_letters_have_no_spaces() -> None:
     for text in ("", " ", "a", "ab", "   "):
         assert missing_spaces(text, *drawn(text, 0.5)) == []

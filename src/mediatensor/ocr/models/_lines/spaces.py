@@ -40,6 +40,8 @@ WEIGHTS = (-0.8, 1.05, 4.5, -2.1)
 IN_NUMBERS = frozenset("0123456789.,:/-'")
 CLOSING = frozenset(",.;)]}")
 """Signs that stand behind a word without a space in all languages. A gap before one is that behind it, displaced."""
+STOPS, QUOTATION_MARKS = frozenset(".,;:!?"), frozenset("\"'\u2019\u201d")
+"""A full stop is narrow, so that the quotation mark that closes its sentence seems to stand apart."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,9 @@ def missing_spaces(
         left, right = values[before[place]], values[behind[place]]
         # Signs that are repeated, as in ++, are wide apart.
         if right in CLOSING or (left == right and not left.isalnum()):
+            continue
+        is_last = "".join(values[behind[place] + 1 : behind[place] + 2]).strip() == ""
+        if left in STOPS and right in QUOTATION_MARKS and is_last:
             continue
         if "_" in (left, right):
             # It lies below the letters, where its ink is not seen.
