@@ -163,10 +163,20 @@ def test_offsets_move_all_times_and_none_is_before_zero() -> None:
 
 
 def test_webvtt_says_where_unusual_captions_are() -> None:
-    boxes = {"usual": BOTTOM, "top": ((0.3, 0.05), (0.7, 0.12)), "left": ((0.05, 0.86), (0.25, 0.93))}
+    boxes = {
+        "usual": BOTTOM,
+        "top": ((0.3, 0.05), (0.7, 0.12)),
+        "left": ((0.05, 0.86), (0.25, 0.93)),
+        "right": ((0.7, 0.5), (0.95, 0.6)),
+    }
     tracks = [track(name, number, number + 0.5, box) for number, (name, box) in enumerate(boxes.items())]
     cues = [line for line in Captions(tracks).render("vtt").splitlines() if "-->" in line]
-    assert [cue.split(" ")[3:] for cue in cues] == [[], ["line:5%", "position:50%"], ["line:86%", "position:15%"]]
+    assert [cue.split(" ")[3:] for cue in cues] == [
+        [],
+        ["line:5%"],
+        ["line:86%", "position:5%", "align:left"],
+        ["line:50%", "position:95%", "align:right"],
+    ]
 
 
 def test_ass_has_places_and_sizes_in_pixels_of_the_video() -> None:

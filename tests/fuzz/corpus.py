@@ -243,8 +243,18 @@ def _exports_seeds() -> dict[str, Make]:
             "language": {"value": None, "confidence": None}}  # fmt: skip
     kie = {**page, "predictions": {"total": words, "date": []}}
     del kie["blocks"]
+    line = {"text": "a<b>&", "geometry": box["geometry"], "confidence": 0.5}
+    extent = {"first_frame": 3, "last_frame": 9, "start_seconds": 0.1, "end_seconds": 0.33}
+    place = {"frame": 3, "seconds": 0.1, "geometry": box["geometry"]}
+    track = {**line, **extent, "kind": "caption", "lines": [line], "appears": "at once", "places": [place],
+             "alternatives": [{"text": "{b}", "share": 0.25}]}  # fmt: skip
+    reading = {"schema": "mediatensor.ocr.video.VideoReading", "version": 1, "name": "a.mp4", "height": 30, "width": 40,
+               "num_frames": 300, "begin_seconds": 0.0, "end_seconds": 10.0, "problems": ["Frame 7."],
+               "tracks": [track, {**track, "kind": "overlay", "text": "b --> &", "lines": [], "places": []}],
+               "slides": [{"number": 1, **extent, "page": page}]}  # fmt: skip
     documents = {"document": [page, {**page, "page_idx": 1}], "kie": [kie]}
-    return {name: _fixed(json.dumps({"pages": pages}).encode()) for name, pages in documents.items()}
+    exported = {name: {"pages": pages} for name, pages in documents.items()} | {"video_reading": reading}
+    return {name: _fixed(json.dumps(export).encode()) for name, export in exported.items()}
 
 
 # Of each kind that the command reads.

@@ -15,7 +15,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from mediatensor.decoders import SubtitleDecoder
 from mediatensor.ocr.io import Document, DocumentFile, KIEDocument
+from mediatensor.ocr.video import VideoReading
 
 from .answers import Answers, WrongAnswerError
 
@@ -30,6 +32,9 @@ def read_exports(answers: Answers, rng: random.Random, path: Path, folder: Path)
         export = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         answers.errors["no JSON"] += 1  # not for the library to read
+        return
+    if b"VideoReading" in path.read_bytes():
+        _read_video_reading(answers, export)
         return
     is_kie = b'"predictions"' in path.read_bytes()
     document = answers.ask("document", lambda: (KIEDocument if is_kie else Document).from_dict(export))
@@ -46,6 +51,29 @@ def read_exports(answers: Answers, rng: random.Random, path: Path, folder: Path)
             if data is not None:
                 _check_words(kind, data, _words_of_export(json.loads(again)))
     _write_pdf(answers, export, document)
+
+
+def _read_video_reading(answers: Answers, export: Any) -> None:
+    """What was read in a video, restored, written as subtitles, and drawn."""
+    reading = answers.ask("reading", lambda: VideoReading.from_dict(export))
+    if reading is None:
+        return
+    if VideoReading.from_dict(json.loads(json.dumps(reading.export()))) != reading:
+        raise WrongAnswerError("a reading that was stored and restored is another")
+    every = reading.of_kind("caption", "overlay", "scene", "slide")
+    for kind in ("srt", "vtt", "ass"):
+        text = answers.ask(kind, partial(every.render, kind))
+        found = None if text is None else answers.ask(f"{kind} read back", partial(_num_subtitles, text))
+        # FFmpeg leaves out a subtitle of SubRip that is the same as the one before.
+        texts = {track.text for track in every if re.search(r"\w", track.text)}
+        if found is not None and found != len(every) and len(texts) == len(every):
+            raise WrongAnswerError(f"{len(every)} pieces of text became {found} in {kind}")
+    answers.ask("timeline", lambda: len(reading.synthesize_timeline(width=400)))
+
+
+def _num_subtitles(text: str) -> int:
+    with SubtitleDecoder(text.encode()) as decoder:
+        return len(decoder)
 
 
 def _xml_files(document: Document, kind: str) -> list[bytes]:

@@ -161,11 +161,17 @@ def _ass_clock(centiseconds: int) -> str:
 
 
 def _vtt_place(track: TextTrack) -> str:
+    """The settings of a cue: the height of its upper edge, and the edge or the middle that it is aligned by."""
     (left, top), (right, _) = track.geometry
     middle = (left + right) / 2
-    if _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1] and top >= _USUAL_TOP:
+    is_central = _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1]
+    if is_central and top >= _USUAL_TOP:
         return ""
-    return f" line:{_percent(top)} position:{_percent(middle)}"
+    if is_central:
+        return f" line:{_percent(top)}"
+    # From an edge, a cue may be as wide as there is room; around a middle, it could be half as wide.
+    edge, side = (left, "left") if middle < _USUAL_MIDDLE[0] else (right, "right")
+    return f" line:{_percent(top)} position:{_percent(edge)} align:{side}"
 
 
 def _percent(share: float) -> str:

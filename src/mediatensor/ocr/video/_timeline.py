@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
@@ -164,9 +165,7 @@ def _write(
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     font = font_for(text, size)
     if font.getlength(text) > width:
-        kept = len(text)
-        while kept > 1 and font.getlength(text[:kept].rstrip() + "...") > width:
-            kept -= 1
+        kept = bisect(range(len(text)), width, key=lambda length: font.getlength(text[:length].rstrip() + "...")) - 1
         if kept < 2:
             return
         text = text[:kept].rstrip() + "..."

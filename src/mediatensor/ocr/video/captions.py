@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, SupportsIndex, get_args, overload
 
-from ..._common.checks import finite_number, path_text, shown, whole_number
+from ..._common.checks import MAX_INT, path_text, shown, whole_number
 from ..._sources import write_file
 from ...errors import InvalidArgumentError
 from ._subtitle_formats import render_ass, render_srt, render_vtt
-from .tracks import TextTrack, in_order
+from .tracks import TextTrack, check_seconds, in_order
 
 __all__ = ["Captions", "SubtitleFormat"]
 
@@ -44,8 +44,8 @@ class Captions(Sequence[TextTrack]):
 
     def __init__(self, tracks: Iterable[TextTrack], *, height: int = 1080, width: int = 1920) -> None:
         self._tracks = checked_tracks(tracks)
-        self._height = whole_number("height", height, at_least=1)
-        self._width = whole_number("width", width, at_least=1)
+        self._height = whole_number("height", height, at_least=1, at_most=MAX_INT)
+        self._width = whole_number("width", width, at_least=1, at_most=MAX_INT)
 
     def __len__(self) -> int:
         return len(self._tracks)
@@ -90,9 +90,9 @@ class Captions(Sequence[TextTrack]):
             >>> from mediatensor.ocr.video import Captions, TextTrack
             >>> track = TextTrack("Good evening", "caption", 1.0, 2.5, 30, 74, ((0.1, 0.05), (0.5, 0.11)), 0.97)
             >>> Captions([track]).render("vtt").splitlines()[2:]
-            ['00:00:01.000 --> 00:00:02.500 line:5% position:30%', 'Good evening']
+            ['00:00:01.000 --> 00:00:02.500 line:5% position:10% align:left', 'Good evening']
         """
-        offset = finite_number("offset_seconds", offset_seconds)
+        offset = check_seconds("offset_seconds", offset_seconds)
         if format == "srt":
             return render_srt(self._tracks, offset)
         if format == "vtt":

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..._common.checks import finite_number, shown, whole_number
+from ..._common.checks import MAX_INT, shown, whole_number
 from ..._common.display import png_of, show_picture
 from ..._sources import write_file
 from ...errors import InvalidArgumentError
 from ..io import Document, Page
 from ._timeline import clock, draw_slides, draw_timeline
 from .captions import Captions, SubtitleFormat, checked_tracks, format_of
-from .tracks import Alternative, Place, Slide, TextKind, TextTrack, TrackLine, check_kind
+from .tracks import Alternative, Place, Slide, TextKind, TextTrack, TrackLine, check_kind, check_seconds
 
 __all__ = ["ReadingFormat", "VideoReading"]
 
@@ -47,7 +47,7 @@ class VideoReading:
         name: The name of the video.
         height: Height of the upright video in pixels.
         width: Its width.
-        num_frames: How many frames were looked at, or could have been.
+        num_frames: How many frames the video has, as far as it could be read.
         begin_seconds: The time at which the first frame is shown.
         end_seconds: The time at which the last one ends.
         tracks: The pieces of text, by their start.
@@ -83,11 +83,11 @@ class VideoReading:
         if not isinstance(self.name, str):
             raise InvalidArgumentError(f"name must be a str (got {shown(self.name)}).")
         plain = {
-            "height": whole_number("height", self.height, at_least=0),
-            "width": whole_number("width", self.width, at_least=0),
-            "num_frames": whole_number("num_frames", self.num_frames, at_least=0),
-            "begin_seconds": finite_number("begin_seconds", self.begin_seconds),
-            "end_seconds": finite_number("end_seconds", self.end_seconds),
+            "height": whole_number("height", self.height, at_least=0, at_most=MAX_INT),
+            "width": whole_number("width", self.width, at_least=0, at_most=MAX_INT),
+            "num_frames": whole_number("num_frames", self.num_frames, at_least=0, at_most=MAX_INT),
+            "begin_seconds": check_seconds("begin_seconds", self.begin_seconds),
+            "end_seconds": check_seconds("end_seconds", self.end_seconds),
             "tracks": checked_tracks(self.tracks),
             "slides": _series("slides", self.slides, Slide),
             "problems": _series("problems", self.problems, str),
@@ -289,8 +289,8 @@ class VideoReading:
             >>> reading.synthesize_timeline(width=800).shape[1:]
             (800, 3)
         """
-        start = self.begin_seconds if start_seconds is None else finite_number("start_seconds", start_seconds)
-        stop = self.end_seconds if stop_seconds is None else finite_number("stop_seconds", stop_seconds)
+        start = self.begin_seconds if start_seconds is None else check_seconds("start_seconds", start_seconds)
+        stop = self.end_seconds if stop_seconds is None else check_seconds("stop_seconds", stop_seconds)
         # A video of one frame, or of none, may have no duration.
         stop = start + 1.0 if stop_seconds is None and stop <= start else stop
         if start >= stop:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..._common.checks import finite_number, shown, whole_number
+from ..._common.checks import MAX_INT, finite_number, shown, whole_number
 from ...errors import InvalidArgumentError
 from ..io import Page
 
@@ -20,6 +20,9 @@ __all__ = ["Alternative", "Appearance", "Box", "Place", "Slide", "TextKind", "Te
 
 TextKind = Literal["caption", "overlay", "scene", "slide"]
 Appearance = Literal["at once", "word by word"]
+# Larger coordinates and times, some thirty years, are of damaged data.
+_MOST = 1e9
+
 # ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 
@@ -95,8 +98,8 @@ class Place:
     def __post_init__(self) -> None:
         _set(
             self,
-            frame=whole_number("frame", self.frame, at_least=0),
-            seconds=finite_number("seconds", self.seconds),
+            frame=whole_number("frame", self.frame, at_least=0, at_most=MAX_INT),
+            seconds=check_seconds("seconds", self.seconds),
             geometry=_box("geometry", self.geometry),
         )
 
@@ -208,7 +211,7 @@ class Slide:
     page: Page
 
     def __post_init__(self) -> None:
-        _set(self, number=whole_number("number", self.number, at_least=0))
+        _set(self, number=whole_number("number", self.number, at_least=0, at_most=MAX_INT))
         _check_extent(self)
         if not isinstance(self.page, Page):
             raise InvalidArgumentError(f"page must be a Page of mediatensor.ocr.io (got {shown(self.page)}).")
@@ -243,6 +246,18 @@ def check_kind(kind: Any) -> TextKind:
     raise InvalidArgumentError(f"kind must be one of {get_args(TextKind)} (got {shown(kind)}).")
 
 
+def check_seconds(name: str, value: Any) -> float:
+    """``value`` as a float, if it is a time that a video may have.
+
+    >>> check_seconds("start_seconds", 2)
+    2.0
+    """
+    seconds = finite_number(name, value)
+    if abs(seconds) > _MOST:
+        raise InvalidArgumentError(f"{name} must be at most {_MOST:.0f} seconds (got {shown(value)}).")
+    return seconds
+
+
 def _set(owner: object, **values: Any) -> None:
     """Replace attributes of a frozen object by their plain forms, while it is made."""
     for name, value in values.items():
@@ -253,10 +268,10 @@ def _check_extent(owner: TextTrack | Slide) -> None:
     """Frames and times of a track or slide as plain numbers, which do not end before they begin."""
     _set(
         owner,
-        start_seconds=finite_number("start_seconds", owner.start_seconds),
-        end_seconds=finite_number("end_seconds", owner.end_seconds),
-        first_frame=whole_number("first_frame", owner.first_frame, at_least=0),
-        last_frame=whole_number("last_frame", owner.last_frame, at_least=0),
+        start_seconds=check_seconds("start_seconds", owner.start_seconds),
+        end_seconds=check_seconds("end_seconds", owner.end_seconds),
+        first_frame=whole_number("first_frame", owner.first_frame, at_least=0, at_most=MAX_INT),
+        last_frame=whole_number("last_frame", owner.last_frame, at_least=0, at_most=MAX_INT),
     )
     if owner.end_seconds < owner.start_seconds:
         raise InvalidArgumentError(
@@ -285,9 +300,9 @@ def _share(name: str, value: Any) -> float:
 def _box(name: str, value: Any) -> Box:
     try:
         (left, top), (right, bottom) = ((float(x), float(y)) for x, y in value)
-    except (TypeError, ValueError):
-        left = math.nan
-    if math.isfinite(left) and all(map(math.isfinite, (top, right, bottom))) and left <= right and top <= bottom:
+    except (TypeError, ValueError, OverflowError):
+        left = top = right = bottom = math.nan
+    if -_MOST <= left <= right <= _MOST and -_MOST <= top <= bottom <= _MOST:
         return (left, top), (right, bottom)
     raise InvalidArgumentError(f"{name} must be ((xmin, ymin), (xmax, ymax)) of finite numbers (got {shown(value)}).")
 
