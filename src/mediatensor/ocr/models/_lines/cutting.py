@@ -33,7 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 
 MAX_FLOAT_PIXELS = 32_000_000
 """The largest page that is converted to floats at once (384 MB). Lines of larger pages are cut one by one."""
-MAX_BATCH_PIXELS = {"cpu": 48 * 2_048, "": 48 * 32_768}
+MAX_BATCH_PIXELS = {"cpu": 48 * 4_096, "": 48 * 32_768}
 """The most pixels of lines that go through a network together, by the type of device: they bound the memory of its
 activations. A core is busy with few; other devices want many."""
 MAX_OVERSAMPLING = 8
