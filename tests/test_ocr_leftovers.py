@@ -22,8 +22,8 @@ SENTENCES = (
 )
 
 
-@pytest.mark.parametrize("angle", [0.0, 1.5])
-def test_lines_are_whole_where_the_first_look_passes_over_a_part(angle: float) -> None:
+@pytest.mark.parametrize(("angle", "is_column"), [(0.0, True), (1.5, True), (0.0, False)])
+def test_lines_are_whole_where_the_first_look_passes_over_a_part(angle: float, is_column: bool) -> None:
     sheet = rotated(render_text(SENTENCES, dpi=100, font_size=10, margin=30), angle)
     whole = reader(shorter_side=192)([sheet.image]).render()
     blinded = copy.deepcopy(reader(shorter_side=192))
@@ -34,15 +34,18 @@ def test_lines_are_whole_where_the_first_look_passes_over_a_part(angle: float) -
         scores = type(network).logits(network, x)
         sizes.append(tuple(scores.shape[2:]))
         if len(sizes) == 1:  # the whole page
-            left, right = (round(share * scores.shape[3]) for share in (0.4, 0.65))
-            scores[..., left:right] = -20
+            if is_column:
+                left, right = (round(share * scores.shape[3]) for share in (0.4, 0.65))
+                scores[..., left:right] = -20
+            else:
+                scores[..., scores.shape[2] // 3 :, :] = -20
         return scores
 
     network.logits = logits
     assert blinded([sheet.image]).render() == whole
     assert whole.split() == " ".join(SENTENCES).split()
     assert len(sizes) > 1
-    assert sum(height * width for height, width in sizes[1:]) < sizes[0][0] * sizes[0][1]
+    assert sum(height * width for height, width in sizes[1:]) <= 1.1 * sizes[0][0] * sizes[0][1]
 
 
 def test_the_middle_of_a_long_line_is_read() -> None:
@@ -76,6 +79,27 @@ def test_what_is_no_text_gives_no_more_boxes_than_the_first_look(kind: str) -> N
     assert len(located.boxes["words"]) <= len(first)
 
 
+@pytest.mark.parametrize(("paper", "ink"), [(240, 200), (30, 75)])
+def test_faint_letters_are_shown_with_full_contrast(paper: int, ink: int) -> None:
+    page = np.full((200, 400), paper, dtype=np.uint8)
+    for left in range(20, 380, 14):
+        page[90:106, left : left + 3] = page[90:93, left : left + 9] = ink
+    none = np.zeros((0, 4, 2))
+    (window,) = windows_around(letters_left_over(page, none), none, page)
+    assert (window.dark, window.light) == (min(paper, ink), max(paper, ink))
+
+
+def test_a_rule_of_dashes_is_not_looked_at() -> None:
+    page = np.full((200, 400), 240, dtype=np.uint8)
+    for left in range(20, 380, 16):
+        page[90:95, left : left + 11] = 120
+        page[91:94, left + 1 : left + 11 : 2] = 240  # printed badly: less than solid
+    none = np.zeros((0, 4, 2))
+    letters = letters_left_over(page, none)
+    assert len(letters) > 20
+    assert windows_around(letters, none, page) == []
+
+
 @pytest.mark.parametrize("inverted", [False, True])
 def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
     page = np.full((200, 400), 240, dtype=np.uint8)
@@ -85,7 +109,7 @@ def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
     covered = np.array([[[10, 84], [150, 84], [150, 112], [10, 112]], [[300, 84], [390, 84], [390, 112], [300, 112]]])
     letters = letters_left_over(gray, covered.astype(float))
     assert letters[:, 0].tolist() == [left for left in range(20, 380, 14) if 152 < left < 290]
-    (window,) = windows_around(letters, covered.astype(float), gray.shape)
+    (window,) = windows_around(letters, covered.astype(float), gray)
     assert window.left < 155
     assert window.top < 90
     assert window.right > 295

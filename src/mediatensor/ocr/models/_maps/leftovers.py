@@ -17,7 +17,7 @@ Everything here is in pixels of the detector's input. Nothing knows a network.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import PIL.Image
@@ -35,7 +35,7 @@ BLOCK = 32
 """The background is the median of squares of so many pixels, and of their neighbours."""
 LEAST_CONTRAST = 20.0
 """Levels of 256 by which ink differs from the background, at least..."""
-NOISE_FACTOR = 5.0
+NOISE_FACTOR = 3.5
 """...or so many times the median deviation of the page, which grain has everywhere."""
 SMALLEST_LETTER, LARGEST_LETTER = 5, 60
 """Heights of letters, in pixels."""
@@ -43,21 +43,29 @@ WIDEST = 8.0
 """Letters that touch are a piece this many times as wide as high at most; what is wider is a rule."""
 WIDEST_DASH, DASH_FILL = 1.4, 0.75
 """What is wider than this, in its height, and filled by more than this share is a dash."""
+FEWEST_DASHES, DASH_WIDTH, DASH_SPREAD, DASH_SHARE = 6, 1.3, 0.35, 0.7
+"""So many pieces may be dashes of a rule. They are so wide, in their heights, and differ from their usual width by this
+share of it; at least this share of them does."""
 LEAST_FILL, MOST_FILL = 0.12, 0.92
 """The share of its box that a letter fills: frames fill less, bars more."""
-GROWN_ALONG, GROWN_ACROSS = 0.1, 0.15
+GROWN_ALONG, GROWN_ACROSS = 0.1, 0.0
 """Boxes cover a little more than themselves, in their heights: letters reach out of them."""
-REACH = 1.0
-"""Letters no farther apart than this, in their heights, stand together."""
+MOST_COVERED = 0.5
+"""The share of a letter from which on a box covers it. Boxes of large lines reach into small ones between them."""
+REACH, REACH_SIDEWAYS = 1.0, 3.0
+"""Letters no farther apart than this, in their heights, stand together: up and down, and sideways, where some of a
+line may be too faint."""
 MOST_LETTERS = 4000
 """More pieces than this are not looked at: that is a picture or noise, and the largest would be as good as any."""
 MARGIN = 1.5
 """What a window shows around its letters, in their heights; sideways twice as much."""
 WANTED_HEIGHT = 14.0
 """Letters that are lower are looked at enlarged..."""
-MOST_ENLARGED = 2.0
-"""...up to so many times."""
-MOST_AREA = 0.25
+LEAST_ENLARGED, MOST_ENLARGED = 0.7, 2.0
+"""...up to so many times, and less where there are too many."""
+LEAST_RANGE = 16.0
+"""Levels that ink and background differ by, at least, in a window."""
+MOST_AREA = 1.0
 """The windows of a page together have at most this share of its pixels, enlarged ones counted as they are seen."""
 FEWEST_LETTERS = 3
 """So many letters without a box are a line; fewer must be beside a box, or join one."""
@@ -78,6 +86,7 @@ class Window:
     Attributes:
         left, top, right, bottom: In pixels; right and bottom are behind the last.
         scale: How much it is to be enlarged.
+        dark, light: The levels of 256 between which its letters are. They are shown with full contrast.
     """
 
     left: int
@@ -85,6 +94,8 @@ class Window:
     right: int
     bottom: int
     scale: float
+    dark: float = 0.0
+    light: float = 255.0
 
     @property
     def cost(self) -> float:
@@ -110,14 +121,14 @@ def letters_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> IntArray:
     contrast = _contrast(gray)
     noise = float(np.median(contrast[::3, ::3]))
     ink = contrast >= max(LEAST_CONTRAST, NOISE_FACTOR * noise)
-    ink &= ~_covered(quads, gray.shape)
-    if not ink.any():
+    covered = _covered(quads, gray.shape)
+    if not (ink & ~covered).any():
         return nothing
     labels, count = ndimage.label(ink, structure=np.ones((3, 3), dtype=np.int8))
     rows, columns = np.nonzero(ink)
     of = labels[rows, columns] - 1
     pixels = np.bincount(of, minlength=count)
-    large = pixels >= SMALLEST_LETTER
+    large = (pixels >= SMALLEST_LETTER) & (np.bincount(of, covered[rows, columns], count) < MOST_COVERED * pixels)
     kept = large[of]
     of, rows, columns = (np.cumsum(large) - 1)[of[kept]], rows[kept], columns[kept]
     pixels = pixels[large]
@@ -174,7 +185,7 @@ def _frame(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
     return along, np.array([-along[1], along[0]])
 
 
-def windows_around(letters: IntArray, quads: FloatArray, shape: tuple[int, ...]) -> list[Window]:
+def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]) -> list[Window]:
     """Parts of the page that hold letters left over, with what is beside them.
 
     Letters that stand alone are left out, unless a box is beside them.
@@ -182,18 +193,18 @@ def windows_around(letters: IntArray, quads: FloatArray, shape: tuple[int, ...])
     Args:
         letters: The result of :func:`letters_left_over`.
         quads: Boxes (N, 4, 2), in pixels.
-        shape: Height and width of the page in pixels.
+        gray: The page, (H, W).
 
     Returns:
         Windows that do not overlap much, those with most letters first.
     """
     if not len(letters):
         return []
-    ndimage = image_tools()
+    ndimage, shape = image_tools(), gray.shape
     # A quarter of the page's resolution is enough to see what stands together.
     small = np.zeros((shape[0] // 4 + 2, shape[1] // 4 + 2), dtype=bool)
     heights = (letters[:, 3] - letters[:, 1]).astype(np.float64)
-    reach = (heights * REACH / 2)[:, None]
+    reach = heights[:, None] * (REACH_SIDEWAYS / 2, REACH / 2)
     low = np.maximum((letters[:, :2] - reach) / 4, 0).astype(np.int64)
     high = np.ceil((letters[:, 2:] + reach) / 4).astype(np.int64) + 1
     for (x0, y0), (x1, y1) in zip(low.tolist(), high.tolist(), strict=True):
@@ -210,6 +221,8 @@ def windows_around(letters: IntArray, quads: FloatArray, shape: tuple[int, ...])
         height = float(np.median(own[:, 3] - own[:, 1]))
         x0, y0 = own[:, :2].min(axis=0)
         x1, y1 = own[:, 2:].max(axis=0)
+        if _is_dashed(own):
+            continue
         if _number(own) < FEWEST_LETTERS and not _is_beside(np.array([x0, y0, x1, y1], dtype=np.float64), boxes):
             continue
         margin = max(MARGIN * height, 12.0)
@@ -219,21 +232,43 @@ def windows_around(letters: IntArray, quads: FloatArray, shape: tuple[int, ...])
             min(int(np.ceil(x1 + 2 * margin)), shape[1]),
             min(int(np.ceil(y1 + margin)), shape[0]),
             float(min(max(WANTED_HEIGHT / height, 1.0), MOST_ENLARGED)),
+            *_levels(gray, own),
         )
         found.append((len(own), window))
     found.sort(key=lambda pair: -pair[0])
     chosen, budget = [], MOST_AREA * shape[0] * shape[1]
     for _, window in _merged(found):
-        if window.cost <= budget:
-            chosen.append(window)
-            budget -= window.cost
+        # A large one is rather seen smaller than not at all.
+        affordable = window.scale * float(np.sqrt(max(budget, 0.0) / window.cost))
+        fitting = replace(window, scale=min(window.scale, affordable))
+        if fitting.scale >= LEAST_ENLARGED:
+            chosen.append(fitting)
+            budget -= fitting.cost
     return chosen
+
+
+def _levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
+    """The levels of ink and background of some letters, the darker one first."""
+    some = letters[:: -(-len(letters) // 200)].tolist()
+    levels = np.concatenate([gray[y0:y1, x0:x1].ravel() for x0, y0, x1, y1 in some])
+    dark, light = np.quantile(levels, [0.05, 0.95])
+    middle, half = (dark + light) / 2, max((light - dark) / 2, LEAST_RANGE / 2)
+    return float(middle - half), float(middle + half)
 
 
 def _number(letters: IntArray) -> int:
     """How many letters these are, where letters may touch."""
     widths, heights = (letters[:, 2:] - letters[:, :2]).T
     return int(np.maximum(widths // np.maximum(heights, 1), 1).sum())
+
+
+def _is_dashed(pieces: IntArray) -> bool:
+    """Whether pieces are the dashes of a rule: of one width, wide, and beginning and ending at the same heights."""
+    left, top, right, bottom = pieces.T
+    width, height = np.median(right - left), np.median(bottom - top)
+    shift = np.maximum(np.abs(top - np.median(top)), np.abs(bottom - np.median(bottom)))
+    same = (shift <= max(0.25 * height, 1)) & (np.abs(right - left - width) <= DASH_SPREAD * width)
+    return bool(len(pieces) >= FEWEST_DASHES and width >= DASH_WIDTH * height and same.mean() >= DASH_SHARE)
 
 
 def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
@@ -260,6 +295,7 @@ def _merged(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
                 max(merged.right, other.right),
                 max(merged.bottom, other.bottom),
                 max(merged.scale, other.scale),
+                *((merged.dark, merged.light) if number > count else (other.dark, other.light)),
             )
             if both.cost <= 1.1 * (merged.cost + other.cost):
                 merged, total = both, total + count

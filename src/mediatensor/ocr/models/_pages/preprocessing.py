@@ -357,6 +357,7 @@ def part_of_page(
     size: Sequence[int],
     box: tuple[int, int, int, int],
     scale: float,
+    levels: tuple[float, float],
     preprocessor: FlexiblePreProcessor,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
@@ -367,6 +368,7 @@ def part_of_page(
         size: Height and width that the page has as an input.
         box: Left, top, right, bottom of the part, in pixels of that.
         scale: How much the part is enlarged.
+        levels: Values in [0, 1] that become 0 and 1; what is beyond is cut off.
         preprocessor: That of the network.
         dtype: Of the result.
 
@@ -382,6 +384,8 @@ def part_of_page(
         for low, high in ((box[1], box[3]), (box[0], box[2]))
     )
     picture = resized(page[:, y0:y1, x0:x1], (height, width))
+    unit = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
+    picture = ((unit - levels[0]) / (levels[1] - levels[0])).clamp(0, 1)
     return normalized(picture[None], preprocessor.mean, preprocessor.std, dtype)
 
 

@@ -19,6 +19,9 @@ from .ppocr import PPOCRDetector
 
 __all__ = ["DetectionPredictor", "Located"]
 
+MOST_LOOKS = 3
+"""How often letters that were left over are looked at, while each look finds some."""
+
 
 @dataclass(frozen=True)
 class Located:
@@ -147,18 +150,28 @@ class DetectionPredictor(nn.Module):
         size = np.array([gray.shape[1], gray.shape[0]])
         scale = np.concatenate([np.tile(size, (4, 1)), [[1, 1]]])
         in_pixels = first * scale
-        letters = letters_left_over(gray, in_pixels[:, :4])
-        windows = windows_around(letters, in_pixels[:, :4], gray.shape)
-        if not windows:
-            return boxes
-        parts = self._looked_at(page, gray.shape, windows)
-        found = [
-            self.model.postprocessor.boxes(part, straight=False)
-            * np.concatenate([np.tile([w.right - w.left, w.bottom - w.top], (4, 1)), [[1, 1]]])
-            + np.concatenate([np.tile([w.left, w.top], (4, 1)), [[0, 0]]])
-            for w, part in zip(windows, parts, strict=True)
-        ]
-        return {name: with_found(in_pixels, np.concatenate(found), letters) / scale}
+        changed, seen = in_pixels[:, :4], set[Window]()
+        for look in range(MOST_LOOKS):
+            letters = letters_left_over(gray, in_pixels[:, :4])
+            windows = windows_around(letters, in_pixels[:, :4], gray)
+            # Later looks are at what is beside lines that the last one found; the same part gives the same again.
+            windows = [w for w in windows if w not in seen and (look == 0 or _overlaps(w, changed))]
+            if not windows:
+                break
+            seen.update(windows)
+            parts = self._looked_at(page, gray.shape, windows)
+            found = [
+                self.model.postprocessor.boxes(part, straight=False)
+                * np.concatenate([np.tile([w.right - w.left, w.bottom - w.top], (4, 1)), [[1, 1]]])
+                + np.concatenate([np.tile([w.left, w.top], (4, 1)), [[0, 0]]])
+                for w, part in zip(windows, parts, strict=True)
+            ]
+            before = {box.tobytes() for box in in_pixels}
+            in_pixels = with_found(in_pixels, np.concatenate(found), letters)
+            changed = np.array([box[:4] for box in in_pixels if box.tobytes() not in before])
+            if not len(changed):
+                break
+        return {name: in_pixels / scale}
 
     def _looked_at(
         self, page: Tensor, shape: tuple[int, ...], windows: Sequence[Window]
@@ -170,7 +183,8 @@ class DetectionPredictor(nn.Module):
         maps = []
         for window in windows:
             box = (window.left, window.top, window.right, window.bottom)
-            data = part_of_page(page, shape, box, window.scale, self.pre_processor, parameter.dtype)
+            levels = (window.dark / 255, window.light / 255)
+            data = part_of_page(page, shape, box, window.scale, levels, self.pre_processor, parameter.dtype)
             if self.model.cfg.get("color_order") == "BGR":
                 data = data.flip(1)
             data = with_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), 2, 3)
@@ -191,3 +205,9 @@ class DetectionPredictor(nn.Module):
             name: self.model.postprocessor.boxes(page_map[:, :, layer], straight=False)
             for layer, name in enumerate(self.model.class_names)
         }
+
+
+def _overlaps(window: Window, quads: npt.NDArray[np.floating]) -> bool:
+    """Whether a window meets one of the quads (N, 4, 2)."""
+    low, high = quads.min(axis=1), quads.max(axis=1)
+    return bool(((low < (window.right, window.bottom)) & (high > (window.left, window.top))).all(axis=1).any())
