@@ -6,7 +6,9 @@
     python -m benchmarks.ocr_scripts fit --scale 1           # the numbers in models/_lines/scripts.npz anew
 
 Both draw lines in the faces of this machine (``--fonts``, folders); the table in those that fitting leaves alone. After
-a fit, the SHA-256 that is printed goes into ``models/_lines/scripts.py``.
+a fit, the SHA-256 that is printed goes into ``models/_lines/scripts.py``. The stored file is that of ``fit --scale 1``
+with the seed 0: the same fonts, PyTorch and kind of processor give the same bytes, and other ones nearly the same
+numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ COUNTS = {
 }
 """How many lines of each kind are drawn at scale 1."""
 HIDDEN = 64
-EPOCHS = 16
+EPOCHS = 12
 BATCH = 128
 
 
@@ -88,7 +90,10 @@ def kept_samples(file: Path | None, model: Any, lines: Iterable[ScriptLine]) -> 
     if file is not None and file.exists():
         with np.load(file, allow_pickle=False) as stored:
             features = torch.from_numpy(stored["features"]).split(stored["lengths"].tolist())
-            return [Sample(*each) for each in zip(features, stored["scripts"], stored["kinds"], strict=True)]
+            return [
+                Sample(*each)
+                for each in zip(features, stored["scripts"].tolist(), stored["kinds"].tolist(), strict=True)
+            ]
     with torch.inference_mode():
         samples = samples_of(model, lines)
     if file is not None:
@@ -101,25 +106,26 @@ def kept_samples(file: Path | None, model: Any, lines: Iterable[ScriptLine]) -> 
 def fit(samples: Sequence[Sample], seed: int) -> ScriptClassifier:
     """A classifier of these lines, by AdamW on the cross-entropy."""
     torch.manual_seed(seed)
-    every = torch.cat([each.features for each in samples]).float()
+    every = torch.cat([each.features for each in samples])
     lengths = torch.tensor([len(each.features) for each in samples])
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-    mean, deviation = every.mean(0), every.std(0)
-    every = (every - mean) / deviation
+    some = every[::8].float()
+    mean, deviation = some.mean(0), some.std(0)
     names = [READABLE, *sorted({each.script for each in samples} - {READABLE})]
     labels = torch.tensor([names.index(each.script) for each in samples])
     first, second = nn.Linear(every.shape[1], HIDDEN), nn.Linear(2 * HIDDEN, len(names))
     layers = nn.ModuleList([first, second])
-    network = ScriptClassifier(names, first.weight, first.bias, second.weight, second.bias)
     optimiser = torch.optim.AdamW(layers.parameters(), weight_decay=1e-2)
     num_batches = -(-len(samples) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=EPOCHS * num_batches)
     for _ in range(EPOCHS):
         for chosen in torch.split(torch.randperm(len(samples)), BATCH):
-            rows = [every[offsets[index] : offsets[index + 1]] for index in chosen.tolist()]
-            is_picture = torch.arange(int(lengths[chosen].max())) < lengths[chosen, None]
-            scores = network(nn.utils.rnn.pad_sequence(rows, batch_first=True), is_picture)
-            loss = nn.functional.cross_entropy(scores, labels[chosen], label_smoothing=0.01)
+            # As `ScriptClassifier` does it, without steps behind the ends of lines.
+            rows = torch.cat([every[offsets[index] : offsets[index + 1]] for index in chosen.tolist()])
+            hidden = torch.relu(first((rows.float() - mean) / deviation))
+            parts = hidden.split(lengths[chosen].tolist())
+            pooled = torch.stack([torch.cat([part.mean(0), part.amax(0)]) for part in parts])
+            loss = nn.functional.cross_entropy(second(pooled), labels[chosen], label_smoothing=0.01)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -158,15 +164,21 @@ def main() -> None:
     parser.add_argument("--fonts", nargs="+", default=["/usr/share/fonts"], help="folders of fonts")
     parser.add_argument("--scale", type=float, default=0.25, help="how many lines; 1 is about 20,000")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=Path("scripts.npz"), help="the file that a fit writes")
+    parser.add_argument("--features", type=Path, help="a file that keeps what a fit starts from, for the next one")
+    parser.add_argument("-o", "--output", type=Path, help="the file for the table, or that of a fit: scripts.npz")
     args = parser.parse_args()
     model = ppocr_v6_small_reco(pretrained=True)
-    lines = list(drawn(args.fonts, held_out=args.action == "table", scale=args.scale, seed=args.seed))
+    lines = drawn(args.fonts, held_out=args.action == "table", scale=args.scale, seed=args.seed)
     if args.action == "fit":
-        print(save(model, fit(model, lines, args.seed), args.output))
+        torch.set_num_threads(1)  # Sums differ with the number of threads.
+        samples = kept_samples(args.features, model, lines)
+        print(save(model, fit(samples, args.seed), args.output or Path("scripts.npz")))
     else:
         with torch.inference_mode():
-            print(table(model, lines))
+            text = table(model, list(lines))
+        print(text)
+        if args.output:
+            args.output.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

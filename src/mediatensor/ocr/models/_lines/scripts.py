@@ -26,14 +26,14 @@ from ....errors import WeightsError
 __all__ = ["ScriptClassifier", "fingerprint", "script_classifier_for", "script_of"]
 
 FILE = Path(__file__).with_name("scripts.npz")
-FILE_SHA256 = "c37997e37737347df21fc21e4806abc170cf70a0cce94c66b675b5bd3e96f52d"
+FILE_SHA256 = "bf2a8d0e6b563ded8df77beeadbac874b26add2bc048fefc6c09ebaf95ef4589"
 SURE_OF_SCRIPT = 1.0
 """A line counts as one in another script if that is more probable than a line that can be read, by this logarithm."""
-SURE_OF_SHORT = 2.5
+SURE_OF_SHORT = 1.25
 """The same for short lines, which say less."""
 SHORT_STEPS = 28
 """Lines with fewer steps, of about seven characters, are short."""
-AGAINST_SCRIPT = 3.0
+AGAINST_SCRIPT = 2.0
 """By how much more for a line of whose words more than half are expected to be right, times the share beyond that half:
 look-alikes seldom read well."""
 FEWEST_STEPS = 12
