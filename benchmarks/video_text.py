@@ -150,7 +150,14 @@ class _ReaderError(Exception):
 
 
 def _answer(reader: str, clip: _Clip, options: argparse.Namespace) -> dict[str, Any]:
-    """What a reader says about a clip, in a process of its own."""
+    """What a reader says about a clip, in a process of its own, or has said in a run before."""
+    kept = options.answers / f"{clip.path.stem}.{reader.partition(',')[0]}.json" if options.answers else None
+    status = clip.path.stat()
+    state = [status.st_size, status.st_mtime_ns]
+    if kept is not None and kept.exists():
+        before: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        if before["clip"] == state:
+            return before
     python = sys.executable if reader in _HERE else options.python
     command = [python, "-m", "benchmarks.video_text_readers", reader, str(clip.path.resolve())]
     environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(options.threads))
@@ -166,6 +173,9 @@ def _answer(reader: str, clip: _Clip, options: argparse.Namespace) -> dict[str, 
         last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
         raise _ReaderError(f"its process ended with {done.returncode}: {last[0]}")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(answer | {"clip": state}, ensure_ascii=False) + "\n", encoding="utf-8")
     return answer
 
 
@@ -291,6 +301,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS), metavar="NAME",
                         help=f"{', '.join(map(repr, READERS))} (default: all)")  # fmt: skip
     parser.add_argument("--predicted", type=Path, metavar="FOLDER", help="also score NAME.srt of this folder")
+    parser.add_argument(
+        "--answers", type=Path, metavar="FOLDER",
+        help="keep what each reader read of each clip there, and do not read it again; with --clips",
+    )  # fmt: skip
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="clips whose names contain one of these")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first clips that are drawn")
     parser.add_argument("--threads", type=int, default=1, help="of every reader alike (default: 1)")
@@ -300,6 +314,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_python(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "limit", "threads")
+    if options.answers and not options.clips:
+        parser.error("--answers is for clips that stay where they are: --clips")
     return options
 
 

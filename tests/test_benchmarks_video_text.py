@@ -173,3 +173,23 @@ def test_a_run_scores_given_files_and_says_who_is_missing(tmp_path: Path, capsys
     assert figures["missed"] == len(truth["events"]) - 1
     assert "videocr: left out of small" in document["notes"][0]
     assert (output / "video_text.md").read_text() in capsys.readouterr().out
+
+
+def test_what_was_read_before_is_not_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clips, answers = tmp_path / "clips", tmp_path / "answers"
+    clips.mkdir()
+    answers.mkdir()
+    _, truth = _drawn(_SMALL, clips)
+    status = (clips / "small.mp4").stat()
+    events = [[event["start"], event["end"], event["text"]] for event in truth["events"]]
+    answer = {"captions": events, "tracks": [], "slides": [], "wall": 8.0, "cpu": 2.0, "rss_mib": 9.0, "versions": {}}
+    path = answers / "small.videocr.json"
+    path.write_text(json.dumps(answer | {"clip": [status.st_size, status.st_mtime_ns]}))
+    arguments = ["--clips", str(clips), "--answers", str(answers), "--readers", "videocr"]
+    video_text.main(arguments)
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| videocr |"))
+    assert row.startswith(f"| videocr | {len(events)} / {len(events)} | 0.00 | 0 | 0 | 100.0 (0.0) |")
+    assert row.endswith("| 0.50 | 0.50 | 9 |")
+    path.write_text(json.dumps(answer | {"clip": [1, 2]}))  # another clip of this name
+    video_text.main(arguments)
+    assert "left out of small" in capsys.readouterr().out
