@@ -249,6 +249,25 @@ def test_slides_become_a_handout(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["talk.md", "talk.pdf"]
 
 
+def test_pictures_of_slides_may_be_read_on_access(tmp_path: Path) -> None:
+    reads = []
+
+    def picture() -> NDArray[np.uint8]:
+        reads.append(1)
+        return np.full((180, 320, 3), 200, np.uint8)
+
+    slides = tuple(a_slide(number) for number in (1, 2, 3))
+    for slide in slides:
+        slide.page.page = picture
+    reading = VideoReading("talk.mp4", 180, 320, 900, 0.0, 30.0, slides=slides)
+    assert VideoReading.from_dict(reading.export()) == reading
+    reading.save(tmp_path / "talk.md")
+    assert len(reads) == 0
+    assert (reading.synthesize_slides(num_columns=3)[20:200, 20:340][1:-1, 1:-1] == 200).all()
+    reading.save(tmp_path / "talk.pdf")
+    assert len(reads) == 6
+
+
 def test_formats_and_destinations_are_checked(tmp_path: Path) -> None:
     reading = random_reading(2)
     with pytest.raises(InvalidArgumentError, match=r"srt, vtt, ass, json, csv, md, pdf.*talk\.doc"):

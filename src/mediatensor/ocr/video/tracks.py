@@ -189,7 +189,8 @@ class Slide:
         last_frame: The last frame that shows it, included.
         start_seconds: The time at which the first frame with it is shown.
         end_seconds: The time at which the first frame without it is shown.
-        page: The page of `mediatensor.ocr.io` with its text, and its picture at full size.
+        page: The page of `mediatensor.ocr.io` with its text, and its picture at full size. Pages of long videos read
+            their picture on each access, as those of files do, so that they fit into memory.
 
     Raises:
         InvalidArgumentError: if a value is not of its type or range.
