@@ -165,8 +165,8 @@ def turn_of_read_page(
     # without words have no say.
     wide = [index for index in weights if len(readings[index]) == 1 and _legibility(readings[index][0])]
     told = [index for index in weights if readings[index][0].script is not None]
-    if 2 * sum(weights[index] for index in told) > sum(weights.values()):
-        # Scripts are told by lines that are upright.
+    if 3 * sum(weights[index] for index in told) > 2 * sum(weights.values()):
+        # Scripts are told by lines that are upright. A third of a page that can be read decides for itself.
         return 0, 0.0
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
