@@ -38,6 +38,7 @@ __all__ = [
     "cuda_surface_of",
     "fingerprint",
     "is_frame",
+    "luma_of",
     "orientation_of",
     "surface_of",
     "why_no_nvcuvid",
@@ -374,6 +375,9 @@ def _surface(
     )
 
 
+# Planar formats, and those whose chroma samples share a plane, begin with a plane of luma.
+_FORMATS_WITH_LUMA = ("yuv4", "yuvj4", "yuva4", "nv12", "nv21", "nv16", "nv24", "p010", "p012", "p016", "gray")
+
 # Components that share a plane, in the order in which formats list components: (first sample, step between samples).
 _UV, _VU = ((0, 1), (0, 2), (1, 2)), ((0, 1), (1, 2), (0, 2))
 _SHARED_PLANES = {
@@ -386,6 +390,42 @@ _SHARED_PLANES = {
     "yvyu422": ((0, 2), (3, 4), (1, 4)),
 }
 _PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
+
+
+def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """The brightness of a frame in the memory of the CPU, as stored: not turned upright.
+
+    Args:
+        frame: The frame. The result may be a view of its memory, which must not be written to.
+        size: (height, width) to scale to; ``None`` for that of the frame.
+
+    Returns:
+        (H, W). Where the format has a plane of luma, this plane, in the range that it is stored in, and of more than 8
+        bits the upper ones. Other formats are converted to gray.
+
+    Raises:
+        DecodeError: if FFmpeg cannot convert from the colours that the frame says it has.
+    """
+    pixel_format, plane = frame.format, frame.planes[0]
+    component = pixel_format.components[0]
+    has_luma = component.plane == 0 and component.bits >= 8 and pixel_format.name.startswith(_FORMATS_WITH_LUMA)
+    is_as_asked = size is None or size == (frame.height, frame.width)
+    if has_luma and is_as_asked and plane.line_size > 0 and not pixel_format.is_big_endian:
+        if component.bits == 8:
+            rows: NDArray[np.uint8] = np.frombuffer(plane, np.uint8).reshape(frame.height, -1)
+            return rows[:, : frame.width]
+        deep: NDArray[np.uint16] = np.frombuffer(plane, np.uint16).reshape(frame.height, -1)
+        shift = 8 if pixel_format.name.startswith("p0") else int(component.bits) - 8
+        return (deep[:, : frame.width] >> shift).astype(np.uint8)
+    height, width = size or (frame.height, frame.width)
+    try:
+        gray: Any = VideoReformatter().reformat(
+            frame, width=width, height=height, format="gray", interpolation=_BILINEAR, threads=1
+        )
+    except av.FFmpegError as error:
+        raise _conversion_error(frame, error) from error
+    grays: NDArray[np.uint8] = np.frombuffer(gray.planes[0], np.uint8).reshape(height, -1)
+    return grays[:, :width]
 
 
 def component_planes(frame: Any) -> tuple[Tensor, ...]:

@@ -21,7 +21,7 @@ from .plan import Segment, make_plan
 
 if TYPE_CHECKING:
     from .approximate import ApproximateFrames, Timeline
-    from .batch import ErrorPolicy, SizeChangePolicy
+    from .batch import DecodedPicture, ErrorPolicy, SizeChangePolicy
     from .exact import ExactFrames
     from .fallback import CpuFallbackStatus, stream_parameters, warn_of_fallback, why_not
     from .stream import HandleSpec, OpenVideo, OutputOptions
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ApproximateFrames",
     "CpuFallbackStatus",
+    "DecodedPicture",
     "ErrorPolicy",
     "ExactFrames",
     "FrameCache",
@@ -55,7 +56,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("ApproximateFrames", "Timeline"), ".approximate"),
-        **dict.fromkeys(("ErrorPolicy", "SizeChangePolicy"), ".batch"),
+        **dict.fromkeys(("DecodedPicture", "ErrorPolicy", "SizeChangePolicy"), ".batch"),
         "ExactFrames": ".exact",
         **dict.fromkeys(("CpuFallbackStatus", "stream_parameters", "warn_of_fallback", "why_not"), ".fallback"),
         **dict.fromkeys(("HandleSpec", "OpenVideo", "OutputOptions"), ".stream"),

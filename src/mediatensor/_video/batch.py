@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from .._common import stages, threads
 from .._common.orientation import Orientation
 from .._index import FrameIndex
-from .._pyav import FrameConverter
+from .._pyav import FrameConverter, luma_of, orientation_of
 from ..backends import PictureConverter
 from ..errors import DecodeError, DeviceError, ReadError, SizeChangeError
 from ..frames import ReplacedFrame
@@ -21,7 +22,16 @@ from .frame_stream import FrameStream, MissingFrameError
 from .handles import Handle, Worker
 from .plan import Segment, first_place_of, num_pictures, runs_by_key_frame
 
-__all__ = ["DecodedRows", "ErrorPolicy", "PixelWriter", "SizeChangePolicy", "decode_rows", "single_at_hand"]
+__all__ = [
+    "DecodedPicture",
+    "DecodedRows",
+    "ErrorPolicy",
+    "PictureWriter",
+    "PixelWriter",
+    "SizeChangePolicy",
+    "decode_rows",
+    "single_at_hand",
+]
 
 ErrorPolicy = Literal["raise", "skip", "nearest"]
 SizeChangePolicy = Literal["raise", "scale"]
@@ -89,6 +99,63 @@ class PixelWriter:
     def start_over(self) -> None:
         """Forget what was written."""
         self._size = self.pixels = None
+
+
+@dataclass(frozen=True)
+class DecodedPicture:
+    """A decoded picture that is not RGB yet, in the memory of the CPU. It keeps the codec's memory.
+
+    Attributes:
+        frame: Its index.
+        pts_seconds: When it is shown.
+        duration_seconds: For how long.
+    """
+
+    frame: int
+    _picture: Any
+    _converter: PictureConverter
+    pts_seconds: float = 0.0
+    duration_seconds: float = 0.0
+
+    def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+        """Its brightness, upright.
+
+        Args:
+            size: (height, width) to scale to; ``None`` for its own.
+
+        Returns:
+            (H, W), not to be written to.
+        """
+        orientation = orientation_of(self._picture)
+        stored = orientation.size(*size) if size is not None else None
+        return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
+
+    def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+        """Its colours (H, W, 3), upright, as `VideoDecoder` gives them; ``size`` as for `luma`."""
+        orientation = orientation_of(self._picture)
+        pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
+        self._converter.write(self._picture, orientation, pixels)
+        return cast("NDArray[np.uint8]", pixels)
+
+
+class PictureWriter(PixelWriter):
+    """Takes pictures as they are; the rows are of an array of `DecodedPicture`.
+
+    Args:
+        num_rows: How many pictures there are.
+    """
+
+    def __init__(self, num_rows: int) -> None:
+        super().__init__(num_rows, None)
+        self.pixels = np.empty(num_rows, object)
+
+    def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
+        """Take a picture."""
+        for row in rows:
+            cast("NDArray[Any]", self.pixels)[row] = DecodedPicture(cast(int, name), picture, converter)
+
+    def start_over(self) -> None:
+        """Nothing is to be forgotten: each row is written anew."""
 
 
 @dataclass(slots=True)

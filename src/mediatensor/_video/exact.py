@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from .._index import (
 from .._pyav import VideoReader
 from ..errors import DecodeError, DeviceError, OutOfRangeError
 from ..frames import Frame, FrameBatch
-from .batch import DecodedRows, decode_rows, single_at_hand
+from .batch import DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows, single_at_hand
 from .frame_stream import IndexMismatchError
 from .stream import OpenVideo
 
@@ -211,8 +212,30 @@ class ExactFrames:
         index, decoded = self._decode(index, select, is_sequential=is_sequential)
         return self._video.batch(decoded, *index.times_of(np.array(decoded.frames, np.int64)))
 
+    def pictures(self, start: int, stop: int) -> list[DecodedPicture]:
+        """The decoded pictures of a range of frames, before they are RGB, for a caller who goes through the video.
+
+        Returns:
+            Those that came out, as the error policy says.
+        """
+
+        def select(index: FrameIndex) -> range:
+            return range(start, min(stop, len(index.pts)))
+
+        index, decoded = self._decode(self.index, select, is_sequential=True, make_writer=PictureWriter)
+        taken: Any = decoded.pixels
+        return [
+            replace(taken[row], pts_seconds=pts, duration_seconds=duration)
+            for row, (pts, duration) in enumerate(frame_times(index, frame) for frame in decoded.frames)
+        ]
+
     def _decode(
-        self, index: FrameIndex, select: Callable[[FrameIndex], Sequence[int]], *, is_sequential: bool = False
+        self,
+        index: FrameIndex,
+        select: Callable[[FrameIndex], Sequence[int]],
+        *,
+        is_sequential: bool = False,
+        make_writer: Callable[[int], PixelWriter] | None = None,
     ) -> tuple[FrameIndex, DecodedRows]:
         """Decode the frames that ``select`` takes from an index.
 
@@ -229,7 +252,7 @@ class ExactFrames:
             spec = video.spec
             try:
                 with stages.DECODE, video.pool.borrow() as handle:
-                    writer = video.pixel_writer(len(frames))
+                    writer = (make_writer or video.pixel_writer)(len(frames))
                     on_error = video.options.on_error
                     return index, decode_rows(handle, index, frames, writer, on_error, is_sequential=is_sequential)
             except DeviceError as error:

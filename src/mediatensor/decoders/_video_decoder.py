@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
@@ -22,6 +23,7 @@ from .._sources import make_source
 from .._video import (
     ApproximateFrames,
     CpuFallbackStatus,
+    DecodedPicture,
     ErrorPolicy,
     ExactFrames,
     HandleSpec,
@@ -39,6 +41,8 @@ __all__ = ["SimpleVideoDecoder", "VideoDecoder"]
 # What iterating decodes in one call.
 _BYTES_AT_A_TIME = 1 << 22
 _MAX_AT_A_TIME = 16
+# Pictures before they are RGB, which the codec's memory holds.
+_PICTURES_AT_A_TIME = 8
 
 
 class VideoDecoder(Closing):
@@ -231,6 +235,24 @@ class VideoDecoder(Closing):
         if isinstance(self._frames, ApproximateFrames):
             return None
         return torch.from_numpy(self._frames.index.played_at(pts_seconds.numpy()))
+
+    def _pictures(self, start: int = 0) -> Iterator[DecodedPicture]:
+        """Every picture from a frame on, before it is RGB, decoded on the CPU; what cannot be decoded is left out.
+
+        The pictures are those of the stream, without transforms. A few are decoded in one call: who keeps a picture
+        keeps its memory.
+        """
+        spec = replace(
+            self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
+        )
+        video = OpenVideo(spec, OutputOptions(False, "skip", "scale"))
+        frames = ExactFrames(video, None, None if isinstance(self._frames, ApproximateFrames) else self._frames.index)
+        try:
+            while frames.has_frame(start):
+                yield from frames.pictures(start, start + _PICTURES_AT_A_TIME)
+                start += _PICTURES_AT_A_TIME
+        finally:
+            video.pool.close()
 
     def _get_key_frame_indices(self) -> Tensor:
         """Indices of the key frames, int64 (K,)."""

@@ -6,7 +6,7 @@ Code written for docTR runs after changing ``doctr`` to ``mediatensor.ocr`` in i
 from .. import __version__
 from . import datasets, io, models, utils, video
 from .io import DocumentFile
-from .models import kie_predictor, ocr_predictor
+from .models import kie_predictor, ocr_predictor, video_text_predictor
 
 __all__ = [
     "DocumentFile",
@@ -18,4 +18,5 @@ __all__ = [
     "ocr_predictor",
     "utils",
     "video",
+    "video_text_predictor",
 ]

@@ -76,7 +76,7 @@ from .recognition import (
     vitstr_base,
     vitstr_small,
 )
-from .zoo import kie_predictor, ocr_predictor
+from .zoo import kie_predictor, ocr_predictor, video_text_predictor
 
 __all__ = [
     "CRNN",
@@ -150,6 +150,7 @@ __all__ = [
     "textnet_tiny",
     "utils",
     "vgg16_bn_r",
+    "video_text_predictor",
     "vip_base",
     "vip_tiny",
     "viptr_tiny",

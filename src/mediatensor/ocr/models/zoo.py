@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from inspect import signature
 from typing import Any, TypeVar
 
 from torch import nn
 
 from ...errors import InvalidArgumentError
+from ..datasets import VOCABS
 from .classification.ppocr import ppocr_mobile_v2_line_orientation
 from .detection.zoo import detection_predictor
 from .kie_predictor import KIEPredictor
 from .predictor import OCRPredictor
 from .predictor.base import TextPredictor
 from .recognition.zoo import recognition_predictor
+from .video_predictor import VideoTextPredictor
 
-__all__ = ["kie_predictor", "ocr_predictor"]
+__all__ = ["kie_predictor", "ocr_predictor", "video_text_predictor"]
 
 _Predictor = TypeVar("_Predictor", bound=TextPredictor)
 
@@ -174,6 +177,57 @@ def kie_predictor(
         ignore_regions=ignore_regions,
         **kwargs,
     )
+
+
+def video_text_predictor(
+    det_arch: str | nn.Module = "ppocr_v6_small_det",
+    reco_arch: str | nn.Module = "ppocr_v6_small_reco",
+    pretrained: bool = False,
+    *,
+    languages: str | Sequence[str] | None = None,
+    **kwargs: Any,
+) -> VideoTextPredictor:
+    """A predictor that reads the text of videos: what stood where, from which frame to which.
+
+    Args:
+        det_arch: The detector of lines: a name of ``list_models("det_*")``, or a model.
+        reco_arch: The recogniser of lines: a name of ``list_models("reco_*")``, or a model.
+        pretrained: Load the weights, from this machine: those of the default come with ``mediatensor[ocr]``.
+        languages: Names of :data:`mediatensor.ocr.datasets.VOCABS`, such as ``"german"``: only their characters are
+            read. ``None`` for all that the recogniser knows.
+        **kwargs: ``region``, ``kinds`` and ``min_confidence`` of
+            :class:`~mediatensor.ocr.models.video_predictor.VideoTextPredictor`; ``vocab``, the characters that may be
+            read, in place of ``languages``.
+
+    Returns:
+        The predictor, a module: ``predictor.to("cuda")`` moves its networks. Frames are decoded on the CPU.
+
+    Raises:
+        InvalidArgumentError: An architecture or a language is unknown, or reads no lines.
+        WeightsNotFoundError: There are no weights on this machine; the message says what to install.
+
+    Example:
+        >>> from mediatensor.ocr import video_text_predictor
+        >>> reading = video_text_predictor(pretrained=True)("video.mp4")
+        >>> reading.captions.save("video.srt")
+    """
+    vocab = {"vocab": kwargs.pop("vocab")} if "vocab" in kwargs else {}
+    if languages is not None:
+        names = [languages] if isinstance(languages, str) else list(languages)
+        unknown = sorted(set(names) - set(VOCABS))
+        if unknown or not names or vocab:
+            raise InvalidArgumentError(
+                f"languages={languages!r}: give one or more names of mediatensor.ocr.datasets.VOCABS, such as "
+                '"english" or "german", and no vocab beside them.'
+            )
+        vocab = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names)))}
+    own = {name for name, one in signature(VideoTextPredictor).parameters.items() if one.kind is one.KEYWORD_ONLY}
+    if unknown_options := sorted(set(kwargs) - own):
+        raise InvalidArgumentError(f"video_text_predictor has no arguments {', '.join(unknown_options)}.")
+    # Bands of frames are searched in the size that they have.
+    detector = detection_predictor(det_arch, pretrained=pretrained, shorter_side=32, longer_side=4096)
+    recogniser = recognition_predictor(reco_arch, pretrained=pretrained, **vocab)
+    return VideoTextPredictor(detector, recogniser, **kwargs)
 
 
 def _refuse_layout(detect_layout: bool, layout_arch: str | None, detect_tables: bool) -> None:

@@ -1,0 +1,175 @@
+"""Lines that stand and go together become one piece of text, and what kind of text it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...video import TextKind
+from ._tracking import Box, LineTrack
+
+__all__ = ["KindJudge", "TrackGroup", "belongs"]
+
+FEWEST_SECONDS = 0.2
+"""A text that stands still for less time cannot be read by people."""
+TOGETHER_FRAMES = 3
+"""Lines that begin and end within so many frames of each other are one text; fades make some difference."""
+LEAST_CONFIDENCE = 0.3
+FEWEST_LETTERS = 2
+MOST_UNSTEADY = 0.12
+"""Strokes that are drawn into a film stay as they are: those of things in the picture vary by more."""
+MOST_UNSTEADY_IF_SURE = 0.35
+"""The same for texts that read well, which may stand on a panel that lets the picture through."""
+SURE = 0.7
+EVER_PRESENT_SHARE, EVER_PRESENT_SECONDS = 0.6, 8.0
+LONGEST_CAPTION_SECONDS = 20.0
+CENTRED = 0.1
+"""The middle of a caption is at most so far from that of the picture, of its width."""
+TOP, BOTTOM = 0.3, 0.6
+"""Captions stand above or below, by the middle of their box."""
+MARGIN = 0.15
+"""What stands so near to a corner, of width and height, belongs to the programme."""
+
+
+@dataclass
+class TrackGroup:
+    """Lines that stand and go together."""
+
+    lines: list[LineTrack]
+
+    @property
+    def first_frame(self) -> int:
+        """The first frame that shows one of them, or a part of it, as it was written word by word."""
+        return min(line.root.first_frame for line in self.lines)
+
+    @property
+    def last_frame(self) -> int:
+        """The last frame that shows one of them."""
+        return max(line.last_frame for line in self.lines)
+
+    @property
+    def grows(self) -> bool:
+        """Whether the text was written word by word."""
+        return any(line.grew_from is not None for line in self.lines)
+
+    @property
+    def box(self) -> Box:
+        """Left, top, right, bottom in pixels."""
+        boxes = np.array([line.box for line in self.lines])
+        left, top = boxes[:, :2].min(axis=0).tolist()
+        right, bottom = boxes[:, 2:].max(axis=0).tolist()
+        return left, top, right, bottom
+
+    @property
+    def rows(self) -> list[list[LineTrack]]:
+        """The lines from top to bottom; those beside one another from left to right."""
+        rows: list[list[LineTrack]] = []
+        for line in sorted(self.lines, key=lambda line: line.box[1] + line.box[3]):
+            middle = (line.box[1] + line.box[3]) / 2
+            if rows and rows[-1][0].box[1] < middle < rows[-1][0].box[3]:
+                rows[-1].append(line)
+            else:
+                rows.append([line])
+        return [sorted(row, key=lambda line: line.box[0]) for row in rows]
+
+    @property
+    def confidence(self) -> float:
+        """The probability that all lines are right."""
+        return float(np.prod([line.confidence for line in self.lines]))
+
+    @property
+    def num_letters(self) -> int:
+        return sum(letter.isalnum() for line in self.lines for letter in line.text)
+
+    @property
+    def unsteadiness(self) -> float:
+        """How much the share of its strokes that frames show varies, but for fades."""
+        spreads = []
+        for line in self.lines:
+            inner = line.shares[4:-4] or line.shares
+            low, high = np.quantile(inner, [0.1, 0.9])
+            spreads.append(max(high - low, 0.9 - np.median(inner)))
+        return float(np.median(spreads))
+
+
+def belongs(group: TrackGroup, track: LineTrack) -> bool:
+    """Whether a line comes and goes with the others, and stands beside or below them."""
+    if track.places or any(line.places for line in group.lines):
+        return False
+    if any(
+        abs(line.first_frame - track.first_frame) > TOGETHER_FRAMES
+        or abs(line.last_frame - track.last_frame) > TOGETHER_FRAMES
+        for line in group.lines
+    ):
+        return False
+    left, top, right, bottom = group.box
+    size = min(line.box[3] - line.box[1] for line in group.lines)
+    own = track.box[3] - track.box[1]
+    if not 0.6 < own / size < 1.7:
+        return False
+    gap = max(track.box[1] - bottom, top - track.box[3])
+    apart = max(track.box[0] - right, left - track.box[2])
+    return gap < max(own, size) and apart < 1.5 * max(own, size)
+
+
+class KindJudge:
+    """Says what kind of text groups are. It remembers what the captions of the film look like.
+
+    Args:
+        height: Of the pictures, in pixels.
+        width: Of the pictures.
+        total_seconds: How long the film is.
+    """
+
+    def __init__(self, height: int, width: int, total_seconds: float) -> None:
+        self._height, self._width, self._total_seconds = height, width, total_seconds
+        #: The heights of lines of captions, in pixels.
+        self.caption_heights: list[int] = []
+
+    def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
+        """The kind of a group.
+
+        Args:
+            group: The lines.
+            seconds: For how long they stand.
+            is_cut: Whether it begins and ends where the picture changes altogether.
+
+        Returns:
+            ``None`` for what is no text that could be read.
+        """
+        left, top, right, bottom = group.box
+        x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
+        if group.confidence < LEAST_CONFIDENCE or group.num_letters < FEWEST_LETTERS:
+            return None
+        if any(line.places for line in group.lines):
+            return self._kind_of_moving(group)
+        if seconds < FEWEST_SECONDS:
+            return None
+        is_long = seconds > EVER_PRESENT_SECONDS and seconds > EVER_PRESENT_SHARE * self._total_seconds
+        if is_long or seconds > LONGEST_CAPTION_SECONDS:
+            return "overlay"
+        if group.unsteadiness > (MOST_UNSTEADY_IF_SURE if group.confidence > SURE else MOST_UNSTEADY):
+            return "scene"
+        near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)
+        if near_side < MARGIN * self._width and near_end < MARGIN * self._height and abs(x - 0.5) > CENTRED:
+            return "overlay"
+        if abs(x - 0.5) > CENTRED or TOP < y < BOTTOM:
+            return "scene"
+        size = int(np.median([line.box[3] - line.box[1] for line in group.lines]))
+        is_usual = any(0.8 < size / known < 1.25 for known in self.caption_heights)
+        # What comes with one picture and goes with it stands in the picture, unless it looks like the other captions.
+        if is_cut and not is_usual:
+            return "scene"
+        if not is_cut:
+            self.caption_heights.append(size)
+        return "caption"
+
+    def _kind_of_moving(self, group: TrackGroup) -> TextKind:
+        """A ticker runs along the edge of the picture; everything else moves with what is in it."""
+        (line,) = group.lines
+        boxes = np.array([box for _, box in line.places])
+        middles = (boxes[:, 1] + boxes[:, 3]) / 2 / self._height
+        is_level = np.ptp(middles) < 0.02
+        is_at_edge = bool((middles > 1 - MARGIN).all() or (middles < MARGIN).all())
+        return "overlay" if is_level and is_at_edge and len(boxes) > 2 else "scene"

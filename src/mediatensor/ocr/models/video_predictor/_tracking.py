@@ -1,0 +1,432 @@
+"""Lines of text followed from their first frame to their last, while the pictures come one after the other."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ._presence import Template
+from ._watching import Band, ChangeWatch
+
+__all__ = ["Box", "Gray", "LineTrack", "LineTracker", "Picture", "PictureReader", "Reading"]
+
+Gray = npt.NDArray[np.uint8]
+Box = tuple[int, int, int, int]
+"""Left, top, right, bottom in pixels."""
+
+SECONDS_BETWEEN_COMPARISONS = 0.1
+REMEMBERED_SECONDS = 1.5
+"""How far back the first frame of a text is looked for."""
+FEWEST_REMEMBERED = 12
+REMEMBERED_BYTES = 192 * 2**20
+"""Fewer pictures are remembered where they are larger."""
+SHOWS = 0.4
+"""The least share of a text's strokes that can be read, as it fades in or out."""
+SUDDEN = 0.4
+"""A text of which so much more is gone than in the frame before has been replaced by another."""
+WHOLE = 0.9
+"""A text that shows this share of its strokes has faded in."""
+BRIGHTER = 1.2
+"""A text that shows this much more than when it was found was still fading in then."""
+SETTLED_SECONDS = 0.2
+"""How long after it was found the strokes of a text are looked at again: it may have been fading in."""
+MAX_GAP = 2
+"""Pictures without the text, as flashes and damage make them, after which it may go on."""
+FEWEST_AT_REST = 3
+"""The fewest frames at one place of a text that stands still."""
+MAX_READINGS = 2
+"""Readings of a text that stands still; a third one is of its mean."""
+STRETCHES = (1.15, 1.0, 1.3)
+"""How much wider lines are made for each reading: those that agree are right more often."""
+SECOND_READING_SECONDS = 0.35
+FEWEST_FOR_MEAN = 8
+"""The fewest frames whose mean is better to read than each of them."""
+READ_AGAIN_AT = (1, 4, 8, 12)
+"""The places of a text that moves at which it is read again."""
+SECONDS_LOST = 0.7
+"""A text that moves is found again within this time."""
+OTHERS = 4
+"""Pictures that tell strokes from what moves behind them."""
+CUT_ROWS = 60
+"""Rows of the pictures by which cuts are noticed."""
+CUT_DIFFERENCE = 14.0
+"""The least mean difference between the pictures before and after a cut, of 255."""
+
+
+class Picture(NamedTuple):
+    """One frame: its index, the time at which it is shown, and its brightness (H, W)."""
+
+    frame: int
+    seconds: float
+    luma: Gray
+
+
+class Reading(NamedTuple):
+    """What a line was read as, the probability that this is right, and whether its script can be read at all."""
+
+    text: str
+    confidence: float
+    is_readable: bool = True
+
+
+class PictureReader(Protocol):
+    """What finds and reads lines in the picture that is shown."""
+
+    def find(self, bands: Sequence[Band]) -> list[Box]:
+        """The boxes of the lines in bands of the picture."""
+
+    def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
+        """What lines of the picture say, made wider by a factor."""
+
+    def read_gray(self, line: Gray, stretch: float) -> Reading:
+        """What a picture (H, W) of one line says, made wider."""
+
+
+@dataclass(eq=False)
+class LineTrack:
+    """A line from its first frame to its last.
+
+    Attributes:
+        box: Where it stands; for one that moves, where it was found last.
+        template: Its strokes.
+        first_frame: The first frame that shows it.
+        last_frame: The last that shows it.
+        shares: How much of its strokes each frame showed.
+        found_seconds: When it was found.
+        readings: What it was read as.
+        first_read: The frame in which it was read first.
+        read_seconds: When it was read, or found, last.
+        is_settled: Whether its strokes were looked at again since it was found.
+        num_missed: The pictures in a row that did not show it, up to now.
+        grew_from: The track of the shorter text that it continues.
+        continued_by: A longer text that took its place, if it did.
+        places: The frames and boxes at which it was found, of a text that moves.
+    """
+
+    box: Box
+    template: Template
+    first_frame: int
+    last_frame: int
+    shares: list[float]
+    found_seconds: float
+    readings: list[Reading] = field(default_factory=list)
+    first_read: int | None = None
+    read_seconds: float = 0.0
+    is_settled: bool = False
+    num_missed: int = 0
+    grew_from: LineTrack | None = None
+    continued_by: LineTrack | None = None
+    places: list[tuple[int, Box]] = field(default_factory=list)
+    _sum: npt.NDArray[np.float32] | None = None
+    _num_summed: int = 0
+
+    @property
+    def num_frames(self) -> int:
+        return self.last_frame - self.first_frame + 1
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it has stood at one place long enough."""
+        return self.num_frames >= FEWEST_AT_REST
+
+    @property
+    def root(self) -> LineTrack:
+        """The first of the texts that it continues, or itself."""
+        return self if self.grew_from is None else self.grew_from.root
+
+    @property
+    def text(self) -> str:
+        """What it says, by the vote."""
+        return self.vote()[0][0]
+
+    @property
+    def confidence(self) -> float:
+        """The greatest confidence of the readings that won the vote; 0 for a script that cannot be read."""
+        best = self.text
+        return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
+
+    def vote(self) -> list[tuple[str, float]]:
+        """The texts that it was read as, by their share of the vote: the sum of their confidences."""
+        votes: Counter[str] = Counter()
+        for reading in self.readings:
+            votes[reading.text] += max(reading.confidence, 1e-3)  # type: ignore[assignment]
+        total = sum(votes.values())
+        return [(text, weight / total) for text, weight in votes.most_common()]
+
+    def add(self, picture: Picture, share: float) -> None:
+        """Note that a picture shows the line."""
+        self.last_frame, self.num_missed = picture.frame, 0
+        self.shares.append(share)
+        if share > WHOLE:
+            part = self.template.part(picture.luma)
+            self._sum = part.astype(np.float32) if self._sum is None else self._sum + part
+            self._num_summed += 1
+
+    def take_mean(self) -> Gray | None:
+        """What the line looked like on average, which is sharper than what moved behind it; it is then forgotten."""
+        total, self._sum = self._sum, None
+        if total is None or self._num_summed < FEWEST_FOR_MEAN:
+            return None
+        return (total / self._num_summed).round().astype(np.uint8)
+
+    def show(self, template: Template, shares: Sequence[float], first_frame: int, last_frame: int) -> None:
+        """Follow the line by another template of its strokes from now on."""
+        self.template, self.shares = template, list(shares)
+        self.first_frame, self.last_frame, self.num_missed = first_frame, last_frame, 0
+        self._sum, self._num_summed = None, 0
+
+
+class LineTracker:
+    """Follows lines of text through a film whose pictures are shown to it in order."""
+
+    def __init__(self) -> None:
+        self._watch: ChangeWatch | None = None
+        self._recent: deque[Picture] = deque()
+        self._compared_at = -np.inf
+        self._active: list[LineTrack] = []
+        self._moving: list[LineTrack] = []
+        self._brightness: Gray | None = None
+        self._differences: deque[float] = deque(maxlen=24)
+        #: The frames with which another picture begins, in order.
+        self.cuts: list[int] = []
+
+    @property
+    def active(self) -> Sequence[LineTrack]:
+        """The lines that the last picture showed."""
+        return self._active
+
+    @property
+    def remembered(self) -> range:
+        """The frames that a tracker with a saved state has to be shown again by `remember`."""
+        return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the pictures that are remembered."""
+        return copy.deepcopy({name: value for name, value in vars(self).items() if name != "_recent"})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state, of which a copy is used."""
+        vars(self).update(copy.deepcopy(state))
+
+    def see(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
+        """Take the next picture.
+
+        Args:
+            picture: The picture.
+            reader: Finds and reads lines in it.
+
+        Returns:
+            The tracks that have ended.
+        """
+        self.remember(picture)
+        self._note_cut(picture)
+        ended = self._follow(picture, reader)
+        if picture.seconds - self._compared_at >= SECONDS_BETWEEN_COMPARISONS:
+            self._compared_at = picture.seconds
+            if self._watch is None:
+                self._watch = ChangeWatch(len(picture.luma))
+            if bands := self._watch.see(picture.luma):
+                ended += self._take_new(picture, reader.find(bands), reader)
+        self._read_again(picture, reader)
+        return ended
+
+    def finish(self, reader: PictureReader) -> list[LineTrack]:
+        """The tracks that last to the end."""
+        for track in self._active:
+            _read_mean(track, reader)
+        ended, self._active, self._moving = self._active + self._moving, [], []
+        return [track for track in ended if track.readings]
+
+    def remember(self, picture: Picture) -> None:
+        """Keep a picture for some time: texts are looked for in it that are found later."""
+        recent = self._recent
+        recent.append(picture)
+        at_most = max(FEWEST_REMEMBERED, REMEMBERED_BYTES // max(picture.luma.nbytes, 1))
+        while len(recent) > FEWEST_REMEMBERED and (
+            len(recent) > at_most or picture.seconds - recent[0].seconds > REMEMBERED_SECONDS
+        ):
+            recent.popleft()
+
+    def _note_cut(self, picture: Picture) -> None:
+        """Note that another picture begins: it differs from the one before by far more than the last ones did."""
+        step = max(1, len(picture.luma) // CUT_ROWS)
+        before, self._brightness = self._brightness, picture.luma[step // 2 :: step, step // 2 :: step].copy()
+        if before is None:
+            return
+        difference = float(np.abs(self._brightness.astype(np.int16) - before).mean())
+        usual = float(np.median(self._differences)) if self._differences else 0.0
+        if difference > CUT_DIFFERENCE and difference > 3 * usual:
+            self.cuts.append(picture.frame)
+        self._differences.append(difference)
+
+    def _follow(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
+        """Look for the known lines in the next picture; the ones that are no longer there have ended."""
+        gone = []
+        for track in self._active:
+            share = track.template.share(picture.luma)
+            if share >= SHOWS:
+                is_due = not track.is_settled and picture.seconds - track.found_seconds >= SETTLED_SECONDS
+                if (is_due or share > BRIGHTER) and self._renew(track, picture):
+                    continue
+                if track.shares[-1] - share < SUDDEN:
+                    track.add(picture, share)
+                    continue
+            track.num_missed += 1
+            if track.num_missed > MAX_GAP:
+                gone.append(track)
+        self._end(gone, picture, reader)
+        lost = [track for track in self._moving if picture.seconds - track.read_seconds > SECONDS_LOST]
+        self._moving = [track for track in self._moving if track not in lost]
+        for track in gone:
+            if not track.readings:
+                self._move(track, picture)
+        return [track for track in gone + lost if track.readings and track not in self._moving]
+
+    def _renew(self, track: LineTrack, picture: Picture) -> bool:
+        """Follow a text by how it looks now that it has faded in."""
+        recent = list(self._recent)
+        template = Template(picture.luma, track.box, [one.luma for one in recent[-OTHERS - 1 : -1]])
+        if not template.is_usable:
+            return False
+        shares = _shares_before(template, recent)
+        track.is_settled = picture.seconds - track.found_seconds >= SETTLED_SECONDS
+        if len(shares) == len(recent) and track.first_frame < recent[0].frame:
+            # It was there before the first picture that is remembered.
+            shares = track.shares[: -len(shares)] + shares
+            track.show(template, shares, track.first_frame, picture.frame)
+        else:
+            track.show(template, shares, recent[len(recent) - len(shares)].frame, picture.frame)
+        return True
+
+    def _end(self, ended: Sequence[LineTrack], picture: Picture, reader: PictureReader) -> None:
+        height, width = picture.luma.shape
+        for track in ended:
+            self._active.remove(track)
+            _read_mean(track, reader)
+            left, top, right, bottom = track.template.box
+            if self._watch is not None and track.is_at_rest:
+                self._watch.forget((left / width, top / height, right / width, bottom / height))
+
+    def _take_new(self, picture: Picture, boxes: Iterable[Box], reader: PictureReader) -> list[LineTrack]:
+        """Follow the lines among those that were found that are not followed yet."""
+        ended: list[LineTrack] = []
+        for box in boxes:
+            beside = [track for track in self._active if not track.num_missed and _overlap(track.box, box)]
+            if any(_is_within(box, track.box) for track in beside):
+                continue
+            track = self._started(picture, box)
+            if track is None:
+                continue
+            grown = [shorter for shorter in beside if _is_within(shorter.box, box)]
+            self._end(grown, picture, reader)
+            for shorter in grown:
+                was_alone = shorter.first_read is not None and shorter.first_read < track.first_frame
+                if track.is_at_rest and was_alone:
+                    # What it showed while the longer text stood there was a part of that.
+                    shorter.last_frame = track.first_frame - 1
+                    del shorter.shares[shorter.num_frames :]
+                    shorter.continued_by = track
+                    ended.append(shorter)
+            self._active.append(track)
+            moving = self._moved_to(box)
+            if not track.is_at_rest and moving is not None and len(moving.places) in READ_AGAIN_AT:
+                moving.readings += reader.read([box], 1.0)
+        return ended
+
+    def _started(self, picture: Picture, box: Box) -> LineTrack | None:
+        template = Template(picture.luma, box)
+        if not template.is_usable:
+            return None
+        recent = list(self._recent)
+        shares = _shares_before(template, recent)
+        # Now that some pictures are known to show the text, what moves behind it can be told from its strokes.
+        alike = [one.luma for one in recent[len(recent) - len(shares) : -1]]
+        if alike:
+            chosen = np.linspace(0, len(alike) - 1, min(OTHERS, len(alike))).round().astype(int)
+            better = Template(picture.luma, box, [alike[index] for index in chosen])
+            if better.is_usable:
+                template = better
+                shares = _shares_before(template, recent)
+        first = recent[len(recent) - len(shares)].frame
+        return LineTrack(
+            box, template, first, picture.frame, shares, found_seconds=picture.seconds, read_seconds=picture.seconds
+        )
+
+    def _moved_to(self, box: Box) -> LineTrack | None:
+        return next((track for track in self._moving if _has_moved_to(track.box, box)), None)
+
+    def _move(self, passed: LineTrack, picture: Picture) -> None:
+        """Go on with a text that moves, or begin one, by a line that did not stand still."""
+        track = self._moved_to(passed.box)
+        if track is None:
+            track = passed
+            self._moving.append(track)
+        track.box, track.last_frame = passed.box, passed.last_frame
+        track.places.append((passed.first_frame, passed.box))
+        track.read_seconds = picture.seconds
+
+    def _read_again(self, picture: Picture, reader: PictureReader) -> None:
+        """Read the lines that stand still, once they do, and once more a moment later."""
+        due = [
+            track
+            for track in self._active
+            if track.is_at_rest
+            and not track.num_missed
+            and len(track.readings) < MAX_READINGS
+            and (not track.readings or picture.seconds - track.read_seconds >= SECOND_READING_SECONDS)
+        ]
+        for track in due:
+            track.readings += reader.read([track.box], STRETCHES[len(track.readings)])
+            track.first_read = picture.frame if track.first_read is None else track.first_read
+            track.read_seconds = picture.seconds
+
+
+def _read_mean(track: LineTrack, reader: PictureReader) -> None:
+    mean = track.take_mean()
+    if mean is not None and any(reading.text for reading in track.readings):
+        track.readings.append(reader.read_gray(mean, STRETCHES[min(len(track.readings), 2)]))
+
+
+def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:
+    """How much of a text the last pictures show, from the first that shows it without a break to the last one."""
+    shares: list[float] = []
+    shows = 0
+    for one in reversed(recent):
+        share = template.share(one.luma)
+        if not shares or (share >= SHOWS and shares[-1] - share < SUDDEN):
+            shares.append(share)
+            shows = len(shares)
+        else:
+            shares.append(shares[-1])  # a frame in which it is hidden, if it was there before
+            if len(shares) - shows > MAX_GAP:
+                break
+    return shares[shows - 1 :: -1]
+
+
+def _has_moved_to(one: Box, other: Box) -> bool:
+    """Whether a text may have moved from one place to another within a moment."""
+    height, own = one[3] - one[1], other[3] - other[1]
+    if not 0.7 < own / height < 1.4:
+        return False
+    reach = 6 * max(height, own)
+    down = abs(one[1] + one[3] - other[1] - other[3]) / 2
+    right = min(abs(one[0] - other[0]), abs(one[2] - other[2]))
+    return down < reach and right < reach and (down < height or right < height)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    width, height = min(one[2], other[2]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[1], other[1])
+    return width > 0 and height > 0.4 * min(one[3] - one[1], other[3] - other[1])
+
+
+def _is_within(inner: Box, outer: Box) -> bool:
+    """Whether a line is another one, or a part of it: it is longer by less than half a letter."""
+    height, own = outer[3] - outer[1], inner[3] - inner[1]
+    slack = 0.5 * height
+    return 0.5 < own / height < 2 and inner[0] >= outer[0] - slack and inner[2] <= outer[2] + slack

@@ -1,0 +1,520 @@
+"""The predictor of text in videos."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...._common.checks import finite_number, shown
+from ...._common.messages import progress
+from ....decoders import VideoDecoder
+from ....errors import InvalidArgumentError, MediaTensorError
+from ...video import Alternative, Place, TextKind, TextTrack, TrackLine, VideoReading
+from .._lines import LineReading, read_lines
+from ..detection.predictor import DetectionPredictor
+from ..recognition.predictor import RecognitionPredictor
+from ._kinds import KindJudge, TrackGroup, belongs
+from ._tracking import Box, Gray, LineTrack, LineTracker, Picture, Reading
+from ._watching import Band
+
+__all__ = ["TextStream", "VideoTextPredictor"]
+
+KINDS: tuple[TextKind, ...] = ("caption", "overlay", "scene", "slide")
+MOST_PIXELS = 500_000
+"""Pixels of a band in which text is looked for; larger ones are made smaller."""
+GREATEST_HEIGHT = 720
+"""Pictures are not looked at in more detail than if they had so many rows."""
+TALLEST_LINE = 0.25
+"""The greatest height of a line of text, of that of the picture."""
+FRAMES_UNTIL_COMPLETE = 12
+"""Lines that end together are known to have ended after so many frames."""
+LEAST_CONFIDENCE = 0.4
+"""Lines that are less likely to be right are no part of a text."""
+CLEARLY_BETTER = 0.2
+MOST_ALTERNATIVES = 3
+
+Region = tuple[float, float, float, float]
+
+
+class VideoTextPredictor(nn.Module):
+    """Reads the text of videos; made by :func:`~mediatensor.ocr.video_text_predictor`.
+
+    Args:
+        det_predictor: Finds lines of text.
+        reco_predictor: Reads lines.
+        region: xmin, ymin, xmax, ymax of the part of the picture that is looked at, relative; ``None`` for all of it.
+        kinds: The kinds of text that are wanted; ``None`` for all.
+        min_confidence: Texts that are less likely to be right are left out.
+
+    Raises:
+        InvalidArgumentError: An argument is not among the accepted ones, or the recogniser reads no lines.
+
+    Example:
+        >>> from mediatensor.ocr import video_text_predictor
+        >>> reading = video_text_predictor(pretrained=True)("video.mp4")
+        >>> reading.num_frames
+        300
+    """
+
+    def __init__(
+        self,
+        det_predictor: DetectionPredictor,
+        reco_predictor: RecognitionPredictor,
+        *,
+        region: Sequence[float] | None = None,
+        kinds: Sequence[TextKind] | None = None,
+        min_confidence: float = 0.3,
+    ) -> None:
+        super().__init__()
+        if not (det_predictor.finds_lines and reco_predictor.reads_lines):
+            raise InvalidArgumentError(
+                "video_text_predictor needs a detector and a recogniser of lines, such as ppocr_v6_small_det and "
+                "ppocr_v6_small_reco; those of words cannot be used."
+            )
+        self.det_predictor = det_predictor.eval()
+        self.reco_predictor = reco_predictor.eval()
+        self.region = _checked_region(region)
+        self.kinds = _checked_kinds(kinds)
+        if not 0 <= finite_number("min_confidence", min_confidence) <= 1:
+            raise InvalidArgumentError(f"min_confidence={min_confidence!r}: give a number in [0, 1].")
+        self.min_confidence = float(min_confidence)
+
+    if TYPE_CHECKING:  # of a module's call, type checkers know nothing
+
+        def __call__(self, video: Any) -> VideoReading: ...
+
+    def forward(self, video: Any) -> VideoReading:
+        """Read a video.
+
+        Frames that cannot be decoded are passed over, and ``problems`` of the result names them; where a file breaks
+        off, the texts up to there come out. On a terminal a bar shows how far it is.
+
+        Args:
+            video: A :class:`~mediatensor.decoders.VideoDecoder`, or what one opens: a path, a URL, bytes, an open file.
+
+        Returns:
+            The texts by their start.
+
+        Raises:
+            OpenError, StreamError: The video cannot be opened, or has no frame at all.
+        """
+        with closing(self.stream(video)) as stream:
+            tracks = list(stream)
+            return VideoReading(
+                name=stream.name,
+                height=stream.height,
+                width=stream.width,
+                num_frames=stream.num_frames,
+                begin_seconds=stream.begin_seconds,
+                end_seconds=stream.end_seconds,
+                tracks=tuple(sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1]))),
+                problems=tuple(stream.problems),
+            )
+
+    def stream(self, video: Any, *, state: dict[str, Any] | None = None) -> TextStream:
+        """The texts of a video one after the other, each as soon as it has ended: for long films.
+
+        Args:
+            video: As for a call.
+            state: What ``state_dict`` of another stream over this video returned: the stream goes on from there.
+
+        Returns:
+            An iterator of texts, with the times and problems of the video up to where it is.
+
+        Example:
+            >>> from mediatensor.ocr import video_text_predictor
+            >>> for track in video_text_predictor(pretrained=True).stream("video.mp4"):
+            ...     print(track.text)
+        """
+        return TextStream(self, video, state)
+
+    def _find(self, picture: Tensor, bands: Sequence[Band], tallest: float) -> list[Box]:
+        """The boxes of lines in bands of a picture (3, H, W), in pixels, no taller than ``tallest``."""
+        height = picture.shape[1]
+        spans = [(math.floor(band.top * height), math.ceil(band.bottom * height)) for band in bands]
+        boxes: list[Box] = []
+        while spans:
+            top, bottom = spans.pop(0)
+            part = picture[:, top : max(bottom, min(top + 32, height))]
+            found, above, below = [], 0, 0
+            for left, upper, right, lower in self._lines_in(part):
+                if 4 < lower - upper < tallest and right - left > 4:
+                    found.append((left, upper + top, right, lower + top))
+                # A line at the edge of a band may be cut in two.
+                if upper <= 3 and top > 0:
+                    above = max(above, 2 * (lower - upper) + 16)
+                if lower >= part.shape[1] - 3 and bottom < height:
+                    below = max(below, 2 * (lower - upper) + 16)
+            if (above or below) and bottom - top < 0.7 * height:
+                spans.insert(0, (max(top - above, 0), min(bottom + below, height)))
+            else:
+                boxes += found
+        return boxes
+
+    def _lines_in(self, part: Tensor) -> list[Box]:
+        height, width = part.shape[1:]
+        scale = min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
+        if scale < 1:
+            size = (max(round(height * scale), 1), max(round(width * scale), 1))
+            part = functional.interpolate(part[None], size=size, mode="bilinear", antialias=True)[0]
+        (found,) = self.det_predictor([part])
+        boxes = next(iter(found.values()))[:, :4] * (width, height, width, height)
+        return [
+            (max(round(left), 0), max(round(top), 0), min(round(right), width), min(round(bottom), height))
+            for left, top, right, bottom in boxes.tolist()
+        ]
+
+    def _read(self, picture: Tensor, boxes: Sequence[Box], stretch: float) -> list[Reading]:
+        """What lines of a picture (3, H, W) say, made wider by a factor: what is doubtful may read otherwise then."""
+        lines = [picture[:, top:bottom, left:right] for left, top, right, bottom in boxes]
+        read = []
+        for line in lines:
+            height, width = line.shape[1], round(line.shape[2] * stretch)
+            if stretch != 1:
+                wider = functional.interpolate(line[None].float(), size=(height, width), mode="bicubic")[0]
+                line = wider.round().clamp(0, 255).to(torch.uint8)
+            quad = np.array([[(0, 0), (width, 0), (width, height), (0, height)]], dtype=np.float64)
+            read.append(_as_reading(read_lines(self.reco_predictor.model, line, quad)[0]))
+        return read
+
+
+class _FrameReader:
+    """Finds and reads lines in one picture after the other; its colours are asked for when they are needed."""
+
+    def __init__(self, predictor: VideoTextPredictor, tallest: float) -> None:
+        self._predictor, self._tallest = predictor, tallest
+        self._colours: Callable[[], npt.NDArray[np.uint8]] | None = None
+        self._picture: Tensor | None = None
+
+    def show(self, colours: Callable[[], npt.NDArray[np.uint8]]) -> None:
+        """Take the next picture, (H, W, 3)."""
+        self._colours, self._picture = colours, None
+
+    def _seen(self) -> Tensor:
+        if self._picture is None:
+            assert self._colours is not None
+            self._picture = torch.from_numpy(self._colours()).permute(2, 0, 1)
+        return self._picture
+
+    @torch.inference_mode()
+    def find(self, bands: Sequence[Band]) -> list[Box]:
+        return self._predictor._find(self._seen(), bands, self._tallest)
+
+    @torch.inference_mode()
+    def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
+        return self._predictor._read(self._seen(), boxes, stretch)
+
+    @torch.inference_mode()
+    def read_gray(self, line: Gray, stretch: float) -> Reading:
+        height, width = line.shape
+        return self._predictor._read(torch.from_numpy(line).expand(3, height, width), [(0, 0, width, height)], stretch)[
+            0
+        ]
+
+
+class TextStream(Iterator[TextTrack]):
+    """The texts of a video as they end; made by :meth:`VideoTextPredictor.stream`.
+
+    Args:
+        predictor: Reads.
+        video: The video.
+        state: Where to go on.
+
+    Attributes:
+        name: The name of the video.
+        height: Height of the upright video in pixels.
+        width: Its width.
+        begin_seconds: The time at which the first frame is shown.
+        end_seconds: The time at which the last frame that was read ends.
+        num_frames: The frames that the video has, as far as it could be read.
+        problems: What could not be decoded, a sentence each.
+    """
+
+    def __init__(self, predictor: VideoTextPredictor, video: Any, state: dict[str, Any] | None) -> None:
+        self._predictor = predictor
+        self._owns_decoder = not isinstance(video, VideoDecoder)
+        self._decoder: VideoDecoder = VideoDecoder(video) if self._owns_decoder else video
+        metadata = self._decoder.metadata
+        self.name = os.path.basename(self._decoder._video.name)
+        self.height, self.width = int(metadata.height or 0), int(metadata.width or 0)
+        self.begin_seconds = float(metadata.begin_stream_seconds or 0.0)
+        self._total_seconds = float(metadata.end_stream_seconds or 0.0) - self.begin_seconds
+        self.end_seconds = self.begin_seconds
+        self.problems: list[str] = []
+        self.num_frames = 0
+        left, top, right, bottom = predictor.region
+        self._part = (
+            math.floor(left * self.width),
+            math.floor(top * self.height),
+            max(math.ceil(right * self.width), math.floor(left * self.width) + 1),
+            max(math.ceil(bottom * self.height), math.floor(top * self.height) + 1),
+        )
+        self._tracker = LineTracker()
+        self._judge = KindJudge(self._part[3] - self._part[1], self._part[2] - self._part[0], self._total_seconds)
+        self._ended: list[LineTrack] = []
+        self._starts: dict[int, float] = {}
+        self._remembered = range(0)
+        if state is not None:
+            self._load(state)
+        self._tracks = self._read()
+
+    def __next__(self) -> TextTrack:
+        """The next text that ended."""
+        return next(self._tracks)
+
+    def close(self) -> None:
+        """Release the video, if the stream opened it."""
+        self._tracks.close()
+        if self._owns_decoder:
+            self._decoder.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream is: picklable, for ``stream(video, state=...)``, which gives the texts that come next."""
+        return {
+            "tracker": self._tracker.state_dict(),
+            "remembered": self._tracker.remembered,
+            "judge": self._judge.caption_heights.copy(),
+            "ended": list(self._ended),
+            "starts": dict(self._starts),
+            "num_frames": self.num_frames,
+            "end_seconds": self.end_seconds,
+            "problems": list(self.problems),
+            "size": (self.height, self.width, self._part),
+        }
+
+    def _load(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, dict) or state.get("size") != (self.height, self.width, self._part):
+            raise InvalidArgumentError(
+                f"state={shown(state)}: give what state_dict() of a stream over this video, with the same region, "
+                "returned."
+            )
+        self._tracker.load_state_dict(state["tracker"])
+        self._remembered = state["remembered"]
+        self._judge.caption_heights = list(state["judge"])
+        self._ended, self._starts = list(state["ended"]), dict(state["starts"])
+        self.num_frames, self.end_seconds = state["num_frames"], state["end_seconds"]
+        self.problems = list(state["problems"])
+
+    def _read(self) -> Generator[TextTrack]:
+        left, top, right, bottom = self._part
+        size = (self.height, self.width)
+        first = self.num_frames
+        reader = _FrameReader(self._predictor, TALLEST_LINE * self.height)
+        pictures = self._decoder._pictures(self._remembered.start if self._remembered else first)
+        total = max(len(self._decoder) - first, 0)
+        try:
+            for decoded in progress(pictures, f"reading {self.name}", total=total):
+                luma = decoded.luma(size)[top:bottom, left:right]
+                picture = Picture(decoded.frame, decoded.pts_seconds, luma)
+                if decoded.frame < first:
+                    self._tracker.remember(picture)
+                    continue
+                self._note_missing(decoded.frame)
+                self._starts[decoded.frame] = decoded.pts_seconds
+                self.end_seconds = decoded.pts_seconds + decoded.duration_seconds
+                self.num_frames = decoded.frame + 1
+                reader.show(lambda: decoded.rgb(size)[top:bottom, left:right])  # noqa: B023, the reader asks at once
+                self._ended += self._tracker.see(picture, reader)
+                if self._ended:
+                    yield from self._complete(decoded.frame - FRAMES_UNTIL_COMPLETE)
+                if decoded.frame % 1024 == 0:
+                    self._forget_starts(decoded.frame)
+        except MediaTensorError as error:
+            if not self.num_frames:
+                raise
+            self.problems.append(f"The video breaks off after frame {self.num_frames - 1}: {error}")
+        self._note_missing(max(len(self._decoder), self.num_frames))
+        self._ended += self._tracker.finish(reader)
+        yield from self._complete(self.num_frames)
+
+    def _note_missing(self, frame: int) -> None:
+        """Note the frames between the last one and this one."""
+        if frame > self.num_frames:
+            missing = (
+                f"Frame {frame - 1}" if frame == self.num_frames + 1 else f"Frames {self.num_frames} to {frame - 1}"
+            )
+            self.problems.append(f"{missing} could not be decoded.")
+
+    def _forget_starts(self, frame: int) -> None:
+        """Keep the times that may still be asked for: a film has very many."""
+        oldest = min(
+            [line.root.first_frame for line in (*self._tracker.active, *self._ended)],
+            default=frame,
+        )
+        oldest = min(oldest, frame - 256)
+        self._starts = {number: seconds for number, seconds in self._starts.items() if number >= oldest}
+
+    def _complete(self, frame: int) -> Iterator[TextTrack]:
+        """The texts whose lines had all ended by a frame."""
+        waiting, active = self._ended, self._tracker.active
+        tie_grown(waiting, active)
+        known = [line for line in (*waiting, *active) if line.readings]
+        groups: list[TrackGroup] = []
+        left_out: list[LineTrack] = []
+        for line in sorted(waiting, key=lambda line: (line.first_frame, line.box[1])):
+            is_doubtful = line.confidence < LEAST_CONFIDENCE or any(is_better(other, line) for other in known)
+            if line.continued_by is not None or is_doubtful:
+                left_out.append(line)
+                continue
+            group = next((group for group in groups if belongs(group, line)), None)
+            if group is None:
+                groups.append(TrackGroup([line]))
+            else:
+                group.lines.append(line)
+        complete = [group for group in groups if group.last_frame <= frame]
+        gone = {id(line) for group in complete for line in group.lines}
+        gone |= {id(line) for line in left_out if line.last_frame <= frame}
+        self._ended = [line for line in waiting if id(line) not in gone]
+        for group in sorted(complete, key=lambda group: group.first_frame):
+            track = self._track(group)
+            if track is not None and track.kind in self._predictor.kinds:
+                yield track
+
+    def _track(self, group: TrackGroup) -> TextTrack | None:
+        first, last = group.first_frame, group.last_frame
+        start = self._starts[first]
+        end = next((self._starts[after] for after in range(last + 1, last + 64) if after in self._starts), None)
+        end = self.end_seconds if end is None else end
+        cuts = self._tracker.cuts
+        is_cut = all(any(abs(cut - frame) <= 1 for cut in cuts) for frame in (first, last + 1))
+        is_cut = is_cut or (first == 0 and any(abs(cut - last - 1) <= 1 for cut in cuts))
+        kind = self._judge.kind_of(group, end - start, is_cut=is_cut)
+        if kind is None or group.confidence < self._predictor.min_confidence or end <= start:
+            return None
+        lines = tuple(
+            TrackLine(
+                _tidy(" ".join(line.text for line in row)),
+                self._geometry(TrackGroup(row).box),
+                TrackGroup(row).confidence,
+            )
+            for row in group.rows
+        )
+        places = tuple(
+            Place(frame, self._starts.get(frame, start), self._geometry(box))
+            for line in group.lines
+            for frame, box in line.places
+        )
+        return TextTrack(
+            text="\n".join(line.text for line in lines),
+            kind=kind,
+            start_seconds=start,
+            end_seconds=end,
+            first_frame=first,
+            last_frame=last,
+            geometry=places[0].geometry if places else self._geometry(group.box),
+            confidence=group.confidence,
+            lines=lines,
+            alternatives=_alternatives(group),
+            appears="word by word" if group.grows else "at once",
+            places=places,
+        )
+
+    def _geometry(self, box: Box) -> tuple[tuple[float, float], tuple[float, float]]:
+        x, y = self._part[:2]
+        left, top, right, bottom = box
+        return ((left + x) / self.width, (top + y) / self.height), (
+            (right + x) / self.width,
+            (bottom + y) / self.height,
+        )
+
+
+def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
+    """Find the texts that go on as longer ones, word by word, and tie them together."""
+    for shorter in ended:
+        if shorter.places:
+            continue
+        for longer in (*active, *ended):
+            is_next = shorter.continued_by is longer or (
+                longer is not shorter
+                and not longer.places
+                and abs(longer.first_frame - shorter.last_frame - 1) <= 2
+                and _stand_alike(shorter.box, longer.box)
+            )
+            if is_next and longer.readings and longer.grew_from is None and _begins_with(longer.text, shorter.text):
+                longer.grew_from, shorter.continued_by = shorter, longer
+                break
+        else:
+            shorter.continued_by = None
+
+
+def is_better(other: LineTrack, line: LineTrack) -> bool:
+    """Whether another line stands at the same place for most of the time and reads clearly better."""
+    if other is line or other.places or line.places or other.confidence < line.confidence + CLEARLY_BETTER:
+        return False
+    together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1
+    width = min(other.box[2], line.box[2]) - max(other.box[0], line.box[0])
+    height = min(other.box[3], line.box[3]) - max(other.box[1], line.box[1])
+    smaller = min((box[2] - box[0]) * (box[3] - box[1]) for box in (other.box, line.box))
+    return 2 * together > line.num_frames and width > 0 and height > 0 and 2 * width * height > smaller
+
+
+def _stand_alike(one: Box, other: Box) -> bool:
+    """Whether lines stand at one height, and over or beside one another."""
+    size = max(one[3] - one[1], other[3] - other[1])
+    level = abs(one[1] + one[3] - other[1] - other[3]) / 2
+    return level < 0.4 * size and min(one[2], other[2]) > max(one[0], other[0])
+
+
+def _begins_with(longer: str, shorter: str) -> bool:
+    """Whether a text is another one with more words; signs and case do not count."""
+    letters = [re.sub(r"\W", "", text).casefold() for text in (longer, shorter)]
+    return bool(letters[1]) and letters[0].startswith(letters[1])
+
+
+def _tidy(text: str) -> str:
+    """Two dots are three, of which the recogniser has taken two for one."""
+    return re.sub(r"(?<!\.)\.\.(?!\.)", "...", text)
+
+
+def _alternatives(group: TrackGroup) -> tuple[Alternative, ...]:
+    """Other readings: of one line, with the others as the vote has them."""
+    rows = [line for row in group.rows for line in row]
+    if len(rows) != len(group.rows):
+        return ()
+    found = []
+    for number, line in enumerate(rows):
+        for text, share in line.vote()[1:]:
+            lines = [_tidy(text if other == number else one.text) for other, one in enumerate(rows)]
+            if all(lines):
+                found.append(Alternative("\n".join(lines), share))
+    return tuple(sorted(found, key=lambda one: -one.share)[:MOST_ALTERNATIVES])
+
+
+def _as_reading(line: LineReading) -> Reading:
+    text = " ".join(word.value for word in line.words)
+    odds = math.prod(word.confidence for word in line.words) if line.words else 0.0
+    return Reading(text, odds, bool(text) and line.script is None)
+
+
+def _checked_region(region: Sequence[float] | None) -> Region:
+    if region is None:
+        return 0.0, 0.0, 1.0, 1.0
+    problem = InvalidArgumentError(
+        f"region={shown(region)}: give (xmin, ymin, xmax, ymax), relative, in [0, 1], xmin < xmax and ymin < ymax."
+    )
+    try:
+        left, top, right, bottom = (float(value) for value in region)
+    except (TypeError, ValueError):
+        raise problem from None
+    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+        raise problem
+    return left, top, right, bottom
+
+
+def _checked_kinds(kinds: Sequence[TextKind] | None) -> tuple[TextKind, ...]:
+    if kinds is None:
+        return KINDS
+    chosen: tuple[Any, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    if not chosen or any(kind not in KINDS for kind in chosen):
+        raise InvalidArgumentError(f"kinds={shown(kinds)}: give one or more of {', '.join(KINDS)}.")
+    return chosen

@@ -1,0 +1,166 @@
+"""Text in videos: drawn clips, whose captions are known to the frame."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import font_manager
+from PIL import Image, ImageDraw, ImageFont
+
+from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import VideoEncoder
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr import video_text_predictor
+from mediatensor.ocr.models.video_predictor import VideoTextPredictor
+from mediatensor.ocr.video import VideoReading
+
+SIZE = (640, 360)
+FPS = 25
+FACE = font_manager.findfont("DejaVu Sans:bold")
+# Text, first frame, frame after the last.
+CAPTIONS = (("The river is high today.", 10, 42), ("We should turn back.", 42, 70), ("Wait for me!", 85, 110))
+
+
+def background(number: int) -> np.ndarray:
+    """Waves that run across the picture, so that nothing in it stands still."""
+    y, x = np.mgrid[0 : SIZE[1], 0 : SIZE[0]]
+    waves = [np.sin(x * (0.02 + 0.01 * k) + y * 0.03 * (k - 1) + number * (0.35 + 0.1 * k)) for k in range(3)]
+    return np.stack([110 + 60 * wave for wave in waves], axis=2).round().astype(np.uint8)
+
+
+def with_text(
+    picture: np.ndarray, text: str, alpha: float = 1.0, place: tuple[float, float] = (0.5, 0.9)
+) -> np.ndarray:
+    image = Image.fromarray(picture)
+    layer = Image.new("RGBA", image.size, (0, 0, 0, 0))
+    draw = ImageDraw.Draw(layer)
+    where = (place[0] * SIZE[0], place[1] * SIZE[1])
+    face = ImageFont.truetype(FACE, 24)
+    draw.text(where, text, font=face, fill="white", anchor="mm", stroke_width=2, stroke_fill="black")
+    layer.putalpha(layer.getchannel("A").point(lambda value: round(value * alpha)))
+    return np.asarray(Image.alpha_composite(image.convert("RGBA"), layer).convert("RGB"))
+
+
+def write(path: Path, pictures: list[np.ndarray]) -> Path:
+    frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
+    VideoEncoder(frames, frame_rate=FPS).to_file(path, codec="libx264", crf=20, preset="veryfast")
+    return path
+
+
+@pytest.fixture(scope="module")
+def predictor() -> VideoTextPredictor:
+    return video_text_predictor(pretrained=True)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pictures = []
+    for number in range(125):
+        picture = with_text(background(number), "NINE", place=(0.08, 0.07))
+        for text, first, end in CAPTIONS:
+            if first <= number < end:
+                picture = with_text(picture, text)
+        pictures.append(picture)
+    return write(tmp_path_factory.mktemp("video_text") / "river.mp4", pictures)
+
+
+@pytest.fixture(scope="module")
+def reading(predictor: VideoTextPredictor, clip: Path) -> VideoReading:
+    return predictor(clip)
+
+
+def test_captions_are_exact_to_the_frame(reading: VideoReading) -> None:
+    found = [(track.text, track.first_frame, track.last_frame + 1) for track in reading.captions]
+    assert found == list(CAPTIONS)
+
+
+def test_times_are_those_of_the_frames(reading: VideoReading, clip: Path) -> None:
+    pts = VideoDecoder(clip).frame_index.pts_seconds
+    for track in reading.captions:
+        assert track.start_seconds == pts[track.first_frame]
+        assert track.end_seconds == pts[track.last_frame + 1]
+    assert reading.num_frames == 125
+
+
+def test_a_logo_is_no_caption(reading: VideoReading) -> None:
+    (logo,) = reading.of_kind("overlay")
+    assert (logo.text, logo.first_frame, logo.last_frame) == ("NINE", 0, 124)
+    (left, top), (right, bottom) = logo.geometry
+    assert left < 0.08 < right
+    assert top < 0.07 < bottom < 0.15
+
+
+def test_places_are_where_the_text_was_drawn(reading: VideoReading) -> None:
+    for track in reading.captions:
+        (left, top), (right, bottom) = track.geometry
+        assert abs((left + right) / 2 - 0.5) < 0.02
+        assert top < 0.9 < bottom < 0.97
+        assert len(track.lines) == 1
+        assert track.lines[0].geometry == track.geometry
+
+
+def test_a_stream_gives_the_same_and_resumes(predictor: VideoTextPredictor, clip: Path, reading: VideoReading) -> None:
+    stream = predictor.stream(clip)
+    first = next(stream)
+    state = pickle.loads(pickle.dumps(stream.state_dict()))
+    stream.close()
+    rest = list(predictor.stream(clip, state=state))
+    assert sorted([first, *rest], key=lambda track: track.start_seconds) == list(reading.tracks)
+
+
+def test_fades_begin_where_the_text_can_be_read(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    def strength(number: int) -> float:
+        return float(np.clip(min(number - 19, 50 - number) / 5, 0, 1))
+
+    pictures = [
+        with_text(background(number), "Slowly it appears", strength(number)) if strength(number) else background(number)
+        for number in range(70)
+    ]
+    (caption,) = predictor(write(tmp_path / "fade.mp4", pictures)).captions
+    assert caption.text == "Slowly it appears"
+    assert 20 <= caption.first_frame <= 22
+    assert 47 <= caption.last_frame <= 49
+
+
+def test_text_that_moves_is_of_the_scene(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pictures = [with_text(background(number), "PLATFORM 7", place=(1.1 - number * 0.012, 0.5)) for number in range(75)]
+    reading = predictor(write(tmp_path / "sign.mp4", pictures))
+    assert len(reading.captions) == 0
+    assert all(track.kind == "scene" for track in reading.tracks)
+
+
+def test_no_text_is_no_track(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    assert predictor(write(tmp_path / "waves.mp4", [background(number) for number in range(50)])).tracks == ()
+
+
+def test_a_region_leaves_out_the_rest(clip: Path, reading: VideoReading) -> None:
+    top = video_text_predictor(pretrained=True, region=(0, 0, 1, 0.3))(clip)
+    assert [track.text for track in top.tracks] == ["NINE"]
+    (logo,), (whole,) = top.tracks, reading.of_kind("overlay")
+    assert np.allclose(logo.geometry, whole.geometry, atol=0.01)
+
+
+def test_kinds_choose(clip: Path) -> None:
+    chosen = video_text_predictor(pretrained=True, kinds=["caption"])(clip)
+    assert {track.kind for track in chosen.tracks} == {"caption"}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"region": (0, 0, 1)}, "region"),
+        ({"region": (0.5, 0, 0.2, 1)}, "region"),
+        ({"kinds": ["captions"]}, "kinds"),
+        ({"kinds": []}, "kinds"),
+        ({"languages": "klingon"}, "languages"),
+        ({"min_confidence": 2}, "min_confidence"),
+        ({"speed": 3}, "speed"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=named):
+        video_text_predictor(pretrained=True, **options)
