@@ -155,7 +155,10 @@ class RapidOcr:
 
 
 class Videocr:
-    """videocr: Tesseract on the lower half of every frame. Its languages are those in ``~/tessdata``."""
+    """videocr: Tesseract on the lower half of every frame. Its languages are those in ``~/tessdata``.
+
+    Version 0.1.6 works with Tesseract 4; it cannot parse what Tesseract 5 writes.
+    """
 
     def __init__(self, num_threads: int) -> None:
         self._library = importlib.import_module("videocr")

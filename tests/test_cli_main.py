@@ -17,7 +17,7 @@ import pytest
 
 from mediatensor.cli import main
 
-COMMANDS = ("probe", "sheet", "extract", "ocr", "verify", "demo")
+COMMANDS = ("probe", "sheet", "extract", "ocr", "find", "verify", "demo")
 
 
 def run_program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -111,7 +111,7 @@ def test_unreadable_file_is_one_line_and_exit_code_2(
         path.write_text("This is a letter and not a video.\n" * 200)
     elif kind == "folder":
         path.mkdir()
-    assert main([command, str(path)]) == 2
+    assert main([command, *(["text"] if command == "find" else []), str(path)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert_one_error_line(captured.err)

@@ -427,15 +427,6 @@ def test_frames_of_a_video(tmp_path: Path, predictor: FakePredictor) -> None:
     assert [page["pts_seconds"] for page in pages] == [0.0, 1.5]
 
 
-def test_a_video_without_every_is_refused_with_the_option_for_it(
-    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clip = tmp_path / "clip.mp4"
-    write_test_pattern(clip, width=64, height=48, fps=10, num_frames=2)
-    assert run(clip, "-o", tmp_path / "out") == 2
-    assert "--every" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -32,8 +31,10 @@ from ._ocr_files import (
     find_files,
     open_pages,
     plan_tasks,
+    source_key,
     write_document,
 )
+from ._ocr_video import VideoWriter
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -131,22 +132,23 @@ class TextReader:
 
 
 def run(args: argparse.Namespace) -> int:
-    kinds = list(dict.fromkeys(args.format or ["txt"]))
-    if args.layout and "txt" not in kinds:
-        raise InvalidArgumentError(f"--layout is for text, and the output is {','.join(kinds)}; add --format txt.")
-    files = find_files(args.files)
+    formats, files = list(dict.fromkeys(args.format or [])), find_files(args.files)
+    tasks = plan_tasks(files, args.output, formats, args.every)
+    documents = [task for task in tasks if not task.is_video]
+    if args.layout and any("txt" not in task.formats for task in documents):
+        raise InvalidArgumentError(f"--layout is for text, and the output is {','.join(formats)}; add --format txt.")
     if str(args.output) != STANDARD:
-        return _Run(args, kinds, args.output, sys.stdout).read_all(plan_tasks(files, args.output, kinds))
-    if len(kinds) > 1 or args.overlay:
+        return _Run(args, args.output, sys.stdout).read_all(tasks)
+    if len(formats) > 1 or args.overlay:
         raise InvalidArgumentError("Standard output takes one format, and no pictures; name a folder with -o.")
-    if len(files) > 1 and kinds[0] in _SINGLE_DOCUMENT_FORMATS:
+    if len(files) > 1 and {*tasks[0].formats, *tasks[-1].formats} & set(_SINGLE_DOCUMENT_FORMATS):
         raise InvalidArgumentError(
-            f"Standard output takes one document as {kinds[0]}, and these are {len(files)}; name a folder with -o."
+            f"Standard output takes one document as {formats[0]}, and these are {len(files)}; name a folder with -o."
         )
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
-        tasks = plan_tasks(files, Path(folder), kinds)
-        code = _Run(args, kinds, Path(folder), sys.stderr).read_all(tasks)
-        for output in (task.output(kinds[0]) for task in tasks):
+        tasks = [replace(task, folder=Path(folder)) for task in tasks]
+        code = _Run(args, Path(folder), sys.stderr).read_all(tasks)
+        for output in (task.output(task.formats[0]) for task in tasks):
             if output.exists():  # otherwise an error was printed
                 emit_bytes(output.read_bytes())
     return code
@@ -155,23 +157,26 @@ def run(args: argparse.Namespace) -> int:
 class _Run:
     """One run of the command: its options, its reader, and the record of existing outputs."""
 
-    def __init__(self, args: argparse.Namespace, kinds: Sequence[str], folder: Path, messages: TextIO) -> None:
+    def __init__(self, args: argparse.Namespace, folder: Path, messages: TextIO) -> None:
         self._args = args
-        self._kinds = kinds
         self._messages = messages
         self._options = ReadingOptions(
-            "pdf" in kinds, args.overlay, args.dpi, args.every,
+            "pdf" in (args.format or []), args.overlay, args.dpi, args.every,
             args.det_arch, args.reco_arch, args.rotated, args.straighten, args.layout,
         )  # fmt: skip
         self._reader = TextReader(self._options, args.device)
         self._written = WrittenOutputs(folder)
+        self._videos = VideoWriter(args, self._written, messages)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
         """Read every document; returns an exit code."""
         task_of = {task.source: task for task in tasks}
 
         def read(path: str, source: str) -> int:
-            return EXIT_ERROR if self._read_document(task_of[source], path) else 0
+            task = task_of[source]
+            if task.is_video:
+                return self._videos.write(task, path)
+            return EXIT_ERROR if self._read_document(task, path) else 0
 
         try:
             return for_each_file(list(task_of), read, noun="document", reword=_in_words_of_the_command)
@@ -182,8 +187,10 @@ class _Run:
 
     def _read_document(self, task: Task, path: str) -> int:
         """Read the missing pages, write the outputs, and return how many pages failed."""
-        key = _key(task.source, path, self._options, self._args.pages)
-        kinds = [kind for kind in self._kinds if not self._is_complete(task, kind, key)]
+        key = source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
+        is_again = self._args.overwrite or task.work_folder.exists()
+        kept = [self._written.is_kept(task.output(kind), key, is_again, self._messages) for kind in task.formats]
+        kinds = [kind for kind, stays in zip(task.formats, kept, strict=True) if not stays]
         if not kinds:
             return 0
         with open_pages(path, self._args.dpi, self._args.password, self._args.every, self._args.page_timeout) as opened:
@@ -212,28 +219,6 @@ class _Run:
         if not failures:
             store.clear()
         return len(failures)
-
-    def _is_complete(self, task: Task, kind: str, key: dict[str, Any]) -> bool:
-        """Whether an output is there that these options make of this source.
-
-        Raises:
-            InvalidArgumentError: if there is something else that is not this command's to replace.
-        """
-        output = task.output(kind)
-        if output.is_dir():
-            raise InvalidArgumentError(f"The output must be a file, and {str(output)!r} is a folder.")
-        if self._args.overwrite or not output.exists() or task.work_folder.exists():
-            return False
-        if self._written.is_made_from(output, key):
-            changed = "" if self._written.is_as_written(output) else ", and was changed since"
-            emit(f"kept {output}: it is complete{changed} (--overwrite reads it again)", self._messages)
-            return True
-        if not self._written.is_as_written(output):
-            raise InvalidArgumentError(
-                f"{str(output)!r} is there, and was not written by this command or was changed since; --overwrite "
-                "replaces it."
-            )
-        return False
 
     def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore) -> None:
         from ..ocr.io._elements import page_origin
@@ -281,18 +266,6 @@ def _give_images(document: Document, images: PageImages, store: PageStore) -> No
             page.blocks, page.tables = [], []
         elif isinstance(images, Pages):
             page.page = PageOfFile(images, page.page_idx, is_readable=page.error is None)
-
-
-def _key(source: str, path: str, options: ReadingOptions, pages: Any) -> dict[str, Any]:
-    """The key of an output: the document as it is now, and the options of reading."""
-    state: list[Any] | None = None
-    if source == STANDARD:
-        with open(path, "rb") as file:
-            state = [hashlib.file_digest(file, "sha256").hexdigest()]
-    elif os.path.exists(source):
-        status = os.stat(source)
-        source, state = os.path.abspath(source), [status.st_size, status.st_mtime_ns]
-    return {"source": source, "state": state, "options": asdict(options), "pages": pages}
 
 
 def _notices(document: Document) -> list[str]:

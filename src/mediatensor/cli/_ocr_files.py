@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
@@ -20,9 +21,9 @@ from .._sources import write_file
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, OpenError, OutOfRangeError, ReadError, SourceNotFoundError
 from . import _text
-from ._console import output_stems
+from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges
+from ._console import STANDARD, emit, output_stems, shown_name
 from ._extract_jobs import grid_times
-from ._parser import FORMATS, PageRanges
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -38,6 +39,7 @@ __all__ = [
     "merge_hocr",
     "open_pages",
     "plan_tasks",
+    "source_key",
     "write_document",
 ]
 
@@ -142,23 +144,33 @@ _SUFFIXES = {
 }  # fmt: skip
 
 
+_VIDEO_SUFFIXES = {
+    ".3gp", ".asf", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ogv", ".ts",
+    ".webm", ".wmv",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Task:
-    """A document to read.
+    """A document or a video to read.
 
     Attributes:
         source: A path or a URL; ``-`` is standard input.
         folder: The folder of its outputs.
         stem: The begin of the names of its outputs.
+        formats: The formats of its outputs.
+        is_video: Whether its text is read with its times, and not as pages.
     """
 
     source: str
     folder: Path
     stem: str
+    formats: tuple[str, ...] = ("txt",)
+    is_video: bool = False
 
     def output(self, kind: str) -> Path:
         """The output in a format, by the name of the format."""
-        return self.folder / f"{self.stem}{FORMATS[kind]}"
+        return self.folder / f"{self.stem}{(FORMATS | VIDEO_FORMATS)[kind]}"
 
     @property
     def work_folder(self) -> Path:
@@ -188,22 +200,44 @@ def find_files(arguments: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def plan_tasks(files: Sequence[str], folder: Path, kinds: Sequence[str]) -> list[Task]:
+def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every: float | None) -> list[Task]:
     """A task for each file; its outputs have the name of the file, with a number where several have the same.
 
     >>> from pathlib import Path
-    >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.png"], Path("out"), ["txt"])
-    >>> [task.output("txt").as_posix() for task in tasks]
-    ['out/scan.txt', 'out/scan.2.txt', 'out/x.txt']
+    >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.mp4"], Path("out"), [], None)
+    >>> [task.output(task.formats[0]).as_posix() for task in tasks]
+    ['out/scan.txt', 'out/scan.2.txt', 'out/x.srt']
+
+    Args:
+        files: What is read.
+        folder: The folder of the outputs.
+        formats: Those that are asked for; text of documents and SubRip of videos by default.
+        every: Videos are read as pages, at this distance.
 
     Raises:
-        InvalidArgumentError: if an output would replace one of the files.
+        InvalidArgumentError: if an output would replace one of the files, or a format is not for what is read.
     """
-    tasks = [Task(file, folder, stem) for file, stem in zip(files, output_stems(files), strict=True)]
-    for output in (task.output(kind) for task in tasks for kind in kinds):
+    tasks = []
+    for file, stem in zip(files, output_stems(files), strict=True):
+        is_video = every is None and (_has_video_suffix(file) or not set(formats) <= set(FORMATS))
+        known = VIDEO_FORMATS if is_video else FORMATS
+        for name in formats:
+            if name not in known:
+                hint = "; frames of it are read as pages with --every SECONDS" if is_video else ""
+                what = "the text of a video" if is_video else "a document"
+                raise InvalidArgumentError(
+                    f"{shown_name(file)}: {what} is written as {', '.join(known)}, not as {name}{hint}."
+                )
+        tasks.append(Task(file, folder, stem, tuple(formats) or ("srt" if is_video else "txt",), is_video))
+    for output in (task.output(name) for task in tasks for name in task.formats):
         if any(_is_same(file, output) for file in files):
             raise InvalidArgumentError(f"{str(output)!r} is a file that is read; choose another folder with -o.")
     return tasks
+
+
+def _has_video_suffix(file: str) -> bool:
+    path = urlsplit(file).path if "://" in file else file
+    return os.path.splitext(path)[1].lower() in _VIDEO_SUFFIXES
 
 
 def _is_same(file: str, output: Path) -> bool:
@@ -405,15 +439,34 @@ class WrittenOutputs:
                 entry = json.loads(line)
                 self._entries[entry["output"]] = entry
 
-    def is_made_from(self, output: Path, key: Mapping[str, Any]) -> bool:
-        """Whether an output was made from this; ``key`` is the source and the options."""
-        entry = self._entries.get(output.name)
-        return entry is not None and entry.get("key") == json.loads(json.dumps(key))
+    def is_kept(self, output: Path, key: Mapping[str, Any], is_again: bool, messages: TextIO | None) -> bool:
+        """Whether an output is there that was made from this, and stays. It is told.
 
-    def is_as_written(self, output: Path) -> bool:
-        """Whether this command wrote an output, and it has not changed since."""
-        entry = self._entries.get(output.name)
-        return entry is not None and entry.get("state") == _file_state(output)
+        Args:
+            output: The file.
+            key: The source and the options.
+            is_again: Whether the output is made again in any case.
+            messages: Where it is told.
+
+        Raises:
+            InvalidArgumentError: if there is something else that is not this command's to replace.
+        """
+        if output.is_dir():
+            raise InvalidArgumentError(f"The output must be a file, and {str(output)!r} is a folder.")
+        if is_again or not output.exists():
+            return False
+        entry = self._entries.get(output.name, {})
+        is_as_written = entry.get("state") == _file_state(output)
+        if entry.get("key") == json.loads(json.dumps(key)):
+            changed = "" if is_as_written else ", and was changed since"
+            emit(f"kept {output}: it is complete{changed} (--overwrite reads it again)", messages)
+            return True
+        if not is_as_written:
+            raise InvalidArgumentError(
+                f"{str(output)!r} is there, and was not written by this command or was changed since; --overwrite "
+                "replaces it."
+            )
+        return False
 
     def add(self, output: Path, key: Mapping[str, Any]) -> None:
         """Note an output that was written just now."""
@@ -421,6 +474,18 @@ class WrittenOutputs:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
         self._entries[output.name] = json.loads(json.dumps(entry))
+
+
+def source_key(source: str, path: str) -> dict[str, Any]:
+    """The part of an output's key that is the source, in the state that it is in now."""
+    state: list[Any] | None = None
+    if source == STANDARD:
+        with open(path, "rb") as file:
+            state = [hashlib.file_digest(file, "sha256").hexdigest()]
+    elif os.path.exists(source):
+        status = os.stat(source)
+        source, state = os.path.abspath(source), [status.st_size, status.st_mtime_ns]
+    return {"source": source, "state": state}
 
 
 def _file_state(path: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""The command line: the commands, their options and the types of arguments.
+"""The command line: the commands and their options.
 
 This module reads no media, so that ``--help``, ``--version`` and wrong usage load neither torch nor FFmpeg.
 """
@@ -6,35 +6,27 @@ This module reads no media, so that ``--help``, ``--version`` and wrong usage lo
 from __future__ import annotations
 
 import argparse
-import math
-import re
-from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__
-from .._common.messages import seconds_from_text
+from ._arguments import (
+    KINDS,
+    format_names,
+    frame_indices,
+    kind_names,
+    non_negative_int,
+    page_ranges,
+    picture_size,
+    positive_int,
+    positive_number,
+    region,
+    time_in_seconds,
+)
 from ._console import EXIT_ERROR, emit_error
 
-__all__ = ["FORMATS", "PageRanges", "build_parser", "page_ranges", "time_in_seconds"]
-
-#: Extension of what `ocr` writes by the name of the format.
-FORMATS = {
-    "txt": ".txt",
-    "json": ".json",
-    "md": ".md",
-    "html": ".html",
-    "hocr": ".hocr",
-    "alto": ".alto.xml",
-    "tsv": ".tsv",
-    "pdf": ".ocr.pdf",
-}
-
-#: Page numbers from 1, first and last; ``None`` is the end of the document.
-PageRanges = tuple[tuple[int, int | None], ...]
-
-_MAX_PAGE_NUMBER = 10_000_000
+__all__ = ["build_parser"]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -67,13 +59,15 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor sheet talk.mp4 -o talk.png sixteen frames of it in one picture\n"
             "  mediatensor extract talk.mp4 --fps 1   frames as images; sound and subtitles as files, too\n"
             "  mediatensor ocr scan.pdf -o text       the text of a document\n"
+            "  mediatensor ocr talk.mp4 -o text       the captions in a video, as subtitles\n"
+            "  mediatensor find 'error 503' *.mp4     where and when a text is to be seen\n"
             "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
             "\n"
             "- as a file is standard input, as an output standard output.\n"
             "\n"
             "exit codes:\n"
             "  0  done\n"
-            "  1  the answer is no: verify or demo found a difference\n"
+            "  1  the answer is no: verify or demo found a difference, or find found nothing\n"
             "  2  wrong usage, or a file or a page that cannot be read\n"
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -83,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True, parser_class=_Parser
     )
-    for add in (_add_probe, _add_sheet, _add_extract, _add_ocr, _add_verify, _add_demo):
+    for add in (_add_probe, _add_sheet, _add_extract, _add_ocr, _add_find, _add_verify, _add_demo):
         add(commands)
     return parser
 
@@ -257,9 +251,10 @@ def _add_ocr(commands: Any) -> None:
         "ocr",
         summary="read the text of images, PDF files and videos",
         description=(
-            "Read the text in the pixels of images, PDF files, folders of them, or frames of a video, and write a\n"
-            "file for each. Pages are read one by one, so that a long document fits in memory. A page that cannot be\n"
-            "read is reported, and the others come through. Needs the extra `ocr`."
+            "Read the text in the pixels of images, PDF files, folders of them, or videos, and write a file for\n"
+            "each. Pages are read one by one, so that a long document fits in memory. A page that cannot be read is\n"
+            "reported, and the others come through. In a video, text is followed from its first frame to its last:\n"
+            "captions become subtitles, and slides pages. Needs the extra `ocr`."
         ),
         epilog=(
             "examples:\n"
@@ -267,11 +262,15 @@ def _add_ocr(commands: Any) -> None:
             "  mediatensor ocr receipts/ -o read --format json --overlay\n"
             "  mediatensor ocr scan.pdf -o searchable --format pdf --dpi 200 --pages 1-20\n"
             "  mediatensor ocr scan.pdf -o out --format txt,pdf        out/scan.txt and out/scan.ocr.pdf\n"
+            "  mediatensor ocr talk.mp4 -o text                        text/talk.srt: its captions, with times\n"
+            "  mediatensor ocr talk.mp4 -o text --format json,pdf      everything in it, and its slides as pages\n"
+            "  mediatensor ocr talk.mp4 --region 0,0.7,1,1 --format vtt\n"
             "  mediatensor ocr talk.mp4 -o slides --every 10           the text of a frame each 10 seconds\n"
             "  scanimage | mediatensor ocr - -o - | less               from standard input to standard output\n"
             "\n"
             "formats: txt, json (as docTR exports it), md, html, hocr, alto, tsv (as tesseract writes it), pdf (the\n"
-            "pages with invisible text, to search and to copy from).\n"
+            "pages with invisible text, to search and to copy from). Of videos: srt, vtt, ass (captions; ass has them\n"
+            "in their places), json, csv (all text with times, places and kinds), md, pdf (slides).\n"
             "\n"
             "Run the same command again to continue where it was stopped: pages that were read are kept in a hidden\n"
             "folder beside the output until the document is complete. A complete document is not read again unless\n"
@@ -280,11 +279,13 @@ def _add_ocr(commands: Any) -> None:
             "is 2 if a file or a page could not be read; running again tries those pages anew.\n"
         ),
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, a URL, or -")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="an image, a PDF file, a folder of these, a video, a URL, or -"
+    )
     _add_folder(parser, "read")
     parser.add_argument(
         "--format", type=format_names, action="extend", metavar="NAME,...",
-        help="of the output, one or several, such as txt,pdf (default: txt)",
+        help="of the output, one or several, such as txt,pdf (default: txt, of videos srt)",
     )  # fmt: skip
     parser.add_argument(
         "--layout",
@@ -314,12 +315,73 @@ def _add_ocr(commands: Any) -> None:
     pages.add_argument(
         "--every", type=positive_number, metavar="SECONDS", help="the files are videos; read a frame every so often"
     )
+    _add_video_text(parser.add_argument_group("videos"), "subtitles have (default: caption); other formats have all")
     models = parser.add_argument_group("models")
-    models.add_argument("--device", default="cpu", metavar="NAME", help="such as cuda (default: cpu)")
-    models.add_argument("--det-arch", metavar="NAME", help="the detector (default: that of ocr_predictor)")
-    models.add_argument("--reco-arch", metavar="NAME", help="the recogniser (default: that of ocr_predictor)")
+    _add_models(models)
     models.add_argument("--rotated", action="store_true", help="frame turned text with turned boxes")
     models.add_argument("--straighten", action="store_true", help="turn pages upright before they are read")
+
+
+def _add_video_text(group: Any, what_for: str) -> None:
+    """``--kinds``, ``--region`` and ``--languages``."""
+    group.add_argument(
+        "--kinds", type=kind_names, metavar="NAME,...", help=f"{', '.join(KINDS)}: the kinds of text that {what_for}"
+    )
+    group.add_argument(
+        "--region", type=region, metavar="X0,Y0,X1,Y1",
+        help="only text in this part of the picture, in shares of it: 0,0.7,1,1 is the lower third",
+    )  # fmt: skip
+    group.add_argument(
+        "--languages",
+        type=lambda text: tuple(text.split(",")),
+        metavar="NAME,...",
+        help="read only letters of these, such as german,english (default: all)",
+    )
+
+
+def _add_models(group: Any) -> None:
+    """``--device`` and the architectures."""
+    group.add_argument("--device", default="cpu", metavar="NAME", help="such as cuda (default: cpu)")
+    group.add_argument("--det-arch", metavar="NAME", help="the detector (default: that of ocr_predictor)")
+    group.add_argument("--reco-arch", metavar="NAME", help="the recogniser (default: that of ocr_predictor)")
+
+
+def _add_find(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "find",
+        summary="where and when a text is to be seen in videos",
+        description=(
+            "Read the text in videos, and print where a text stands: the file, the time from which it is shown, its\n"
+            "place, its kind, and what it says. Capitals and line breaks make no difference. The exit code is 1 if it\n"
+            "is nowhere. Needs the extra `ocr`."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor find 'error 503' *.mp4\n"
+            "  mediatensor find 'error 503' recording.mp4 --sheet found.png   the frames with it, in one picture\n"
+            "  mediatensor find --regex 'error [45]\\d\\d' *.mp4 --json | jq .start_seconds\n"
+            "\n"
+            "Reading takes most of the time. To search often, read once and search what was stored:\n"
+            "  mediatensor ocr *.mp4 -o read --format json\n"
+            "  mediatensor find 'error 503' read/*.json\n"
+            "\n"
+            "The JSON of --json, an object for each place: file, text, kind, start_seconds, end_seconds, first_frame,\n"
+            "last_frame, geometry ([[xmin, ymin], [xmax, ymax]], in shares of the picture), confidence,\n"
+            "alternative (the other reading in which it was found, or null).\n"
+        ),
+    )
+    parser.add_argument("text", metavar="TEXT", help="what to look for")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a video, a JSON file of `ocr`, a URL, or -")
+    parser.add_argument("--regex", action="store_true", help="TEXT is a regular expression, as Python has them")
+    parser.add_argument("--case", action="store_true", help="capitals make a difference")
+    parser.add_argument(
+        "--sheet", type=Path, metavar="PATH",
+        help="also draw the frames with it: a picture, or for several files a folder of pictures",
+    )  # fmt: skip
+    _add_json(parser)
+    _add_video_text(parser, "count (default: all)")
+    _add_models(parser.add_argument_group("models"))
 
 
 def _add_verify(commands: Any) -> None:
@@ -409,104 +471,3 @@ def _add_stream(group: Any, name: str = "--stream", what: str = "the video strea
 def _add_json(parser: argparse.ArgumentParser) -> None:
     """``--json``; the description of what it prints is the command's own."""
     parser.add_argument("--json", action="store_true", help="print JSON (described below)")
-
-
-def positive_number(text: str) -> float:
-    """Argument type: a number above 0, or a fraction such as 30000/1001.
-
-    >>> positive_number("0.5"), positive_number("30/4")
-    (0.5, 7.5)
-    """
-    try:
-        value = float(Fraction(text))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        value = 0.0
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, such as 2.5 or 30000/1001 (got {text!r})")
-    return value
-
-
-def positive_int(text: str) -> int:
-    """Argument type: a whole number, at least 1."""
-    return _int_from(text, 1)
-
-
-def non_negative_int(text: str) -> int:
-    """Argument type: a whole number, at least 0."""
-    return _int_from(text, 0)
-
-
-def _int_from(text: str, least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if value < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least} (got {text!r})")
-    return value
-
-
-def time_in_seconds(text: str) -> float:
-    """Argument type: a time as seconds, ``m:ss`` or ``h:mm:ss``, with or without decimals.
-
-    >>> time_in_seconds("83.5") == time_in_seconds("1:23.5") == time_in_seconds("0:01:23.5") == 83.5
-    True
-    """
-    try:
-        return seconds_from_text(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a time such as 83.5, 1:23.5 or 0:01:23.5 (got {text!r})") from None
-
-
-def frame_indices(text: str) -> tuple[int, ...]:
-    """Argument type: whole numbers, separated by commas.
-
-    >>> frame_indices("0,10,-1")
-    (0, 10, -1)
-    """
-    if not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", text):
-        raise argparse.ArgumentTypeError(f"expected frame indices such as 0,10,20 (got {text!r})")
-    return tuple(int(part) for part in text.split(","))
-
-
-def picture_size(text: str) -> tuple[int, int]:
-    """Argument type: (width, height).
-
-    >>> picture_size("640x360")
-    (640, 360)
-    """
-    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
-    size = (int(match[1]), int(match[2])) if match else (0, 0)
-    if 0 in size:
-        raise argparse.ArgumentTypeError(f"expected a width and a height such as 640x360 (got {text!r})")
-    return size
-
-
-def page_ranges(text: str) -> PageRanges:
-    """Argument type: page numbers and ranges of them, from 1.
-
-    >>> page_ranges("1-3,7,10-")
-    ((1, 3), (7, 7), (10, None))
-    """
-    ranges = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,8})(?:(-)(\d{1,8})?)?", part.strip())
-        first = int(match[1]) if match else 0
-        last = None if match and match[2] and not match[3] else int(match[3] or first) if match else 0
-        if first < 1 or (last is not None and not first <= last <= _MAX_PAGE_NUMBER):
-            raise argparse.ArgumentTypeError(f"expected page numbers from 1, such as 1-3,7,10- (got {text!r})")
-        ranges.append((first, last))
-    return tuple(ranges)
-
-
-def format_names(text: str) -> list[str]:
-    """Argument type: names of formats, separated by commas.
-
-    >>> format_names("txt,pdf")
-    ['txt', 'pdf']
-    """
-    names = [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in FORMATS:
-            raise argparse.ArgumentTypeError(f"expected some of {', '.join(FORMATS)} (got {name!r})")
-    return names

@@ -23,15 +23,19 @@ from ._media_info import display_size
 
 __all__ = [
     "Grid",
+    "Mark",
     "SheetOptions",
     "Tile",
+    "check_output",
     "check_range",
     "check_size",
     "choose_frames",
     "choose_grid",
     "draw_sheet",
     "run",
+    "sheet_outputs",
     "tile_size",
+    "write_marked_sheet",
     "write_sheet",
 ]
 
@@ -291,11 +295,11 @@ def sheet_outputs(files: Sequence[str], output: Path | None) -> dict[str, Path]:
         return {files[0]: output or Path("sheet.png")}
     folder = output or Path("sheets")
     if str(folder) == STANDARD or folder.suffix.lower() in _SIDE_LIMITS:
-        raise InvalidArgumentError(f"{len(files)} files need a folder for their sheets; -o {folder} is one picture.")
+        raise InvalidArgumentError(f"{len(files)} files need a folder for their sheets; {folder} is one picture.")
     files = list(dict.fromkeys(files))
     outputs = {file: folder / f"{stem}.png" for file, stem in zip(files, output_stems(files), strict=True)}
     for file, path in outputs.items():
-        _check_output(file, path, needs_folder=False)
+        check_output(file, path, needs_folder=False)
     folder.mkdir(parents=True, exist_ok=True)
     return outputs
 
@@ -366,7 +370,7 @@ def write_sheet(
         MediaTensorError: if the video cannot be read.
         WriteError: if ``output`` cannot be written.
     """
-    _check_output(file, output)
+    check_output(file, output)
     side_limit = _SIDE_LIMITS[output.suffix.lower()]
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
@@ -377,6 +381,51 @@ def write_sheet(
     if num_frames < options.num_frames:
         frames += f" (not {options.num_frames}: the others would be the same ones again)"
     return f"wrote {output}: {frames}, {sheet.width}x{sheet.height} pixels"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a frame: ((left, top), (right, bottom)) in shares of the upright frame."""
+
+    frame_index: int
+    box: tuple[tuple[float, float], tuple[float, float]]
+
+
+def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: str) -> str:
+    """Draw the frames of some places into ``output``, and frame the places.
+
+    Returns:
+        A sentence about what was written.
+
+    Raises:
+        As `write_sheet`.
+    """
+    check_output(file, output)
+    with VideoDecoder(file, dimension_order="NHWC") as decoder:
+        metadata, index = decoder.metadata, decoder.frame_index
+        chosen = sorted({min(mark.frame_index, len(decoder) - 1) for mark in marks})
+        size = tile_size(_displayed(decoder, (metadata.width or 1, metadata.height or 1)), None)
+        grid = choose_grid(len(chosen), size, None)
+        check_size(grid, _SIDE_LIMITS[output.suffix.lower()])
+        pts_seconds, is_key_frame = index.pts_seconds.tolist(), index.is_key_frame.tolist()
+        tiles = []
+        for number in progress(chosen, "drawing"):
+            picture = _picture(decoder, number, size)
+            for mark in marks:
+                if picture is not None and min(mark.frame_index, len(decoder) - 1) == number:
+                    _frame_place(picture, mark)
+            tiles.append(Tile(picture, number, pts_seconds[number], is_key_frame[number]))
+        key_frames = _text.count(sum(is_key_frame), "key frame")
+        sheet = draw_sheet(tiles, grid, title, _details(decoder), key_frames)
+    with writing(output) as picture_file:
+        sheet.save(picture_file, Image.registered_extensions()[output.suffix.lower()])
+    return f"wrote {output}: {_text.count(len(tiles), 'frame')}, {sheet.width}x{sheet.height} pixels"
+
+
+def _frame_place(picture: Image.Image, mark: Mark) -> None:
+    (left, top), (right, bottom) = mark.box
+    box = (left * picture.width - 3, top * picture.height - 3, right * picture.width + 2, bottom * picture.height + 2)
+    ImageDraw.Draw(picture).rectangle(box, outline=_KEY_FRAME, width=2)
 
 
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
@@ -415,12 +464,13 @@ def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: 
     return draw_sheet(tiles, grid, title, details, key_frames), len(tiles)
 
 
-def _check_output(file: str, output: Path, *, needs_folder: bool = True) -> None:
+def check_output(file: str, output: Path, *, needs_folder: bool = True) -> None:
+    """Raise `InvalidArgumentError` if the sheet of a video cannot be written there."""
     if output.suffix.lower() not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
         raise InvalidArgumentError(f"The name of the sheet must end in one of {accepted} (got {str(output)!r}).")
     if output.exists() and os.path.exists(file) and output.samefile(file):
-        raise InvalidArgumentError(f"The sheet would replace the video itself ({str(output)!r}); choose another -o.")
+        raise InvalidArgumentError(f"The sheet would replace the video itself ({str(output)!r}); choose another name.")
     if needs_folder and not output.parent.is_dir():
         raise InvalidArgumentError(f"The folder of the sheet does not exist: {str(output.parent)!r}.")
 

@@ -1,0 +1,291 @@
+"""``mediatensor ocr`` and ``mediatensor find`` on videos: what they write and print of what was read."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.video_text_clips import ClipPlan, draw_clip
+from benchmarks.video_text_scores import parse_srt, score_clip
+from PIL import Image
+
+import mediatensor.ocr
+from mediatensor._pyav import write_test_pattern
+from mediatensor.cli import main
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import DecodeError, WeightsNotFoundError
+from mediatensor.ocr.io import Block, Line, Page, Word
+from mediatensor.ocr.video import Alternative, Slide, TextTrack, VideoReading
+
+_BOTTOM, _CORNER = ((0.3, 0.85), (0.7, 0.95)), ((0.85, 0.05), (0.95, 0.1))
+
+
+def _reading(name: str, *, slides: bool = False, problems: tuple[str, ...] = ()) -> VideoReading:
+    tracks = (
+        TextTrack("Error 503:\ntry again", "caption", 0.5, 1.5, 5, 14, _BOTTOM, 0.9),
+        TextTrack(
+            "All is well", "caption", 1.5, 2.0, 15, 19, _BOTTOM, 0.9, alternatives=(Alternative("AII is well", 0.2),)
+        ),
+        TextTrack("CHANNEL", "overlay", 0.0, 2.0, 0, 19, _CORNER, 0.9),
+    )
+    pages = ()
+    if slides:
+        words = [Word("Agenda", 0.9, ((0.1, 0.2), (0.3, 0.3)), 0.9, {"value": 0, "confidence": None})]
+        page = Page(np.full((48, 64, 3), 255, np.uint8), [Block([Line(words)])], 0, (48, 64))
+        pages = (Slide(1, 0, 19, 0.0, 2.0, page),)
+    return VideoReading(name, 48, 64, 20, 0.0, 2.0, tracks, pages, problems)
+
+
+class _FakePredictor:
+    """Reads the same in every video; keeps count, and the options."""
+
+    def __init__(self) -> None:
+        self.num_read = 0
+        self.options: dict[str, Any] = {}
+        self.make: Callable[[str], VideoReading] = _reading
+
+    def to(self, device: object) -> _FakePredictor:
+        return self
+
+    def __call__(self, video: VideoDecoder) -> VideoReading:
+        assert len(video) == 20
+        self.num_read += 1
+        return self.make(f"video {self.num_read}")
+
+
+@pytest.fixture
+def predictor(monkeypatch: pytest.MonkeyPatch) -> _FakePredictor:
+    made = _FakePredictor()
+
+    def make(**options: Any) -> _FakePredictor:
+        made.options = options
+        return made
+
+    monkeypatch.setattr(mediatensor.ocr, "video_text_predictor", make)
+    return made
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    return write_clip(tmp_path / "talk.mp4")
+
+
+def write_clip(path: Path) -> Path:
+    write_test_pattern(path, width=64, height=48, fps=10, num_frames=20)
+    return path
+
+
+def test_a_video_becomes_subtitles_with_its_captions_alone(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ocr", str(clip), "-o", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "talk.srt").read_text() == _reading("talk.mp4").captions.render("srt")
+    assert "CHANNEL" not in (tmp_path / "out" / "talk.srt").read_text()
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'out' / 'talk.srt'}: 2 captions\n"
+
+
+def test_every_format_of_a_video_is_written_from_one_reading(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predictor.make = lambda name: _reading(name, slides=True)
+    assert main(["ocr", str(clip), "-o", str(tmp_path), "--format", "srt,vtt,ass,json,csv,md,pdf"]) == 0
+    assert predictor.num_read == 1
+    assert (tmp_path / "talk.vtt").read_text().startswith("WEBVTT")
+    assert "[Events]" in (tmp_path / "talk.ass").read_text()
+    assert VideoReading.from_dict(json.loads((tmp_path / "talk.json").read_text())).name == "talk.mp4"
+    assert len((tmp_path / "talk.csv").read_text().splitlines()) >= 4
+    assert "Agenda" in (tmp_path / "talk.md").read_text()
+    assert (tmp_path / "talk.ocr.pdf").read_bytes().startswith(b"%PDF")
+    assert "3 texts, 1 slide" in capsys.readouterr().out
+
+
+def test_kinds_choose_what_is_written(tmp_path: Path, clip: Path, predictor: _FakePredictor) -> None:
+    predictor.make = lambda name: _reading(name, slides=True)
+    assert main(["ocr", str(clip), "-o", str(tmp_path), "--kinds", "overlay", "--format", "srt,json"]) == 0
+    assert "CHANNEL" in (tmp_path / "talk.srt").read_text()
+    reading = VideoReading.from_dict(json.loads((tmp_path / "talk.json").read_text()))
+    assert [track.kind for track in reading.tracks] == ["overlay"]
+    assert reading.slides == ()
+
+
+def test_the_region_and_the_languages_are_the_predictors(tmp_path: Path, clip: Path, predictor: _FakePredictor) -> None:
+    assert main(["ocr", str(clip), "-o", str(tmp_path), "--region", "0,0.7,1,1", "--languages", "german,dutch"]) == 0
+    languages = ("german", "dutch")
+    assert predictor.options == {"pretrained": True, "region": (0.0, 0.7, 1.0, 1.0), "languages": languages}
+
+
+def test_a_video_that_is_complete_is_not_read_again_unless_options_change(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["ocr", str(clip), "-o", str(tmp_path / "out")]
+    assert main(arguments) == main(arguments) == 0
+    assert predictor.num_read == 1
+    assert "kept" in capsys.readouterr().out
+    assert main([*arguments, "--region", "0,0.5,1,1"]) == main([*arguments, "--overwrite"]) == 0
+    assert predictor.num_read == 3
+    (tmp_path / "out" / "talk.srt").write_text("corrected by hand")
+    assert main([*arguments, "--kinds", "scene"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert (tmp_path / "out" / "talk.srt").read_text() == "corrected by hand"
+
+
+def test_without_slides_the_other_formats_are_written(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ocr", str(clip), "-o", str(tmp_path), "--format", "pdf,srt"]) == 2
+    assert (tmp_path / "talk.srt").exists()
+    assert not (tmp_path / "talk.ocr.pdf").exists()
+    assert "slides" in capsys.readouterr().err
+
+
+def test_standard_output_gets_the_subtitles_and_nothing_else(
+    clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor.make = lambda name: _reading(name, problems=("12 frames could not be decoded.",))
+    assert main(["ocr", str(clip), "-o", "-", "--format", "vtt"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == _reading("talk.mp4").captions.render("vtt")
+    assert "talk.mp4: warning: 12 frames" in captured.err
+    standard_input = io.TextIOWrapper(io.BytesIO(clip.read_bytes()))
+    monkeypatch.setattr("sys.stdin", standard_input)
+    assert main(["ocr", "-", "-o", "-", "--format", "srt"]) == 0
+    assert capsys.readouterr().out == _reading("x").captions.render("srt")
+
+
+def test_formats_are_those_of_what_is_read(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, told in (
+        ([str(clip), "--format", "hocr"], "talk.mp4: the text of a video is written as srt, vtt, ass, json"),
+        ([str(clip), "--format", "txt"], "--every SECONDS"),
+        (["scan.png", str(clip), "--format", "txt"], "--every SECONDS"),
+        ([str(clip), "--kinds", "title"], "caption, overlay, scene, slide"),
+        ([str(clip), "--region", "0.5,0,0.2,1"], "0,0.7,1,1"),
+    ):
+        assert main(["ocr", *arguments, "-o", str(tmp_path / "out")]) == 2
+        assert told in capsys.readouterr().err
+    assert not predictor.num_read
+
+
+def test_videos_that_cannot_be_read_leave_the_others_and_missing_weights_end_the_run(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    other = write_clip(tmp_path / "other.mp4")
+
+    def fail(name: str) -> VideoReading:
+        if name == "video 1":
+            raise DecodeError("Nothing could be decoded.")
+        return _reading(name)
+
+    predictor.make = fail
+    assert main(["ocr", str(clip), str(other), "-o", str(tmp_path / "out")]) == 2
+    assert [path.name for path in (tmp_path / "out").glob("*.srt")] == ["other.srt"]
+    assert "talk.mp4: Nothing could be decoded." in capsys.readouterr().err
+
+    def no_weights(**_: Any) -> Any:
+        raise WeightsNotFoundError("There are no weights.")
+
+    monkeypatch.setattr(mediatensor.ocr, "video_text_predictor", no_weights)
+    assert main(["ocr", str(clip), str(other), "-o", str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err.count("There are no weights.") == 1
+
+
+# find
+
+
+def test_find_prints_file_time_and_place(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["find", "error  503: TRY", str(clip)]) == 0
+    assert capsys.readouterr().out == f"{clip}  0:00.500  bottom  caption  Error 503: / try again\n"
+    assert main(["find", "channel", str(clip)]) == 0
+    assert capsys.readouterr().out == f"{clip}  0:00.000  top right  overlay  CHANNEL\n"
+
+
+def test_find_also_looks_in_other_readings(
+    clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["find", "aii", str(clip)]) == 0
+    assert capsys.readouterr().out.endswith("All is well (or: AII is well)\n")
+
+
+def test_what_find_does_not_find_is_exit_code_1(
+    clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (
+        ["error 504"], ["error.*503"], ["--case", "error 503"], ["--kinds", "scene", "error"],
+        ["--region", "0,0,1,0.5", "error"], ["--regex", "error 6.."],
+    ):  # fmt: skip
+        assert main(["find", *arguments, str(clip)]) == 1
+    assert capsys.readouterr().out == ""
+    for arguments in (["--regex", "error 5.."], ["--region", "0,0.5,1,1", "error"], ["--case", "Error"]):
+        assert main(["find", *arguments, str(clip)]) == 0
+
+
+def test_find_searches_stored_readings(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ocr", str(clip), "-o", str(tmp_path), "--format", "json"]) == 0
+    capsys.readouterr()
+    stored = str(tmp_path / "talk.json")
+    assert main(["find", "error", stored, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert predictor.num_read == 1
+    assert (found["file"], found["kind"], found["start_seconds"], found["last_frame"]) == (stored, "caption", 0.5, 14)
+    assert found["geometry"] == [list(corner) for corner in _BOTTOM]
+    (tmp_path / "talk.json").write_text("{")
+    assert main(["find", "error", stored]) == 2
+    (tmp_path / "talk.json").write_text("{}")
+    assert main(["find", "error", stored]) == 2
+    assert "VideoReading" in capsys.readouterr().err
+
+
+def test_find_draws_the_frames(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, found = tmp_path / "plain.png", tmp_path / "found.png"
+    assert main(["find", "well", str(clip), "--sheet", str(found)]) == 0
+    assert "1 frame," in capsys.readouterr().out
+    predictor.make = lambda name: VideoReading(name, 48, 64, 20, 0.0, 2.0, (
+        TextTrack("Well", "scene", 1.5, 2.0, 15, 19, ((0.0, 0.0), (0.1, 0.1)), 0.9),
+    ))  # fmt: skip
+    assert main(["find", "well", str(clip), "--sheet", str(plain)]) == 0
+    one, other = (np.asarray(Image.open(path).convert("RGB")).astype(int) for path in (found, plain))
+    assert one.shape == other.shape
+    assert (np.abs(one - other).sum(2) > 60).any()  # the same frame, framed in another place
+    assert main(["find", "well", str(clip), "--sheet", str(tmp_path / "x.txt")]) == 2
+    assert main(["find", "well", str(tmp_path / "talk.json"), "--sheet", str(found)]) == 2
+    two = write_clip(tmp_path / "two.mp4")
+    assert main(["find", "well", str(clip), str(two), "--sheet", str(tmp_path / "sheets")]) == 0
+    assert sorted(path.name for path in (tmp_path / "sheets").iterdir()) == ["talk.png", "two.png"]
+
+
+def test_wrong_usage_of_find(clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["", str(clip)], ["(", str(clip), "--regex"], ["error"], ["error", "no such file.mp4"]):
+        predictor.make = lambda name: (
+            _reading(name) if Path(name).exists() else (_ for _ in ()).throw(DecodeError("gone"))
+        )
+        assert main(["find", *arguments]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+
+
+def test_captions_with_the_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ClipPlan("talk", faces=("DejaVuSans-Bold",), size=(480, 270), ground="gradient", fps=15, seconds=4, seed=2)
+    clip = draw_clip(plan, tmp_path)
+    truth = json.loads((tmp_path / "talk.json").read_text(encoding="utf-8"))
+    assert main(["ocr", str(clip), "-o", str(tmp_path / "out"), "--region", "0,0.4,1,1", "--format", "srt,json"]) == 0
+    score = score_clip(truth, parse_srt((tmp_path / "out" / "talk.srt").read_text(encoding="utf-8")))
+    assert score.exact == score.captions > 0
+    assert score.phantoms == 0
+    words = truth["events"][0]["text"].split()[:2]
+    capsys.readouterr()
+    assert main(["find", " ".join(words), str(tmp_path / "out" / "talk.json")]) == 0
+    assert "  bottom  caption  " in capsys.readouterr().out
