@@ -97,8 +97,9 @@ def _draw(options: argparse.Namespace, folder: Path) -> list[_Clip]:
         folder = options.keep
         folder.mkdir(parents=True, exist_ok=True)
     for plan in plans[: options.limit]:
-        _say(f"drawing {plan.name}")
-        draw_clip(plan, folder, options.footage)
+        if not (folder / f"{plan.name}.json").exists():
+            _say(f"drawing {plan.name}")
+            draw_clip(plan, folder, options.footage)
     names = {plan.name for plan in plans[: options.limit]}
     return [clip for clip in _load(folder) if clip.path.stem in names]
 
@@ -297,13 +298,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--footage", nargs="+", type=Path, default=[], metavar="PATH", help="videos to draw the captions onto"
     )
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="draw the clips there, and keep them")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the clips there; those that are there already are not drawn again",
+    )
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS), metavar="NAME",
                         help=f"{', '.join(map(repr, READERS))} (default: all)")  # fmt: skip
     parser.add_argument("--predicted", type=Path, metavar="FOLDER", help="also score NAME.srt of this folder")
     parser.add_argument(
         "--answers", type=Path, metavar="FOLDER",
-        help="keep what each reader read of each clip there, and do not read it again; with --clips",
+        help="keep what each reader read of each clip there, and do not read it again; with --clips or --keep",
     )  # fmt: skip
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="clips whose names contain one of these")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first clips that are drawn")
@@ -314,8 +320,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_python(parser)
     options = parser.parse_args(arguments)
     check_counts(parser, options, "limit", "threads")
-    if options.answers and not options.clips:
-        parser.error("--answers is for clips that stay where they are: --clips")
+    if options.answers and not (options.clips or options.keep):
+        parser.error("--answers is for clips that stay where they are: --clips or --keep")
     return options
 
 
