@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter, deque
+import math
+import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -14,7 +16,7 @@ import numpy.typing as npt
 from ._presence import Template
 from ._watching import Band, ChangeWatch
 
-__all__ = ["Box", "Gray", "LineTrack", "LineTracker", "Picture", "PictureReader", "Reading"]
+__all__ = ["Box", "Gray", "LineTrack", "LineTracker", "Picture", "PictureReader", "Reading", "letters_of"]
 
 Gray = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
@@ -151,13 +153,27 @@ class LineTrack:
         best = self.text
         return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
 
+    @property
+    def legibility(self) -> float:
+        """The probability that its letters are right, if readings were independent: signs beside them do not count."""
+        best = letters_of(self.text)
+        wrong = [1 - one.confidence * one.is_readable for one in self.readings if letters_of(one.text) == best]
+        return 1 - math.prod(wrong)
+
     def vote(self) -> list[tuple[str, float]]:
-        """The texts that it was read as, by their share of the vote: the sum of their confidences."""
-        votes: Counter[str] = Counter()
+        """The texts that it was read as, by their share of the vote: the sum of their confidences.
+
+        Those that have the letters of the most trusted ones come first, and then the most trusted signs.
+        """
+        votes: dict[str, float] = {}
+        by_letters: dict[str, float] = {}
         for reading in self.readings:
-            votes[reading.text] += max(reading.confidence, 1e-3)  # type: ignore[assignment]
+            weight, letters = max(reading.confidence, 1e-3), letters_of(reading.text)
+            votes[reading.text] = votes.get(reading.text, 0.0) + weight
+            by_letters[letters] = by_letters.get(letters, 0.0) + weight
         total = sum(votes.values())
-        return [(text, weight / total) for text, weight in votes.most_common()]
+        ranked = sorted(votes, key=lambda text: (-by_letters[letters_of(text)], -votes[text]))
+        return [(text, votes[text] / total) for text in ranked]
 
     def add(self, picture: Picture, share: float) -> None:
         """Note that a picture shows the line."""
@@ -385,6 +401,11 @@ class LineTracker:
             track.readings += reader.read([track.box], STRETCHES[len(track.readings)])
             track.first_read = picture.frame if track.first_read is None else track.first_read
             track.read_seconds = picture.seconds
+
+
+def letters_of(text: str) -> str:
+    """The letters and digits of a text; case does not count."""
+    return re.sub(r"\W", "", text).casefold()
 
 
 def _read_mean(track: LineTrack, reader: PictureReader) -> None:

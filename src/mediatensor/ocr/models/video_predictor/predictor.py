@@ -24,7 +24,7 @@ from .._lines import LineReading, read_lines
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
 from ._kinds import KindJudge, TrackGroup, belongs
-from ._tracking import Box, Gray, LineTrack, LineTracker, Picture, Reading
+from ._tracking import Box, Gray, LineTrack, LineTracker, Picture, Reading, letters_of
 from ._watching import Band
 
 __all__ = ["TextStream", "VideoTextPredictor"]
@@ -40,7 +40,7 @@ FRAMES_UNTIL_COMPLETE = 12
 """Lines that end together are known to have ended after so many frames."""
 LEAST_CONFIDENCE = 0.4
 """Lines that are less likely to be right are no part of a text."""
-CLEARLY_BETTER = 0.2
+CLEARLY_BETTER = 1.3
 MOST_ALTERNATIVES = 3
 
 Region = tuple[float, float, float, float]
@@ -362,7 +362,7 @@ class TextStream(Iterator[TextTrack]):
         groups: list[TrackGroup] = []
         left_out: list[LineTrack] = []
         for line in sorted(waiting, key=lambda line: (line.first_frame, line.box[1])):
-            is_doubtful = line.confidence < LEAST_CONFIDENCE or any(is_better(other, line) for other in known)
+            is_doubtful = line.legibility < LEAST_CONFIDENCE or any(is_better(other, line) for other in known)
             if line.continued_by is not None or is_doubtful:
                 left_out.append(line)
                 continue
@@ -448,14 +448,18 @@ def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Whether another line stands at the same place for most of the time and reads clearly better."""
-    if other is line or other.places or line.places or other.confidence < line.confidence + CLEARLY_BETTER:
+    """Whether another line stands at the same place for most of the time and says clearly more, or more clearly."""
+    if other is line or other.places or line.places or not other.readings:
+        return False
+    if other.confidence * len(other.text) < CLEARLY_BETTER * line.confidence * len(line.text):
         return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1
-    width = min(other.box[2], line.box[2]) - max(other.box[0], line.box[0])
-    height = min(other.box[3], line.box[3]) - max(other.box[1], line.box[1])
-    smaller = min((box[2] - box[0]) * (box[3] - box[1]) for box in (other.box, line.box))
-    return 2 * together > line.num_frames and width > 0 and height > 0 and 2 * width * height > smaller
+    overlaps = [
+        2 * (min(other.box[end], line.box[end]) - max(other.box[start], line.box[start]))
+        > min(box[end] - box[start] for box in (other.box, line.box))
+        for start, end in ((0, 2), (1, 3))
+    ]
+    return 2 * together > line.num_frames and all(overlaps)
 
 
 def _stand_alike(one: Box, other: Box) -> bool:
@@ -467,8 +471,7 @@ def _stand_alike(one: Box, other: Box) -> bool:
 
 def _begins_with(longer: str, shorter: str) -> bool:
     """Whether a text is another one with more words; signs and case do not count."""
-    letters = [re.sub(r"\W", "", text).casefold() for text in (longer, shorter)]
-    return bool(letters[1]) and letters[0].startswith(letters[1])
+    return bool(letters_of(shorter)) and letters_of(longer).startswith(letters_of(shorter))
 
 
 def _tidy(text: str) -> str:
