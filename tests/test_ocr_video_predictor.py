@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -164,3 +165,26 @@ def test_kinds_choose(clip: Path) -> None:
 def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
     with pytest.raises(InvalidArgumentError, match=named):
         video_text_predictor(pretrained=True, **options)
+
+
+@pytest.mark.parametrize("degrees", [90, 180])
+def test_turned_videos_are_read_upright(predictor: VideoTextPredictor, tmp_path: Path, degrees: int) -> None:
+    pictures = []
+    for number in range(30):
+        picture = background(number)
+        picture = with_text(picture, "Wait for me!") if 5 <= number < 25 else picture
+        # As it lies in the file, turned clockwise; the file says to turn it back.
+        pictures.append(np.ascontiguousarray(np.rot90(picture, -degrees // 90)))
+    stored, turned = write(tmp_path / "stored.mp4", pictures), tmp_path / "turned.mp4"
+    with av.open(str(stored)) as source, av.open(str(turned), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        stream.set_display_rotation(degrees)
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                target.mux(packet)
+    reading = predictor(turned)
+    assert (reading.width, reading.height) == SIZE
+    (track,) = reading.captions
+    assert (track.text, track.first_frame, track.last_frame) == ("Wait for me!", 5, 24)
+    assert track.geometry[0][1] > 0.8

@@ -76,9 +76,9 @@ class Orientation:
         return (width, height) if self.transposed else (height, width)
 
     def apply(self, pixels: NDArray[Any]) -> NDArray[Any]:
-        """A turned view of (H, W, C) pixels."""
+        """A turned view of (H, W, C) or (H, W) pixels."""
         if self.transposed:
-            pixels = pixels.transpose(1, 0, 2)
+            pixels = pixels.swapaxes(0, 1)
         if self.flipped_vertically:
             pixels = pixels[::-1]
         if self.flipped_horizontally:
