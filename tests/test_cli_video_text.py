@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,21 @@ class _FakePredictor:
         assert len(video) == 20
         self.num_read += 1
         return self.make(f"video {self.num_read}")
+
+    def stream(self, video: VideoDecoder) -> _FakeStream:
+        return _FakeStream(self(video))
+
+
+class _FakeStream(Iterator[TextTrack]):
+    def __init__(self, reading: VideoReading) -> None:
+        self.problems = reading.problems
+        self._tracks = iter(reading.tracks)
+
+    def __next__(self) -> TextTrack:
+        return next(self._tracks)
+
+    def close(self) -> None:
+        self.problems = ()
 
 
 @pytest.fixture
@@ -206,6 +221,22 @@ def test_find_prints_file_time_and_place(
     assert capsys.readouterr().out == f"{clip}  0:00.500  bottom  caption  Error 503: / try again\n"
     assert main(["find", "channel", str(clip)]) == 0
     assert capsys.readouterr().out == f"{clip}  0:00.000  top right  overlay  CHANNEL\n"
+
+
+def test_find_prints_as_it_reads_and_then_what_it_could_not_read(
+    clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = []
+
+    class Slow(_FakeStream):
+        def __next__(self) -> TextTrack:
+            printed.append(capsys.readouterr().out.count("\n"))
+            return super().__next__()
+
+    predictor.stream = lambda video: Slow(_reading("x", problems=("Frame 7 could not be decoded.",)))  # type: ignore[method-assign]
+    assert main(["find", "a", str(clip)]) == 0
+    assert printed == [0, 1, 1, 1]
+    assert capsys.readouterr().err == f"{clip}: warning: Frame 7 could not be decoded.\n"
 
 
 def test_find_also_looks_in_other_readings(

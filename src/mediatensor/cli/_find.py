@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from ._ocr_video import VideoTextReader, place_of
 from ._sheet import Mark, check_output, sheet_outputs, write_marked_sheet
 
 if TYPE_CHECKING:
-    from ..ocr.video import TextTrack, VideoReading
+    from ..ocr.video import TextTrack
 
 __all__ = ["run"]
 
@@ -45,16 +45,16 @@ def run(args: argparse.Namespace) -> int:
     reader, found = VideoTextReader(args), list[str]()
 
     def search(path: str, file: str) -> int:
-        reading = _stored(path) if _is_stored(file) else reader.read(path, shown_name(file))
-        hits = list(_hits(reading, pattern, args.kinds, args.region))
-        for hit in hits:
-            _print(hit, shown_name(file), args.json)
-        for problem in reading.problems:
-            emit(f"{shown_name(file)}: warning: {problem}", sys.stderr)
-        found.extend([file] * len(hits))
-        if hits and args.sheet:
-            marks = [Mark((hit.track.first_frame + hit.track.last_frame) // 2, hit.track.geometry) for hit in hits]
-            told = write_marked_sheet(path, sheets[file], marks, f"{args.text!r} in {Path(shown_name(file)).name}")
+        name, marks = shown_name(file), list[Mark]()
+        for track in _stored(path) if _is_stored(file) else reader.read_on(path):
+            if isinstance(track, str):
+                emit(f"{name}: warning: {track}", sys.stderr)
+            elif (hit := _hit(track, pattern, args.kinds, args.region)) is not None:
+                _print(hit, name, args.json)
+                marks.append(Mark((track.first_frame + track.last_frame) // 2, track.geometry))
+        found.extend([file] * len(marks))
+        if marks and args.sheet:
+            told = write_marked_sheet(path, sheets[file], marks, f"{args.text!r} in {Path(name).name}")
             if not args.json:
                 emit(told)
         return 0
@@ -80,18 +80,12 @@ def _pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[str]:
         raise InvalidArgumentError(f"{text!r} is no regular expression: {error}.") from error
 
 
-def _hits(
-    reading: VideoReading, pattern: re.Pattern[str], kinds: list[str] | None, region: Region | None
-) -> Iterator[_Hit]:
-    for track in reading.tracks:
-        if kinds and track.kind not in kinds:
-            continue
-        if region and not _is_in(track, region):
-            continue
-        texts = [track.text, *(other.text for other in track.alternatives)]
-        number = next((number for number, text in enumerate(texts) if pattern.search(text)), None)
-        if number is not None:
-            yield _Hit(track, texts[number] if number else None)
+def _hit(track: TextTrack, pattern: re.Pattern[str], kinds: list[str] | None, region: Region | None) -> _Hit | None:
+    if (kinds and track.kind not in kinds) or (region and not _is_in(track, region)):
+        return None
+    texts = [track.text, *(other.text for other in track.alternatives)]
+    number = next((number for number, text in enumerate(texts) if pattern.search(text)), None)
+    return None if number is None else _Hit(track, texts[number] if number else None)
 
 
 def _is_in(track: TextTrack, region: Region) -> bool:
@@ -117,8 +111,8 @@ def _is_stored(file: str) -> bool:
     return "://" not in file and Path(file).suffix.lower() == ".json"
 
 
-def _stored(path: str) -> VideoReading:
-    """The reading that `ocr` wrote as JSON.
+def _stored(path: str) -> Sequence[TextTrack | str]:
+    """The texts that `ocr` wrote as JSON, and at last what it could not read.
 
     Raises:
         InvalidArgumentError: if the file is not such a reading.
@@ -129,4 +123,5 @@ def _stored(path: str) -> VideoReading:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise InvalidArgumentError(f"It is not JSON: {error}.") from error
-    return VideoReading.from_dict(stored)
+    reading = VideoReading.from_dict(stored)
+    return [*reading.tracks, *reading.problems]

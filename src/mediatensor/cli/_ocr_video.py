@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -63,6 +64,18 @@ class VideoTextReader:
             self.load()
             reading: VideoReading = self._predictor(decoder)
             return replace(reading, name=name)
+
+    def read_on(self, path: str) -> Iterator[TextTrack | str]:
+        """The texts of a video, each when it has ended, and at last sentences about what could not be read.
+
+        Raises:
+            MediaTensorError: if it cannot be read.
+        """
+        with VideoDecoder(path) as decoder:
+            self.load()
+            with closing(self._predictor.stream(decoder)) as stream:
+                yield from stream
+                yield from stream.problems
 
 
 class VideoWriter:
