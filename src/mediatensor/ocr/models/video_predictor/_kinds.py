@@ -15,7 +15,7 @@ FEWEST_SECONDS = 0.2
 """A text that stands still for less time cannot be read by people."""
 TOGETHER_FRAMES = 3
 """Lines that begin and end within so many frames of each other are one text; fades make some difference."""
-LEAST_CONFIDENCE = 0.3
+LEAST_LEGIBILITY = 0.3
 FEWEST_LETTERS = 2
 MOST_UNSTEADY = 0.12
 """Strokes that are drawn into a film stay as they are: those of things in the picture vary by more."""
@@ -79,6 +79,11 @@ class TrackGroup:
         return float(np.prod([line.confidence for line in self.lines]))
 
     @property
+    def legibility(self) -> float:
+        """The probability that the letters of all lines are right, by all of their readings."""
+        return float(np.prod([line.legibility for line in self.lines]))
+
+    @property
     def num_letters(self) -> int:
         return sum(letter.isalnum() for line in self.lines for letter in line.text)
 
@@ -140,7 +145,7 @@ class KindJudge:
         """
         left, top, right, bottom = group.box
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
-        if group.confidence < LEAST_CONFIDENCE or group.num_letters < FEWEST_LETTERS:
+        if group.legibility < LEAST_LEGIBILITY or group.num_letters < FEWEST_LETTERS:
             return None
         if any(line.places for line in group.lines):
             return self._kind_of_moving(group)
@@ -149,11 +154,11 @@ class KindJudge:
         is_long = seconds > EVER_PRESENT_SECONDS and seconds > EVER_PRESENT_SHARE * self._total_seconds
         if is_long or seconds > LONGEST_CAPTION_SECONDS:
             return "overlay"
-        if group.unsteadiness > (MOST_UNSTEADY_IF_SURE if group.confidence > SURE else MOST_UNSTEADY):
-            return "scene"
         near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)
         if near_side < MARGIN * self._width and near_end < MARGIN * self._height and abs(x - 0.5) > CENTRED:
             return "overlay"
+        if group.unsteadiness > (MOST_UNSTEADY_IF_SURE if group.confidence > SURE else MOST_UNSTEADY):
+            return "scene"
         if abs(x - 0.5) > CENTRED or TOP < y < BOTTOM:
             return "scene"
         size = int(np.median([line.box[3] - line.box[1] for line in group.lines]))

@@ -184,6 +184,18 @@ class LineTrack:
             self._sum = part.astype(np.float32) if self._sum is None else self._sum + part
             self._num_summed += 1
 
+    def absorb(self, other: LineTrack) -> None:
+        """Take over the frames and readings of a track of the same line."""
+        if other.first_frame < self.first_frame:
+            self.first_frame, self.shares = other.first_frame, other.shares + self.shares
+        else:
+            self.shares = self.shares + other.shares
+        self.last_frame = max(self.last_frame, other.last_frame)
+        self.readings += other.readings
+        self.grew_from = self.grew_from or other.grew_from
+        if other.grew_from is not None:
+            other.grew_from.continued_by = self
+
     def take_mean(self) -> Gray | None:
         """What the line looked like on average, which is sharper than what moved behind it; it is then forgotten."""
         total, self._sum = self._sum, None

@@ -24,7 +24,7 @@ from .._lines import LineReading, read_lines
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
 from ._kinds import KindJudge, TrackGroup, belongs
-from ._tracking import Box, Gray, LineTrack, LineTracker, Picture, Reading, letters_of
+from ._tracking import MAX_GAP, Box, Gray, LineTrack, LineTracker, Picture, Reading, letters_of
 from ._watching import Band
 
 __all__ = ["TextStream", "VideoTextPredictor"]
@@ -54,7 +54,7 @@ class VideoTextPredictor(nn.Module):
         reco_predictor: Reads lines.
         region: xmin, ymin, xmax, ymax of the part of the picture that is looked at, relative; ``None`` for all of it.
         kinds: The kinds of text that are wanted; ``None`` for all.
-        min_confidence: Texts that are less likely to be right are left out.
+        min_confidence: Texts whose surest reading is less likely to be right are left out.
 
     Raises:
         InvalidArgumentError: An argument is not among the accepted ones, or the recogniser reads no lines.
@@ -73,7 +73,7 @@ class VideoTextPredictor(nn.Module):
         *,
         region: Sequence[float] | None = None,
         kinds: Sequence[TextKind] | None = None,
-        min_confidence: float = 0.3,
+        min_confidence: float = 0.1,
     ) -> None:
         super().__init__()
         if not (det_predictor.finds_lines and reco_predictor.reads_lines):
@@ -357,6 +357,7 @@ class TextStream(Iterator[TextTrack]):
     def _complete(self, frame: int) -> Iterator[TextTrack]:
         """The texts whose lines had all ended by a frame."""
         waiting, active = self._ended, self._tracker.active
+        join_interrupted(waiting, active)
         tie_grown(waiting, active)
         known = [line for line in (*waiting, *active) if line.readings]
         groups: list[TrackGroup] = []
@@ -426,6 +427,22 @@ class TextStream(Iterator[TextTrack]):
             (right + x) / self.width,
             (bottom + y) / self.height,
         )
+
+
+def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> None:
+    """Make one line of those that say the same at one place without a pause; ``ended`` loses the others.
+
+    A line whose strokes fade into a bright picture for a moment is found again when it stands out.
+    """
+    for line in sorted(ended, key=lambda line: line.first_frame):
+        for other in (*active, *ended):
+            is_same = other is not line and other.readings and not (line.places or other.places)
+            if not is_same or letters_of(other.text) != letters_of(line.text) or not _stand_alike(other.box, line.box):
+                continue
+            if max(other.first_frame, line.first_frame) <= min(other.last_frame, line.last_frame) + MAX_GAP:
+                other.absorb(line)
+                ended.remove(line)
+                break
 
 
 def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
