@@ -259,7 +259,8 @@ class LineTracker:
             self._compared_at = picture.seconds
             if self._watch is None:
                 self._watch = ChangeWatch(len(picture.luma))
-            if bands := self._watch.see(picture.luma):
+            known = [track.box for track in self._active if not track.num_missed]
+            if bands := self._watch.see(picture.luma, known):
                 ended += self._take_new(picture, reader.find(bands), reader)
         self._read_again(picture, reader)
         return ended

@@ -7,6 +7,8 @@ does not change: of both, nothing has to be looked at.
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,8 +33,15 @@ EDGES_IN_WINDOW = 36
 """The fewest pixels of edges, in a window of WINDOW cells on a row, that may be text."""
 WINDOW = 5
 MARGIN_CELLS = 3
-_UNSEEN = -1000  # differs from every brightness
 """Rows of cells above and below that are looked at, too."""
+HESITANT_COMPARISONS = 2
+"""For so many comparisons after a look at a part of the picture, only what rests there for twice as long is news.
+
+Pictures that move by turns would be looked at again and again; a text that appears there waits no longer than that.
+"""
+KNOWN_MARGIN = 5
+"""The outlines of known lines reach beyond their boxes by up to 1 / KNOWN_MARGIN of their height."""
+_UNSEEN = -1000  # differs from every brightness
 
 
 @dataclass(frozen=True)
@@ -52,32 +61,45 @@ class ChangeWatch:
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
+        self._earlier: npt.NDArray[np.int16] | None = None
         self._before: npt.NDArray[np.int16] | None = None
         self._looked_at: npt.NDArray[np.int16] | None = None
+        #: The parts of the picture in which text was looked for last, of each of the last comparisons.
+        self._searched: deque[list[tuple[slice, slice]]] = deque(maxlen=HESITANT_COMPARISONS)
 
-    def see(self, luma: Gray) -> list[Band]:
+    def see(self, luma: Gray, known: Sequence[Sequence[int]] = ()) -> list[Band]:
         """Take the next picture.
 
         Args:
             luma: (H, W), some tenths of a second after the one before.
+            known: left, top, right, bottom, in pixels, of lines that the picture shows and that are known already.
 
         Returns:
             The bands in which text may have appeared since they were last looked at, from top to bottom.
         """
         small = luma[:: self._step, :: self._step].astype(np.int16)
-        before, self._before = self._before, small
+        earlier, before = self._earlier, self._before
+        self._earlier, self._before = before, small
         if before is None or self._looked_at is None or before.shape != small.shape:
             self._looked_at = np.full_like(small, _UNSEEN)
             return []
         news = np.abs(small - self._looked_at) > CHANGED
         news &= np.abs(small - before) <= AT_REST
+        if earlier is not None and earlier.shape == small.shape:
+            for part in itertools.chain(*self._searched):
+                news[part] &= np.abs(small[part] - earlier[part]) <= AT_REST
         edges = np.zeros_like(news)
         edges[:, 1:-1] = np.abs(small[:, 2:] - small[:, :-2]) > EDGE
         news &= edges
+        for left, top, right, bottom in known:
+            pad = (bottom - top) // KNOWN_MARGIN
+            rows = slice(max(top - pad, 0) // self._step, (bottom + pad) // self._step + 1)
+            news[rows, max(left - pad, 0) // self._step : (right + pad) // self._step + 1] = False
         bands = self._bands(news)
-        for band in bands:
-            rows = slice(int(band.top * len(small)), int(np.ceil(band.bottom * len(small))))
-            self._looked_at[rows] = small[rows]
+        parts = [_pixels((0, band.top, 1, band.bottom), *small.shape) for band in bands]
+        for part in parts:
+            self._looked_at[part] = small[part]
+        self._searched.append(parts)
         return bands
 
     def forget(self, box: Sequence[float]) -> None:
@@ -88,10 +110,10 @@ class ChangeWatch:
         """
         if self._before is None or self._looked_at is None:
             return
-        height, width = self._before.shape
-        rows = slice(int(box[1] * height), int(np.ceil(box[3] * height)))
-        columns = slice(int(box[0] * width), int(np.ceil(box[2] * width)))
-        self._looked_at[rows, columns] = _UNSEEN
+        gone = _pixels(box, *self._before.shape)
+        self._looked_at[gone] = _UNSEEN
+        for parts in self._searched:
+            parts[:] = [part for part in parts if not all(map(_overlap, part, gone))]
 
     def _bands(self, news: npt.NDArray[np.bool_]) -> list[Band]:
         height, width = news.shape
@@ -112,3 +134,16 @@ class ChangeWatch:
         return [
             Band(top * CELL / height, min(bottom * CELL / height, 1.0)) for top, bottom in edges.reshape(-1, 2).tolist()
         ]
+
+
+def _pixels(box: Sequence[float], height: int, width: int) -> tuple[slice, slice]:
+    """Rows and columns of a relative box in a picture."""
+    left, top, right, bottom = box
+    return (
+        slice(int(top * height), int(np.ceil(bottom * height))),
+        slice(int(left * width), int(np.ceil(right * width))),
+    )
+
+
+def _overlap(one: slice, other: slice) -> bool:
+    return bool(one.start < other.stop and other.start < one.stop)
