@@ -188,3 +188,62 @@ def test_turned_videos_are_read_upright(predictor: VideoTextPredictor, tmp_path:
     (track,) = reading.captions
     assert (track.text, track.first_frame, track.last_frame) == ("Wait for me!", 5, 24)
     assert track.geometry[0][1] > 0.8
+
+
+def test_text_that_is_written_word_by_word_is_one_caption(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    words = ["We", "have", "to", "leave", "before", "the", "rain"]
+    pictures = []
+    for number in range(75):
+        shown = words[: 1 + (number - 10) // 6] if 10 <= number < 65 else []
+        pictures.append(with_text(background(number), " ".join(shown)) if shown else background(number))
+    (track,) = predictor(write(tmp_path / "words.mp4", pictures)).tracks
+    assert (track.text, track.kind, track.appears) == (" ".join(words), "caption", "word by word")
+    assert (track.first_frame, track.last_frame) == (10, 64)
+
+
+def test_scripts_that_cannot_be_read_are_reported(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pictures = [
+        with_text(background(number), "Доброе утро, друзья") if 10 <= number < 50 else background(number)
+        for number in range(60)
+    ]
+    reading = predictor(write(tmp_path / "morning.mp4", pictures))
+    assert reading.tracks == ()
+    (problem,) = reading.problems
+    assert problem.startswith("1 line of text between 0.400 and")
+    assert "Cyrillic" in problem
+
+
+def with_index_in_front(path: Path, target: Path) -> bytes:
+    """The bytes of a video whose frames are listed before them, so that its beginning is of use."""
+    with av.open(str(path)) as source, av.open(str(target), "w", options={"movflags": "faststart"}) as output:
+        stream = output.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                output.mux(packet)
+    return target.read_bytes()
+
+
+def test_a_file_that_breaks_off_gives_what_is_there(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
+    whole = with_index_in_front(clip, tmp_path / "front.mp4")
+    reading = predictor(whole[: len(whole) // 2])
+    assert 42 < reading.num_frames < 125
+    assert (reading.captions[0].text, reading.captions[0].first_frame, reading.captions[0].last_frame + 1) == CAPTIONS[
+        0
+    ]
+    (problem,) = reading.problems
+    assert "breaks off" in problem
+    assert "promises 5.000 seconds" in problem
+
+
+def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
+    data = bytearray(with_index_in_front(clip, tmp_path / "front.mp4"))
+    # What is behind the first half is lost: zeros are no slices of a picture.
+    data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
+    reading = predictor(bytes(data))
+    assert reading.captions[0].text == CAPTIONS[0][0]
+    assert reading.problems
+    assert all(problem.endswith("could not be decoded.") for problem in reading.problems)
+    lost = sum(int(problem.split()[0]) for problem in reading.problems)
+    assert lost == 125 - reading.num_frames
+    assert reading.problems[-1].split()[-6] == "4.960"

@@ -70,11 +70,15 @@ class Picture(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a line was read as, the probability that this is right, and whether its script can be read at all."""
+    """What a line was read as, the probability that this is right, and whether its script can be read at all.
+
+    ``script`` is the name of one that cannot be read.
+    """
 
     text: str
     confidence: float
     is_readable: bool = True
+    script: str | None = None
 
 
 class PictureReader(Protocol):
@@ -159,6 +163,12 @@ class LineTrack:
         best = letters_of(self.text)
         wrong = [1 - one.confidence * one.is_readable for one in self.readings if letters_of(one.text) == best]
         return 1 - math.prod(wrong)
+
+    @property
+    def script(self) -> str | None:
+        """The script that it seems to be in, by most readings, if that one cannot be read."""
+        scripts = [reading.script for reading in self.readings]
+        return max(scripts, key=scripts.count, default=None)
 
     def vote(self) -> list[tuple[str, float]]:
         """The texts that it was read as, by their share of the vote: the sum of their confidences.

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,9 @@ FRAMES_UNTIL_COMPLETE = 12
 LEAST_CONFIDENCE = 0.4
 """Lines that are less likely to be right are no part of a text."""
 CLEARLY_BETTER = 1.3
+TIME_TOLERANCE = 1e-6
+LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
+"""Files break off that are shorter than their headers say by more: in seconds, and of what the headers say."""
 MOST_ALTERNATIVES = 3
 
 Region = tuple[float, float, float, float]
@@ -244,7 +247,11 @@ class TextStream(Iterator[TextTrack]):
         self._predictor = predictor
         self._owns_decoder = not isinstance(video, VideoDecoder)
         self._decoder: VideoDecoder = VideoDecoder(video) if self._owns_decoder else video
-        metadata = self._decoder.metadata
+        try:
+            metadata = self._decoder.metadata
+        except BaseException:
+            self._release()
+            raise
         self.name = os.path.basename(self._decoder._video.name)
         self.height, self.width = int(metadata.height or 0), int(metadata.width or 0)
         self.begin_seconds = float(metadata.begin_stream_seconds or 0.0)
@@ -264,6 +271,9 @@ class TextStream(Iterator[TextTrack]):
         self._ended: list[LineTrack] = []
         self._starts: dict[int, float] = {}
         self._remembered = range(0)
+        self._promised: npt.NDArray[np.float64] = np.empty(0)
+        self._num_passed = 0
+        self._unread: dict[str, tuple[int, float, float]] = {}
         if state is not None:
             self._load(state)
         self._tracks = self._read()
@@ -275,6 +285,9 @@ class TextStream(Iterator[TextTrack]):
     def close(self) -> None:
         """Release the video, if the stream opened it."""
         self._tracks.close()
+        self._release()
+
+    def _release(self) -> None:
         if self._owns_decoder:
             self._decoder.close()
 
@@ -289,6 +302,8 @@ class TextStream(Iterator[TextTrack]):
             "num_frames": self.num_frames,
             "end_seconds": self.end_seconds,
             "problems": list(self.problems),
+            "passed": self._num_passed,
+            "unread": dict(self._unread),
             "size": (self.height, self.width, self._part),
         }
 
@@ -304,6 +319,7 @@ class TextStream(Iterator[TextTrack]):
         self._ended, self._starts = list(state["ended"]), dict(state["starts"])
         self.num_frames, self.end_seconds = state["num_frames"], state["end_seconds"]
         self.problems = list(state["problems"])
+        self._num_passed, self._unread = state["passed"], dict(state["unread"])
 
     def _read(self) -> Generator[TextTrack]:
         left, top, right, bottom = self._part
@@ -312,6 +328,8 @@ class TextStream(Iterator[TextTrack]):
         reader = _FrameReader(self._predictor, TALLEST_LINE * self.height)
         pictures = self._decoder._pictures(self._remembered.start if self._remembered else first)
         total = max(len(self._decoder) - first, 0)
+        with suppress(InvalidArgumentError):  # the approximate mode promises no frames
+            self._promised = self._decoder.frame_index.pts_seconds.numpy()
         try:
             for decoded in progress(pictures, f"reading {self.name}", total=total):
                 luma = decoded.luma(size)[top:bottom, left:right]
@@ -319,7 +337,7 @@ class TextStream(Iterator[TextTrack]):
                 if decoded.frame < first:
                     self._tracker.remember(picture)
                     continue
-                self._note_missing(decoded.frame)
+                self._note_missing(decoded.pts_seconds)
                 self._starts[decoded.frame] = decoded.pts_seconds
                 self.end_seconds = decoded.pts_seconds + decoded.duration_seconds
                 self.num_frames = decoded.frame + 1
@@ -333,17 +351,39 @@ class TextStream(Iterator[TextTrack]):
             if not self.num_frames:
                 raise
             self.problems.append(f"The video breaks off after frame {self.num_frames - 1}: {error}")
-        self._note_missing(max(len(self._decoder), self.num_frames))
+        self._note_missing(None)
         self._ended += self._tracker.finish(reader)
         yield from self._complete(self.num_frames)
+        self._note_scripts()
 
-    def _note_missing(self, frame: int) -> None:
-        """Note the frames between the last one and this one."""
-        if frame > self.num_frames:
-            missing = (
-                f"Frame {frame - 1}" if frame == self.num_frames + 1 else f"Frames {self.num_frames} to {frame - 1}"
+    def _note_missing(self, seconds: float | None) -> None:
+        """Note the frames of the file between the last picture and the one of a time, or the end of the file.
+
+        Frames of the file are told by their times: where it is damaged, frames count without most of the missing ones.
+        """
+        times = self._promised
+        here = len(times) if seconds is None else int(np.searchsorted(times, seconds - TIME_TOLERANCE))
+        missing = times[self._num_passed : here]
+        if len(missing):
+            span = f" to {missing[-1]:.3f}" if len(missing) > 1 else ""
+            frames = "1 frame" if len(missing) == 1 else f"{len(missing)} frames"
+            self.problems.append(f"{frames} at {missing[0]:.3f}{span} seconds could not be decoded.")
+        self._num_passed = max(here + 1, self._num_passed)
+        promised = self._decoder.metadata.duration_seconds_from_header or 0.0
+        found = self.end_seconds - self.begin_seconds
+        if seconds is None and not len(missing) and promised - found > max(LEAST_LOST_SECONDS, LEAST_LOST * promised):
+            self.problems.append(
+                f"The video breaks off after {found:.3f} seconds; its header promises {promised:.3f} seconds."
             )
-            self.problems.append(f"{missing} could not be decoded.")
+
+    def _note_scripts(self) -> None:
+        """Note the texts in scripts that cannot be read."""
+        for script, (number, first, last) in sorted(self._unread.items()):
+            texts = "1 line of text" if number == 1 else f"{number} lines of text"
+            self.problems.append(
+                f"{texts} between {first:.3f} and {last:.3f} seconds could not be read, of which the script seems to "
+                f"be {script}."
+            )
 
     def _forget_starts(self, frame: int) -> None:
         """Keep the times that may still be asked for: a film has very many."""
@@ -376,6 +416,12 @@ class TextStream(Iterator[TextTrack]):
         gone = {id(line) for group in complete for line in group.lines}
         gone |= {id(line) for line in left_out if line.last_frame <= frame}
         self._ended = [line for line in waiting if id(line) not in gone]
+        for line in left_out:
+            if id(line) in gone and (script := line.script) is not None:
+                begin = self._starts[line.first_frame]
+                number, first, last = self._unread.get(script, (0, begin, begin))
+                end = max(last, self._starts.get(line.last_frame, begin))
+                self._unread[script] = (number + 1, min(first, begin), end)
         for group in sorted(complete, key=lambda group: group.first_frame):
             track = self._track(group)
             if track is not None and track.kind in self._predictor.kinds:
@@ -457,7 +503,8 @@ def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
                 and abs(longer.first_frame - shorter.last_frame - 1) <= 2
                 and _stand_alike(shorter.box, longer.box)
             )
-            if is_next and longer.readings and longer.grew_from is None and _begins_with(longer.text, shorter.text):
+            is_free = longer.grew_from is None or longer.grew_from is shorter
+            if is_next and is_free and longer.readings and _begins_with(longer.text, shorter.text):
                 longer.grew_from, shorter.continued_by = shorter, longer
                 break
         else:
@@ -513,7 +560,7 @@ def _alternatives(group: TrackGroup) -> tuple[Alternative, ...]:
 def _as_reading(line: LineReading) -> Reading:
     text = " ".join(word.value for word in line.words)
     odds = math.prod(word.confidence for word in line.words) if line.words else 0.0
-    return Reading(text, odds, bool(text) and line.script is None)
+    return Reading(text, odds, bool(text) and line.script is None, line.script)
 
 
 def _checked_region(region: Sequence[float] | None) -> Region:
