@@ -247,3 +247,41 @@ def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredicto
     lost = sum(int(problem.split()[0]) for problem in reading.problems)
     assert lost == 125 - reading.num_frames
     assert reading.problems[-1].split()[-6] == "4.960"
+
+
+def test_lines_that_grow_at_their_end_are_one_caption(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    words = ["We", "have", "to", "leave", "before", "the", "rain"]
+    left = 0.5 - ImageFont.truetype(FACE, 24).getlength(" ".join(words)) / SIZE[0] / 2
+    pictures = []
+    for number in range(75):
+        shown = " ".join(words[: 1 + (number - 10) // 6]) if 10 <= number < 65 else ""
+        middle = left + ImageFont.truetype(FACE, 24).getlength(shown) / SIZE[0] / 2
+        pictures.append(with_text(background(number), shown, place=(middle, 0.9)) if shown else background(number))
+    (track,) = predictor(write(tmp_path / "typed.mp4", pictures)).tracks
+    assert (track.text, track.kind, track.appears) == (" ".join(words), "caption", "word by word")
+    assert (track.first_frame, track.last_frame) == (10, 64)
+
+
+def test_two_who_speak_side_by_side_have_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pictures = []
+    for number in range(60):
+        picture = background(number)
+        if 10 <= number < 40:
+            picture = with_text(picture, "Where is he?", place=(0.25, 0.9))
+        if 20 <= number < 50:
+            picture = with_text(picture, "I do not know.", place=(0.72, 0.9))
+        pictures.append(picture)
+    found = [
+        (track.text, track.first_frame, track.last_frame)
+        for track in predictor(write(tmp_path / "two.mp4", pictures)).captions
+    ]
+    assert found == [("Where is he?", 10, 39), ("I do not know.", 20, 49)]
+
+
+def test_names_in_a_corner_are_overlays(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pictures = [
+        with_text(background(number), "Maria Lind", place=(0.2, 0.9)) if 10 <= number < 50 else background(number)
+        for number in range(60)
+    ]
+    (track,) = predictor(write(tmp_path / "name.mp4", pictures)).tracks
+    assert (track.text, track.kind) == ("Maria Lind", "overlay")

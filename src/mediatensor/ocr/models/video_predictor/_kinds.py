@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...video import TextKind
-from ._tracking import Box, LineTrack
+from ._tracking import WHOLE, Box, LineTrack
 
 __all__ = ["KindJudge", "TrackGroup", "belongs"]
 
@@ -28,6 +28,7 @@ CENTRED = 0.1
 """The middle of a caption is at most so far from that of the picture, of its width."""
 TOP, BOTTOM = 0.3, 0.6
 """Captions stand above or below, by the middle of their box."""
+SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
 MARGIN = 0.15
 """What stands so near to a corner, of width and height, belongs to the programme."""
 
@@ -88,11 +89,22 @@ class TrackGroup:
         return sum(letter.isalnum() for line in self.lines for letter in line.text)
 
     @property
+    def is_speech(self) -> bool:
+        """Whether it reads like what people say: several words, with a stop, in lines of one size."""
+        text = " ".join(line.text for row in self.rows for line in row)
+        sizes = [line.box[3] - line.box[1] for line in self.lines]
+        is_even = max(sizes) < 1.25 * min(sizes)
+        return is_even and len(text.split()) > 1 and text.endswith(SPEECH_ENDS) and self.confidence > SURE
+
+    @property
     def unsteadiness(self) -> float:
         """How much the share of its strokes that frames show varies, but for fades."""
         spreads = []
         for line in self.lines:
-            inner = line.shares[4:-4] or line.shares
+            shares = line.shares
+            if line.follows is not None:  # while it is written, a part of its strokes is there
+                shares = shares[next((number for number, share in enumerate(shares) if share > WHOLE), 0) :]
+            inner = shares[4:-4] or shares
             low, high = np.quantile(inner, [0.1, 0.9])
             spreads.append(max(high - low, 0.9 - np.median(inner)))
         return float(np.median(spreads))
@@ -155,16 +167,20 @@ class KindJudge:
         if is_long or seconds > LONGEST_CAPTION_SECONDS:
             return "overlay"
         near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)
-        if near_side < MARGIN * self._width and near_end < MARGIN * self._height and abs(x - 0.5) > CENTRED:
+        # Two people who speak have their lines side by side, and some films have all of theirs on the left.
+        is_aside = abs(x - 0.5) > CENTRED and not (group.is_speech and y > BOTTOM and not is_cut)
+        if near_side < MARGIN * self._width and near_end < MARGIN * self._height and is_aside:
             return "overlay"
         if group.unsteadiness > (MOST_UNSTEADY_IF_SURE if group.confidence > SURE else MOST_UNSTEADY):
             return "scene"
-        if abs(x - 0.5) > CENTRED or TOP < y < BOTTOM:
+        if is_aside or TOP < y < BOTTOM:
             return "scene"
         size = int(np.median([line.box[3] - line.box[1] for line in group.lines]))
         is_usual = any(0.8 < size / known < 1.25 for known in self.caption_heights)
         # What comes with one picture and goes with it stands in the picture, unless it looks like the other captions.
         if is_cut and not is_usual:
+            return "scene"
+        if self.caption_heights and not is_usual and group.confidence < SURE:
             return "scene"
         if not is_cut:
             self.caption_heights.append(size)

@@ -111,6 +111,7 @@ class LineTrack:
         is_settled: Whether its strokes were looked at again since it was found.
         num_missed: The pictures in a row that did not show it, up to now.
         grew_from: The track of the shorter text that it continues.
+        follows: A shorter text whose place it took, directly or by way of others that were not read.
         continued_by: A longer text that took its place, if it did.
         places: The frames and boxes at which it was found, of a text that moves.
     """
@@ -128,6 +129,7 @@ class LineTrack:
     num_missed: int = 0
     grew_from: LineTrack | None = None
     continued_by: LineTrack | None = None
+    follows: LineTrack | None = None
     places: list[tuple[int, Box]] = field(default_factory=list)
     _sum: npt.NDArray[np.float32] | None = None
     _num_summed: int = 0
@@ -365,13 +367,17 @@ class LineTracker:
             grown = [shorter for shorter in beside if _is_within(shorter.box, box)]
             self._end(grown, picture, reader)
             for shorter in grown:
+                earlier = shorter.follows
                 was_alone = shorter.first_read is not None and shorter.first_read < track.first_frame
                 if track.is_at_rest and was_alone:
                     # What it showed while the longer text stood there was a part of that.
                     shorter.last_frame = track.first_frame - 1
                     del shorter.shares[shorter.num_frames :]
-                    shorter.continued_by = track
+                    shorter.continued_by, track.follows = track, shorter
                     ended.append(shorter)
+                elif earlier is not None and earlier.continued_by is shorter:
+                    earlier.continued_by, track.follows = track, earlier
+                    track.grew_from = shorter.grew_from
             self._active.append(track)
             moving = self._moved_to(box)
             if not track.is_at_rest and moving is not None and len(moving.places) in READ_AGAIN_AT:

@@ -414,7 +414,7 @@ class TextStream(Iterator[TextTrack]):
                 group.lines.append(line)
         complete = [group for group in groups if group.last_frame <= frame]
         gone = {id(line) for group in complete for line in group.lines}
-        gone |= {id(line) for line in left_out if line.last_frame <= frame}
+        gone |= {id(line) for line in left_out if line.last_frame <= frame and not _is_awaited(line, active)}
         self._ended = [line for line in waiting if id(line) not in gone]
         for line in left_out:
             if id(line) in gone and (script := line.script) is not None:
@@ -507,6 +507,8 @@ def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
             if is_next and is_free and longer.readings and _begins_with(longer.text, shorter.text):
                 longer.grew_from, shorter.continued_by = shorter, longer
                 break
+            if _is_awaited(shorter, active) and shorter.continued_by is longer:
+                break
         else:
             shorter.continued_by = None
 
@@ -524,6 +526,12 @@ def is_better(other: LineTrack, line: LineTrack) -> bool:
         for start, end in ((0, 2), (1, 3))
     ]
     return 2 * together > line.num_frames and all(overlaps)
+
+
+def _is_awaited(line: LineTrack, active: Sequence[LineTrack]) -> bool:
+    """Whether a text took the place of a line that was not read yet."""
+    longer = line.continued_by
+    return longer is not None and not longer.readings and any(longer is other for other in active)
 
 
 def _stand_alike(one: Box, other: Box) -> bool:
