@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +19,15 @@ from torch.nn import functional
 from ...._common.checks import finite_number, shown
 from ...._common.messages import progress
 from ....decoders import VideoDecoder
-from ....errors import InvalidArgumentError, MediaTensorError
-from ...video import Alternative, Place, TextKind, TextTrack, TrackLine, VideoReading
+from ....errors import InvalidArgumentError, MediaTensorError, OutOfRangeError
+from ...io import Page
+from ...video import Alternative, Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from .._lines import LineReading, read_lines
 from ..detection.predictor import DetectionPredictor
+from ..predictor import OCRPredictor
 from ..recognition.predictor import RecognitionPredictor
 from ._kinds import KindJudge, TrackGroup, belongs
+from ._slides import SlideWatch, StillPage, is_slide, is_within, stands_on
 from ._tracking import MAX_GAP, Box, Gray, LineTrack, LineTracker, Picture, Reading, letters_of
 from ._watching import Band
 
@@ -121,6 +125,7 @@ class VideoTextPredictor(nn.Module):
                 begin_seconds=stream.begin_seconds,
                 end_seconds=stream.end_seconds,
                 tracks=tuple(sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1]))),
+                slides=tuple(stream.slides),
                 problems=tuple(stream.problems),
             )
 
@@ -225,6 +230,30 @@ class _FrameReader:
         ]
 
 
+@dataclass(frozen=True)
+class _SlidePicture:
+    """Decodes the picture of a slide each time it is asked for: (H, W, 3)."""
+
+    video: Any
+    frame: int
+    size: tuple[int, int]
+    part: Box
+
+    def __call__(self) -> npt.NDArray[np.uint8]:
+        left, top, right, bottom = self.part
+        owned = None if isinstance(self.video, VideoDecoder) else VideoDecoder(self.video)
+        decoder: VideoDecoder = self.video if owned is None else owned
+        try:
+            with closing(decoder._pictures(self.frame)) as pictures:  # type: ignore[type-var]
+                pixels = next(pictures).rgb(self.size)[top:bottom, left:right]
+                return np.ascontiguousarray(pixels)
+        except StopIteration:
+            raise OutOfRangeError(f"Frame {self.frame}, which shows the slide, is no longer there.") from None
+        finally:
+            if owned is not None:
+                owned.close()
+
+
 class TextStream(Iterator[TextTrack]):
     """The texts of a video as they end; made by :meth:`VideoTextPredictor.stream`.
 
@@ -241,6 +270,7 @@ class TextStream(Iterator[TextTrack]):
         end_seconds: The time at which the last frame that was read ends.
         num_frames: The frames that the video has, as far as it could be read.
         problems: What could not be decoded, a sentence each.
+        slides: The pages that stayed and are no longer shown; it grows.
     """
 
     def __init__(self, predictor: VideoTextPredictor, video: Any, state: dict[str, Any] | None) -> None:
@@ -268,6 +298,12 @@ class TextStream(Iterator[TextTrack]):
         )
         self._tracker = LineTracker()
         self._judge = KindJudge(self._part[3] - self._part[1], self._part[2] - self._part[0], self._total_seconds)
+        self.slides: list[Slide] = []
+        self._watch = SlideWatch(self._part[3] - self._part[1])
+        self._pages: list[StillPage] = []  # those of the slides
+        self._turned: list[StillPage] = []  # those that have ended, but may not be slides
+        self._shown: list[int] = []  # the frames that the pictures of the slides are of
+        self._video = video
         self._ended: list[LineTrack] = []
         self._starts: dict[int, float] = {}
         self._remembered = range(0)
@@ -296,6 +332,9 @@ class TextStream(Iterator[TextTrack]):
         return {
             "tracker": self._tracker.state_dict(),
             "remembered": self._tracker.remembered,
+            "watch": self._watch.state_dict(),
+            "pages": (list(self._pages), list(self._turned), list(self._shown)),
+            "slides": [{**vars(slide), "page": slide.page.export()} for slide in self.slides],
             "judge": self._judge.caption_heights.copy(),
             "ended": list(self._ended),
             "starts": dict(self._starts),
@@ -316,6 +355,11 @@ class TextStream(Iterator[TextTrack]):
         self._tracker.load_state_dict(state["tracker"])
         self._remembered = state["remembered"]
         self._judge.caption_heights = list(state["judge"])
+        self._watch.load_state_dict(state["watch"])
+        self._pages, self._turned, self._shown = (list(part) for part in state["pages"])
+        self.slides = [Slide(**{**slide, "page": Page.from_dict(slide["page"])}) for slide in state["slides"]]
+        for slide, shown_frame in zip(self.slides, self._shown, strict=True):
+            slide.page.page = self._picture_of(shown_frame)
         self._ended, self._starts = list(state["ended"]), dict(state["starts"])
         self.num_frames, self.end_seconds = state["num_frames"], state["end_seconds"]
         self.problems = list(state["problems"])
@@ -343,6 +387,9 @@ class TextStream(Iterator[TextTrack]):
                 self.num_frames = decoded.frame + 1
                 reader.show(lambda: decoded.rgb(size)[top:bottom, left:right])  # noqa: B023, the reader asks at once
                 self._ended += self._tracker.see(picture, reader)
+                if (page := self._watch.see(decoded.frame, decoded.pts_seconds, luma)) is not None:
+                    self._turned.append(page)
+                self._take_slides(decoded.frame - FRAMES_UNTIL_COMPLETE // 2)
                 if self._ended:
                     yield from self._complete(decoded.frame - FRAMES_UNTIL_COMPLETE)
                 if decoded.frame % 1024 == 0:
@@ -353,6 +400,9 @@ class TextStream(Iterator[TextTrack]):
             self.problems.append(f"The video breaks off after frame {self.num_frames - 1}: {error}")
         self._note_missing(None)
         self._ended += self._tracker.finish(reader)
+        if (page := self._watch.finish()) is not None:
+            self._turned.append(page)
+        self._take_slides(self.num_frames)
         yield from self._complete(self.num_frames)
         self._note_scripts()
 
@@ -384,6 +434,44 @@ class TextStream(Iterator[TextTrack]):
                 f"{texts} between {first:.3f} and {last:.3f} seconds could not be read, of which the script seems to "
                 f"be {script}."
             )
+
+    def _take_slides(self, frame: int) -> None:
+        """Read the slides that are no longer shown since a frame."""
+        while self._turned and self._turned[0].last_frame < frame:
+            page = self._turned.pop(0)
+            lines = (*self._ended, *self._tracker.active)
+            if not is_slide(page, lines, self._part[3] - self._part[1]):
+                continue
+            comes_back = any(is_within(page, known) for known in self._pages)
+            self._pages.append(page)
+            if not comes_back and "slide" in self._predictor.kinds:
+                self._read_slide(page, lines)
+
+    def _read_slide(self, page: StillPage, lines: Sequence[LineTrack]) -> None:
+        others = [line for line in lines if line.readings and not line.places and not stands_on(line, page)]
+        last_state = range(page.last_frame - 1, max(page.grown_frame, page.first_frame) - 1, -1)
+        clear = (
+            frame
+            for frame in last_state
+            if not any(line.first_frame - 2 <= frame <= line.last_frame + 2 for line in others)
+        )
+        shown_frame = next(clear, page.last_frame)
+        picture = self._picture_of(shown_frame)
+        try:
+            pixels = picture()
+        except MediaTensorError as error:
+            self.problems.append(f"The slide at frame {shown_frame} could not be read: {error}")
+            return
+        read = OCRPredictor(self._predictor.det_predictor, self._predictor.reco_predictor)([pixels]).pages[0]
+        read.page, read.page_idx = picture, len(self.slides)
+        end = self._starts.get(page.last_frame + 1, self.end_seconds)
+        self._shown.append(shown_frame)
+        self.slides.append(
+            Slide(len(self.slides) + 1, page.first_frame, page.last_frame, page.first_seconds, end, read)
+        )
+
+    def _picture_of(self, frame: int) -> _SlidePicture:
+        return _SlidePicture(self._video, frame, (self.height, self.width), self._part)
 
     def _forget_starts(self, frame: int) -> None:
         """Keep the times that may still be asked for: a film has very many."""
@@ -436,6 +524,8 @@ class TextStream(Iterator[TextTrack]):
         is_cut = all(any(abs(cut - frame) <= 1 for cut in cuts) for frame in (first, last + 1))
         is_cut = is_cut or (first == 0 and any(abs(cut - last - 1) <= 1 for cut in cuts))
         kind = self._judge.kind_of(group, end - start, is_cut=is_cut)
+        if kind is not None and self._is_on_slide(group):
+            kind = "slide"
         if kind is None or group.confidence < self._predictor.min_confidence or end <= start:
             return None
         lines = tuple(
@@ -465,6 +555,16 @@ class TextStream(Iterator[TextTrack]):
             appears="word by word" if group.grows else "at once",
             places=places,
         )
+
+    def _is_on_slide(self, group: TrackGroup) -> bool:
+        """Whether the lines of a text stand on a slide, which may still be shown."""
+        if any(line.places for line in group.lines):
+            return False
+        pages, page = self._pages[-4:], self._watch.page
+        lines = (*group.lines, *self._ended, *self._tracker.active)
+        if page is not None and page.is_established and is_slide(page, lines, self._part[3] - self._part[1]):
+            pages = [*pages, page]
+        return any(stands_on(line, page) for page in pages for line in group.lines)
 
     def _geometry(self, box: Box) -> tuple[tuple[float, float], tuple[float, float]]:
         x, y = self._part[:2]

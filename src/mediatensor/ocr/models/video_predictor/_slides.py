@@ -1,0 +1,251 @@
+"""Pages that stay, such as the slides of a lecture, noticed on small gray pictures and confirmed by their lines.
+
+The ink of a page is its strong edges. A page goes on while most of the ink that it began with is still there, and at
+least half of all of it: bullets that are added leave the page the same. Where the picture keeps moving, as in a
+speaker's window, ink does not count.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._tracking import MAX_GAP, Gray, LineTrack
+
+__all__ = ["SlideWatch", "StillPage", "is_slide", "is_within", "stands_on"]
+
+Mask = npt.NDArray[np.bool_]
+
+SMALL_HEIGHT = 120
+"""The height in pixels of the small pictures that are compared, about."""
+AT_REST = 12
+"""The most by which a pixel at rest differs from one frame to the next, of 255."""
+SAME = 24
+"""The most by which a pixel of ink differs while its page is shown."""
+EDGE = 36
+"""Ink differs by more from what is beside it."""
+FEWEST_INK = 40
+CELL = 8
+MOST_MOVING = 0.2
+"""The greatest share of the picture that may keep moving."""
+KEPT, KEPT_OF_ALL = 0.7, 0.5
+"""The least share of the ink that a page began with, and of all of its ink, that must still be there."""
+SAME_PAGE = 0.9
+"""The share of a page's ink that an earlier one has if it is that one."""
+FEWEST_SECONDS = 1.5
+REMEMBERED_SECONDS = 2.0
+SECONDS_BETWEEN_UPDATES = 0.2
+FEWEST_LINES = 3
+LARGE = 0.08
+"""Lines of large text are at least so tall, of the picture's height: one of them makes a slide."""
+BODY = (0.1, 0.78)
+"""Where the middles of two lines of a slide are at least, of the picture's height: captions stand below."""
+TOGETHER_FRAMES = 3
+
+
+@dataclass(eq=False)
+class StillPage:
+    """A stretch of frames over which a page is shown.
+
+    Attributes:
+        first_frame: The first frame that shows it.
+        last_frame: The last frame that shows it, up to now.
+        first_seconds: The time of the first frame.
+        small: The small picture of it, in its last state.
+        core: The ink that it began with.
+        ink: All of its ink.
+        is_established: Whether it has stayed long enough.
+        grown_frame: The frame in which ink was last added.
+    """
+
+    first_frame: int
+    last_frame: int
+    first_seconds: float
+    small: Gray
+    core: Mask
+    ink: Mask
+    is_established: bool = False
+    grown_frame: int = 0
+    first_small: Gray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+
+
+class SlideWatch:
+    """Follows the page that the picture shows, frame by frame.
+
+    Args:
+        height: Of the pictures that will be shown, in pixels.
+    """
+
+    def __init__(self, height: int) -> None:
+        self._step = max(1, round(height / SMALL_HEIGHT))
+        self._before: Gray | None = None
+        self._recent: deque[tuple[int, float, Gray]] = deque()
+        self._activity: npt.NDArray[np.float32] | None = None
+        self._updated_at = -np.inf
+        self._rested: Gray | None = None
+        self._ended_at = -1
+        self._is_clear = False
+        #: The page that is shown now; it may turn out not to stay.
+        self.page: StillPage | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that it remembers."""
+        return copy.deepcopy(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state, of which a copy is used."""
+        vars(self).update(copy.deepcopy(state))
+
+    def see(self, frame: int, seconds: float, luma: Gray) -> StillPage | None:
+        """Take the next picture.
+
+        Returns:
+            A page that has stayed and is no longer shown.
+        """
+        small = luma[self._step // 2 :: self._step, self._step // 2 :: self._step].copy()
+        before, self._before = self._before, small
+        self._recent.append((frame, seconds, small))
+        while seconds - self._recent[0][1] > REMEMBERED_SECONDS:
+            self._recent.popleft()
+        if before is None or before.shape != small.shape:
+            self._activity, self._rested, self._recent = None, None, deque([(frame, seconds, small)])
+            return self._turn(frame, seconds, small)
+        page = self.page
+        changed = _difference(small, before) > AT_REST
+        has_changed = bool(changed.any())
+        self._note_activity(changed, has_changed)
+        if page is None:
+            return self._turn(frame, seconds, small)
+        if has_changed or not self._is_clear:
+            self._is_clear = self._shows(page, small)
+        if self._is_clear:
+            page.last_frame = frame
+        elif frame - page.last_frame > MAX_GAP or not page.is_established:
+            return self._turn(frame, seconds, small)
+        if seconds - self._updated_at >= SECONDS_BETWEEN_UPDATES:
+            self._updated_at = seconds
+            if self._is_clear:
+                self._update(page, small, seconds)
+            self._rested = small
+        return None
+
+    def finish(self) -> StillPage | None:
+        """The page that is shown to the end, if it has stayed."""
+        page, self.page = self.page, None
+        return page if page is not None and page.is_established else None
+
+    def _note_activity(self, changed: Mask, has_changed: bool) -> None:
+        rows, columns = -(-changed.shape[0] // CELL), -(-changed.shape[1] // CELL)
+        if self._activity is None:
+            self._activity = np.zeros((rows, columns), np.float32)
+        self._activity *= 0.9
+        if has_changed:
+            padded = np.zeros((rows * CELL, columns * CELL), np.uint8)
+            padded[: changed.shape[0], : changed.shape[1]] = changed
+            self._activity += padded.reshape(rows, CELL, columns, CELL).sum(axis=(1, 3), dtype=np.int32) > 3
+
+    def _resting(self, shape: tuple[int, ...]) -> Mask:
+        """The pixels around which the picture does not keep moving."""
+        if self._activity is None:
+            return np.ones(shape, bool)
+        calm = self._activity <= 1.5
+        resting: Mask = calm.repeat(CELL, 0).repeat(CELL, 1)[: shape[0], : shape[1]]
+        return resting
+
+    def _shows(self, page: StillPage, small: Gray) -> bool:
+        """Whether a picture shows the page."""
+        if self._activity is not None and (self._activity > 1.5).mean() > MOST_MOVING:
+            return False
+        resting = self._resting(small.shape)
+        core, ink = page.core & resting, page.ink & resting
+        if core.sum() < FEWEST_INK:
+            return False
+        is_same = _difference(small, page.small) <= SAME
+        was_same = _difference(small, page.first_small) <= SAME
+        kept = (was_same & core).sum() / core.sum()
+        return bool(kept >= KEPT and (is_same & ink).sum() >= KEPT_OF_ALL * ink.sum())
+
+    def _turn(self, frame: int, seconds: float, small: Gray) -> StillPage | None:
+        """Begin with another page; the one before is given if it had stayed."""
+        ended = self.finish()
+        if ended is not None:
+            self._ended_at = ended.last_frame
+        ink = _ink(small)
+        self.page = StillPage(frame, frame, seconds, small, ink, ink, grown_frame=frame, first_small=small)
+        self._rested, self._updated_at, self._is_clear = small, seconds, True
+        return ended
+
+    def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
+        """Take over what has come to rest, and find the first frame of a page that has stayed."""
+        if self._rested is not None:
+            at_rest = (_difference(small, self._rested) <= AT_REST) & self._resting(small.shape)
+            state = np.where(at_rest, small, page.small)
+            if (_difference(state, page.small) > SAME).any():
+                ink = _ink(state)
+                if (ink & ~page.ink).sum() > CELL:
+                    page.grown_frame = page.last_frame
+                page.ink = ink
+            page.small = state
+        if not page.is_established and seconds - page.first_seconds >= FEWEST_SECONDS:
+            page.is_established = True
+            page.core = page.core & self._resting(small.shape) & (_difference(small, page.first_small) <= SAME)
+            for frame, shown_at, earlier in reversed(self._recent):
+                if frame >= page.first_frame:
+                    continue
+                is_same = _difference(earlier, page.first_small) <= SAME
+                if frame <= self._ended_at or (is_same & page.core).sum() < KEPT * page.core.sum():
+                    break
+                page.first_frame, page.first_seconds = frame, shown_at
+
+
+def is_slide(page: StillPage, lines: Sequence[LineTrack], height: int) -> bool:
+    """Whether lines that were read on a page make it a slide: several, or large ones, and not only captions.
+
+    Args:
+        page: The page.
+        lines: The lines of the film that are known.
+        height: Of the pictures, in pixels.
+    """
+    own = [line for line in lines if line.readings and not line.places and stands_on(line, page)]
+    rows = {round((line.box[1] + line.box[3]) / 2 / height, 2): line for line in own}
+    body = [line for middle, line in rows.items() if BODY[0] < middle < BODY[1]]
+    is_large = any(line.box[3] - line.box[1] >= LARGE * height for line in body)
+    return is_large or (len(rows) >= FEWEST_LINES and len(body) >= FEWEST_LINES - 1)
+
+
+def stands_on(line: LineTrack, page: StillPage) -> bool:
+    """Whether a line is of a page: it comes with it, or stays to its end. Captions over it come and go in between."""
+    first, last = line.root.first_frame, line.last_frame
+    if last < page.first_frame or first > page.last_frame:
+        return False
+    if first < page.first_frame - TOGETHER_FRAMES or last > page.last_frame + TOGETHER_FRAMES:
+        return False
+    return first <= page.first_frame + TOGETHER_FRAMES or last >= page.last_frame - TOGETHER_FRAMES
+
+
+def is_within(page: StillPage, other: StillPage) -> bool:
+    """Whether a page is another one, or an earlier state of it."""
+    if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
+        return False
+    is_same = _difference(page.small, other.small) <= SAME
+    return bool((is_same & page.ink & other.ink).sum() >= SAME_PAGE * page.ink.sum())
+
+
+def _difference(one: Gray, other: Gray) -> npt.NDArray[np.uint8]:
+    """How much pixels differ."""
+    difference: npt.NDArray[np.uint8] = np.maximum(one, other) - np.minimum(one, other)
+    return difference
+
+
+def _ink(small: Gray) -> Mask:
+    """The pixels on strong edges."""
+    ink = np.zeros(small.shape, bool)
+    ink[:, 1:] |= _difference(small[:, 1:], small[:, :-1]) > EDGE
+    ink[:, :-1] |= ink[:, 1:]
+    return ink

@@ -1,0 +1,169 @@
+"""Slides of videos: drawn lectures, whose pages are known to the frame."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import font_manager
+from PIL import Image, ImageDraw, ImageFont
+
+from mediatensor.encoders import VideoEncoder
+from mediatensor.ocr import video_text_predictor
+from mediatensor.ocr.models.video_predictor import VideoTextPredictor
+from mediatensor.ocr.video import VideoReading
+
+SIZE = (640, 360)
+FPS = 12
+FACE = font_manager.findfont("DejaVu Sans")
+HEAT = ("Heat pumps", "They move warmth", "Even from cold air", "Three parts of four are free")
+COST = ("What they cost", "Pumps need little power", "Houses need thick walls", "Pipes have to be wide")
+END = ("In the end", "Ask your neighbours", "Measure the rooms first", "Then choose a small one")
+Span = tuple[tuple[str, ...], int, int]  # lines, first frame, frame after the last
+
+
+def drawn(lines: tuple[str, ...], caption: str | None = None) -> np.ndarray:
+    image = Image.new("RGB", SIZE, "white")
+    draw = ImageDraw.Draw(image)
+    for number, line in enumerate(lines):
+        face = ImageFont.truetype(FACE, 24 if number else 28)
+        draw.text((50, 40 + 58 * number), line, font=face, fill=(20, 30, 60))
+    if caption:
+        face = ImageFont.truetype(FACE, 22)
+        draw.text((320, 325), caption, font=face, fill="white", anchor="mm", stroke_width=3, stroke_fill="black")
+    return np.asarray(image)
+
+
+def lecture(
+    path: Path, pages: list[Span], *, moving: bool = False, captions: tuple[tuple[str, int, int], ...] = ()
+) -> Path:
+    noise = np.random.default_rng(3)
+    pictures = []
+    for lines, first, end in pages:
+        for number in range(first, end):
+            said = next((text for text, begin, until in captions if begin <= number < until), None)
+            picture = drawn(lines, said).copy()
+            if moving:
+                window = noise.integers(0, 255, (5, 8, 3), dtype=np.uint8)
+                picture[270:350, 500:628] = window.repeat(16, 0).repeat(16, 1)
+            pictures.append(picture)
+    frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
+    VideoEncoder(frames, frame_rate=FPS).to_file(path, codec="libx264", crf=20, preset="veryfast")
+    return path
+
+
+def spans(reading: VideoReading) -> list[tuple[int, int]]:
+    return [(slide.first_frame, slide.last_frame + 1) for slide in reading.slides]
+
+
+def texts(reading: VideoReading) -> list[list[str]]:
+    return [slide.page.render().replace("\n\n", "\n").split("\n") for slide in reading.slides]
+
+
+@pytest.fixture(scope="module")
+def predictor() -> VideoTextPredictor:
+    return video_text_predictor(pretrained=True)
+
+
+TALK: list[Span] = [(HEAT, 0, 31), (COST, 31, 60), (END, 60, 90)]
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lecture(tmp_path_factory.mktemp("slides") / "talk.mp4", TALK)
+
+
+@pytest.fixture(scope="module")
+def reading(predictor: VideoTextPredictor, talk: Path) -> VideoReading:
+    return predictor(talk)
+
+
+def test_slides_are_exact_to_the_frame(reading: VideoReading) -> None:
+    assert spans(reading) == [(first, end) for _, first, end in TALK]
+    assert texts(reading) == [list(lines) for lines, _, _ in TALK]
+    assert [slide.start_seconds for slide in reading.slides] == pytest.approx([0, 31 / FPS, 60 / FPS])
+    assert [slide.end_seconds for slide in reading.slides] == pytest.approx([31 / FPS, 60 / FPS, 90 / FPS])
+
+
+def test_their_lines_are_no_captions(reading: VideoReading) -> None:
+    assert {track.kind for track in reading.tracks} == {"slide"}
+
+
+def test_their_pictures_are_those_that_were_drawn(reading: VideoReading) -> None:
+    for slide, (lines, _, _) in zip(reading.slides, TALK, strict=True):
+        picture = np.asarray(slide.page.page)
+        assert picture.shape == (SIZE[1], SIZE[0], 3)
+        assert np.abs(picture.astype(int) - drawn(lines)).mean() < 4
+
+
+def test_they_become_a_handout(reading: VideoReading, tmp_path: Path) -> None:
+    reading.save(tmp_path / "talk.md")
+    handout = (tmp_path / "talk.md").read_text(encoding="utf-8")
+    assert all(line in handout for lines, _, _ in TALK for line in lines)
+    reading.save(tmp_path / "talk.pdf")
+    if shutil.which("pdftotext"):
+        command = ["pdftotext", "-layout", str(tmp_path / "talk.pdf"), "-"]
+        pages = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode().split("\f")
+        assert [page.split() for page in pages[:3]] == [" ".join(lines).split() for lines, _, _ in TALK]
+
+
+def test_a_stream_gives_them_and_resumes(predictor: VideoTextPredictor, talk: Path, reading: VideoReading) -> None:
+    stream = predictor.stream(talk)
+    tracks = [next(stream)]
+    assert tuple(stream.slides) == reading.slides[:1]
+    state = pickle.loads(pickle.dumps(stream.state_dict()))
+    stream.close()
+    again = predictor.stream(talk, state=state)
+    tracks += list(again)
+    assert tuple(again.slides) == reading.slides
+    assert np.array_equal(np.asarray(again.slides[0].page.page), np.asarray(reading.slides[0].page.page))
+    assert sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1])) == list(reading.tracks)
+
+
+def test_a_corner_may_move(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    reading = predictor(lecture(tmp_path / "window.mp4", TALK, moving=True))
+    assert spans(reading) == [(first, end) for _, first, end in TALK]
+
+
+def test_a_slide_that_is_built_up_is_one(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pages: list[Span] = [(HEAT[:2], 0, 24), (HEAT[:3], 24, 48), (HEAT, 48, 72), (COST, 72, 100)]
+    reading = predictor(lecture(tmp_path / "bullets.mp4", pages))
+    assert spans(reading) == [(0, 72), (72, 100)]
+    assert texts(reading) == [list(HEAT), list(COST)]
+
+
+def test_a_slide_that_comes_back_is_not_repeated(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pages: list[Span] = [(HEAT, 0, 30), (COST, 30, 60), (HEAT, 60, 90)]
+    reading = predictor(lecture(tmp_path / "back.mp4", pages))
+    assert spans(reading) == [(0, 30), (30, 60)]
+    assert {track.kind for track in reading.tracks} == {"slide"}
+
+
+def test_captions_over_slides_stay_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    said = (("Can you hear me?", 8, 22), ("Then let us begin.", 40, 56))
+    reading = predictor(lecture(tmp_path / "said.mp4", TALK, captions=said))
+    assert spans(reading) == [(first, end) for _, first, end in TALK]
+    assert [(track.text, track.first_frame, track.last_frame + 1) for track in reading.captions] == list(said)
+    assert texts(reading) == [list(lines) for lines, _, _ in TALK]
+
+
+def test_a_film_has_no_slides(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    y, x = np.mgrid[0 : SIZE[1], 0 : SIZE[0]]
+    pictures = []
+    for number in range(40):
+        waves = 110 + 60 * np.sin(x * 0.03 + y * 0.02 + number * 0.4)
+        image = Image.fromarray(waves.round().astype(np.uint8)).convert("RGB")
+        face = ImageFont.truetype(FACE, 24)
+        for row, line in enumerate(HEAT):  # words that stay make no slide of a picture that moves
+            ImageDraw.Draw(image).text(
+                (50, 40 + 58 * row), line, font=face, fill="white", stroke_width=2, stroke_fill=0
+            )
+        pictures.append(np.asarray(image))
+    frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
+    VideoEncoder(frames, frame_rate=FPS).to_file(tmp_path / "film.mp4", codec="libx264", crf=20)
+    assert predictor(tmp_path / "film.mp4").slides == ()
