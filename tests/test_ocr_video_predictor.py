@@ -106,11 +106,49 @@ def test_places_are_where_the_text_was_drawn(reading: VideoReading) -> None:
 
 def test_a_stream_gives_the_same_and_resumes(predictor: VideoTextPredictor, clip: Path, reading: VideoReading) -> None:
     stream = predictor.stream(clip)
+    taken, states = [], []
+    for track in stream:
+        taken.append(track)
+        states.append(pickle.dumps(stream.state_dict()))
+    assert sorted(taken, key=lambda track: track.start_seconds) == list(reading.tracks)
+    # The last two end together, with the film: a state between them has the other one.
+    assert taken[-2].last_frame == 124 or taken[-1].last_frame == 124
+    for number, state in enumerate(states):
+        resumed = predictor.stream(clip, state=pickle.loads(state))
+        assert list(resumed) == taken[number + 1 :]
+        assert resumed.num_frames == 125
+
+
+def test_texts_that_end_together_are_all_in_a_state(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pictures = []
+    for number in range(60):
+        picture = background(number)
+        for text, place in (("The bridge is closed.", (0.5, 0.9)), ("LIVE", (0.08, 0.07))):
+            picture = with_text(picture, text, place=place) if 5 <= number < 30 else picture
+        pictures.append(picture)
+    clip = write(tmp_path / "together.mp4", pictures)
+    stream = predictor.stream(clip)
     first = next(stream)
-    state = pickle.loads(pickle.dumps(stream.state_dict()))
+    state = stream.state_dict()
     stream.close()
-    rest = list(predictor.stream(clip, state=state))
-    assert sorted([first, *rest], key=lambda track: track.start_seconds) == list(reading.tracks)
+    assert {track.text for track in (first, *predictor.stream(clip, state=state))} == {"The bridge is closed.", "LIVE"}
+
+
+def test_a_state_does_not_grow_with_the_film(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pictures = []
+    for number in range(1200):
+        picture = np.full((180, 320, 3), 30 + number // 40 % 2 * 60, np.uint8)
+        if number % 60 < 20:
+            image = Image.fromarray(picture)
+            ImageDraw.Draw(image).text((160, 155), "Mind the gap.", font=ImageFont.truetype(FACE, 20), anchor="mm")
+            picture = np.asarray(image)
+        pictures.append(picture)
+    stream = predictor.stream(write(tmp_path / "long.mp4", pictures))
+    sizes = []
+    for _ in stream:
+        sizes.append(len(pickle.dumps(stream.state_dict())))
+    assert len(sizes) == 20
+    assert max(sizes[10:]) < 1.2 * max(sizes[5:10])
 
 
 def test_fades_begin_where_the_text_can_be_read(predictor: VideoTextPredictor, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections import deque
@@ -47,6 +46,10 @@ MAX_READINGS = 2
 STRETCHES = (1.15, 1.0, 1.3)
 """How much wider lines are made for each reading: those that agree are right more often."""
 SECOND_READING_SECONDS = 0.35
+CERTAIN = 0.9
+"""Readings that agree with at least this confidence each need no third one."""
+KNOWN = 0.8
+"""Lines that were read with this confidence are not looked for again while they stand."""
 FEWEST_FOR_MEAN = 8
 """The fewest frames whose mean is better to read than each of them."""
 READ_AGAIN_AT = (1, 4, 8, 12)
@@ -57,6 +60,8 @@ OTHERS = 4
 """Pictures that tell strokes from what moves behind them."""
 CUT_ROWS = 60
 """Rows of the pictures by which cuts are noticed."""
+MOST_CUTS = 256
+"""So many cuts are remembered: those of a caption, which stands for some seconds, are among them."""
 CUT_DIFFERENCE = 14.0
 """The least mean difference between the pictures before and after a cut, of 255."""
 
@@ -233,8 +238,8 @@ class LineTracker:
         self._moving: list[LineTrack] = []
         self._brightness: Gray | None = None
         self._differences: deque[float] = deque(maxlen=24)
-        #: The frames with which another picture begins, in order.
-        self.cuts: list[int] = []
+        #: The last frames with which another picture began, in order.
+        self.cuts: deque[int] = deque(maxlen=MOST_CUTS)
 
     @property
     def active(self) -> Sequence[LineTrack]:
@@ -242,17 +247,22 @@ class LineTracker:
         return self._active
 
     @property
+    def moving(self) -> Sequence[LineTrack]:
+        """The lines that move."""
+        return self._moving
+
+    @property
     def remembered(self) -> range:
         """The frames that a tracker with a saved state has to be shown again by `remember`."""
         return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
 
     def state_dict(self) -> dict[str, Any]:
-        """All but the pictures that are remembered."""
-        return copy.deepcopy({name: value for name, value in vars(self).items() if name != "_recent"})
+        """All but the pictures that are remembered. The lines in it go on changing."""
+        return {name: value for name, value in vars(self).items() if name != "_recent"}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state, of which a copy is used."""
-        vars(self).update(copy.deepcopy(state))
+        """Go on from a copy of a saved state."""
+        vars(self).update(state)
 
     def see(self, picture: Picture, reader: PictureReader) -> list[LineTrack]:
         """Take the next picture.
@@ -271,7 +281,12 @@ class LineTracker:
             self._compared_at = picture.seconds
             if self._watch is None:
                 self._watch = ChangeWatch(len(picture.luma))
-            known = [track.box for track in self._active if not track.num_missed]
+            # What is doubtful may be found anew, with a better box.
+            known = [
+                track.box
+                for track in self._active
+                if not track.num_missed and any(reading.confidence >= KNOWN for reading in track.readings)
+            ]
             if bands := self._watch.see(picture.luma, known):
                 ended += self._take_new(picture, reader.find(bands), reader)
         self._read_again(picture, reader)
@@ -439,6 +454,9 @@ def letters_of(text: str) -> str:
 
 def _read_mean(track: LineTrack, reader: PictureReader) -> None:
     mean = track.take_mean()
+    first = track.readings[0] if len(track.readings) == MAX_READINGS else None
+    if first is not None and all(one.text == first.text and one.confidence >= CERTAIN for one in track.readings):
+        return
     if mean is not None and any(reading.text for reading in track.readings):
         track.readings.append(reader.read_gray(mean, STRETCHES[min(len(track.readings), 2)]))
 

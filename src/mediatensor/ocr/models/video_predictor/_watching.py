@@ -95,7 +95,7 @@ class ChangeWatch:
             pad = (bottom - top) // KNOWN_MARGIN
             rows = slice(max(top - pad, 0) // self._step, (bottom + pad) // self._step + 1)
             news[rows, max(left - pad, 0) // self._step : (right + pad) // self._step + 1] = False
-        bands = self._bands(news)
+        bands = self._bands(news, [(top / len(luma), bottom / len(luma)) for _, top, _, bottom in known])
         parts = [_pixels((0, band.top, 1, band.bottom), *small.shape) for band in bands]
         for part in parts:
             self._looked_at[part] = small[part]
@@ -115,7 +115,7 @@ class ChangeWatch:
         for parts in self._searched:
             parts[:] = [part for part in parts if not all(map(_overlap, part, gone))]
 
-    def _bands(self, news: npt.NDArray[np.bool_]) -> list[Band]:
+    def _bands(self, news: npt.NDArray[np.bool_], known: Sequence[tuple[float, float]]) -> list[Band]:
         height, width = news.shape
         rows, columns = -(-height // CELL), -(-width // CELL)
         padded = np.zeros((rows * CELL, columns * CELL), np.uint8)
@@ -130,6 +130,10 @@ class ChangeWatch:
         for shift in range(2 * MARGIN_CELLS + 2):  # a hit is of its row and the next
             marked[shift : shift + rows] |= hits[: len(marked) - shift]
         marked = marked[MARGIN_CELLS : MARGIN_CELLS + rows]
+        # No known line is cut in two: its parts would be taken for other lines.
+        spans = sorted((max(int(top * height) // CELL - 1, 0), int(bottom * height) // CELL + 2) for top, bottom in known)
+        for first, end in (*spans, *reversed(spans)):
+            marked[first:end] |= marked[first:end].any()
         edges = np.flatnonzero(np.diff(np.concatenate([[False], marked, [False]]).astype(np.int8)))
         return [
             Band(top * CELL / height, min(bottom * CELL / height, 1.0)) for top, bottom in edges.reshape(-1, 2).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import re
@@ -42,6 +43,8 @@ TALLEST_LINE = 0.25
 """The greatest height of a line of text, of that of the picture."""
 FRAMES_UNTIL_COMPLETE = 12
 """Lines that end together are known to have ended after so many frames."""
+FRAMES_OF_KNOWN_TIME = 256
+"""The times of so many frames are kept, and those at which a text begins."""
 LEAST_CONFIDENCE = 0.4
 """Lines that are less likely to be right are no part of a text."""
 CLEARLY_BETTER = 1.3
@@ -305,6 +308,7 @@ class TextStream(Iterator[TextTrack]):
         self._shown: list[int] = []  # the frames that the pictures of the slides are of
         self._video = video
         self._ended: list[LineTrack] = []
+        self._complete: list[TextTrack] = []
         self._starts: dict[int, float] = {}
         self._remembered = range(0)
         self._promised: npt.NDArray[np.float64] = np.empty(0)
@@ -330,13 +334,14 @@ class TextStream(Iterator[TextTrack]):
     def state_dict(self) -> dict[str, Any]:
         """Where the stream is: picklable, for ``stream(video, state=...)``, which gives the texts that come next."""
         return {
-            "tracker": self._tracker.state_dict(),
+            # Lines that have ended know those that go on as others: one copy of both.
+            "lines": copy.deepcopy((self._tracker.state_dict(), self._ended)),
+            "complete": list(self._complete),
             "remembered": self._tracker.remembered,
             "watch": self._watch.state_dict(),
             "pages": (list(self._pages), list(self._turned), list(self._shown)),
             "slides": [{**vars(slide), "page": slide.page.export()} for slide in self.slides],
             "judge": self._judge.caption_heights.copy(),
-            "ended": list(self._ended),
             "starts": dict(self._starts),
             "num_frames": self.num_frames,
             "end_seconds": self.end_seconds,
@@ -352,7 +357,9 @@ class TextStream(Iterator[TextTrack]):
                 f"state={shown(state)}: give what state_dict() of a stream over this video, with the same region, "
                 "returned."
             )
-        self._tracker.load_state_dict(state["tracker"])
+        tracker, self._ended = copy.deepcopy(state["lines"])
+        self._tracker.load_state_dict(tracker)
+        self._complete = list(state["complete"])
         self._remembered = state["remembered"]
         self._judge.caption_heights = list(state["judge"])
         self._watch.load_state_dict(state["watch"])
@@ -360,7 +367,7 @@ class TextStream(Iterator[TextTrack]):
         self.slides = [Slide(**{**slide, "page": Page.from_dict(slide["page"])}) for slide in state["slides"]]
         for slide, shown_frame in zip(self.slides, self._shown, strict=True):
             slide.page.page = self._picture_of(shown_frame)
-        self._ended, self._starts = list(state["ended"]), dict(state["starts"])
+        self._starts = dict(state["starts"])
         self.num_frames, self.end_seconds = state["num_frames"], state["end_seconds"]
         self.problems = list(state["problems"])
         self._num_passed, self._unread = state["passed"], dict(state["unread"])
@@ -370,10 +377,12 @@ class TextStream(Iterator[TextTrack]):
         size = (self.height, self.width)
         first = self.num_frames
         reader = _FrameReader(self._predictor, TALLEST_LINE * self.height)
-        pictures = self._decoder._pictures(self._remembered.start if self._remembered else first)
-        total = max(len(self._decoder) - first, 0)
+        begin = self._remembered.start if self._remembered else first
+        pictures = self._decoder._pictures(begin)
+        total = max(len(self._decoder) - begin, 0)
         with suppress(InvalidArgumentError):  # the approximate mode promises no frames
             self._promised = self._decoder.frame_index.pts_seconds.numpy()
+        yield from self._take_complete()
         try:
             for decoded in progress(pictures, f"reading {self.name}", total=total):
                 luma = decoded.luma(size)[top:bottom, left:right]
@@ -391,20 +400,28 @@ class TextStream(Iterator[TextTrack]):
                     self._turned.append(page)
                 self._take_slides(decoded.frame - FRAMES_UNTIL_COMPLETE // 2)
                 if self._ended:
-                    yield from self._complete(decoded.frame - FRAMES_UNTIL_COMPLETE)
-                if decoded.frame % 1024 == 0:
+                    self._join_lines(decoded.frame - FRAMES_UNTIL_COMPLETE)
+                    yield from self._take_complete()
+                if decoded.frame % 64 == 0:
                     self._forget_starts(decoded.frame)
         except MediaTensorError as error:
             if not self.num_frames:
                 raise
-            self.problems.append(f"The video breaks off after frame {self.num_frames - 1}: {error}")
+            broken = f"The video breaks off after frame {self.num_frames - 1}: {error}"
+            if broken not in self.problems:  # as where the stream goes on from a state of after the break
+                self.problems.append(broken)
         self._note_missing(None)
         self._ended += self._tracker.finish(reader)
         if (page := self._watch.finish()) is not None:
             self._turned.append(page)
         self._take_slides(self.num_frames)
-        yield from self._complete(self.num_frames)
+        self._join_lines(self.num_frames)
+        yield from self._take_complete()
         self._note_scripts()
+
+    def _take_complete(self) -> Iterator[TextTrack]:
+        while self._complete:
+            yield self._complete.pop(0)
 
     def _note_missing(self, seconds: float | None) -> None:
         """Note the frames of the file between the last picture and the one of a time, or the end of the file.
@@ -475,15 +492,17 @@ class TextStream(Iterator[TextTrack]):
 
     def _forget_starts(self, frame: int) -> None:
         """Keep the times that may still be asked for: a film has very many."""
-        oldest = min(
-            [line.root.first_frame for line in (*self._tracker.active, *self._ended)],
-            default=frame,
-        )
-        oldest = min(oldest, frame - 256)
-        self._starts = {number: seconds for number, seconds in self._starts.items() if number >= oldest}
+        lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
+        kept = {frame for line in lines for frame in (line.first_frame, line.root.first_frame)}
+        kept.update(frame for line in lines for frame, _ in line.places)
+        self._starts = {
+            number: seconds
+            for number, seconds in self._starts.items()
+            if number >= frame - FRAMES_OF_KNOWN_TIME or number in kept
+        }
 
-    def _complete(self, frame: int) -> Iterator[TextTrack]:
-        """The texts whose lines had all ended by a frame."""
+    def _join_lines(self, frame: int) -> None:
+        """Make the texts whose lines had all ended by a frame."""
         waiting, active = self._ended, self._tracker.active
         join_interrupted(waiting, active)
         tie_grown(waiting, active)
@@ -513,7 +532,7 @@ class TextStream(Iterator[TextTrack]):
         for group in sorted(complete, key=lambda group: group.first_frame):
             track = self._track(group)
             if track is not None and track.kind in self._predictor.kinds:
-                yield track
+                self._complete.append(track)
 
     def _track(self, group: TrackGroup) -> TextTrack | None:
         first, last = group.first_frame, group.last_frame
