@@ -131,7 +131,9 @@ class ChangeWatch:
             marked[shift : shift + rows] |= hits[: len(marked) - shift]
         marked = marked[MARGIN_CELLS : MARGIN_CELLS + rows]
         # No known line is cut in two: its parts would be taken for other lines.
-        spans = sorted((max(int(top * height) // CELL - 1, 0), int(bottom * height) // CELL + 2) for top, bottom in known)
+        spans = sorted(
+            (max(int(above * height) // CELL - 1, 0), int(below * height) // CELL + 2) for above, below in known
+        )
         for first, end in (*spans, *reversed(spans)):
             marked[first:end] |= marked[first:end].any()
         edges = np.flatnonzero(np.diff(np.concatenate([[False], marked, [False]]).astype(np.int8)))
