@@ -29,6 +29,8 @@ CENTRED = 0.1
 TOP, BOTTOM = 0.3, 0.6
 """Captions stand above or below, by the middle of their box."""
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
+ODD = 1.6
+"""What is so much taller or lower than the captions is none, unless it reads well."""
 MARGIN = 0.15
 """What stands so near to a corner, of width and height, belongs to the programme."""
 
@@ -180,7 +182,8 @@ class KindJudge:
         # What comes with one picture and goes with it stands in the picture, unless it looks like the other captions.
         if is_cut and not is_usual:
             return "scene"
-        if self.caption_heights and not is_usual and group.confidence < SURE:
+        is_odd = self.caption_heights and not any(1 / ODD < size / known < ODD for known in self.caption_heights)
+        if is_odd and group.confidence < SURE:
             return "scene"
         if not is_cut:
             self.caption_heights.append(size)

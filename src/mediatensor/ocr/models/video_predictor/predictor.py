@@ -48,6 +48,8 @@ FRAMES_OF_KNOWN_TIME = 256
 LEAST_CONFIDENCE = 0.4
 """Lines that are less likely to be right are no part of a text."""
 CLEARLY_BETTER = 1.3
+LEAST_UNREAD_SECONDS = 0.5
+"""What stands for less time and cannot be read may be anything."""
 TIME_TOLERANCE = 1e-6
 LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
 """Files break off that are shorter than their headers say by more: in seconds, and of what the headers say."""
@@ -526,9 +528,11 @@ class TextStream(Iterator[TextTrack]):
         for line in left_out:
             if id(line) in gone and (script := line.script) is not None:
                 begin = self._starts[line.first_frame]
-                number, first, last = self._unread.get(script, (0, begin, begin))
-                end = max(last, self._starts.get(line.last_frame, begin))
-                self._unread[script] = (number + 1, min(first, begin), end)
+                end = self._starts.get(line.last_frame, begin)
+                if line.places or end - begin < LEAST_UNREAD_SECONDS:
+                    continue
+                number, first, last = self._unread.get(script, (0, begin, end))
+                self._unread[script] = (number + 1, min(first, begin), max(last, end))
         for group in sorted(complete, key=lambda group: group.first_frame):
             track = self._track(group)
             if track is not None and track.kind in self._predictor.kinds:
