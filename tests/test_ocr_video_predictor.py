@@ -151,6 +151,16 @@ def test_a_state_does_not_grow_with_the_film(predictor: VideoTextPredictor, tmp_
     assert max(sizes[10:]) < 1.2 * max(sizes[5:10])
 
 
+def test_a_stream_resumes_among_texts_that_end_together(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pictures = [with_text(with_text(background(n), "LEFT", place=(0.08, 0.07)), "below") for n in range(20)]
+    path = write(tmp_path / "two.mp4", pictures)
+    stream = predictor.stream(path)
+    first = next(stream)
+    rest = list(predictor.stream(path, state=stream.state_dict()))
+    assert sorted(track.text for track in [first, *rest]) == ["LEFT", "below"]
+    assert rest == list(stream)
+
+
 def test_fades_begin_where_the_text_can_be_read(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     def strength(number: int) -> float:
         return float(np.clip(min(number - 19, 50 - number) / 5, 0, 1))
