@@ -49,8 +49,8 @@ def lecture(
             said = next((text for text, begin, until in captions if begin <= number < until), None)
             picture = drawn(lines, said).copy()
             if moving:
-                window = noise.integers(0, 255, (5, 8, 3), dtype=np.uint8)
-                picture[270:350, 500:628] = window.repeat(16, 0).repeat(16, 1)
+                window = noise.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+                picture[190:350, 470:630] = window.repeat(4, 0).repeat(4, 1)
             pictures.append(picture)
     frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
     VideoEncoder(frames, frame_rate=FPS).to_file(path, codec="libx264", crf=20, preset="veryfast")
