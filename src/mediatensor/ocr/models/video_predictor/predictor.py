@@ -5,40 +5,33 @@ from __future__ import annotations
 import copy
 import math
 import os
-import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 from ...._common.checks import finite_number, shown
 from ...._common.messages import progress
 from ....decoders import VideoDecoder
 from ....errors import InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ...io import Page
-from ...video import Alternative, Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
-from .._lines import LineReading, read_lines
+from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from ..detection.predictor import DetectionPredictor
 from ..predictor import OCRPredictor
 from ..recognition.predictor import RecognitionPredictor
+from ._joining import alternatives, is_awaited, is_better, join_interrupted, tidy, tie_grown
 from ._kinds import KindJudge, TrackGroup, belongs
+from ._reading import FrameReader
 from ._slides import SlideWatch, StillPage, is_slide, is_within, stands_on
-from ._tracking import MAX_GAP, Box, Gray, LineTrack, LineTracker, Picture, Reading, letters_of
-from ._watching import Band
+from ._tracking import Box, LineTrack, LineTracker, Picture
 
 __all__ = ["TextStream", "VideoTextPredictor"]
 
 KINDS: tuple[TextKind, ...] = ("caption", "overlay", "scene", "slide")
-MOST_PIXELS = 500_000
-"""Pixels of a band in which text is looked for; larger ones are made smaller."""
-GREATEST_HEIGHT = 720
-"""Pictures are not looked at in more detail than if they had so many rows."""
 TALLEST_LINE = 0.25
 """The greatest height of a line of text, of that of the picture."""
 FRAMES_UNTIL_COMPLETE = 12
@@ -47,13 +40,11 @@ FRAMES_OF_KNOWN_TIME = 256
 """The times of so many frames are kept, and those at which a text begins."""
 LEAST_CONFIDENCE = 0.4
 """Lines that are less likely to be right are no part of a text."""
-CLEARLY_BETTER = 1.3
 LEAST_UNREAD_SECONDS = 0.5
 """What stands for less time and cannot be read may be anything."""
 TIME_TOLERANCE = 1e-6
 LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
 """Files break off that are shorter than their headers say by more: in seconds, and of what the headers say."""
-MOST_ALTERNATIVES = 3
 
 Region = tuple[float, float, float, float]
 
@@ -150,89 +141,6 @@ class VideoTextPredictor(nn.Module):
             ...     print(track.text)
         """
         return TextStream(self, video, state)
-
-    def _find(self, picture: Tensor, bands: Sequence[Band], tallest: float) -> list[Box]:
-        """The boxes of lines in bands of a picture (3, H, W), in pixels, no taller than ``tallest``."""
-        height = picture.shape[1]
-        spans = [(math.floor(band.top * height), math.ceil(band.bottom * height)) for band in bands]
-        boxes: list[Box] = []
-        while spans:
-            top, bottom = spans.pop(0)
-            part = picture[:, top : max(bottom, min(top + 32, height))]
-            found, above, below = [], 0, 0
-            for left, upper, right, lower in self._lines_in(part):
-                if 4 < lower - upper < tallest and right - left > 4:
-                    found.append((left, upper + top, right, lower + top))
-                # A line at the edge of a band may be cut in two.
-                if upper <= 3 and top > 0:
-                    above = max(above, 2 * (lower - upper) + 16)
-                if lower >= part.shape[1] - 3 and bottom < height:
-                    below = max(below, 2 * (lower - upper) + 16)
-            if (above or below) and bottom - top < 0.7 * height:
-                spans.insert(0, (max(top - above, 0), min(bottom + below, height)))
-            else:
-                boxes += found
-        return boxes
-
-    def _lines_in(self, part: Tensor) -> list[Box]:
-        height, width = part.shape[1:]
-        scale = min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
-        if scale < 1:
-            size = (max(round(height * scale), 1), max(round(width * scale), 1))
-            part = functional.interpolate(part[None], size=size, mode="bilinear", antialias=True)[0]
-        (found,) = self.det_predictor([part])
-        boxes = next(iter(found.values()))[:, :4] * (width, height, width, height)
-        return [
-            (max(round(left), 0), max(round(top), 0), min(round(right), width), min(round(bottom), height))
-            for left, top, right, bottom in boxes.tolist()
-        ]
-
-    def _read(self, picture: Tensor, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        """What lines of a picture (3, H, W) say, made wider by a factor: what is doubtful may read otherwise then."""
-        lines = [picture[:, top:bottom, left:right] for left, top, right, bottom in boxes]
-        read = []
-        for line in lines:
-            height, width = line.shape[1], round(line.shape[2] * stretch)
-            if stretch != 1:
-                wider = functional.interpolate(line[None].float(), size=(height, width), mode="bicubic")[0]
-                line = wider.round().clamp(0, 255).to(torch.uint8)
-            quad = np.array([[(0, 0), (width, 0), (width, height), (0, height)]], dtype=np.float64)
-            read.append(_as_reading(read_lines(self.reco_predictor.model, line, quad)[0]))
-        return read
-
-
-class _FrameReader:
-    """Finds and reads lines in one picture after the other; its colours are asked for when they are needed."""
-
-    def __init__(self, predictor: VideoTextPredictor, tallest: float) -> None:
-        self._predictor, self._tallest = predictor, tallest
-        self._colours: Callable[[], npt.NDArray[np.uint8]] | None = None
-        self._picture: Tensor | None = None
-
-    def show(self, colours: Callable[[], npt.NDArray[np.uint8]]) -> None:
-        """Take the next picture, (H, W, 3)."""
-        self._colours, self._picture = colours, None
-
-    def _seen(self) -> Tensor:
-        if self._picture is None:
-            assert self._colours is not None
-            self._picture = torch.from_numpy(self._colours()).permute(2, 0, 1)
-        return self._picture
-
-    @torch.inference_mode()
-    def find(self, bands: Sequence[Band]) -> list[Box]:
-        return self._predictor._find(self._seen(), bands, self._tallest)
-
-    @torch.inference_mode()
-    def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
-        return self._predictor._read(self._seen(), boxes, stretch)
-
-    @torch.inference_mode()
-    def read_gray(self, line: Gray, stretch: float) -> Reading:
-        height, width = line.shape
-        return self._predictor._read(torch.from_numpy(line).expand(3, height, width), [(0, 0, width, height)], stretch)[
-            0
-        ]
 
 
 @dataclass(frozen=True)
@@ -378,7 +286,7 @@ class TextStream(Iterator[TextTrack]):
         left, top, right, bottom = self._part
         size = (self.height, self.width)
         first = self.num_frames
-        reader = _FrameReader(self._predictor, TALLEST_LINE * self.height)
+        reader = FrameReader(self._predictor.det_predictor, self._predictor.reco_predictor, TALLEST_LINE * self.height)
         begin = self._remembered.start if self._remembered else first
         pictures = self._decoder._pictures(begin)
         total = max(len(self._decoder) - begin, 0)
@@ -523,7 +431,7 @@ class TextStream(Iterator[TextTrack]):
                 group.lines.append(line)
         complete = [group for group in groups if group.last_frame <= frame]
         gone = {id(line) for group in complete for line in group.lines}
-        gone |= {id(line) for line in left_out if line.last_frame <= frame and not _is_awaited(line, active)}
+        gone |= {id(line) for line in left_out if line.last_frame <= frame and not is_awaited(line, active)}
         self._ended = [line for line in waiting if id(line) not in gone]
         for line in left_out:
             if id(line) in gone and (script := line.script) is not None:
@@ -553,7 +461,7 @@ class TextStream(Iterator[TextTrack]):
             return None
         lines = tuple(
             TrackLine(
-                _tidy(" ".join(line.text for line in row)),
+                tidy(" ".join(line.text for line in row)),
                 self._geometry(TrackGroup(row).box),
                 TrackGroup(row).confidence,
             )
@@ -574,7 +482,7 @@ class TextStream(Iterator[TextTrack]):
             geometry=places[0].geometry if places else self._geometry(group.box),
             confidence=group.confidence,
             lines=lines,
-            alternatives=_alternatives(group),
+            alternatives=alternatives(group),
             appears="word by word" if group.grows else "at once",
             places=places,
         )
@@ -592,106 +500,8 @@ class TextStream(Iterator[TextTrack]):
     def _geometry(self, box: Box) -> tuple[tuple[float, float], tuple[float, float]]:
         x, y = self._part[:2]
         left, top, right, bottom = box
-        return ((left + x) / self.width, (top + y) / self.height), (
-            (right + x) / self.width,
-            (bottom + y) / self.height,
-        )
-
-
-def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Make one line of those that say the same at one place without a pause; ``ended`` loses the others.
-
-    A line whose strokes fade into a bright picture for a moment is found again when it stands out.
-    """
-    for line in sorted(ended, key=lambda line: line.first_frame):
-        for other in (*active, *ended):
-            is_same = other is not line and other.readings and not (line.places or other.places)
-            if not is_same or letters_of(other.text) != letters_of(line.text) or not _stand_alike(other.box, line.box):
-                continue
-            if max(other.first_frame, line.first_frame) <= min(other.last_frame, line.last_frame) + MAX_GAP:
-                other.absorb(line)
-                ended.remove(line)
-                break
-
-
-def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Find the texts that go on as longer ones, word by word, and tie them together."""
-    for shorter in ended:
-        if shorter.places:
-            continue
-        for longer in (*active, *ended):
-            is_next = shorter.continued_by is longer or (
-                longer is not shorter
-                and not longer.places
-                and abs(longer.first_frame - shorter.last_frame - 1) <= 2
-                and _stand_alike(shorter.box, longer.box)
-            )
-            is_free = longer.grew_from is None or longer.grew_from is shorter
-            if is_next and is_free and longer.readings and _begins_with(longer.text, shorter.text):
-                longer.grew_from, shorter.continued_by = shorter, longer
-                break
-            if _is_awaited(shorter, active) and shorter.continued_by is longer:
-                break
-        else:
-            shorter.continued_by = None
-
-
-def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Whether another line stands at the same place for most of the time and says clearly more, or more clearly."""
-    if other is line or other.places or line.places or not other.readings:
-        return False
-    if other.confidence * len(other.text) < CLEARLY_BETTER * line.confidence * len(line.text):
-        return False
-    together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1
-    overlaps = [
-        2 * (min(other.box[end], line.box[end]) - max(other.box[start], line.box[start]))
-        > min(box[end] - box[start] for box in (other.box, line.box))
-        for start, end in ((0, 2), (1, 3))
-    ]
-    return 2 * together > line.num_frames and all(overlaps)
-
-
-def _is_awaited(line: LineTrack, active: Sequence[LineTrack]) -> bool:
-    """Whether a text took the place of a line that was not read yet."""
-    longer = line.continued_by
-    return longer is not None and not longer.readings and any(longer is other for other in active)
-
-
-def _stand_alike(one: Box, other: Box) -> bool:
-    """Whether lines stand at one height, and over or beside one another."""
-    size = max(one[3] - one[1], other[3] - other[1])
-    level = abs(one[1] + one[3] - other[1] - other[3]) / 2
-    return level < 0.4 * size and min(one[2], other[2]) > max(one[0], other[0])
-
-
-def _begins_with(longer: str, shorter: str) -> bool:
-    """Whether a text is another one with more words; signs and case do not count."""
-    return bool(letters_of(shorter)) and letters_of(longer).startswith(letters_of(shorter))
-
-
-def _tidy(text: str) -> str:
-    """Two dots are three, of which the recogniser has taken two for one."""
-    return re.sub(r"(?<!\.)\.\.(?!\.)", "...", text)
-
-
-def _alternatives(group: TrackGroup) -> tuple[Alternative, ...]:
-    """Other readings: of one line, with the others as the vote has them."""
-    rows = [line for row in group.rows for line in row]
-    if len(rows) != len(group.rows):
-        return ()
-    found = []
-    for number, line in enumerate(rows):
-        for text, share in line.vote()[1:]:
-            lines = [_tidy(text if other == number else one.text) for other, one in enumerate(rows)]
-            if all(lines):
-                found.append(Alternative("\n".join(lines), share))
-    return tuple(sorted(found, key=lambda one: -one.share)[:MOST_ALTERNATIVES])
-
-
-def _as_reading(line: LineReading) -> Reading:
-    text = " ".join(word.value for word in line.words)
-    odds = math.prod(word.confidence for word in line.words) if line.words else 0.0
-    return Reading(text, odds, bool(text) and line.script is None, line.script)
+        upper, lower = (left + x, top + y), (right + x, bottom + y)
+        return (upper[0] / self.width, upper[1] / self.height), (lower[0] / self.width, lower[1] / self.height)
 
 
 def _checked_region(region: Sequence[float] | None) -> Region:
