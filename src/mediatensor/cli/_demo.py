@@ -89,7 +89,7 @@ def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
 
 
 def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
-    """Read a page and a frame, print what was found, and draw it into pictures.
+    """Read a page, a frame and the whole video, print what was found, and draw it into pictures.
 
     Args:
         file: The video that `write_test_pattern` made.
@@ -98,12 +98,13 @@ def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
     Returns:
         (whether it is right, a sentence) for each check; none if the models are not installed.
     """
-    from ..ocr.models import ocr_predictor
+    from ..ocr.models import ocr_predictor, video_text_predictor
 
     try:
         predictor, elapsed = timed(lambda: ocr_predictor(pretrained=True))
         emit(row("ocr_predictor(pretrained=True)", "", elapsed))
-        return [_check_page(predictor, folder), _check_frame(predictor, file, folder)]
+        checks = [_check_page(predictor, folder), _check_frame(predictor, file, folder)]
+        return [*checks, _check_film(video_text_predictor(pretrained=True), file, folder)]
     except (WeightsNotFoundError, MissingDependencyError) as error:
         emit(f"  no text was read: {error}")
         return []
@@ -133,6 +134,17 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
     emit(row(f"predictor([decoder[{number}]])", _text.shorten(" ".join(found), 38), elapsed))
     _save(_overlay(document), folder / "frame-read.png")
     return set(shown) <= set(found), f"time and number, {' and '.join(shown)}, read in the picture of a frame"
+
+
+def _check_film(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
+    """The time and the number stand in a corner from the first frame to the last."""
+    reading, elapsed = timed(lambda: predictor(file))
+    overlays = reading.of_kind("overlay")
+    emit(row("video_text_predictor(...)(video)", _text.count(len(reading.tracks), "text"), elapsed))
+    _save(Image.fromarray(reading.synthesize_timeline(width=960)), folder / "timeline.png")
+    lasts = any(track.num_frames > 0.9 * reading.num_frames for track in overlays)
+    is_right = lasts and len(overlays) == len(reading.tracks)
+    return is_right, "in the video, both are overlays that last from begin to end, and no captions"
 
 
 def _overlay(document: Any) -> Image.Image:

@@ -434,7 +434,8 @@ def _add_demo(commands: Any) -> None:
             "  mediatensor demo talk.mp4 -o talk-demo\n"
             "\n"
             "The output folder gets sheet.png, a contact sheet. Without FILE it gets clip.mp4, the video, page.png,\n"
-            "the page, page-read.png and frame-read.png, what was read in them. Reading needs the extra `ocr`.\n"
+            "the page, and page-read.png, frame-read.png and timeline.png, what was read in them. Reading needs the\n"
+            "extra `ocr`.\n"
         ),
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="a video of yours (default: make one)")
