@@ -204,16 +204,17 @@ class SlideWatch:
                 page.first_frame, page.first_seconds = frame, shown_at
 
 
-def is_slide(page: StillPage, lines: Sequence[LineTrack], height: int) -> bool:
+def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int) -> bool:
     """Whether lines that were read on a page make it a slide: several, or large ones, and not only captions.
 
     Args:
         page: The page.
         lines: The lines of the film that are known.
-        height: Of the pictures, in pixels.
+        top: The first row of the pictures, if they are a part of others, in pixels of those.
+        height: Of the whole pictures, in pixels.
     """
     own = [line for line in lines if line.readings and not line.places and stands_on(line, page)]
-    rows = {round((line.box[1] + line.box[3]) / 2 / height, 2): line for line in own}
+    rows = {round(((line.box[1] + line.box[3]) / 2 + top) / height, 2): line for line in own}
     body = [line for middle, line in rows.items() if BODY[0] < middle < BODY[1]]
     is_large = any(line.box[3] - line.box[1] >= LARGE * height for line in body)
     return is_large or (len(rows) >= FEWEST_LINES and len(body) >= FEWEST_LINES - 1)

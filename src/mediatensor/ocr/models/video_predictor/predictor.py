@@ -137,8 +137,9 @@ class VideoTextPredictor(nn.Module):
 
         Example:
             >>> from mediatensor.ocr import video_text_predictor
-            >>> for track in video_text_predictor(pretrained=True).stream("video.mp4"):
-            ...     print(track.text)
+            >>> stream = video_text_predictor(pretrained=True).stream("video.mp4")
+            >>> [track.kind for track in stream]
+            ['overlay', 'overlay']
         """
         return TextStream(self, video, state)
 
@@ -367,7 +368,7 @@ class TextStream(Iterator[TextTrack]):
         while self._turned and self._turned[0].last_frame < frame:
             page = self._turned.pop(0)
             lines = (*self._ended, *self._tracker.active)
-            if not is_slide(page, lines, self._part[3] - self._part[1]):
+            if not is_slide(page, lines, self._part[1], self.height):
                 continue
             comes_back = any(is_within(page, known) for known in self._pages)
             self._pages.append(page)
@@ -493,7 +494,7 @@ class TextStream(Iterator[TextTrack]):
             return False
         pages, page = self._pages[-4:], self._watch.page
         lines = (*group.lines, *self._ended, *self._tracker.active)
-        if page is not None and page.is_established and is_slide(page, lines, self._part[3] - self._part[1]):
+        if page is not None and page.is_established and is_slide(page, lines, self._part[1], self.height):
             pages = [*pages, page]
         return any(stands_on(line, page) for page in pages for line in group.lines)
 
