@@ -1,8 +1,9 @@
-"""Draw ``docs/front.png``, the picture of the README: a contact sheet beside a page that was read.
+"""Draw ``docs/front.png``, the picture of the README: a contact sheet beside a page that was read, above a time line.
 
     python docs/_front_picture.py
 
-Both are drawn by the library, from a video and a page that are made here.
+All are drawn by the library, from a video and a page that are made here; the time line has the captions and the logo
+of the video, as they were read in its pictures.
 """
 
 from __future__ import annotations
@@ -10,19 +11,27 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from mediatensor.cli._demo import draw_page
 from mediatensor.cli._sheet import SheetOptions, write_sheet
 from mediatensor.encoders import VideoEncoder
-from mediatensor.ocr import ocr_predictor
+from mediatensor.ocr import ocr_predictor, video_text_predictor
 from mediatensor.ocr.utils import overlay
 
 HEIGHT, WIDTH, NUM_FRAMES, FPS = 360, 640, 48, 12
 NUM_ITERATIONS = 160
 PAGE_WIDTH = 600
+TIMELINE_SCALE = 1.6
+#: First frame, the frame after the last one, and what is written on these.
+CAPTIONS = (
+    (3, 15, "Ask for any frame"),
+    (15, 29, "and get exactly that one,"),
+    (34, 47, "with the words on it."),
+)
 #: Where the zoom goes, and by how much each frame is nearer.
 CENTRE, STEP = complex(-0.743643887, 0.131825904), 0.84
 
@@ -44,23 +53,43 @@ def zoom(scale: float) -> Tensor:
     return (255 * shade * (escaped < NUM_ITERATIONS)).to(torch.uint8)
 
 
+def with_text(frame: Tensor, number: int) -> Tensor:
+    """A frame with its caption and a logo."""
+    picture = Image.fromarray(frame.permute(1, 2, 0).numpy())
+    draw = ImageDraw.Draw(picture)
+    texts = [((WIDTH - 24, 40), "rs", 26, "ZOOM TV")]
+    texts += [((WIDTH / 2, HEIGHT - 32), "ms", 42, text) for first, end, text in CAPTIONS if first <= number < end]
+    for place, anchor, size, text in texts:
+        font = ImageFont.load_default(size)
+        draw.text(place, text, fill="white", font=font, anchor=anchor, stroke_width=3, stroke_fill="black")
+    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         video, page = Path(folder) / "zoom.mp4", Path(folder) / "page.png"
-        frames = torch.stack([zoom(1.3 * STEP**number) for number in range(NUM_FRAMES)])
+        frames = torch.stack([with_text(zoom(1.3 * STEP**number), number) for number in range(NUM_FRAMES)])
         VideoEncoder(frames, frame_rate=FPS).to_file(video, crf=18, extra_options={"g": 16})
         write_sheet(str(video), Path(folder) / "sheet.png", SheetOptions(num_frames=9, tile_width=240))
         draw_page()[0].save(page)
         sheet = Image.open(Path(folder) / "sheet.png").convert("RGB")
         read = overlay(ocr_predictor(pretrained=True)(page).pages[0])
+        reading = video_text_predictor(pretrained=True)(video)
+    found = [(track.first_frame, track.last_frame + 1, track.text) for track in reading.captions]
+    if found != list(CAPTIONS):
+        raise SystemExit(f"The time line would not show what was written: {found}")
     # The page with its boxes above the text that was read.
     words = Image.fromarray(read)
     half = words.width // 2
     size = (PAGE_WIDTH, round(PAGE_WIDTH * words.height / half))
     halves = [words.crop((left, 0, left + half, words.height)) for left in (0, half)]
     sheet = sheet.resize((round(sheet.width * 2 * size[1] / sheet.height), 2 * size[1]), Image.Resampling.LANCZOS)
-    picture = Image.new("RGB", (sheet.width + size[0], sheet.height), "white")
+    width = sheet.width + size[0]
+    timeline = Image.fromarray(reading.synthesize_timeline(width=round(width / TIMELINE_SCALE)))
+    timeline = timeline.resize((width, round(width * timeline.height / timeline.width)), Image.Resampling.LANCZOS)
+    picture = Image.new("RGB", (width, sheet.height + timeline.height), "white")
     picture.paste(sheet, (0, 0))
+    picture.paste(timeline, (0, sheet.height))
     for number, page_half in enumerate(halves):
         picture.paste(page_half.resize(size, Image.Resampling.LANCZOS), (sheet.width, number * size[1]))
     picture.quantize(192, dither=Image.Dither.NONE).save(Path(__file__).parent / "front.png", optimize=True)

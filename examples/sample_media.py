@@ -1,4 +1,4 @@
-"""What the examples work on if they are given no file: a short talk with slides and sound, and a page of print."""
+"""What the examples work on if they are given no file: a talk with slides and sound, a film with captions, a page."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ PAGE = (
     "Electricity             6.50",
     "Water                   2.20",
 )
+CAPTIONS = (
+    (0.6, 2.4, ("The tide comes in.",)),
+    (2.4, 4.6, ("Whoever walks out to the islands", "has to be back by noon.")),
+    (5.2, 7.4, ("At night, the harbour sleeps.",)),
+)
+LOGO, FILM_SECONDS = "TIDE TV", 8
 WIDTH, HEIGHT, FRAME_RATE, SECONDS_PER_SLIDE = 480, 270, 25, 3
 SAMPLE_RATE = 16_000
 
@@ -57,6 +63,41 @@ def slide(lines: tuple[str, ...], number: int) -> Tensor:
         )
         image[:, HEIGHT - 12 :, : round(WIDTH * share)] = torch.tensor([240, 190, 60])[:, None, None]
     return frames
+
+
+def film(folder: Path) -> Path:
+    """Write ``film.mp4``, 8 seconds: a sea with waves that roll, a logo in its corner, and three captions."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "film.mp4"
+    encoder = Encoder()
+    video = encoder.add_video(height=HEIGHT, width=WIDTH, frame_rate=FRAME_RATE, codec="libx264", preset="ultrafast")
+    with encoder.open_file(path):
+        for number in range(FRAME_RATE * FILM_SECONDS):
+            video.add_frames(with_text(sea(number), number / FRAME_RATE)[None])
+    return path
+
+
+def sea(number: int) -> Image.Image:
+    """A frame of the film, without text."""
+    rows, columns = torch.arange(float(HEIGHT))[:, None], torch.arange(float(WIDTH))
+    depth = (rows / HEIGHT).clamp(min=0.35)
+    waves = torch.sin(columns / (30 * depth) + number / 6) * torch.sin(rows / (12 * depth) - number / 9)
+    water = torch.tensor([40.0, 105.0, 130.0])[:, None, None] + 45 * waves
+    sky = torch.tensor([235.0, 170.0, 120.0])[:, None, None] - 0.6 * rows
+    picture = torch.where(rows < 0.35 * HEIGHT, sky, water).clamp(0, 255).to(torch.uint8)
+    return Image.fromarray(picture.permute(1, 2, 0).numpy())
+
+
+def with_text(picture: Image.Image, seconds: float) -> Tensor:
+    """A frame with the logo and with the caption of its time, uint8 (3, 270, 480)."""
+    draw = ImageDraw.Draw(picture)
+    draw.text((WIDTH - 16, 16), LOGO, fill="white", font=ImageFont.load_default(18), anchor="ra")
+    for start, end, lines in CAPTIONS:
+        if start <= seconds < end:
+            for line, text in enumerate(reversed(lines)):
+                place, font = (WIDTH / 2, HEIGHT - 18 - 28 * line), ImageFont.load_default(24)
+                draw.text(place, text, fill="white", font=font, anchor="ms", stroke_width=2, stroke_fill="black")
+    return pixels(picture)
 
 
 def tone(number: int) -> Tensor:

