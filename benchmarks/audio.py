@@ -8,8 +8,6 @@ decode of the whole file: who returns other samples faster is not faster.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib.metadata
 import json
 import math
 import random
@@ -27,7 +25,7 @@ from torch import Tensor
 from mediatensor import get_num_threads
 
 from .chart import can_draw, draw_chart
-from .machine import machine_stamp
+from .machine import machine_stamp, package_versions
 from .options import add_folders, check_counts
 from .results import quartiles
 from .sound_ways import OURS, TORCHCODEC, Way, ways_to_get_all, ways_to_get_seconds
@@ -260,15 +258,6 @@ def ratio_table(found: Sequence[SoundRatio]) -> str:
     return markdown_table(head, 4, lines)
 
 
-def versions() -> dict[str, str]:
-    """Of the packages that are there."""
-    found = {}
-    for name in ("torch", "av", "torchcodec", "soundfile"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, measure, report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audio", description=(__doc__ or "").partition("\n")[0])
@@ -280,7 +269,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     check_counts(parser, options, "repeats")
     effort = QUICK if options.quick else Effort()
     effort = replace(effort, repeats=options.repeats or effort.repeats)
-    stamp = machine_stamp() | versions() | {"thread budget": str(get_num_threads())}
+    stamp = (
+        machine_stamp()
+        | package_versions("torch", "av", "torchcodec", "soundfile")
+        | {"thread budget": str(get_num_threads())}
+    )
     formats = [FORMATS[name] for name in dict.fromkeys(options.formats)]
     paths = make_sounds([clip for kind in formats for clip in lengths(kind, effort)], options.clips)
     rows = []

@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import json
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from mediatensor.encoders import AudioEncoder, VideoEncoder
 
 from .chart import can_draw, draw_chart
 from .machine import machine_stamp
+from .processes import cpu_seconds
 from .results import Row, quartiles
 
 FRAME_RATE = 30
@@ -181,12 +181,6 @@ def psnr(case: Case, path: Path) -> float:
         length = min(found.shape[1], case.data.shape[1])
         error, peak = float(np.mean((found[:, :length] - case.data[:, :length].numpy()) ** 2)), 1.0
     return float("inf") if error == 0 else float(10 * np.log10(peak**2 / error))
-
-
-def cpu_seconds() -> float:
-    """Of this process and of its children that ended."""
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def measure(case: Case, repeats: int, folder: Path) -> list[Result]:

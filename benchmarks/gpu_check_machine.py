@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib.metadata
 import shutil
 import statistics
 import subprocess
@@ -16,7 +15,7 @@ from typing import Any
 import av
 import torch
 
-from .machine import machine_stamp
+from .machine import machine_stamp, package_versions
 
 __all__ = ["EngineLoad", "Support", "driver_support", "sampled_load", "stamp"]
 
@@ -31,9 +30,7 @@ def stamp(device: torch.device) -> dict[str, str]:
         "torch": f"{torch.__version__} (CUDA {torch.version.cuda or 'none'})",
         "PyAV": f"{av.__version__} (FFmpeg {getattr(av, 'ffmpeg_version_info', 'unknown')})",
     }
-    for name in ("mediatensor", "numpy", "pillow", "torchcodec", "scipy"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
+    found |= package_versions("mediatensor", "numpy", "pillow", "torchcodec", "scipy")
     if device.type != "cuda":
         return found | {"GPU": "none: what follows ran on the CPU"}
     facts: Any = torch.cuda.get_device_properties(device)

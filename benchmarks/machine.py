@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["machine_stamp"]
+__all__ = ["machine_stamp", "package_versions"]
 
 
 def machine_stamp() -> dict[str, str]:
@@ -24,6 +26,15 @@ def machine_stamp() -> dict[str, str]:
     if hasattr(os, "getloadavg"):
         stamp["load average at the start"] = " ".join(f"{load:.2f}" for load in os.getloadavg())
     return stamp
+
+
+def package_versions(*packages: str) -> dict[str, str]:
+    """Of the packages that are there."""
+    found = {}
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
 
 
 def _processor() -> str:

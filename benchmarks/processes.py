@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -12,7 +13,16 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
 
-__all__ = ["FullUsage", "PeakMemory", "Usage", "cpu_seconds", "full_usage", "usages", "wait_for_children"]
+__all__ = [
+    "FullUsage",
+    "PeakMemory",
+    "Usage",
+    "cpu_seconds",
+    "full_usage",
+    "peak_rss_mib",
+    "usages",
+    "wait_for_children",
+]
 
 _PROCESSES = Path("/proc")
 _MIB = 1 << 20
@@ -82,6 +92,12 @@ def cpu_seconds() -> float:
         spent.ru_utime + spent.ru_stime
         for spent in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
+
+
+def peak_rss_mib() -> float:
+    """Of this process or of the largest of its children that have ended: the larger of the two."""
+    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return largest / (_MIB if sys.platform == "darwin" else 1 << 10)
 
 
 class PeakMemory:

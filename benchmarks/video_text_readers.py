@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from .machine import package_versions
+from .processes import cpu_seconds, peak_rss_mib
 from .video_text_scores import Event, TextInTime, parse_srt
 
 __all__ = ["BASELINE", "OURS", "READERS", "Reading", "main", "merge_equal"]
@@ -90,7 +89,7 @@ class Ours:
         return Reading(captions, tracks, slides)
 
     def versions(self) -> dict[str, str]:
-        return _versions("torch", "av")
+        return package_versions("torch", "av")
 
 
 class Baseline:
@@ -121,7 +120,7 @@ class Baseline:
         return Reading(merge_equal(texts(), 1 / _SAMPLES_PER_SECOND))
 
     def versions(self) -> dict[str, str]:
-        return _versions("torch", "av")
+        return package_versions("torch", "av")
 
 
 class RapidOcr:
@@ -151,7 +150,7 @@ class RapidOcr:
             wanted += 1
 
     def versions(self) -> dict[str, str]:
-        return _versions("rapidocr", "onnxruntime", "opencv-python-headless", "opencv-python")
+        return package_versions("rapidocr", "onnxruntime", "opencv-python-headless", "opencv-python")
 
 
 class Videocr:
@@ -171,7 +170,7 @@ class Videocr:
         return Reading(parse_srt(self._library.get_subtitles(str(path), lang=self._languages)))
 
     def versions(self) -> dict[str, str]:
-        return _versions("videocr", "pytesseract", "opencv-python")
+        return package_versions("videocr", "pytesseract", "opencv-python")
 
 
 #: How each reader is made, by its name on the command line.
@@ -192,31 +191,11 @@ def main() -> None:
     options = parser.parse_args()
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     reader = READERS[options.reader](options.threads)
-    wall, cpu = time.perf_counter(), _cpu_seconds()
+    wall, cpu = time.perf_counter(), cpu_seconds()
     reading = reader.read(options.file)
-    wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
-    times: dict[str, Any] = {"wall": wall, "cpu": cpu, "rss_mib": _peak_rss_mib(), "versions": reader.versions()}
+    wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
+    times: dict[str, Any] = {"wall": wall, "cpu": cpu, "rss_mib": peak_rss_mib(), "versions": reader.versions()}
     print(json.dumps(asdict(reading) | times), file=answers, flush=True)
-
-
-def _versions(*packages: str) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
-
-
-def _cpu_seconds() -> float:
-    """Of this process and of those that it started and that ended."""
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-def _peak_rss_mib() -> float:
-    """Of this process or of the largest of those that it started: the larger of the two."""
-    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return largest / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 if __name__ == "__main__":

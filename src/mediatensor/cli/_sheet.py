@@ -8,7 +8,7 @@ import os
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -375,9 +375,8 @@ def write_sheet(
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
         sheet, num_frames = _draw_stable(decoder, title, options, side_limit)
-    with writing(output) as picture:
-        sheet.save(picture, Image.registered_extensions()[output.suffix.lower()])
     frames = _text.count(num_frames, "frame")
+    _save(sheet, output)
     if num_frames < options.num_frames:
         frames += f" (not {options.num_frames}: the others would be the same ones again)"
     return f"wrote {output}: {frames}, {sheet.width}x{sheet.height} pixels"
@@ -401,25 +400,19 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
         As `write_sheet`.
     """
     check_output(file, output)
+    side_limit = _SIDE_LIMITS[output.suffix.lower()]
     with VideoDecoder(file, dimension_order="NHWC") as decoder:
-        metadata, index = decoder.metadata, decoder.frame_index
-        chosen = sorted({min(mark.frame_index, len(decoder) - 1) for mark in marks})
-        size = tile_size(_displayed(decoder, (metadata.width or 1, metadata.height or 1)), None)
-        grid = choose_grid(len(chosen), size, None)
-        check_size(grid, _SIDE_LIMITS[output.suffix.lower()])
-        pts_seconds, is_key_frame = index.pts_seconds.tolist(), index.is_key_frame.tolist()
-        tiles = []
-        for number in progress(chosen, "drawing"):
-            picture = _picture(decoder, number, size)
-            for mark in marks:
-                if picture is not None and min(mark.frame_index, len(decoder) - 1) == number:
-                    _frame_place(picture, mark)
-            tiles.append(Tile(picture, number, pts_seconds[number], is_key_frame[number]))
-        key_frames = _text.count(sum(is_key_frame), "key frame")
-        sheet = draw_sheet(tiles, grid, title, _details(decoder), key_frames)
-    with writing(output) as picture_file:
-        sheet.save(picture_file, Image.registered_extensions()[output.suffix.lower()])
-    return f"wrote {output}: {_text.count(len(tiles), 'frame')}, {sheet.width}x{sheet.height} pixels"
+        last = len(decoder) - 1
+        marks = [replace(mark, frame_index=min(mark.frame_index, last)) for mark in marks]
+        chosen = sorted({mark.frame_index for mark in marks})
+        sheet = _draw_frames(decoder, title, chosen, SheetOptions(), side_limit, marks=marks)
+    _save(sheet, output)
+    return f"wrote {output}: {_text.count(len(chosen), 'frame')}, {sheet.width}x{sheet.height} pixels"
+
+
+def _save(sheet: Image.Image, output: Path) -> None:
+    with writing(output) as picture:
+        sheet.save(picture, Image.registered_extensions()[output.suffix.lower()])
 
 
 def _frame_place(picture: Image.Image, mark: Mark) -> None:
@@ -444,24 +437,40 @@ def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_
 
 def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
     """The sheet and how many frames are on it."""
-    metadata, index = decoder.metadata, decoder.frame_index
+    index = decoder.frame_index
     begin = index.begin_seconds if options.start_seconds is None else options.start_seconds
     end = index.end_seconds if options.stop_seconds is None else options.stop_seconds
     check_range(begin, end, index.begin_seconds, index.end_seconds)
-    pts_seconds, is_key_frame = index.pts_seconds.tolist(), index.is_key_frame.tolist()
-    chosen = choose_frames(pts_seconds, begin, end, options.num_frames)
+    chosen = choose_frames(index.pts_seconds.tolist(), begin, end, options.num_frames)
+    is_whole = (begin, end) == (index.begin_seconds, index.end_seconds)
+    span = [] if is_whole else [f"from {_text.clock(begin)} to {_text.clock(end)}"]
+    return _draw_frames(decoder, title, chosen, options, side_limit, span), len(chosen)
+
+
+def _draw_frames(
+    decoder: VideoDecoder,
+    title: str,
+    chosen: Sequence[int],
+    options: SheetOptions,
+    side_limit: int,
+    more_details: Sequence[str] = (),
+    marks: Sequence[Mark] = (),
+) -> Image.Image:
+    """The sheet of some frames, with the places in them framed."""
+    metadata, index = decoder.metadata, decoder.frame_index
     size = tile_size(_displayed(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
     grid = choose_grid(len(chosen), size, options.num_columns)
     check_size(grid, side_limit)
-    tiles = [
-        Tile(_picture(decoder, number, size), number, pts_seconds[number], is_key_frame[number])
-        for number in progress(chosen, "drawing")
-    ]
-    details = _details(decoder)
-    if (begin, end) != (index.begin_seconds, index.end_seconds):
-        details.append(f"from {_text.clock(begin)} to {_text.clock(end)}")
+    pts_seconds, is_key_frame = index.pts_seconds.tolist(), index.is_key_frame.tolist()
+    tiles = []
+    for number in progress(chosen, "drawing"):
+        picture = _picture(decoder, number, size)
+        for mark in marks:
+            if picture is not None and mark.frame_index == number:
+                _frame_place(picture, mark)
+        tiles.append(Tile(picture, number, pts_seconds[number], is_key_frame[number]))
     key_frames = _text.count(sum(is_key_frame), "key frame")
-    return draw_sheet(tiles, grid, title, details, key_frames), len(tiles)
+    return draw_sheet(tiles, grid, title, [*_details(decoder), *more_details], key_frames)
 
 
 def check_output(file: str, output: Path, *, needs_folder: bool = True) -> None:

@@ -221,9 +221,7 @@ def video_text_predictor(
                 '"english" or "german", and no vocab beside them.'
             )
         vocab = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names)))}
-    own = {name for name, one in signature(VideoTextPredictor).parameters.items() if one.kind is one.KEYWORD_ONLY}
-    if unknown_options := sorted(set(kwargs) - own):
-        raise InvalidArgumentError(f"video_text_predictor has no arguments {', '.join(unknown_options)}.")
+    _refuse_unknown(VideoTextPredictor, kwargs, _keywords_of(VideoTextPredictor))
     # Bands of frames are searched in the size that they have.
     detector = detection_predictor(det_arch, pretrained=pretrained, shorter_side=32, longer_side=4096)
     recogniser = recognition_predictor(reco_arch, pretrained=pretrained, **vocab)
@@ -273,12 +271,14 @@ def _built(
     needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
     # docTR's orientation models are always pretrained; so is this one, which costs 0.6 MB.
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None
-    _refuse_unknown(kind, options)
+    _refuse_unknown(kind, options, _keywords_of(TextPredictor) | set(signature(kind.builder_type).parameters))
     return kind(detector, recogniser, classifier, **options)
 
 
-def _refuse_unknown(kind: type[TextPredictor], options: dict[str, Any]) -> None:
-    own = {name for name, one in signature(TextPredictor).parameters.items() if one.kind is one.KEYWORD_ONLY}
-    unknown = sorted(set(options) - own - set(signature(kind.builder_type).parameters))
-    if unknown:
+def _keywords_of(kind: type) -> set[str]:
+    return {name for name, one in signature(kind).parameters.items() if one.kind is one.KEYWORD_ONLY}
+
+
+def _refuse_unknown(kind: type, options: dict[str, Any], known: set[str]) -> None:
+    if unknown := sorted(set(options) - known):
         raise InvalidArgumentError(f"{kind.__name__} has no arguments {', '.join(unknown)}.")
