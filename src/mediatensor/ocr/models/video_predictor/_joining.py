@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from ...video import Alternative
 from ._kinds import TrackGroup
-from ._tracking import MAX_GAP, Box, LineTrack, letters_of
+from ._presence import Box
+from ._tracking import MAX_GAP, LineTrack, letters_of
 
 __all__ = ["alternatives", "is_awaited", "is_better", "join_interrupted", "tidy", "tie_grown"]
 
@@ -23,10 +24,11 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
     """
     for line in sorted(ended, key=lambda line: line.first_frame):
         for other in (*active, *ended):
-            is_same = other is not line and other.readings and not (line.places or other.places)
-            if not is_same or letters_of(other.text) != letters_of(line.text) or not _stand_alike(other.box, line.box):
+            if other is line or not other.readings or line.places or other.places:
                 continue
-            if max(other.first_frame, line.first_frame) <= min(other.last_frame, line.last_frame) + MAX_GAP:
+            meet = max(other.first_frame, line.first_frame) <= min(other.last_frame, line.last_frame) + MAX_GAP
+            # Texts are compared last: each takes a vote.
+            if meet and _stand_alike(other.box, line.box) and letters_of(other.text) == letters_of(line.text):
                 other.absorb(line)
                 ended.remove(line)
                 break
@@ -58,15 +60,15 @@ def is_better(other: LineTrack, line: LineTrack) -> bool:
     """Whether another line stands at the same place for most of the time and says clearly more, or more clearly."""
     if other is line or other.places or line.places or not other.readings:
         return False
-    if other.confidence * len(other.text) < CLEARLY_BETTER * line.confidence * len(line.text):
-        return False
     together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1
     overlaps = [
         2 * (min(other.box[end], line.box[end]) - max(other.box[start], line.box[start]))
         > min(box[end] - box[start] for box in (other.box, line.box))
         for start, end in ((0, 2), (1, 3))
     ]
-    return 2 * together > line.num_frames and all(overlaps)
+    if 2 * together <= line.num_frames or not all(overlaps):
+        return False
+    return other.confidence * len(other.text) >= CLEARLY_BETTER * line.confidence * len(line.text)
 
 
 def is_awaited(line: LineTrack, active: Sequence[LineTrack]) -> bool:

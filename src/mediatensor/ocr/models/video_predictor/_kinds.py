@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...video import TextKind
-from ._tracking import WHOLE, Box, LineTrack
+from ._presence import Box
+from ._tracking import WHOLE, LineTrack
 
 __all__ = ["KindJudge", "TrackGroup", "belongs"]
 

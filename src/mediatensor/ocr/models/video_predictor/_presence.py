@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Template"]
+__all__ = ["Box", "Gray", "Template"]
 
 Gray = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
+"""Left, top, right, bottom in pixels."""
 
 STROKE = 0.3
 """Pixels whose difference from their surroundings is at least this share of the greatest are strokes."""

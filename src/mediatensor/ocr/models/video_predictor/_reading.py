@@ -14,7 +14,8 @@ from torch.nn import functional
 from .._lines import LineReading, read_lines
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
-from ._tracking import Box, Gray, Reading
+from ._presence import Box, Gray
+from ._tracking import Reading
 from ._watching import Band
 
 __all__ = ["FrameReader"]

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._tracking import MAX_GAP, Gray, LineTrack
+from ._presence import Gray
+from ._tracking import MAX_GAP, LineTrack
+from ._watching import AT_REST, CELL, EDGE, count_in_cells
 
 __all__ = ["SlideWatch", "StillPage", "is_slide", "is_within", "stands_on"]
 
@@ -24,14 +26,9 @@ Mask = npt.NDArray[np.bool_]
 
 SMALL_HEIGHT = 120
 """The height in pixels of the small pictures that are compared, about."""
-AT_REST = 12
-"""The most by which a pixel at rest differs from one frame to the next, of 255."""
 SAME = 24
 """The most by which a pixel of ink differs while its page is shown."""
-EDGE = 36
-"""Ink differs by more from what is beside it."""
 FEWEST_INK = 40
-CELL = 8
 MOST_MOVING = 0.2
 """The greatest share of the picture that may keep moving."""
 KEPT, KEPT_OF_ALL = 0.7, 0.5
@@ -141,14 +138,11 @@ class SlideWatch:
         return page if page is not None and page.is_established else None
 
     def _note_activity(self, changed: Mask, has_changed: bool) -> None:
-        rows, columns = -(-changed.shape[0] // CELL), -(-changed.shape[1] // CELL)
         if self._activity is None:
-            self._activity = np.zeros((rows, columns), np.float32)
+            self._activity = np.zeros(count_in_cells(changed).shape, np.float32)
         self._activity *= 0.9
         if has_changed:
-            padded = np.zeros((rows * CELL, columns * CELL), np.uint8)
-            padded[: changed.shape[0], : changed.shape[1]] = changed
-            self._activity += padded.reshape(rows, CELL, columns, CELL).sum(axis=(1, 3), dtype=np.int32) > 3
+            self._activity += count_in_cells(changed) > 3
 
     def _resting(self, shape: tuple[int, ...]) -> Mask:
         """The pixels around which the picture does not keep moving."""

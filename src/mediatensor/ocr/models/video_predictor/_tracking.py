@@ -7,19 +7,16 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ._presence import Template
+from ._presence import Box, Gray, Template
 from ._watching import Band, ChangeWatch
 
-__all__ = ["Box", "Gray", "LineTrack", "LineTracker", "Picture", "PictureReader", "Reading", "letters_of"]
-
-Gray = npt.NDArray[np.uint8]
-Box = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels."""
+__all__ = ["LineTrack", "LineTracker", "Picture", "PictureReader", "Reading", "letters_of"]
 
 SECONDS_BETWEEN_COMPARISONS = 0.1
 REMEMBERED_SECONDS = 1.5
@@ -447,6 +444,7 @@ class LineTracker:
             track.read_seconds = picture.seconds
 
 
+@lru_cache(maxsize=4096)  # votes ask for those of the same few texts again and again
 def letters_of(text: str) -> str:
     """The letters and digits of a text; case does not count."""
     return re.sub(r"\W", "", text).casefold()

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Band", "ChangeWatch"]
+from ._presence import Gray
 
-Gray = npt.NDArray[np.uint8]
+__all__ = ["AT_REST", "CELL", "EDGE", "Band", "ChangeWatch", "count_in_cells"]
 
 SMALL_HEIGHT = 360
 """The height in pixels of the small pictures that are compared, about."""
@@ -116,11 +116,9 @@ class ChangeWatch:
             parts[:] = [part for part in parts if not all(map(_overlap, part, gone))]
 
     def _bands(self, news: npt.NDArray[np.bool_], known: Sequence[tuple[float, float]]) -> list[Band]:
-        height, width = news.shape
-        rows, columns = -(-height // CELL), -(-width // CELL)
-        padded = np.zeros((rows * CELL, columns * CELL), np.uint8)
-        padded[:height, :width] = news
-        cells = padded.reshape(rows, CELL, columns, CELL).sum(axis=(1, 3), dtype=np.int32)
+        height = len(news)
+        cells = count_in_cells(news)
+        rows, columns = cells.shape
         # Text stands on cells of two rows where its line lies across them.
         pairs = cells + np.concatenate([cells[1:], np.zeros((1, columns), np.int32)])
         sums = np.cumsum(np.pad(pairs, ((0, 0), (1, 0))), axis=1)
@@ -140,6 +138,16 @@ class ChangeWatch:
         return [
             Band(top * CELL / height, min(bottom * CELL / height, 1.0)) for top, bottom in edges.reshape(-1, 2).tolist()
         ]
+
+
+def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    """How many pixels of each cell are marked: (rows, columns) of cells, of which the last may be cut off."""
+    height, width = mask.shape
+    rows, columns = -(-height // CELL), -(-width // CELL)
+    padded = np.zeros((rows * CELL, columns * CELL), np.uint8)
+    padded[:height, :width] = mask
+    counts: npt.NDArray[np.int32] = padded.reshape(rows, CELL, columns, CELL).sum(axis=(1, 3), dtype=np.int32)
+    return counts
 
 
 def _pixels(box: Sequence[float], height: int, width: int) -> tuple[slice, slice]:

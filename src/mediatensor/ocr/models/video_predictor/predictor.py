@@ -8,7 +8,7 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +25,14 @@ from ..predictor import OCRPredictor
 from ..recognition.predictor import RecognitionPredictor
 from ._joining import alternatives, is_awaited, is_better, join_interrupted, tidy, tie_grown
 from ._kinds import KindJudge, TrackGroup, belongs
+from ._presence import Box
 from ._reading import FrameReader
 from ._slides import SlideWatch, StillPage, is_slide, is_within, stands_on
-from ._tracking import Box, LineTrack, LineTracker, Picture
+from ._tracking import LineTrack, LineTracker, Picture
 
 __all__ = ["TextStream", "VideoTextPredictor"]
 
-KINDS: tuple[TextKind, ...] = ("caption", "overlay", "scene", "slide")
+KINDS: tuple[TextKind, ...] = get_args(TextKind)
 TALLEST_LINE = 0.25
 """The greatest height of a line of text, of that of the picture."""
 FRAMES_UNTIL_COMPLETE = 12
@@ -112,7 +113,7 @@ class VideoTextPredictor(nn.Module):
             OpenError, StreamError: The video cannot be opened, or has no frame at all.
         """
         with closing(self.stream(video)) as stream:
-            tracks = list(stream)
+            tracks = tuple(stream)
             return VideoReading(
                 name=stream.name,
                 height=stream.height,
@@ -120,7 +121,7 @@ class VideoTextPredictor(nn.Module):
                 num_frames=stream.num_frames,
                 begin_seconds=stream.begin_seconds,
                 end_seconds=stream.end_seconds,
-                tracks=tuple(sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1]))),
+                tracks=tracks,
                 slides=tuple(stream.slides),
                 problems=tuple(stream.problems),
             )
@@ -188,14 +189,19 @@ class TextStream(Iterator[TextTrack]):
     """
 
     def __init__(self, predictor: VideoTextPredictor, video: Any, state: dict[str, Any] | None) -> None:
-        self._predictor = predictor
+        self._predictor, self._video = predictor, video
         self._owns_decoder = not isinstance(video, VideoDecoder)
         self._decoder: VideoDecoder = VideoDecoder(video) if self._owns_decoder else video
         try:
-            metadata = self._decoder.metadata
+            self._begin(state)
         except BaseException:
             self._release()
             raise
+        self._tracks = self._read()
+
+    def _begin(self, state: dict[str, Any] | None) -> None:
+        """Look at the video, and at where to go on."""
+        metadata = self._decoder.metadata
         self.name = os.path.basename(self._decoder._video.name)
         self.height, self.width = int(metadata.height or 0), int(metadata.width or 0)
         self.begin_seconds = float(metadata.begin_stream_seconds or 0.0)
@@ -203,7 +209,7 @@ class TextStream(Iterator[TextTrack]):
         self.end_seconds = self.begin_seconds
         self.problems: list[str] = []
         self.num_frames = 0
-        left, top, right, bottom = predictor.region
+        left, top, right, bottom = self._predictor.region
         self._part = (
             math.floor(left * self.width),
             math.floor(top * self.height),
@@ -217,7 +223,6 @@ class TextStream(Iterator[TextTrack]):
         self._pages: list[StillPage] = []  # those of the slides
         self._turned: list[StillPage] = []  # those that have ended, but may not be slides
         self._shown: list[int] = []  # the frames that the pictures of the slides are of
-        self._video = video
         self._ended: list[LineTrack] = []
         self._complete: list[TextTrack] = []
         self._starts: dict[int, float] = {}
@@ -227,7 +232,6 @@ class TextStream(Iterator[TextTrack]):
         self._unread: dict[str, tuple[int, float, float]] = {}
         if state is not None:
             self._load(state)
-        self._tracks = self._read()
 
     def __next__(self) -> TextTrack:
         """The next text that ended."""
@@ -259,15 +263,22 @@ class TextStream(Iterator[TextTrack]):
             "problems": list(self.problems),
             "passed": self._num_passed,
             "unread": dict(self._unread),
-            "size": (self.height, self.width, self._part),
+            "video": (self.height, self.width, self._total_seconds, self._part),
         }
 
     def _load(self, state: dict[str, Any]) -> None:
-        if not isinstance(state, dict) or state.get("size") != (self.height, self.width, self._part):
-            raise InvalidArgumentError(
-                f"state={shown(state)}: give what state_dict() of a stream over this video, with the same region, "
-                "returned."
-            )
+        problem = InvalidArgumentError(
+            f"state={shown(state)}: give what state_dict() of a stream over this video, with the same region, returned."
+        )
+        mine = self.state_dict()
+        if not isinstance(state, dict) or set(state) != set(mine) or state["video"] != mine["video"]:
+            raise problem
+        try:
+            self._take(state)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            raise problem from None
+
+    def _take(self, state: dict[str, Any]) -> None:
         tracker, self._ended = copy.deepcopy(state["lines"])
         self._tracker.load_state_dict(tracker)
         self._complete = list(state["complete"])
@@ -318,9 +329,7 @@ class TextStream(Iterator[TextTrack]):
         except MediaTensorError as error:
             if not self.num_frames:
                 raise
-            broken = f"The video breaks off after frame {self.num_frames - 1}: {error}"
-            if broken not in self.problems:  # as where the stream goes on from a state of after the break
-                self.problems.append(broken)
+            self._note(f"The video breaks off after frame {self.num_frames - 1}: {error}")
         self._note_missing(None)
         self._ended += self._tracker.finish(reader)
         if (page := self._watch.finish()) is not None:
@@ -334,6 +343,11 @@ class TextStream(Iterator[TextTrack]):
         while self._complete:
             yield self._complete.pop(0)
 
+    def _note(self, problem: str) -> None:
+        """Note a problem, once: a stream that goes on from a state of the end meets it again."""
+        if problem not in self.problems:
+            self.problems.append(problem)
+
     def _note_missing(self, seconds: float | None) -> None:
         """Note the frames of the file between the last picture and the one of a time, or the end of the file.
 
@@ -345,20 +359,18 @@ class TextStream(Iterator[TextTrack]):
         if len(missing):
             span = f" to {missing[-1]:.3f}" if len(missing) > 1 else ""
             frames = "1 frame" if len(missing) == 1 else f"{len(missing)} frames"
-            self.problems.append(f"{frames} at {missing[0]:.3f}{span} seconds could not be decoded.")
+            self._note(f"{frames} at {missing[0]:.3f}{span} seconds could not be decoded.")
         self._num_passed = max(here + 1, self._num_passed)
         promised = self._decoder.metadata.duration_seconds_from_header or 0.0
         found = self.end_seconds - self.begin_seconds
         if seconds is None and not len(missing) and promised - found > max(LEAST_LOST_SECONDS, LEAST_LOST * promised):
-            self.problems.append(
-                f"The video breaks off after {found:.3f} seconds; its header promises {promised:.3f} seconds."
-            )
+            self._note(f"The video breaks off after {found:.3f} seconds; its header promises {promised:.3f} seconds.")
 
     def _note_scripts(self) -> None:
         """Note the texts in scripts that cannot be read."""
         for script, (number, first, last) in sorted(self._unread.items()):
             texts = "1 line of text" if number == 1 else f"{number} lines of text"
-            self.problems.append(
+            self._note(
                 f"{texts} between {first:.3f} and {last:.3f} seconds could not be read, of which the script seems to "
                 f"be {script}."
             )
@@ -388,7 +400,7 @@ class TextStream(Iterator[TextTrack]):
         try:
             pixels = picture()
         except MediaTensorError as error:
-            self.problems.append(f"The slide at frame {shown_frame} could not be read: {error}")
+            self._note(f"The slide at frame {shown_frame} could not be read: {error}")
             return
         read = OCRPredictor(self._predictor.det_predictor, self._predictor.reco_predictor)([pixels]).pages[0]
         read.page, read.page_idx = picture, len(self.slides)
@@ -461,12 +473,8 @@ class TextStream(Iterator[TextTrack]):
         if kind is None or group.confidence < self._predictor.min_confidence or end <= start:
             return None
         lines = tuple(
-            TrackLine(
-                tidy(" ".join(line.text for line in row)),
-                self._geometry(TrackGroup(row).box),
-                TrackGroup(row).confidence,
-            )
-            for row in group.rows
+            TrackLine(tidy(" ".join(line.text for line in row.lines)), self._geometry(row.box), row.confidence)
+            for row in map(TrackGroup, group.rows)
         )
         places = tuple(
             Place(frame, self._starts.get(frame, start), self._geometry(box))
