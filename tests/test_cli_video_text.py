@@ -308,6 +308,19 @@ def test_wrong_usage_of_find(clip: Path, predictor: _FakePredictor, capsys: pyte
         assert captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("stored", [b"", b"\xff\xfe", b"[" * 200_000, b"[]", b'{"schema": 1}'])
+def test_a_file_that_is_no_stored_reading_is_said_to_be_none(
+    stored: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "talk.json"
+    path.write_bytes(stored)
+    assert main(["find", "hello", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("mediatensor: error: ")
+    assert str(path) in error
+    assert error.count("\n") == 1
+
+
 def test_captions_with_the_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = ClipPlan("talk", faces=("DejaVuSans-Bold",), size=(480, 270), ground="gradient", fps=15, seconds=4, seed=2)
     clip = draw_clip(plan, tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -115,13 +114,9 @@ def _stored(path: str) -> Sequence[TextTrack | str]:
     """The texts that `ocr` wrote as JSON, and at last what it could not read.
 
     Raises:
-        InvalidArgumentError: if the file is not such a reading.
+        ReadError, InvalidArgumentError: if the file is not such a reading.
     """
     from ..ocr.video import VideoReading
 
-    try:
-        stored = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidArgumentError(f"It is not JSON: {error}.") from error
-    reading = VideoReading.from_dict(stored)
+    reading = VideoReading.load(Path(path))
     return [*reading.tracks, *reading.problems]

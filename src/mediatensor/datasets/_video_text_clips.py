@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from ..errors import InvalidArgumentError, MediaTensorError, ReadError
 from ..frames import FrameBatch
 from ..samplers import check_clip_length
 from ._rows import MediaDataset, Sample, check_dataset_options
-from ._sources import Item, as_items, limits
+from ._sources import Item, as_items
 from ._video_clips import VideoRecipe
 
 __all__ = ["VideoTextClips", "VideoTextRecipe"]
@@ -229,10 +228,4 @@ def _read_file(path: Path) -> Any:
     # Reading text is a large part of the package, which those who have no such files need not wait for.
     from ..ocr.video import VideoReading
 
-    if (size := path.stat().st_size) > limits.MAX_JSON_BYTES:
-        raise ReadError(f"{str(path)!r} has {size} bytes, more than the {limits.MAX_JSON_BYTES} that are read.")
-    try:
-        stored = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ReadError(f"{str(path)!r} is no JSON: {error}") from error
-    return VideoReading.from_dict(stored)
+    return VideoReading.load(path)

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from PIL import Image
 from ..._common.checks import MAX_INT, shown, whole_number
 from ..._common.display import png_of, show_picture
 from ..._sources import write_file
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from ..io import Document, Page
 from ._timeline import clock, draw_slides, draw_timeline
 from .captions import Captions, SubtitleFormat, checked_tracks, format_of
@@ -30,6 +31,9 @@ ReadingFormat = Literal["srt", "vtt", "ass", "json", "csv", "md", "pdf"]
 # What an export says that it is. A change that older versions cannot read has a higher number.
 _SCHEMA = "mediatensor.ocr.video.VideoReading"
 _SCHEMA_VERSION = 1
+
+#: Bytes of a stored reading, which is read at once.
+MAX_STORED_BYTES = 256 << 20
 
 _CSV_COLUMNS = (
     "kind", "start_seconds", "end_seconds", "first_frame", "last_frame", "xmin", "ymin", "xmax", "ymax", "confidence",
@@ -205,6 +209,40 @@ class VideoReading:
             _slide(slide, None if pictures is None else pictures[number]) for number, slide in enumerate(slides)
         )
         return cls(**values)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Restore a reading from a JSON file that `save` wrote; see `from_dict`.
+
+        Args:
+            path: The file.
+
+        Raises:
+            SourceNotFoundError: if there is no such file.
+            ReadError: if it cannot be read, is larger than 256 MiB, or is no JSON.
+            InvalidArgumentError: if it is JSON, but no reading.
+
+        Example:
+            >>> from mediatensor.ocr.video import VideoReading
+            >>> VideoReading("silent.mp4", 720, 1280, 300, 0.0, 10.0).save("silent.json")
+            >>> VideoReading.load("silent.json").num_frames
+            300
+        """
+        file = Path(path)
+        try:
+            size = file.stat().st_size
+            written = file.read_bytes() if size <= MAX_STORED_BYTES else b""
+        except FileNotFoundError:
+            raise SourceNotFoundError(f"Could not open input file: {file} does not exist.") from None
+        except OSError as error:
+            raise ReadError(f"{file} cannot be read ({error.strerror}).") from error
+        if size > MAX_STORED_BYTES:
+            raise ReadError(f"{file} has {size} bytes, more than the {MAX_STORED_BYTES} that are read.")
+        try:
+            stored = json.loads(written)
+        except (ValueError, RecursionError) as error:
+            raise ReadError(f"{file} is no JSON: {error}") from error
+        return cls.from_dict(stored)
 
     def save(self, path: str | os.PathLike[str], format: ReadingFormat | None = None) -> None:
         """Write a file, whole or not at all.
