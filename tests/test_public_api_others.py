@@ -25,7 +25,6 @@ NOT_HERE = {
     "doctr.utils.download_from_url": "downloads",
     "doctr.utils.multithreading.*": "a helper of docTR's own",
     "doctr.utils.repr.*": "a helper of docTR's own",
-    "doctr.utils.*Sample*": "a type of docTR's data sets",
     "doctr.models.*layout*": "networks of layout",
     "doctr.models.*[lL][wW]_[dD][eE][tT][rR]*": "networks of layout",
     "doctr.models.*LWDETR*": "networks of layout",

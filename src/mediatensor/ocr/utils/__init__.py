@@ -3,12 +3,13 @@
 The names that are not in ``__all__`` are for other rooms of this library alone.
 """
 
-from . import fonts, geometry, metrics, reconstitution, visualization
+from . import common_types, fonts, geometry, metrics, reconstitution, visualization
 from ._drawing import as_picture as as_picture
 from ._drawing import font_for as font_for
 from ._page_images import Matrix as Matrix
 from ._page_images import rotation as rotation
 from ._page_images import translation as translation
+from .common_types import Sample
 from .geometry import (
     bbox_to_polygon,
     compute_expanded_shape,
@@ -51,11 +52,13 @@ __all__ = [
     "LocalizationConfusion",
     "OCRMetric",
     "ObjectDetectionMetric",
+    "Sample",
     "TableCellMetric",
     "TextMatch",
     "WordErrorRate",
     "bbox_to_polygon",
     "box_iou",
+    "common_types",
     "compute_expanded_shape",
     "convert_to_relative_coords",
     "detach_scores",

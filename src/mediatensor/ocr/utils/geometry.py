@@ -21,6 +21,7 @@ from ._page_images import (
     rotate_image,
     straighten_page,
 )
+from .common_types import BoundingBox, Point2D, Polygon4P
 
 __all__ = [
     "BoundingBox",
@@ -53,9 +54,6 @@ __all__ = [
 _FEW = 9
 
 
-Point2D: TypeAlias = tuple[float, float]
-BoundingBox: TypeAlias = tuple[Point2D, Point2D]
-Polygon4P: TypeAlias = tuple[Point2D, Point2D, Point2D, Point2D]
 Array: TypeAlias = NDArray[Any]
 
 
