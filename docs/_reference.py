@@ -27,6 +27,7 @@ PAGES = (
     "mediatensor.ocr.models.detection",
     "mediatensor.ocr.models.recognition",
     "mediatensor.ocr.models.classification",
+    "mediatensor.ocr.training",
     "mediatensor.ocr.video",
     "mediatensor.ocr.utils",
     "mediatensor.ocr.datasets",

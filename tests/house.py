@@ -154,6 +154,7 @@ def names_behind_faces(text: str) -> list[str]:
 #: The rooms of the picture in docs/architecture.md, by their path, and what each is for.
 ROOMS = {
     "cli": "the command",
+    "ocr.training": "training, scores",
     "distributed": "columns in and out",
     "datasets": "rows, samples, batches",
     "samplers": "which clips",

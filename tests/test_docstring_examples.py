@@ -52,6 +52,9 @@ NEEDS_NONE = {
     "mediatensor.ocr.models.[A-Z]*.*": "steps of networks",
     "mediatensor.ocr.models.[A-Z]*": "networks, which functions make",
     "mediatensor.ocr.models.[!A-Z]*": "networks in their sizes; list_models and one of each kind show them",
+    "mediatensor.ocr.training.*Score": "in what evaluate gives",
+    "mediatensor.ocr.training.Latency": "in what evaluate gives",
+    "mediatensor.ocr.training.Worst*": "in what evaluate gives",
     "mediatensor.transforms.*.make_params": "called by forward",
     "mediatensor.transforms.*.transform": "called by forward",
 }

@@ -6,9 +6,11 @@ The names that are not in ``__all__`` are for other rooms of this library alone.
 from . import common_types, fonts, geometry, metrics, reconstitution, visualization
 from ._drawing import as_picture as as_picture
 from ._drawing import font_for as font_for
+from ._matching import match_boxes as match_boxes
 from ._page_images import Matrix as Matrix
 from ._page_images import rotation as rotation
 from ._page_images import translation as translation
+from ._text_scores import aligned as aligned
 from .common_types import Sample
 from .geometry import (
     bbox_to_polygon,

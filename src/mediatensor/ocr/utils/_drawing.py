@@ -282,8 +282,10 @@ def _has_letter(family: str | None, letter: str) -> bool:
         font = get_font(family, _TRIAL_SIZE)
     except SourceNotFoundError:
         return False
-    # A font draws the same glyph for all characters that it lacks, such as U+FFFF, which is not a character.
-    return letter.isspace() or _drawn(font, letter) != _drawn(font, "\uffff")
+    # A font draws the same glyph for all characters that it lacks, such as U+FFFF, which is not a character; for
+    # combining marks it may draw that on a dotted circle.
+    lacking = (_drawn(font, "\uffff"), _drawn(font, "\u25cc\uffff"))
+    return letter.isspace() or _drawn(font, letter) not in lacking
 
 
 def _drawn(font: Font, letter: str) -> tuple[tuple[int, ...], bytes]:

@@ -1,0 +1,30 @@
+"""Training the reader on your lines and pages, and measuring how well it reads them."""
+
+from __future__ import annotations
+
+from ._evaluating import evaluate
+from ._scores import (
+    CharacterScore,
+    DetectionEvaluation,
+    Evaluation,
+    Latency,
+    LengthScore,
+    LineScore,
+    PageScore,
+    RecognitionEvaluation,
+)
+from ._worst_cases import WorstLine, WorstPage
+
+__all__ = [
+    "CharacterScore",
+    "DetectionEvaluation",
+    "Evaluation",
+    "Latency",
+    "LengthScore",
+    "LineScore",
+    "PageScore",
+    "RecognitionEvaluation",
+    "WorstLine",
+    "WorstPage",
+    "evaluate",
+]

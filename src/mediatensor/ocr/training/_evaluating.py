@@ -1,0 +1,286 @@
+"""`evaluate`: read every line of a dataset, or search every page, and compare with what is true."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..._common.checks import path_text, shown, whole_number
+from ..._common.messages import progress
+from ...datasets import Failure, Skipped
+from ...errors import InvalidArgumentError
+from ..models import detection_predictor, list_models, load_line_recognizer, recognition_predictor
+from ..models.detection.predictor import DetectionPredictor
+from ..models.recognition.predictor import RecognitionPredictor
+from ..utils import WordErrorRate, aligned, as_picture, match_boxes
+from ._scores import (
+    DetectionEvaluation,
+    Evaluation,
+    Latency,
+    LineScore,
+    PageScore,
+    RecognitionEvaluation,
+    character_scores,
+    latency_of,
+)
+from ._worst_cases import WorstLine, WorstPage
+
+__all__ = ["evaluate"]
+
+NUM_WARM_UP = 3
+"""Rows that are read before the first one is timed: the first calls load kernels and fill caches."""
+
+_Worst = TypeVar("_Worst", WorstLine, WorstPage)
+_Predictor = RecognitionPredictor | DetectionPredictor
+
+
+def evaluate(
+    model: str | os.PathLike[str] | nn.Module,
+    dataset: Any,
+    *,
+    iou_threshold: float = 0.5,
+    num_worst: int = 20,
+    name: str | None = None,
+) -> Evaluation:
+    """Compare what a model reads, or finds, with what is true.
+
+    Rows go through the model one by one, so that their times are those of single calls.
+
+    Args:
+        model: The name of an architecture with weights on this machine, see
+            :func:`~mediatensor.ocr.models.list_models`; the path of a model; a network; or a predictor.
+        dataset: Anything with a length and rows by index. For a recogniser, rows are `Sample` with an ``image``,
+            uint8 (3, H, W), and its text in ``extra["text"]``, or pairs of an image and its text. For a detector,
+            ``extra["boxes"]`` has the boxes of a page, relative, (N, 4) or (N, 4, 2) or a dict of them by class, or
+            rows are pairs of an image and these. Rows that the dataset skips, or replaces, count as failed.
+        iou_threshold: The overlap from which on a found box and a true one are a pair.
+        num_worst: How many of the worst rows are kept with their pictures.
+        name: The name of the model in reports; by default the name, or the class, of what was given.
+
+    Returns:
+        A `RecognitionEvaluation` or a `DetectionEvaluation`.
+
+    Raises:
+        InvalidArgumentError: if the model is neither a recogniser nor a detector, or a row has no text or no boxes.
+        WeightsNotFoundError: if there are no weights on this machine.
+        MediaTensorError, OSError: of a row that cannot be read, if the dataset raises.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.training import evaluate
+        >>> found = evaluate("ppocr_v6_small_reco", [(torch.full((3, 48, 200), 255, dtype=torch.uint8), "")])
+        >>> found.exact, found.num_edits, found.cer
+        (1.0, 0, None)
+    """
+    whole_number("num_worst", num_worst, at_least=0)
+    if not 0 < iou_threshold <= 1:
+        raise InvalidArgumentError(f"iou_threshold must be above 0 and at most 1 (got {iou_threshold!r}).")
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        raise InvalidArgumentError(f"dataset must have a length and rows by index (got {shown(dataset)}).")
+    predictor = _predictor(model)
+    if name is None:
+        name = type(getattr(model, "model", model)).__name__ if isinstance(model, nn.Module) else os.fspath(model)
+    if isinstance(predictor, RecognitionPredictor):
+        return _evaluate_recognition(predictor, name, dataset, num_worst)
+    return _evaluate_detection(predictor, name, dataset, num_worst, iou_threshold)
+
+
+def _predictor(model: Any) -> _Predictor:
+    if isinstance(model, _Predictor):
+        return model
+    if isinstance(model, nn.Module):
+        return detection_predictor(model) if hasattr(model, "class_names") else recognition_predictor(model)
+    name = path_text("model", model)
+    if name in list_models("det_*"):
+        return detection_predictor(name, pretrained=True)
+    if name.lower().endswith(".onnx"):
+        return recognition_predictor(load_line_recognizer(name))
+    return recognition_predictor(name, pretrained=True)
+
+
+def _evaluate_recognition(
+    predictor: RecognitionPredictor, name: str, dataset: Any, num_worst: int
+) -> RecognitionEvaluation:
+    lines: list[LineScore] = []
+    pairs: list[tuple[str, str]] = []
+    words = WordErrorRate()
+    worst: _WorstRows[WorstLine] = _WorstRows(num_worst)
+    rows = _Rows(dataset, "text", predictor)
+    for number, sample, image, text in rows:
+        if not isinstance(text, str):
+            raise InvalidArgumentError(f"row {number}: the text of a line must be a string (got {shown(text)}).")
+        ((found, confidence),) = rows.timed(image)
+        true, read = unicodedata.normalize("NFC", text), unicodedata.normalize("NFC", found)
+        both = aligned(true, read)
+        num_edits = sum(one != other for one, other in both)
+        source = _source_of(sample, number)
+        lines.append(LineScore(source, number, true, read, confidence, num_edits))
+        pairs += both
+        words.update([true], [read])
+        if num_edits:
+            worst.offer(num_edits, number, lambda: WorstLine(source, as_picture(image).copy(), true, read, num_edits))  # noqa: B023
+    return RecognitionEvaluation(
+        name,
+        rows.latency(),
+        tuple(rows.failures),
+        lines=tuple(lines),
+        characters=character_scores(pairs),
+        wer=words.summary(),
+        worst=worst.ranked(),
+    )
+
+
+def _evaluate_detection(
+    predictor: DetectionPredictor, name: str, dataset: Any, num_worst: int, iou_threshold: float
+) -> DetectionEvaluation:
+    pages: list[PageScore] = []
+    total_iou = 0.0
+    worst: _WorstRows[WorstPage] = _WorstRows(num_worst)
+    rows = _Rows(dataset, "boxes", predictor)
+    for number, sample, image, boxes in rows:
+        (by_class,) = rows.timed(image)
+        found_by_class = {key: np.asarray(value)[:, :4] for key, value in by_class.items()}
+        true_by_class = boxes if isinstance(boxes, dict) else {"": boxes}
+        if set(true_by_class) != set(found_by_class):
+            # Classes of the one mean nothing to the other: text is text.
+            found_by_class = {"": np.concatenate(list(found_by_class.values()))}
+            true_by_class = {"": np.concatenate([_checked_boxes(own, number) for own in true_by_class.values()])}
+        trues, founds, true_matched, found_matched = [], [], [], []
+        for key, found in found_by_class.items():
+            is_rotated = found.ndim == 3
+            true = _checked_boxes(true_by_class[key], number)
+            matches = match_boxes(true if is_rotated else _straight(true), found, iou_threshold, is_rotated)
+            total_iou += matches.total_iou
+            trues.append(true)
+            founds.append(_quads(found))
+            true_matched.append(np.isin(np.arange(len(true)), matches.truth))
+            found_matched.append(np.isin(np.arange(len(found)), matches.prediction))
+        is_hit, is_true = np.concatenate(true_matched), np.concatenate(found_matched)
+        source = _source_of(sample, number)
+        pages.append(PageScore(source, number, len(is_hit), len(is_true), int(is_hit.sum())))
+        num_wrong = int((~is_hit).sum() + (~is_true).sum())
+        if num_wrong:
+
+            def kept() -> WorstPage:
+                picture = as_picture(image).copy()  # noqa: B023
+                size = np.array([picture.shape[1], picture.shape[0]])
+                corners = np.concatenate(trues) * size, np.concatenate(founds) * size  # noqa: B023
+                return WorstPage(source, picture, *corners, is_hit, is_true)  # noqa: B023
+
+            worst.offer(num_wrong, number, kept)
+    num_found = sum(page.num_found for page in pages)
+    return DetectionEvaluation(
+        name,
+        rows.latency(),
+        tuple(rows.failures),
+        pages=tuple(pages),
+        iou_threshold=iou_threshold,
+        mean_iou=total_iou / num_found if num_found else None,
+        worst=worst.ranked(),
+    )
+
+
+class _Rows:
+    """The rows of a dataset that can be read, and the times that the predictor takes for them.
+
+    Args:
+        dataset: The dataset.
+        wanted: What is true of a row: ``"text"`` or ``"boxes"``.
+        predictor: Takes a list of images.
+    """
+
+    def __init__(self, dataset: Any, wanted: str, predictor: _Predictor) -> None:
+        self._dataset = dataset
+        self._wanted = wanted
+        self._predictor = predictor
+        self._seconds: list[float] = []
+        self.failures: list[Failure] = []
+
+    def __iter__(self) -> Iterator[tuple[int, Any, Any, Any]]:
+        """Index, row, image and truth."""
+        unit = "line" if self._wanted == "text" else "page"
+        for number in progress(range(len(self._dataset)), f"{unit}s", unit=unit):
+            row = self._dataset[number]
+            failures: tuple[Failure, ...] = getattr(row, "failures", ())
+            if isinstance(row, Skipped) or failures:
+                self.failures += failures[:1]  # the row itself; others are those tried in its place
+                continue
+            image, truth = self._parts_of(row, number)
+            if not self._seconds:
+                for _ in range(NUM_WARM_UP):
+                    self._predictor([image])
+            yield number, row, image, truth
+
+    def _parts_of(self, row: Any, number: int) -> tuple[Any, Any]:
+        if isinstance(row, tuple) and len(row) == 2:
+            image, truth = row
+        else:
+            extra = getattr(row, "extra", {})
+            image, truth = getattr(row, "image", None), extra.get(self._wanted, getattr(row, "target", None))
+        if image is None or truth is None:
+            raise InvalidArgumentError(
+                f"row {number}: a row must be a Sample with an image and extra[{self._wanted!r}], or a pair of both "
+                f"(got {shown(row)})."
+            )
+        return image, truth
+
+    def timed(self, image: Any) -> Any:
+        """What the predictor says of one image."""
+        started = time.perf_counter()
+        found = self._predictor([image])
+        self._seconds.append(time.perf_counter() - started)
+        return found
+
+    def latency(self) -> Latency | None:
+        return latency_of(self._seconds, NUM_WARM_UP)
+
+
+class _WorstRows(Generic[_Worst]):
+    """The rows with the most errors; of equal ones the first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._heap: list[tuple[int, int, _Worst]] = []
+
+    def offer(self, num_errors: int, number: int, make: Callable[[], _Worst]) -> None:
+        """Keep a row if it is among the worst; it is made only then, as it holds a picture."""
+        if len(self._heap) < self._most:
+            heapq.heappush(self._heap, (num_errors, -number, make()))
+        elif self._heap and (num_errors, -number) > self._heap[0][:2]:
+            heapq.heapreplace(self._heap, (num_errors, -number, make()))
+
+    def ranked(self) -> tuple[_Worst, ...]:
+        """The rows, worst first."""
+        return tuple(row for _, _, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True))
+
+
+def _source_of(row: Any, number: int) -> str:
+    return getattr(row, "source", "") or f"row {number}"
+
+
+def _checked_boxes(boxes: Any, number: int) -> NDArray[np.float64]:
+    """True boxes as corners (N, 4, 2)."""
+    array = np.asarray(boxes.cpu() if isinstance(boxes, Tensor) else boxes, dtype=np.float64)
+    if array.size and array.shape[1:] not in ((4,), (4, 2)):
+        raise InvalidArgumentError(
+            f"row {number}: boxes must be (N, 4) or (N, 4, 2), relative to the page (got {array.shape})."
+        )
+    return _quads(array) if array.size else np.zeros((0, 4, 2))
+
+
+def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
+    if boxes.ndim == 3:
+        return boxes.astype(np.float64)
+    return boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2).astype(np.float64)
+
+
+def _straight(quads: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1) if len(quads) else np.zeros((0, 4))

@@ -1,0 +1,519 @@
+"""What an evaluation found: scores, latency, confusions and rows that failed, as text and as plain data."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..._sources import write_file
+from ...datasets import Failure
+from ..utils import hmean
+from ._worst_cases import WorstLine, WorstPage, draw_worst_lines, draw_worst_pages, picture_format
+
+__all__ = [
+    "CharacterScore",
+    "DetectionEvaluation",
+    "Evaluation",
+    "Latency",
+    "LengthScore",
+    "LineScore",
+    "PageScore",
+    "RecognitionEvaluation",
+]
+
+# The greatest number of characters of each group of lines; the last group has no bound.
+_LENGTHS = (5, 10, 20, 40, 80, None)
+_MOST_SHOWN_CHARACTERS = 15
+_MOST_SHOWN_REPLACEMENTS = 4
+_MOST_SHOWN_FAILURES = 5
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long lines, or pages, took one by one: decoding of the image is not counted.
+
+    Attributes:
+        median_seconds: Half took less.
+        low_seconds: One in twenty took less.
+        high_seconds: One in twenty took more.
+        num_warm_up: How many were read before, without being timed.
+    """
+
+    median_seconds: float
+    low_seconds: float
+    high_seconds: float
+    num_warm_up: int
+
+
+@dataclass(frozen=True)
+class LineScore:
+    """One line.
+
+    Attributes:
+        source: The name of its file.
+        row: Its index in the dataset.
+        text: The true text.
+        read: What was read.
+        confidence: The recogniser's own, in [0, 1].
+        num_edits: Insertions, deletions and replacements between the two.
+    """
+
+    source: str
+    row: int
+    text: str
+    read: str
+    confidence: float
+    num_edits: int
+
+
+@dataclass(frozen=True)
+class LengthScore:
+    """Lines of about the same length.
+
+    Attributes:
+        min_characters: The least number of characters of their true texts.
+        max_characters: The greatest, ``None`` without a bound.
+        num_lines: How many there are.
+        num_exact: How many were read exactly.
+        num_edits: Edits over all.
+        num_characters: Characters over all.
+    """
+
+    min_characters: int
+    max_characters: int | None
+    num_lines: int
+    num_exact: int
+    num_edits: int
+    num_characters: int
+
+
+@dataclass(frozen=True)
+class CharacterScore:
+    """One character, as it was aligned in all lines.
+
+    Attributes:
+        character: A Unicode code point; ``""`` collects characters that were read where there is none.
+        num_true: How often it stands in the true texts.
+        num_wrong: How often it was read as something else, or not at all.
+        read_as: What it was read as, and how often, most often first; ``""`` is nothing.
+    """
+
+    character: str
+    num_true: int
+    num_wrong: int
+    read_as: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found out about a model on a dataset; the result of `evaluate`.
+
+    Attributes:
+        model: The name of the model.
+        latency: Times of single calls; ``None`` if there was nothing to read.
+        failures: The rows that could not be read from their files.
+
+    Example:
+        >>> from mediatensor.ocr.training import Evaluation, RecognitionEvaluation, evaluate
+        >>> issubclass(RecognitionEvaluation, Evaluation)
+        True
+    """
+
+    model: str
+    latency: Latency | None
+    failures: tuple[Failure, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All scores as plain data, ready for JSON."""
+        raise NotImplementedError
+
+    def render(self) -> str:
+        """The scores as a table in plain words."""
+        raise NotImplementedError
+
+    def save_json(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_dict` as a JSON file, which appears whole or not at all.
+
+        Args:
+            path: The file.
+
+        Raises:
+            WriteError: if it cannot be written.
+        """
+        write_file(path, (json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
+
+    def _shared_dict(self) -> dict[str, Any]:
+        latency = None if self.latency is None else asdict(self.latency)
+        failures = [{"source": one.source, "row": one.row, "message": one.message} for one in self.failures]
+        return {"model": self.model, "latency": latency, "num_failed": len(failures), "failures": failures}
+
+    def _shared_rows(self, noun: str) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
+        if self.latency is not None:
+            times = [f"{1000 * seconds:.3g}" for seconds in (self.latency.low_seconds, self.latency.high_seconds)]
+            typical = f"{1000 * self.latency.median_seconds:.3g} ms"
+            rows.append((f"time a {noun}", typical, f"median; nine in ten from {times[0]} to {times[1]} ms"))
+        rows.append(("rows that failed", str(len(self.failures)), ""))
+        return rows
+
+    def _failure_lines(self) -> list[str]:
+        if not self.failures:
+            return []
+        more = len(self.failures) - _MOST_SHOWN_FAILURES
+        shown = [f"  {one.source}: {one.message}" for one in self.failures[:_MOST_SHOWN_FAILURES]]
+        return ["", "rows that failed", *shown, *([f"  and {more} more"] if more > 0 else [])]
+
+
+@dataclass(frozen=True)
+class RecognitionEvaluation(Evaluation):
+    """How well lines are read.
+
+    Both texts are compared in Unicode's composed form (NFC), and nothing else is normalised: spaces, capitals and
+    punctuation count.
+
+    Attributes:
+        lines: Every line, in the order of the dataset.
+        characters: Every character of the true texts, most often wrong first.
+        wer: The word error rate: edits of whole words over all lines, per word of all true texts. White space
+            separates words. ``None`` without any.
+        worst: The worst lines with their pictures, worst first.
+
+    Example:
+        >>> from mediatensor.datasets import Sample
+        >>> from mediatensor.ocr.io import DocumentFile
+        >>> from mediatensor.ocr.training import evaluate
+        >>> import torch
+        >>> crop = torch.from_numpy(DocumentFile.from_images("page.png")[0])[40:90, 50:480].permute(2, 0, 1)
+        >>> found = evaluate("ppocr_v6_small_reco", [Sample(image=crop, extra={"text": "Delivery note 2049"})])
+        >>> found.num_edits, found.num_characters, found.worst[0].read
+        (1, 18, 'Delivery note 2048')
+        >>> found.to_dict()["characters"][0]
+        {'character': '9', 'num_true': 1, 'num_wrong': 1, 'read_as': {'8': 1}}
+        >>> print(found.render())
+        ppocr_v6_small_reco: 1 line, compared as NFC
+        ...
+        >>> found.save_json("scores.json")
+        >>> found.save_picture("worst.png")
+    """
+
+    lines: tuple[LineScore, ...] = ()
+    characters: tuple[CharacterScore, ...] = ()
+    wer: float | None = None
+    worst: tuple[WorstLine, ...] = field(default=(), repr=False)
+
+    normalization: ClassVar[str] = "NFC"
+    """The Unicode normalisation form in which texts are compared."""
+
+    @property
+    def num_exact(self) -> int:
+        """How many lines were read without an error."""
+        return sum(not line.num_edits for line in self.lines)
+
+    @property
+    def exact(self) -> float | None:
+        """The share of lines that were read without an error; ``None`` without lines."""
+        return self.num_exact / len(self.lines) if self.lines else None
+
+    @property
+    def num_edits(self) -> int:
+        """Insertions, deletions and replacements of characters, over all lines."""
+        return sum(line.num_edits for line in self.lines)
+
+    @property
+    def num_characters(self) -> int:
+        """Code points of all true texts."""
+        return sum(len(line.text) for line in self.lines)
+
+    @property
+    def cer(self) -> float | None:
+        """The character error rate: edits over all lines, per character of all true texts; ``None`` without any.
+
+        The edits are those of Levenshtein ("Binary codes capable of correcting deletions, insertions, and reversals",
+        1966). One minus this rate is the character accuracy of Rice, Jenkins and Nartker ("The fifth annual test of
+        OCR accuracy", 1996). Long lines have more weight than short ones.
+        """
+        return self.num_edits / self.num_characters if self.num_characters else None
+
+    @property
+    def by_length(self) -> tuple[LengthScore, ...]:
+        """The scores of shorter and longer lines; lengths that no line has are left out."""
+        scores, least = [], 0
+        for most in _LENGTHS:
+            stop = math.inf if most is None else most
+            lines = [line for line in self.lines if least <= len(line.text) <= stop]
+            if lines:
+                exact, edits = sum(not line.num_edits for line in lines), sum(line.num_edits for line in lines)
+                scores.append(LengthScore(least, most, len(lines), exact, edits, sum(len(line.text) for line in lines)))
+            least = 0 if most is None else most + 1
+        return tuple(scores)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All scores as plain data, ready for JSON; of the lines those that were misread."""
+        return {
+            "task": "recognition",
+            **self._shared_dict(),
+            "normalization": self.normalization,
+            "num_lines": len(self.lines),
+            "num_exact": self.num_exact,
+            "exact": self.exact,
+            "cer": self.cer,
+            "wer": self.wer,
+            "num_edits": self.num_edits,
+            "num_characters": self.num_characters,
+            "by_length": [asdict(score) for score in self.by_length],
+            "characters": [{**asdict(score), "read_as": dict(score.read_as)} for score in self.characters],
+            "misread": [asdict(line) for line in self.lines if line.num_edits],
+        }
+
+    def render(self) -> str:
+        """The scores as a table in plain words."""
+        rows: list[tuple[str, ...]] = [
+            ("lines read exactly", _percent(self.exact), f"{self.num_exact:,} of {len(self.lines):,}"),
+            ("characters wrong", _percent(self.cer), f"CER: {self.num_edits:,} edits in {self.num_characters:,}"),
+            ("words wrong", _percent(self.wer), "WER"),
+            *self._shared_rows("line"),
+        ]
+        text = [
+            f"{self.model}: {_count(len(self.lines), 'line')}, compared as {self.normalization}",
+            "",
+            *_table(rows, "lrl"),
+        ]
+        if self.lines:
+            head = ("characters", "lines", "exact", "characters wrong")
+            text += ["", *_table([head, *self._length_rows()], "lrrr")]
+        wrong = [score for score in self.characters if score.num_wrong]
+        if wrong:
+            shown = [_character_row(score) for score in wrong[:_MOST_SHOWN_CHARACTERS]]
+            text += ["", *_table([("character", "wrong", "of", "read as"), *shown], "lrrl")]
+            if len(wrong) > len(shown):
+                rest = sum(score.num_wrong for score in wrong[len(shown) :])
+                text.append(f"  and {len(wrong) - len(shown)} more characters, {rest} times wrong")
+        return "\n".join([*text, *self._failure_lines()])
+
+    def _length_rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                f"{score.min_characters} and more"
+                if score.max_characters is None
+                else f"{score.min_characters} to {score.max_characters}",
+                f"{score.num_lines:,}",
+                _percent(score.num_exact / score.num_lines),
+                _percent(score.num_edits / score.num_characters if score.num_characters else None),
+            )
+            for score in self.by_length
+        ]
+
+    def save_picture(self, path: str | os.PathLike[str]) -> None:
+        """Draw the worst lines: what is in the picture, what is true, and what was read, with what differs marked.
+
+        Args:
+            path: The picture, .png, .jpg or .webp.
+
+        Raises:
+            InvalidArgumentError: if the suffix is another one.
+            WriteError: if it cannot be written.
+        """
+        picture_format(path)
+        write_file(path, draw_worst_lines(self.worst, self.render().partition("\n")[0], Path(path)))
+
+
+@dataclass(frozen=True)
+class PageScore:
+    """One page.
+
+    Attributes:
+        source: The name of its file.
+        row: Its index in the dataset.
+        num_true: True boxes.
+        num_found: Boxes that were found.
+        num_matched: Pairs of both.
+    """
+
+    source: str
+    row: int
+    num_true: int
+    num_found: int
+    num_matched: int
+
+
+@dataclass(frozen=True)
+class DetectionEvaluation(Evaluation):
+    """How well text is found.
+
+    Attributes:
+        pages: Every page, in the order of the dataset.
+        iou_threshold: A found box and a true one are a pair from this overlap on, intersection over union; each box is
+            in one pair at most.
+        mean_iou: The mean over the found boxes of the largest overlap with a true box; ``None`` without any.
+        worst: The worst pages with their boxes, worst first.
+
+    Example:
+        >>> from mediatensor.ocr.io import DocumentFile
+        >>> from mediatensor.ocr.training import evaluate
+        >>> import numpy as np
+        >>> page = DocumentFile.from_images("page.png")[0]
+        >>> nowhere = np.array([[0.9, 0.9, 0.95, 0.95]])
+        >>> found = evaluate("ppocr_v6_small_det", [(page, nowhere)])
+        >>> found.recall, found.precision, found.f1
+        (0.0, 0.0, 0.0)
+        >>> found.save_picture("worst.png")
+    """
+
+    pages: tuple[PageScore, ...] = ()
+    iou_threshold: float = 0.5
+    mean_iou: float | None = None
+    worst: tuple[WorstPage, ...] = field(default=(), repr=False)
+
+    @property
+    def num_true(self) -> int:
+        """True boxes of all pages."""
+        return sum(page.num_true for page in self.pages)
+
+    @property
+    def num_found(self) -> int:
+        """Found boxes of all pages."""
+        return sum(page.num_found for page in self.pages)
+
+    @property
+    def num_matched(self) -> int:
+        """Pairs of a true and a found box, over all pages."""
+        return sum(page.num_matched for page in self.pages)
+
+    @property
+    def recall(self) -> float | None:
+        """The share of true boxes that were found; ``None`` without any."""
+        return self.num_matched / self.num_true if self.num_true else None
+
+    @property
+    def precision(self) -> float | None:
+        """The share of found boxes that are true; ``None`` without any."""
+        return self.num_matched / self.num_found if self.num_found else None
+
+    @property
+    def f1(self) -> float | None:
+        """The harmonic mean of both; ``None`` if one is."""
+        return hmean(self.recall, self.precision)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All scores as plain data, ready for JSON."""
+        return {
+            "task": "detection",
+            **self._shared_dict(),
+            "num_pages": len(self.pages),
+            "iou_threshold": self.iou_threshold,
+            "recall": self.recall,
+            "precision": self.precision,
+            "f1": self.f1,
+            "mean_iou": self.mean_iou,
+            "num_true": self.num_true,
+            "num_found": self.num_found,
+            "num_matched": self.num_matched,
+            "pages": [asdict(page) for page in self.pages],
+        }
+
+    def render(self) -> str:
+        """The scores as a table in plain words."""
+        least = f"at an overlap of at least {self.iou_threshold:g}"
+        rows: list[tuple[str, ...]] = [
+            ("true boxes found", _percent(self.recall), f"recall: {self.num_matched:,} of {self.num_true:,}, {least}"),
+            ("found boxes true", _percent(self.precision), f"precision: {self.num_matched:,} of {self.num_found:,}"),
+            ("F1", _percent(self.f1), "the harmonic mean of both"),
+            ("mean overlap", _percent(self.mean_iou), "IoU of a found box with the true box that it overlaps most"),
+            *self._shared_rows("page"),
+        ]
+        return "\n".join(
+            [f"{self.model}: {_count(len(self.pages), 'page')}", "", *_table(rows, "lrl"), *self._failure_lines()]
+        )
+
+    def save_picture(self, path: str | os.PathLike[str]) -> None:
+        """Draw the worst pages: pairs of boxes, true boxes that were missed, and found ones that are not true.
+
+        Args:
+            path: The picture, .png, .jpg or .webp.
+
+        Raises:
+            InvalidArgumentError: if the suffix is another one.
+            WriteError: if it cannot be written.
+        """
+        picture_format(path)
+        write_file(path, draw_worst_pages(self.worst, self.render().partition("\n")[0], Path(path)))
+
+
+def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
+    """The latency of single measurements; ``None`` if there are none."""
+    if not seconds:
+        return None
+    low, median, high = np.quantile(seconds, [0.05, 0.5, 0.95]).tolist()
+    return Latency(median, low, high, num_warm_up)
+
+
+def character_scores(pairs: Iterable[tuple[str, str]]) -> tuple[CharacterScore, ...]:
+    """Scores of characters from aligned pairs of true and read ones, most often wrong first."""
+    counts: dict[str, Counter[str]] = {}
+    for true, read in pairs:
+        counts.setdefault(true, Counter())[read] += 1
+    scores = []
+    for true, read_as in counts.items():
+        total = read_as.total()
+        right = read_as.pop(true, 0) if true else 0
+        ranked = tuple(sorted(read_as.items(), key=lambda pair: (-pair[1], pair[0])))
+        scores.append(CharacterScore(true, total if true else 0, total - right, ranked))
+    return tuple(sorted(scores, key=lambda score: (-score.num_wrong, score.character)))
+
+
+def _character_row(score: CharacterScore) -> tuple[str, ...]:
+    read_as = [f"{_shown(read)} {number}" for read, number in score.read_as[:_MOST_SHOWN_REPLACEMENTS]]
+    more = len(score.read_as) - len(read_as)
+    name = "inserted" if not score.character else _shown(score.character)
+    if score.character and not score.character.isascii():
+        name += f" (U+{ord(score.character):04X} {unicodedata.name(score.character, 'unnamed').lower()})"
+    total = f"{score.num_true:,}" if score.character else ""
+    return name, f"{score.num_wrong:,}", total, ", ".join(read_as) + (f" and {more} more" if more else "")
+
+
+def _shown(character: str) -> str:
+    """A character in a table: nothing, white space and marks need a form that can be seen."""
+    if not character:
+        return "nothing"
+    if character == " ":
+        return "space"
+    if unicodedata.combining(character):
+        return f"\u25cc{character}"
+    return character if character.isprintable() else f"U+{ord(character):04X}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{100 * share:.2f} %"
+
+
+def _table(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
+    """Rows of cells as lines, each column aligned to the left or to the right ("l" or "r")."""
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        spaces = [" " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)]
+        parts = zip(row, spaces, sides, strict=True)
+        cells = [cell + space if side == "l" else space + cell for cell, space, side in parts]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return lines
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal: marks have none, and wide characters two."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )

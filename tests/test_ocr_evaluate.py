@@ -1,0 +1,281 @@
+"""`evaluate`: scores against slow references and planted errors, its reports, and what it makes of odd rows."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mediatensor.datasets import Failure, Sample, Skipped
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.models import detection_predictor, recognition_predictor
+from mediatensor.ocr.training import DetectionEvaluation, RecognitionEvaluation, evaluate
+from mediatensor.ocr.utils import aligned
+from ocr_onnx_sessions import require_weights
+from ocr_reading import text_page
+
+TEXTS = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very much!")
+
+
+def slow_distance(one: Sequence[str], other: Sequence[str]) -> int:
+    """Levenshtein's distance as it is defined."""
+
+    @cache
+    def distance(i: int, j: int) -> int:
+        if not i or not j:
+            return i + j
+        replaced = distance(i - 1, j - 1) + (one[i - 1] != other[j - 1])
+        return min(replaced, distance(i - 1, j) + 1, distance(i, j - 1) + 1)
+
+    return distance(len(one), len(other))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_alignment_has_the_fewest_edits_and_both_texts(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(100):
+        one, other = ("".join(rng.choices("abc ", k=rng.randrange(12))) for _ in range(2))
+        pairs = aligned(one, other)
+        assert "".join(true for true, _ in pairs) == one
+        assert "".join(read for _, read in pairs) == other
+        assert ("", "") not in pairs
+        assert sum(true != read for true, read in pairs) == slow_distance(one, other)
+
+
+@cache
+def line_rows() -> list[Sample]:
+    """Drawn lines that the default recogniser reads without an error."""
+    require_weights()
+    page = text_page(*TEXTS)
+    rows = []
+    for number, line in enumerate(page.lines):
+        (left, top), (right, bottom) = line.quad.min(axis=0).astype(int), line.quad.max(axis=0).astype(int)
+        crop = page.image[max(top - 4, 0) : bottom + 4, max(left - 4, 0) : right + 4]
+        image = torch.from_numpy(crop.copy()).permute(2, 0, 1)
+        rows.append(Sample(image=image, source=f"{number}.png", row=number, extra={"text": line.text}))
+    return rows
+
+
+@cache
+def recogniser() -> Any:
+    require_weights()
+    return recognition_predictor(pretrained=True)
+
+
+def with_texts(*texts: str) -> list[Sample]:
+    """The lines with other texts for true."""
+    return [
+        Sample(image=row.image, source=row.source, extra={"text": text})
+        for row, text in zip(line_rows(), texts, strict=False)
+    ]
+
+
+def recognised(rows: Sequence[Any], **options: Any) -> RecognitionEvaluation:
+    found = evaluate(recogniser(), rows, name="reader", **options)
+    assert isinstance(found, RecognitionEvaluation)
+    return found
+
+
+def test_lines_that_are_read_exactly() -> None:
+    found = recognised(line_rows())
+    assert [line.read for line in found.lines] == list(TEXTS)
+    assert (found.exact, found.cer, found.wer, found.num_edits) == (1.0, 0.0, 0.0, 0)
+    assert found.worst == ()
+    assert found.num_characters == sum(map(len, TEXTS))
+    assert found.latency is not None
+    assert 0 < found.latency.low_seconds <= found.latency.median_seconds <= found.latency.high_seconds
+
+
+def test_planted_errors_are_counted_and_named() -> None:
+    # What is true is changed, so that what is read is wrong in known places.
+    changed = ("lnvoice 204l of the firm", "Total due 1,250.00 EUR", "Thank you very very much!")
+    found = recognised(with_texts(*changed))
+
+    distances = [slow_distance(true, read) for true, read in zip(changed, TEXTS, strict=True)]
+    words = [slow_distance(true.split(), read.split()) for true, read in zip(changed, TEXTS, strict=True)]
+    assert [line.num_edits for line in found.lines] == distances == [2, 1, 5]
+    assert found.cer == sum(distances) / sum(map(len, changed))
+    assert found.wer == sum(words) / sum(len(text.split()) for text in changed)
+    assert (found.exact, found.num_exact) == (0.0, 0)
+
+    by_character = {score.character: score for score in found.characters}
+    assert by_character["l"].num_wrong == 2
+    assert dict(by_character["l"].read_as) == {"I": 1, "1": 1}
+    assert by_character["l"].num_true == "".join(changed).count("l")
+    assert dict(by_character[""].read_as) == {":": 1}
+    missing = {score.character: dict(score.read_as).get("", 0) for score in found.characters}
+    assert Counter("very ") == Counter({key: number for key, number in missing.items() if number})
+    assert [line.text for line in found.worst] == [changed[2], changed[0], changed[1]]
+
+
+def test_texts_are_compared_in_composed_form_and_no_other() -> None:
+    decomposed = recognised([Sample(image=row.image, extra={"text": "é"}) for row in line_rows()[:1]])
+    composed = recognised([Sample(image=row.image, extra={"text": "e\u0301"}) for row in line_rows()[:1]])
+    assert composed.lines[0].text == decomposed.lines[0].text == "é"
+    capitals = recognised(with_texts(TEXTS[0].lower()))
+    assert capitals.num_edits == 1
+
+
+def test_scores_by_length_add_up() -> None:
+    found = recognised(with_texts("Invoice 2041", TEXTS[1], "T" * 90))
+    assert [(score.min_characters, score.max_characters, score.num_lines) for score in found.by_length] == [
+        (11, 20, 1),
+        (21, 40, 1),
+        (81, None, 1),
+    ]
+    assert sum(score.num_edits for score in found.by_length) == found.num_edits
+    assert sum(score.num_characters for score in found.by_length) == found.num_characters
+    assert [score.num_exact for score in found.by_length] == [0, 1, 0]
+
+
+def test_rows_that_fail_are_counted_and_named() -> None:
+    failure = Failure("torn.png", 1, 0, "DecodeError", "it is torn", "skipped")
+    replaced = Sample(image=line_rows()[1].image, extra={"text": "x"}, failures=(failure,))
+    found = recognised([line_rows()[0], Skipped((failure,)), replaced])
+    assert (len(found.lines), found.failures) == (1, (failure, failure))
+    assert "torn.png: it is torn" in found.render()
+    assert found.to_dict()["num_failed"] == 2
+
+    nothing = recognised([Skipped((failure,))])
+    assert (nothing.exact, nothing.cer, nothing.wer, nothing.latency) == (None, None, None, None)
+    assert "unknown" in nothing.render()
+
+
+def test_an_empty_true_text_has_edits_and_no_rate() -> None:
+    found = recognised(with_texts(""))
+    assert (found.num_edits, found.cer, found.wer, found.exact) == (len(TEXTS[0]), None, None, 0.0)
+
+
+def test_rows_may_be_pairs() -> None:
+    image = line_rows()[0].image
+    assert image is not None
+    found = recognised([(image, TEXTS[0]), (image.float() / 255, TEXTS[0]), (image.permute(1, 2, 0).numpy(), "x")])
+    assert [line.read for line in found.lines] == [TEXTS[0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([Sample(image=torch.zeros(3, 8, 8, dtype=torch.uint8))], "row 0: a row must be a Sample"),
+        ([(torch.zeros(3, 8, 8, dtype=torch.uint8), 7)], "row 0: the text of a line must be a string"),
+        (iter(()), "dataset must have a length"),
+    ],
+)
+def test_rows_that_are_none(rows: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        recognised(rows)
+
+
+def test_the_report_as_text_and_as_json(tmp_path: Path) -> None:
+    found = recognised(with_texts("lnvoice 2041 of the firm", *TEXTS[1:]))
+    text = found.render()
+    assert text.startswith("reader: 3 lines, compared as NFC\n")
+    rows = [line.split() for line in text.splitlines()]
+    assert ["lines", "read", "exactly", "66.67", "%", "2", "of", "3"] in rows
+    assert ["characters", "wrong", "1.49", "%", "CER:", "1", "edits", "in", "67"] in rows
+    assert ["l", "1", "2", "I", "1"] in rows
+
+    found.save_json(tmp_path / "scores.json")
+    stored = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert (stored["task"], stored["num_lines"], stored["num_edits"]) == ("recognition", 3, 1)
+    assert [line["read"] for line in stored["misread"]] == [TEXTS[0]]
+    assert stored["characters"][0] == {"character": "l", "num_true": 2, "num_wrong": 1, "read_as": {"I": 1}}
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp"])
+def test_the_picture_marks_what_differs(tmp_path: Path, suffix: str) -> None:
+    marks = {"true": (255, 214, 140), "read": (255, 176, 170)}
+
+    def marked(*texts: str) -> dict[str, int]:
+        recognised(with_texts(*texts)).save_picture(tmp_path / f"worst.{suffix}")
+        with Image.open(tmp_path / f"worst.{suffix}") as picture:
+            pixels = np.asarray(picture.convert("RGB")).astype(int)
+        return {name: int((abs(pixels - color).max(axis=-1) < 12).sum()) for name, color in marks.items()}
+
+    assert marked(*TEXTS) == {"true": 0, "read": 0}
+    one = marked("lnvoice 2041 of the firm", *TEXTS[1:])
+    two = marked("lnvoice 204l of the firm", *TEXTS[1:])
+    assert 0 < one["true"] < two["true"]
+    assert 0 < one["read"] < two["read"]
+    with pytest.raises(InvalidArgumentError, match=r"\.gif"):
+        recognised([]).save_picture(tmp_path / "worst.gif")
+
+
+def test_only_so_many_of_the_worst_are_kept() -> None:
+    found = recognised(with_texts("lnvoice 2041 of the firm", TEXTS[1], "Tank y very much!"), num_worst=1)
+    assert [line.source for line in found.worst] == ["2.png"]
+    assert recognised(with_texts("x"), num_worst=0).worst == ()
+
+
+@cache
+def detector() -> Any:
+    require_weights()
+    return detection_predictor(pretrained=True, shorter_side=192)
+
+
+def found_on_pages(rows: Sequence[Any], **options: Any) -> DetectionEvaluation:
+    found = evaluate(detector(), rows, **options)
+    assert isinstance(found, DetectionEvaluation)
+    return found
+
+
+def test_boxes_that_are_found_missed_and_false(tmp_path: Path) -> None:
+    page = text_page()
+    image = torch.from_numpy(page.image).permute(2, 0, 1)
+    height, width = page.image.shape[:2]
+    # What the detector itself finds is taken for true, and then changed.
+    (own,) = detector()([image])
+    boxes = own["words"][:, :4]
+    assert len(boxes) == len(page.lines)
+
+    exact = found_on_pages([Sample(image=image, source="page.png", extra={"boxes": boxes})])
+    assert (exact.recall, exact.precision, exact.f1) == (1.0, 1.0, 1.0)
+    assert exact.mean_iou == pytest.approx(1.0)
+    assert exact.worst == ()
+
+    nowhere = np.array([[0.0, 0.0, 0.05, 0.02]])
+    changed = np.concatenate([boxes[1:], nowhere, nowhere + 0.9])
+    found = found_on_pages([(image, changed), Sample(image=image, extra={"boxes": boxes})])
+    assert [(page.num_true, page.num_found, page.num_matched) for page in found.pages] == [(4, 3, 2), (3, 3, 3)]
+    assert (found.recall, found.precision) == (5 / 7, 5 / 6)
+    assert found.f1 == pytest.approx(2 * 5 / 7 * 5 / 6 / (5 / 7 + 5 / 6))
+    assert found.mean_iou == pytest.approx(5 / 6)
+    assert [page.source for page in found.worst] == ["row 0"]
+
+    assert found.to_dict()["pages"][0] == {
+        "source": "row 0", "row": 0, "num_true": 4, "num_found": 3, "num_matched": 2,
+    }  # fmt: skip
+    assert "5 of 7" in found.render()
+    found.save_picture(tmp_path / "worst.png")
+    pixels = np.asarray(Image.open(tmp_path / "worst.png"))
+    # Missed boxes are red, and so many pages are drawn as were wrong.
+    assert (pixels == (200, 20, 20)).all(axis=-1).any()
+
+    # A box of lines that is lower by a third of its height is no longer a pair at 0.7.
+    shifted = boxes + np.array([0, 1, 0, 1]) * (boxes[:, 3] - boxes[:, 1])[:, None] / 4
+    assert found_on_pages([(image, shifted)]).recall == 1.0
+    assert found_on_pages([(image, shifted)], iou_threshold=0.7).recall == 0.0
+    quads = np.stack([line.quad for line in page.lines]) / (width, height)
+    assert found_on_pages([(image, {"words": quads})]).recall == 1.0
+    assert found_on_pages([(image, {"title": quads[:1], "text": quads[1:]})]).recall == 1.0
+    assert found_on_pages([(image, np.zeros((0, 4)))]).recall is None
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(InvalidArgumentError, match="iou_threshold"):
+        found_on_pages([], iou_threshold=0)
+    with pytest.raises(InvalidArgumentError, match="num_worst"):
+        recognised([], num_worst=-1)
+    with pytest.raises(InvalidArgumentError, match="unknown architecture 'no_such'"):
+        evaluate("no_such", [])
+    with pytest.raises(InvalidArgumentError, match=r"row 0: boxes must be \(N, 4\)"):
+        found_on_pages([(torch.zeros(3, 64, 64, dtype=torch.uint8), np.zeros((2, 3)))])
