@@ -34,10 +34,12 @@ from ._ocr_files import (
     source_key,
     write_document,
 )
+from ._ocr_lines import LineExporter, check_arguments
 from ._ocr_video import VideoWriter
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
+    from ..ocr.models.predictor import CutLine
 
 __all__ = ["run"]
 
@@ -112,6 +114,19 @@ class TextReader:
             **{key: name for key, name in names.items() if name is not None},
         )
 
+    def cut_lines(self, images: PageImages, number: int) -> list[CutLine]:
+        """The lines of one page.
+
+        Raises:
+            MediaTensorError: if it cannot be read.
+        """
+        image = images[number]
+        try:
+            lines: list[CutLine] = self._predictor.cut_lines(image)
+        except PageError as error:
+            raise PageError(f"Page {number} (counted from 0): {error}") from error
+        return lines
+
     def read(self, images: PageImages, number: int) -> Any:
         """The page element of one page.
 
@@ -133,6 +148,10 @@ class TextReader:
 
 def run(args: argparse.Namespace) -> int:
     formats, files = list(dict.fromkeys(args.format or [])), find_files(args.files)
+    if args.export_lines is not None:
+        check_arguments(args, args.parser.get_default("output"))
+        tasks = plan_tasks(files, args.export_lines, [], args.every)
+        return _Run(args, args.export_lines, sys.stdout).read_all(tasks)
     tasks = plan_tasks(files, args.output, formats, args.every)
     documents = [task for task in tasks if not task.is_video]
     if args.layout and any("txt" not in task.formats for task in documents):
@@ -167,6 +186,9 @@ class _Run:
         self._reader = TextReader(self._options, args.device)
         self._written = WrittenOutputs(folder)
         self._videos = VideoWriter(args, self._written, messages)
+        self._lines: LineExporter | None = None
+        if args.export_lines is not None:
+            self._lines = LineExporter(args, asdict(self._options), self._reader, _page_failure, messages)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
         """Read every document; returns an exit code."""
@@ -174,6 +196,8 @@ class _Run:
 
         def read(path: str, source: str) -> int:
             task = task_of[source]
+            if self._lines is not None:
+                return self._lines.write(task, path)
             if task.is_video:
                 return self._videos.write(task, path)
             return EXIT_ERROR if self._read_document(task, path) else 0

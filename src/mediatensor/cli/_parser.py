@@ -266,6 +266,7 @@ def _add_ocr(commands: Any) -> None:
             "  mediatensor ocr talk.mp4 -o text --format json,pdf      everything in it, and its slides as pages\n"
             "  mediatensor ocr talk.mp4 --region 0,0.7,1,1 --format vtt\n"
             "  mediatensor ocr talk.mp4 -o slides --every 10           the text of a frame each 10 seconds\n"
+            "  mediatensor ocr scans/ --export-lines lines             lines/images/*.png and lines/lines.jsonl\n"
             "  scanimage | mediatensor ocr - -o - | less               from standard input to standard output\n"
             "\n"
             "formats: txt, json (as docTR exports it), md, html, hocr, alto, tsv (as tesseract writes it), pdf (the\n"
@@ -277,6 +278,11 @@ def _add_ocr(commands: Any) -> None:
             "the options or the file have changed since (a hidden file in the folder records both). An output that\n"
             "this command did not write, or that was edited since, is replaced only with --overwrite. The exit code\n"
             "is 2 if a file or a page could not be read; running again tries those pages anew.\n"
+            "\n"
+            "--export-lines cuts out every line that is found. FOLDER/lines.jsonl has an object for each line:\n"
+            "file, text, confidence, source, page, box; the least certain lines come first. Correct the texts, delete\n"
+            "what is no line, and train on it. Lines that are in the file stay as they are when documents are added;\n"
+            "--overwrite cuts those of a document anew.\n"
         ),
     )
     parser.add_argument(
@@ -297,6 +303,10 @@ def _add_ocr(commands: Any) -> None:
         action="store_true",
         help="write pictures of pages with what was read in them",
     )
+    parser.add_argument(
+        "--export-lines", type=Path, metavar="FOLDER",
+        help="write pictures of all lines, with their texts to correct, to train on; instead of documents",
+    )  # fmt: skip
     parser.add_argument(
         "--overwrite", action="store_true", help="read again what has been read, and replace what is there"
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ._evaluating import evaluate
+from ._exporting import LineFolder as LineFolder  # for the command
+from ._exporting import export_lines
 from ._scores import (
     CharacterScore,
     DetectionEvaluation,
@@ -27,4 +29,5 @@ __all__ = [
     "WorstLine",
     "WorstPage",
     "evaluate",
+    "export_lines",
 ]

@@ -8,7 +8,19 @@ tables, lines and blocks, and `pages` has pages.
 from __future__ import annotations
 
 from .base import Element, Geometry, enclosing_geometry, stored, stored_list, to_json_safe
-from .leaves import Artefact, Block, Character, LayoutElement, Line, Prediction, Table, TableCell, UnreadLine, Word
+from .leaves import (
+    Artefact,
+    Block,
+    Character,
+    LayoutElement,
+    Line,
+    Prediction,
+    Table,
+    TableCell,
+    UnreadLine,
+    Word,
+    line_confidence,
+)
 from .pages import DocumentBase, PageBase, PageImage, PredictionPage, TextPage, page_origin, page_pixels
 
 __all__ = [
@@ -30,6 +42,7 @@ __all__ = [
     "UnreadLine",
     "Word",
     "enclosing_geometry",
+    "line_confidence",
     "page_origin",
     "page_pixels",
     "stored",

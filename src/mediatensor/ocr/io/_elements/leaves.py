@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from ....errors import InvalidArgumentError
@@ -20,6 +20,7 @@ __all__ = [
     "TableCell",
     "UnreadLine",
     "Word",
+    "line_confidence",
 ]
 
 # The odds that a line is right are those of its least sure word, times the product of the others' confidences to this
@@ -27,6 +28,16 @@ __all__ = [
 OTHERS = 1.6
 # Maximum number of cells in a grid, because a stored export may claim any number of rows and columns.
 _MAX_GRID_SIZE = 1_000_000
+
+
+def line_confidence(confidences: Iterable[float]) -> float:
+    """The probability that a line was read exactly, from the confidences of its words; 0.0 without words."""
+    known = sorted(min(max(confidence, 0.0), 1.0) for confidence in confidences)
+    if not known or not known[0]:
+        return 0.0
+    # p / (1 - p) are the odds of p. Written so, a word of 1.0 divides by no zero.
+    least, others = known[0], math.prod(known[1:]) ** OTHERS
+    return least * others / (least * others + 1 - least)
 
 
 class Character(Element):
@@ -441,12 +452,7 @@ class Line(Element):
         product of theirs. It holds as far as these are probabilities: those of the default recogniser are, and those of
         docTR's architectures are not.
         """
-        known = sorted(min(max(word.confidence, 0.0), 1.0) for word in self.words)
-        if not known or not known[0]:
-            return 0.0
-        # p / (1 - p) are the odds of p. Written so, a word of 1.0 divides by no zero.
-        least, others = known[0], math.prod(known[1:]) ** OTHERS
-        return least * others / (least * others + 1 - least)
+        return line_confidence(word.confidence for word in self.words)
 
     def render(self) -> str:
         """The words, separated by spaces."""

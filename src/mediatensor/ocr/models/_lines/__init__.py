@@ -71,7 +71,7 @@ from .page_lines import (
     turns_of_straight_lines,
     turns_on_turned_page,
 )
-from .page_words import ClassWords, characters_of, cut_lines_into_words, no_words, read_page_words
+from .page_words import ClassWords, FoundLine, characters_of, cut_lines_into_words, no_words, read_page_words
 from .reading import MAX_LINE_WIDTH, LineReading, LineRecognizer, SeenBatch, read_lines, readings_of, see_batch
 from .scripts import ScriptClassifier, fingerprint, script_classifier_for
 from .spaces import MissingSpace, missing_spaces
@@ -106,6 +106,7 @@ __all__ = [
     "WHOLE_CROP",
     "ClassWords",
     "CtcCharacters",
+    "FoundLine",
     "LineBatch",
     "LineCharacters",
     "LineClassifier",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -222,20 +223,24 @@ def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Te
     return grid * 2 / size - 1
 
 
-def cut_words(page: Tensor, boxes: npt.NDArray[np.floating]) -> list[Tensor | None]:
+def cut_words(
+    page: Tensor, boxes: npt.NDArray[np.floating], beyond: Literal["zeros", "border"] = "zeros"
+) -> list[Tensor | None]:
     """Crops of a page at its own resolution, on its device.
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
         boxes: Relative: straight (N, 4), which include their last row and column, or (N, 4, 2) from where the
             reading begins.
+        beyond: What is beyond the page, for the latter: black, as in docTR, or what is at its border, as in
+            :func:`cut_lines`.
 
     Returns:
         Tensors (3, h, w) of the page's type; None where a box holds no pixel.
     """
     height, width = page.shape[1:]
     if boxes.ndim == 3:
-        return _cut_quads(page, boxes * (width, height))
+        return _cut_quads(page, boxes * (width, height), beyond)
     pixels = np.round(boxes[:, :4] * (width, height, width, height)).astype(np.int64)
     pixels = (pixels + np.array([0, 0, 1, 1])).clip(0, (width, height, width, height))
     return [
@@ -244,7 +249,7 @@ def cut_words(page: Tensor, boxes: npt.NDArray[np.floating]) -> list[Tensor | No
     ]
 
 
-def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating]) -> list[Tensor | None]:
+def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
     """The parallelograms on the first, second and last corners, as large as their sides are long."""
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)
@@ -261,8 +266,7 @@ def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating]) -> list[Tensor | N
     )
     for place, (index, (part, _)) in enumerate(zip(kept, parts, strict=True)):
         grid = sampling_grid(spans[place : place + 1], heights[index], widths[index])
-        # Beyond the page is black, as in docTR.
-        crop = F.grid_sample(to_float(part)[None], grid, padding_mode="zeros", align_corners=False)[0]
+        crop = F.grid_sample(to_float(part)[None], grid, padding_mode=beyond, align_corners=False)[0]
         is_bytes = page.dtype == torch.uint8
         crops[index] = (crop * 255).round_().to(torch.uint8) if is_bytes else crop.to(page.dtype)
     return crops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from ...io._elements import line_confidence
 from ...io.elements import UnreadLine
 from .characters import is_east_asian
 from .geometry import (
@@ -22,7 +23,7 @@ from .geometry import (
     straight_boxes,
     turned,
 )
-from .page_words import ClassWords, characters_of
+from .page_words import ClassWords, FoundLine, characters_of
 from .reading import LineReading, LineRecognizer, read_lines
 from .turning import LineClassifier, decide_line_turns, line_evidence, upside_down_probabilities, vote_page_turn
 
@@ -318,7 +319,18 @@ def read_page_lines(
         if known[index].words and known[index].share_right >= min_confidence and known[index].script is None
     ]
     words = _words_of(lines, scores, turns, known, kept, straight)
-    words.unread = _unread_of(lines.clip(0, 1), known, set(kept), straight)
+    is_kept = set(kept)
+    reasons = [_reason_unread(known[index], index in is_kept) for index in range(len(lines))]
+    words.unread = _unread_of(lines.clip(0, 1), known, reasons, straight)
+    words.found = [
+        FoundLine(
+            line,
+            " ".join(word.value for word in known[index].words),
+            line_confidence(word.confidence for word in known[index].words),
+            reasons[index],
+        )
+        for index, line in enumerate(lines)
+    ]
     return words
 
 
@@ -343,17 +355,24 @@ def _read_by_others(
     return better
 
 
+def _reason_unread(reading: LineReading, is_kept: bool) -> str | None:
+    """Why the text of a line is not part of the page, or not all of it; None if it is."""
+    if reading.script is not None:
+        return "script"
+    if is_kept:
+        return "gaps" if reading.has_gaps else None
+    return "low confidence" if reading.words else "no text"
+
+
 def _unread_of(
-    lines: FloatArray, readings: Mapping[int, LineReading], kept: Set[int], straight: bool
+    lines: FloatArray, readings: Mapping[int, LineReading], reasons: Sequence[str | None], straight: bool
 ) -> list[UnreadLine]:
     """The lines whose text is not part of the page, or not all of it, with the reason."""
     found = []
-    for index, line in enumerate(lines):
+    for index, (line, reason) in enumerate(zip(lines, reasons, strict=True)):
         reading = readings[index]
-        if index in kept and not reading.has_gaps:
+        if reason is None:
             continue
-        reason = "gaps" if index in kept else "low confidence" if reading.words else "no text"
-        reason = "script" if reading.script is not None else reason
         (left, top), (right, bottom) = line.min(axis=0).tolist(), line.max(axis=0).tolist()
         geometry: Any = ((left, top), (right, bottom)) if straight else tuple(map(tuple, line.tolist()))
         value = " ".join(word.value for word in reading.words)

@@ -16,13 +16,31 @@ from .cutting import cut_lines, cut_words
 from .geometry import place_boxes, signed_turn, straight_boxes, turned
 from .words_of_lines import boxes_between_gaps, ink_of_line, inks_of_lines
 
-__all__ = ["ClassWords", "characters_of", "cut_lines_into_words", "no_words", "read_page_words"]
+__all__ = ["ClassWords", "FoundLine", "characters_of", "cut_lines_into_words", "no_words", "read_page_words"]
 
 FloatingArray = npt.NDArray[np.floating]
 
 IntArray = npt.NDArray[np.int64]
 CUT_HEIGHT, CUT_WIDTH = 48, 4096
 """The height and the greatest width at which lines are cut into words, in pixels."""
+
+
+@dataclass(frozen=True)
+class FoundLine:
+    """A line, or the box of a word, as it was cut out and read.
+
+    Attributes:
+        place: What :func:`cut_words` takes: corners (4, 2) from where the reading begins, or a straight box (4,),
+            relative to the page that was read.
+        value: What was read.
+        confidence: The probability that this is right, as far as the recogniser's confidences are such.
+        unread: Why it is no part of the page's text, or not all of it: a reason of `UnreadLine`; None if it is.
+    """
+
+    place: FloatingArray
+    value: str
+    confidence: float
+    unread: str | None = None
 
 
 @dataclass
@@ -37,6 +55,7 @@ class ClassWords:
         line_ids: The detected line that each word was cut from; None if the detector found words.
         characters: The characters of each word; None if the recogniser does not place them.
         unread: Lines that were not read, or not in full; not one for each word.
+        found: All lines, or boxes of words, that were cut out; not one for each word.
     """
 
     boxes: FloatingArray
@@ -46,6 +65,7 @@ class ClassWords:
     line_ids: npt.NDArray[np.int64] | None = None
     characters: list[Sequence[Character]] | None = None
     unread: list[UnreadLine] = field(default_factory=list)
+    found: list[FoundLine] = field(default_factory=list)
 
 
 def no_words(straight: bool = True) -> ClassWords:
@@ -90,7 +110,8 @@ def read_page_words(
     kept = [index for index, crop in enumerate(crops) if crop is not None]
     texts = read([crop for crop in crops if crop is not None])
     orientations = [{"value": signed_turn(int(turns[index])), "confidence": None} for index in kept]
-    return ClassWords(places[kept], scores[kept], texts, orientations)
+    found = [FoundLine(places[index], *text) for index, text in zip(kept, texts, strict=True)]
+    return ClassWords(places[kept], scores[kept], texts, orientations, found=found)
 
 
 def cut_lines_into_words(

@@ -60,6 +60,7 @@ from ._boxes import (
     revised_boxes,
     without_regions,
 )
+from ._cutting import CutLine, cut_found_lines
 
 __all__ = ["TextPredictor"]
 
@@ -205,6 +206,34 @@ class TextPredictor(nn.Module):
         if not callable(hook):
             raise InvalidArgumentError(f"a hook must be a function of the boxes of all pages (got {shown(hook)}).")
         self.hooks.append(hook)
+
+    @torch.inference_mode()
+    def cut_lines(self, page: Any) -> list[CutLine]:
+        """Read a page, and cut its lines out as the recogniser saw them, to correct their texts and to train on them.
+
+        Args:
+            page: One page, as a list of pages holds them.
+
+        Returns:
+            The lines in reading order, with those that were found and not read.
+
+        Raises:
+            InvalidArgumentError: It is no page, or has several.
+            PageError: The page cannot be read.
+
+        Example:
+            >>> from mediatensor.ocr import DocumentFile, ocr_predictor
+            >>> lines = ocr_predictor(pretrained=True).cut_lines(DocumentFile.from_images("page.png")[0])
+            >>> lines[0].value, lines[0].image.shape[2]
+            ('Delivery note 2048', 3)
+        """
+        sources = page_sources([page])
+        if len(sources) != 1:
+            raise InvalidArgumentError(f"cut_lines takes one page, and this has {len(sources)}: give them one by one.")
+        (read,) = self._read(sources)
+        if read.error is not None:
+            raise PageError(read.error)
+        return cut_found_lines(read, self.ignore_regions, self.assume_straight_pages)
 
     def _read(self, pages: Iterable[Image] | Any) -> Iterator[PageWords]:
         """The words of each page, in order; no more than a few pages are held at once."""

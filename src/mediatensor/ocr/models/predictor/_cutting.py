@@ -1,0 +1,74 @@
+"""Pictures of the lines of a page, as the recogniser saw them, with what it read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .._lines import cut_words, straight_boxes
+from .._pages import as_tensor, map_boxes, straighten
+from ..reading_order import sort_reading_order
+from ._boxes import PageWords, without_regions
+
+__all__ = ["CutLine", "cut_found_lines"]
+
+
+@dataclass(frozen=True, eq=False)
+class CutLine:
+    """A line of a page, or a word where the recogniser reads words.
+
+    Attributes:
+        image: (H, W, 3) uint8, RGB: what the recogniser saw, upright, before it was brought to the size of its input.
+        value: What was read.
+        confidence: The probability that this is right, in [0, 1], as far as the recogniser's confidences are such.
+        geometry: Where it is on the page as it came, relative: ((xmin, ymin), (xmax, ymax)), or four points in the
+            direction of reading.
+        unread: Why this is no part of the page's text, or not all of it: a reason of
+            :class:`~mediatensor.ocr.io.UnreadLine`; ``None`` if it is.
+    """
+
+    image: npt.NDArray[np.uint8]
+    value: str
+    confidence: float
+    geometry: Any
+    unread: str | None
+
+
+def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight: bool) -> list[CutLine]:
+    """Cut out the lines that were found on a page.
+
+    Args:
+        page: What was read.
+        regions: The regions that were not read, (N, 4).
+        straight: Give enclosing boxes rather than quads.
+
+    Returns:
+        The lines in reading order. Those without any pixel are left out.
+    """
+    image = without_regions(as_tensor(page.image), regions)
+    plan = page.straightened
+    if plan is not None:
+        image = straighten(image, plan)
+    lines = []
+    for words in page.words.values():
+        if not words.found:
+            continue
+        places = np.stack([line.place for line in words.found])
+        crops = cut_words(image, places, "border")
+        boxes = places if places.ndim == 2 else straight_boxes(places)
+        order = sort_reading_order(boxes.clip(0, 1), page_shape=page.shape)
+        shown = boxes if straight else places
+        shown = shown.clip(0, 1) if plan is None else map_boxes(shown, plan.back)
+        for index in order:
+            line, crop = words.found[index], crops[index]
+            if crop is None:
+                continue
+            pixels = crop if crop.dtype == torch.uint8 else (crop.float() * 255).round().clamp(0, 255).to(torch.uint8)
+            array = np.ascontiguousarray(pixels.permute(1, 2, 0).cpu().numpy())
+            points = shown[index].reshape(-1, 2).tolist()
+            lines.append(CutLine(array, line.value, line.confidence, tuple(map(tuple, points)), line.unread))
+    return lines
