@@ -20,7 +20,7 @@ from mediatensor.ocr import models
 from mediatensor.ocr.models import recognition_predictor
 from mediatensor.ocr.models.predictor import CutLine
 from mediatensor.ocr.training import export_lines
-from ocr_reading import LINES, reader, text_page
+from ocr_reading import LINES, reader, text_page, words_of
 
 
 class FakePredictor:
@@ -263,7 +263,10 @@ def test_lines_of_any_kind_of_page() -> None:
 def test_recognisers_of_words_give_words() -> None:
     page = text_page()
     predictor = models.ocr_predictor(reader().det_predictor.model, "crnn_mobilenet_v3_small")
-    assert len(predictor.cut_lines(page.image)) == sum(len(line.split()) for line in LINES)
+    cut = {line.geometry: line.value for line in predictor.cut_lines(page.image)}
+    words = words_of(predictor([page.image]))
+    assert len(words) > 10
+    assert cut == {word.geometry: word.value for word in words}
 
 
 def test_exporting_from_python(tmp_path: Path) -> None:
