@@ -31,6 +31,7 @@ PAGES = (
     "mediatensor.ocr.video",
     "mediatensor.ocr.utils",
     "mediatensor.ocr.datasets",
+    "mediatensor.ocr.transforms",
     "mediatensor.backends",
     "mediatensor.isolate",
     "mediatensor.errors",

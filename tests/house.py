@@ -164,6 +164,7 @@ ROOMS = {
     "ocr.models.reading_order": "what is read first",
     "ocr.utils": "geometry, scores, drawing",
     "ocr.datasets": "vocabularies",
+    "ocr.transforms": "pictures with their truth",
     "isolate": "calls in other processes",
     "encoders": "tensors to files",
     "decoders": "the public classes",

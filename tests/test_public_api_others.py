@@ -20,7 +20,6 @@ NOT_HERE = {
     "torchcodec.core_library_path": "for building extensions in C++",
     "torchcodec.ffmpeg_major_version": "FFmpeg comes with PyAV",
     "doctr.datasets.*": "data sets and generators; vocabularies and their coding are here",
-    "doctr.transforms.*": "for training with docTR's data sets",
     "doctr.utils.data.*": "downloads",
     "doctr.utils.download_from_url": "downloads",
     "doctr.utils.multithreading.*": "a helper of docTR's own",

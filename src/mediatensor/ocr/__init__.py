@@ -4,7 +4,7 @@ Code written for docTR runs after changing ``doctr`` to ``mediatensor.ocr`` in i
 """
 
 from .. import __version__
-from . import datasets, io, models, utils, video
+from . import datasets, io, models, transforms, utils, video
 from .io import DocumentFile
 from .models import kie_predictor, ocr_predictor, video_text_predictor
 
@@ -16,6 +16,7 @@ __all__ = [
     "kie_predictor",
     "models",
     "ocr_predictor",
+    "transforms",
     "utils",
     "video",
     "video_text_predictor",

@@ -10,6 +10,8 @@ from ._matching import match_boxes as match_boxes
 from ._page_images import Matrix as Matrix
 from ._page_images import rotation as rotation
 from ._page_images import translation as translation
+from ._resizing import Letterbox as Letterbox
+from ._resizing import resized as resized
 from ._text_scores import aligned as aligned
 from .common_types import Sample
 from .geometry import (

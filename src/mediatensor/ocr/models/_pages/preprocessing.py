@@ -10,12 +10,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...._common.checks import shown, whole_number
 from ....errors import InvalidArgumentError
 from ....frames import FrameBatch
+from ...transforms import Resize
+from ...utils import Letterbox, resized
 from .._networks import constant, upload_images
 from .inputs import Image, as_image, as_images
 
@@ -67,64 +67,6 @@ def normalized(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype:
     factor = constant(tuple(1 / (scale * value) for value in std), data.device).view(shape)
     offset = constant(tuple(-m / s for m, s in zip(mean, std, strict=True)), data.device).view(shape)
     return (data.float() * factor + offset).to(dtype)
-
-
-class Resize(nn.Module):
-    """Pictures of any size to pictures of one.
-
-    Args:
-        size: Height and width of the result, or one number for both.
-        preserve_aspect_ratio: Scale both sides alike, and pad with black.
-        symmetric_pad: Pad on all sides; else on the right and below.
-        return_padding_mask: :class:`PreProcessor` returns where the pictures are, too.
-
-    Raises:
-        InvalidArgumentError: The size is not two positive integers.
-    """
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        preserve_aspect_ratio: bool = False,
-        symmetric_pad: bool = False,
-        return_padding_mask: bool = False,
-    ) -> None:
-        super().__init__()
-        sides = (size, size) if isinstance(size, int) else size
-        if not isinstance(sides, Sequence) or len(sides) != 2:
-            raise InvalidArgumentError(f"output_size must be (height, width), in pixels (got {shown(size)}).")
-        height, width = (whole_number("output_size", side, at_least=1) for side in sides)
-        self.size = (height, width)
-        self.preserve_aspect_ratio, self.symmetric_pad = preserve_aspect_ratio, symmetric_pad
-        self.return_padding_mask = return_padding_mask
-
-    def extra_repr(self) -> str:
-        """The size and how it is reached."""
-        ratio = f", preserve_aspect_ratio=True, symmetric_pad={self.symmetric_pad}"
-        return f"output_size={self.size}{ratio if self.preserve_aspect_ratio else ''}"
-
-    def place(self, image: Tensor) -> tuple[int, int, int, int]:
-        """Where the pixels of a picture go: top, left, height and width."""
-        height, width = self.size
-        if not self.preserve_aspect_ratio:
-            return 0, 0, height, width
-        scaled = fitting_size(image.shape[-2:], (height, width))
-        spare = (height - scaled[0], width - scaled[1])
-        top, left = (math.ceil(spare[0] / 2), math.ceil(spare[1] / 2)) if self.symmetric_pad else (0, 0)
-        return top, left, *scaled
-
-    def forward(self, image: Tensor) -> Tensor:
-        """One picture, (3, H, W), at the size, of its own dtype."""
-        top, left, height, width = self.place(image)
-        below, right = self.size[0] - top - height, self.size[1] - left - width
-        return F.pad(resized(image, (height, width)), (left, right, top, below))
-
-    def padding_mask(self, image: Tensor) -> Tensor:
-        """Where the picture is: bool (height, width), False where there is padding."""
-        top, left, height, width = self.place(image)
-        mask = torch.zeros(self.size, dtype=torch.bool, device=image.device)
-        mask[top : top + height, left : left + width] = True
-        return mask
 
 
 class Normalize(nn.Module):
@@ -183,7 +125,12 @@ class PreProcessor(nn.Module):
     ) -> None:
         super().__init__()
         self.batch_size = positive("batch_size", batch_size)
-        self.resize = Resize(output_size, preserve_aspect_ratio, symmetric_pad, return_padding_mask)
+        self.resize = Resize(
+            output_size,
+            preserve_aspect_ratio=preserve_aspect_ratio,
+            symmetric_pad=symmetric_pad,
+            return_padding_mask=return_padding_mask,
+        )
         self.normalize = Normalize(mean, std)
 
     def forward(
@@ -210,7 +157,7 @@ class PreProcessor(nn.Module):
             masks = [torch.ones((len(batch), height, width), dtype=torch.bool) for batch in batches]
         else:
             batches = [batch.data for batch in self.batches(images)]
-            masks = self._in_batches([self.resize.padding_mask(image) for image in images])
+            masks = self._in_batches([self._letterbox().padding_mask(image) for image in images])
         return (batches, masks) if self.resize.return_padding_mask else batches
 
     def sample_transforms(self, x: Image) -> Tensor | tuple[Tensor, Tensor]:
@@ -232,9 +179,9 @@ class PreProcessor(nn.Module):
             torch.Size([3, 32, 128])
         """
         image = as_image(x)
-        picture = self.resize(image)
+        picture = self._letterbox().fit(image)
         sample = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
-        return (sample, self.resize.padding_mask(image)) if self.resize.return_padding_mask else sample
+        return (sample, self._letterbox().padding_mask(image)) if self.resize.return_padding_mask else sample
 
     def batch_inputs(
         self, samples: Sequence[Tensor] | Sequence[tuple[Tensor, Tensor]]
@@ -263,11 +210,12 @@ class PreProcessor(nn.Module):
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
         """The same one by one, with what it takes to find the way back to the images."""
-        full_height, full_width = self.resize.size
+        letterbox = self._letterbox()
+        full_height, full_width = letterbox.size
         for start in range(0, len(images), self.batch_size):
             chunk = images[start : start + self.batch_size]
-            data = torch.stack([self.resize(image) for image in (upload_images(chunk, device) if device else chunk)])
-            places = [self.resize.place(image) for image in chunk]
+            data = torch.stack([letterbox.fit(image) for image in (upload_images(chunk, device) if device else chunk)])
+            places = [letterbox.place(image) for image in chunk]
             yield PageBatch(
                 self.normalize(data, dtype),
                 list(range(start, start + len(chunk))),
@@ -276,6 +224,10 @@ class PreProcessor(nn.Module):
                     for top, left, height, width in places
                 ],
             )
+
+    def _letterbox(self) -> Letterbox:
+        # Read on each call: programs set the size of `resize` afterwards.
+        return Letterbox(self.resize.size, self.resize.preserve_aspect_ratio, self.resize.symmetric_pad)
 
     def _in_batches(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         return [
@@ -387,25 +339,6 @@ def part_of_page(
     unit = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
     picture = ((unit - levels[0]) / (levels[1] - levels[0])).clamp(0, 1)
     return normalized(picture[None], preprocessor.mean, preprocessor.std, dtype)
-
-
-def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:
-    """The greatest size of the same shape inside ``target``, each side at least one pixel."""
-    height, width = size
-    if height / width > target[0] / target[1]:
-        return target[0], max(int(target[0] * width / height), 1)
-    return max(int(target[1] * height / width), 1), target[1]
-
-
-def resized(image: Tensor, size: tuple[int, int]) -> Tensor:
-    """(3, H, W) at another size, bilinear, with the area of a pixel that shrinks taken into account."""
-    if tuple(image.shape[1:]) == tuple(size):
-        return image
-    # Byte kernels exist on the CPU alone; elsewhere the arithmetic is in floats, and rounded as theirs.
-    exact = image.dtype == torch.uint8 and image.device.type != "cpu"
-    source = image[None].float() if exact or image.dtype in (torch.float16, torch.bfloat16) else image[None]
-    result = F.interpolate(source, size=size, mode="bilinear", align_corners=False, antialias=True)[0]
-    return result.round_().clamp_(0, 255).to(torch.uint8) if exact else result
 
 
 def positive(name: str, value: int) -> int:

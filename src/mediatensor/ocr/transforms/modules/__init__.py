@@ -1,0 +1,23 @@
+"""The transforms, as docTR has them beneath ``transforms``: composed, of colours, and of places."""
+
+from ._colours import ChannelShuffle, ColorInversion, GaussianBlur, GaussianNoise, RandomShadow
+from ._composition import ImageTorchvisionTransform, ImageTransform, OneOf, RandomApply, SampleCompose
+from ._places import RandomCrop, RandomHorizontalFlip, RandomResize, RandomRotate, Resize
+
+__all__ = [
+    "ChannelShuffle",
+    "ColorInversion",
+    "GaussianBlur",
+    "GaussianNoise",
+    "ImageTorchvisionTransform",
+    "ImageTransform",
+    "OneOf",
+    "RandomApply",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResize",
+    "RandomRotate",
+    "RandomShadow",
+    "Resize",
+    "SampleCompose",
+]

@@ -1,0 +1,172 @@
+"""Transforms that change colours and light; boxes, masks and texts stay as they are."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ....errors import InvalidArgumentError
+from ...utils import Sample
+from ..functional import blurred, invert_colors, random_shadow
+from ._composition import Nested
+from ._samples import image_of, range_of
+
+
+class ColorInversion(Nested):
+    """Grey, then in a random colour, then inverted: white paper becomes a dark ground.
+
+    A grey image gets three channels.
+
+    Args:
+        min_val: The least factor, in [0, 1], of each colour before it is inverted.
+
+    Raises:
+        InvalidArgumentError: On a call: the image is no tensor (..., 1 or 3, H, W).
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import ColorInversion
+        >>> from mediatensor.ocr.utils import Sample
+        >>> inverted = ColorInversion(min_val=0.6)(Sample(torch.ones(3, 64, 64), target="Total"))
+        >>> bool((inverted.image <= 0.4).all()), inverted.target
+        (True, 'Total')
+    """
+
+    def __init__(self, min_val: float = 0.5) -> None:
+        self.min_val = min_val
+
+    def extra_repr(self) -> str:
+        """The least factor."""
+        return f"min_val={self.min_val}"
+
+    def __call__(self, sample: Sample) -> Sample:
+        """The sample with its image inverted, of the same dtype."""
+        return sample.replace(image=invert_colors(image_of(sample), self.min_val))
+
+
+class GaussianNoise(nn.Module):
+    """Normally distributed noise, other for each pixel and channel.
+
+    Args:
+        mean: Its mean, where white is 1.
+        std: Its standard deviation, where white is 1.
+
+    Raises:
+        InvalidArgumentError: On a call: the image is no tensor (C, H, W).
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import GaussianNoise
+        >>> from mediatensor.ocr.utils import Sample
+        >>> noisy = GaussianNoise(std=0.1)(Sample(torch.full((3, 64, 64), 128, dtype=torch.uint8))).image
+        >>> noisy.dtype, abs(noisy.float().std() - 25.5).item() < 2
+        (torch.uint8, True)
+    """
+
+    def __init__(self, mean: float = 0.0, std: float = 1.0) -> None:
+        super().__init__()
+        self.std = std
+        self.mean = mean
+
+    def forward(self, sample: Sample) -> Sample:
+        """The sample with noise on its image, of the same dtype and limited to what that shows."""
+        image = image_of(sample)
+        noise = self.mean + self.std * torch.randn(image.shape, device=image.device)
+        if image.dtype == torch.uint8:
+            return sample.replace(image=(image + 255 * noise).round().clamp(0, 255).to(torch.uint8))
+        return sample.replace(image=(image + noise.to(image.dtype)).clamp(0, 1))
+
+    def extra_repr(self) -> str:
+        """Mean and deviation."""
+        return f"mean={self.mean}, std={self.std}"
+
+
+class GaussianBlur(nn.Module):
+    """A Gaussian blur of random strength, the same for all channels.
+
+    Args:
+        sigma: The least and the greatest standard deviation, in pixels.
+
+    Raises:
+        InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the lesser one first; on a call: the image is
+            no tensor (C, H, W).
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import GaussianBlur
+        >>> from mediatensor.ocr.utils import Sample
+        >>> GaussianBlur(sigma=(0.5, 1.5))(Sample(torch.rand(3, 64, 64))).image.shape
+        torch.Size([3, 64, 64])
+    """
+
+    def __init__(self, sigma: tuple[float, float]) -> None:
+        super().__init__()
+        self.sigma_range = range_of("sigma", sigma)
+        if not 0 <= self.sigma_range[0] <= self.sigma_range[1]:
+            raise InvalidArgumentError(f"sigma must be (least, greatest), both at least 0 (got {sigma}).")
+
+    def forward(self, sample: Sample) -> Sample:
+        """The sample with its image blurred, of the same dtype."""
+        image = image_of(sample)
+        sigma = torch.empty(1, device="cpu").uniform_(*self.sigma_range).item()
+        return sample.replace(image=_as_dtype(blurred(image, sigma), image.dtype))
+
+
+class ChannelShuffle(nn.Module):
+    """The channels in a random order.
+
+    Raises:
+        InvalidArgumentError: On a call: the image is no tensor (C, H, W).
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import ChannelShuffle
+        >>> from mediatensor.ocr.utils import Sample
+        >>> image = torch.arange(3).reshape(3, 1, 1)
+        >>> sorted(ChannelShuffle()(Sample(image)).image.flatten().tolist())
+        [0, 1, 2]
+    """
+
+    def forward(self, sample: Sample) -> Sample:
+        """The sample with the channels of its image in another order."""
+        image = image_of(sample)
+        order = torch.rand(image.shape[-3], device="cpu").argsort().to(image.device)
+        return sample.replace(image=image.index_select(-3, order))
+
+
+class RandomShadow(nn.Module):
+    """A random shadow with a soft edge, which falls from one side of the picture.
+
+    Args:
+        opacity_range: The least and the greatest darkness, in [0, 1]; (0.2, 0.8) by default.
+
+    Raises:
+        InvalidArgumentError: ``opacity_range`` is not two numbers; on a call: the image is no tensor (C, H, W).
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import RandomShadow
+        >>> from mediatensor.ocr.utils import Sample
+        >>> RandomShadow((0.2, 0.8))(Sample(torch.full((3, 48, 64), 255, dtype=torch.uint8))).image.dtype
+        torch.uint8
+    """
+
+    def __init__(self, opacity_range: tuple[float, float] | None = None) -> None:
+        super().__init__()
+        self.opacity_range = (0.2, 0.8) if opacity_range is None else range_of("opacity_range", opacity_range)
+
+    def forward(self, sample: Sample) -> Sample:
+        """The sample with a shadow on its image, of the same dtype."""
+        image = image_of(sample)
+        if image.dtype == torch.uint8:
+            return sample.replace(image=_as_dtype(random_shadow(image.float(), self.opacity_range), torch.uint8))
+        return sample.replace(image=random_shadow(image, self.opacity_range).clamp(0, 1))
+
+    def extra_repr(self) -> str:
+        """The range."""
+        return f"opacity_range={self.opacity_range}"
+
+
+def _as_dtype(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Floats as pixels of a dtype, rounded and limited where it is an integer."""
+    return values.to(dtype) if dtype.is_floating_point else values.round().clamp(0, 255).to(dtype)

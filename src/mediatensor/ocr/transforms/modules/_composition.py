@@ -1,0 +1,174 @@
+"""Transforms made of others: one after the other, one of several, sometimes, or on the image alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from ...utils import Sample
+
+
+class Nested:
+    """What is printed with its parts, one a line and indented, as docTR prints it."""
+
+    _children_names: ClassVar[tuple[str, ...]] = ()
+
+    def extra_repr(self) -> str:
+        """What is printed beside the parts: none by default."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = self.extra_repr().splitlines()
+        if len(lines) == 1 and not self._children_names:
+            return f"{type(self).__name__}({lines[0]})"
+        lines += [f"({name}): {_indented(_shown_part(getattr(self, name)))}" for name in self._children_names]
+        return f"{type(self).__name__}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
+
+
+def _shown_part(part: object) -> str:
+    if not isinstance(part, list) or not part:
+        return repr(part)
+    each = ",\n".join(map(repr, part))
+    return f"[{each}]" if len(part) == 1 else "[" + _indented(f"\n{each},") + "\n]"
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+class SampleCompose(Nested):
+    """Transforms one after the other.
+
+    Args:
+        transforms: Callables that take a sample and return one.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import ColorInversion, RandomRotate, SampleCompose
+        >>> from mediatensor.ocr.utils import Sample
+        >>> transform = SampleCompose([ColorInversion(), RandomRotate(30)])
+        >>> transformed = transform(Sample(torch.rand(3, 64, 64), target=np.array([[0.1, 0.1, 0.5, 0.2]])))
+        >>> transformed.image.shape, transformed.target.shape
+        (torch.Size([3, 64, 64]), (1, 4))
+    """
+
+    _children_names = ("sample_transforms",)
+
+    def __init__(self, transforms: Sequence[Callable[[Sample], Sample]]) -> None:
+        self.sample_transforms = transforms
+
+    def __call__(self, sample: Sample) -> Sample:
+        """The sample after all transforms."""
+        for transform in self.sample_transforms:
+            sample = transform(sample)
+        return sample
+
+
+class ImageTransform(Nested):
+    """A transform that changes the image alone; mask and target stay as they are.
+
+    Args:
+        transform: A callable that takes a sample and returns the new image, or a sample with it.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import ColorInversion, ImageTransform
+        >>> from mediatensor.ocr.utils import Sample
+        >>> ImageTransform(lambda sample: 1 - sample.image)(Sample(torch.ones(3, 2, 2), target="Total")).image.sum()
+        tensor(0.)
+        >>> ImageTransform(ColorInversion())
+        ImageTransform(
+          (img_transform): ColorInversion(min_val=0.5)
+        )
+    """
+
+    _children_names = ("img_transform",)
+
+    def __init__(self, transform: Callable[[Sample], Any]) -> None:
+        self.img_transform = transform
+
+    def __call__(self, sample: Sample) -> Sample:
+        """The sample with the new image."""
+        changed = self.img_transform(sample)
+        # The transforms of this package return samples; docTR puts such a sample where the image belongs.
+        return sample.replace(image=changed.image if isinstance(changed, Sample) else changed)
+
+
+class ImageTorchvisionTransform(Nested):
+    """A transform of images, such as torchvision's, applied to the image of a sample. torchvision is not needed.
+
+    Args:
+        transform: A callable that takes an image and returns one.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import ImageTorchvisionTransform
+        >>> from mediatensor.ocr.utils import Sample
+        >>> darker = ImageTorchvisionTransform(lambda image: image / 2)
+        >>> darker(Sample(torch.ones(3, 2, 2), target="Total"))
+        Sample(image=tensor([[[0.5000, 0.5000],
+        ...
+    """
+
+    _children_names = ("img_transform",)
+
+    def __init__(self, transform: Callable[[Any], Any]) -> None:
+        self.img_transform = transform
+
+    def __call__(self, sample: Sample) -> Sample:
+        """The sample with the new image."""
+        return sample.replace(image=self.img_transform(sample.image))
+
+
+class OneOf(Nested):
+    """One of several transforms, each as likely as the others.
+
+    Args:
+        transforms: Callables that take a sample and return one.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import ChannelShuffle, GaussianNoise, OneOf
+        >>> from mediatensor.ocr.utils import Sample
+        >>> OneOf([ChannelShuffle(), GaussianNoise(std=0.1)])(Sample(torch.rand(3, 64, 64))).image.shape
+        torch.Size([3, 64, 64])
+    """
+
+    _children_names = ("transforms",)
+
+    def __init__(self, transforms: Sequence[Callable[[Sample], Sample]]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, sample: Sample) -> Sample:
+        """The sample after the transform that was drawn."""
+        return self.transforms[int(random.random() * len(self.transforms))](sample)
+
+
+class RandomApply(Nested):
+    """A transform with a probability; else the sample as it is.
+
+    Args:
+        transform: A callable that takes a sample and returns one.
+        p: The probability, in [0, 1].
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import ColorInversion, RandomApply
+        >>> from mediatensor.ocr.utils import Sample
+        >>> RandomApply(ColorInversion(), p=0.1)(Sample(torch.rand(3, 64, 64))).image.shape
+        torch.Size([3, 64, 64])
+    """
+
+    def __init__(self, transform: Callable[[Sample], Sample], p: float = 0.5) -> None:
+        self.transform = transform
+        self.p = p
+
+    def extra_repr(self) -> str:
+        """The transform and its probability."""
+        return f"transform={self.transform}, p={self.p}"
+
+    def __call__(self, sample: Sample) -> Sample:
+        """The sample, transformed or not."""
+        return self.transform(sample) if random.random() < self.p else sample

@@ -1,0 +1,359 @@
+"""Transforms that move pixels, and with them boxes and masks: resizing, flipping, turning, cropping."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ...._common.checks import shown, whole_number
+from ....errors import InvalidArgumentError
+from ...utils import Letterbox, Sample
+from ..functional import crop_window, rotate_sample, rotated_image
+from ._composition import Nested
+from ._samples import Array, corners_of, image_of, move_boxes, range_of
+
+# As torchvision names them, and as Pillow numbers them.
+_INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "nearest-exact": None}
+
+
+class Resize(nn.Module):
+    """Pictures of any size to pictures of one.
+
+    Args:
+        size: Height and width of the result, or one number for both.
+        interpolation: ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``; torchvision's
+            ``InterpolationMode`` is accepted, too. The first two smooth what shrinks.
+        preserve_aspect_ratio: Scale both sides alike, and pad with black.
+        symmetric_pad: Pad on all sides; else on the right and below.
+        return_padding_mask: A sample without a mask gets one, bool (height, width), False where there is padding.
+
+    Raises:
+        InvalidArgumentError: The size is not two positive integers, the interpolation is another one; on a call: the
+            image is no tensor (C, H, W), or the target none that a sample has.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import Resize
+        >>> from mediatensor.ocr.utils import Sample
+        >>> resize = Resize((64, 64), preserve_aspect_ratio=True, symmetric_pad=True)
+        >>> page = resize(Sample(torch.rand(3, 32, 64), target=np.array([[0.0, 0.0, 1.0, 1.0]])))
+        >>> page.image.shape, page.target.tolist()
+        (torch.Size([3, 64, 64]), [[0.0, 0.25, 1.0, 0.75]])
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        interpolation: Any = "bilinear",
+        preserve_aspect_ratio: bool = False,
+        symmetric_pad: bool = False,
+        return_padding_mask: bool = False,
+    ) -> None:
+        super().__init__()
+        sides = size if isinstance(size, Sequence) else (size, size)
+        if len(sides) != 2:
+            raise InvalidArgumentError(f"size must be (height, width), in pixels (got {shown(size)}).")
+        height, width = (whole_number("size", side, at_least=1) for side in sides)
+        self.size = (height, width)
+        self.interpolation = _interpolation_name(interpolation)
+        self.preserve_aspect_ratio = preserve_aspect_ratio
+        self.symmetric_pad = symmetric_pad
+        self.return_padding_mask = return_padding_mask
+
+    def forward(self, sample: Sample) -> Sample:
+        """The sample at the size.
+
+        Args:
+            sample: Its image is (C, H, W) of any dtype; its target, if boxes, relative.
+
+        Returns:
+            A sample whose image has the same dtype, whose boxes are relative to the padded picture, and whose mask is
+            (height, width), nearest pixels, 0 where there is padding.
+        """
+        image, mask = image_of(sample), sample.mask
+        box = Letterbox(self.size, self.preserve_aspect_ratio, self.symmetric_pad)
+        picture = box.fit(image, self.interpolation).to(image.dtype)
+        if mask is not None:
+            mask = box.fit(mask.reshape(-1, *mask.shape[-2:]), "nearest").to(mask.dtype).squeeze(0)
+        elif self.return_padding_mask:
+            mask = box.padding_mask(image)
+        top, left, height, width = box.place(image)
+        if (height, width) == self.size:
+            return Sample(picture, mask, sample.target)
+        scale = np.array([width, height]) / (self.size[1], self.size[0])
+        offset = np.array([left, top]) / (self.size[1], self.size[0])
+
+        def move(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
+            moved = boxes.reshape(len(boxes), -1, 2) * scale + offset
+            return moved.clip(0, 1).reshape(boxes.shape).astype(_floating(boxes)), np.ones(len(boxes), bool)
+
+        return Sample(picture, mask, move_boxes(sample.target, move))
+
+    def __repr__(self) -> str:
+        ratio = f", preserve_aspect_ratio={self.preserve_aspect_ratio}, symmetric_pad={self.symmetric_pad}"
+        return (
+            f"{type(self).__name__}(output_size={self.size}, interpolation='{self.interpolation}'"
+            f"{ratio if self.preserve_aspect_ratio else ''})"
+        )
+
+
+class RandomResize(nn.Module):
+    """With a probability, another size: height and width are scaled by random factors.
+
+    Args:
+        scale_range: The least and the greatest factor. They are NumPy's random numbers.
+        preserve_aspect_ratio: Scale both sides alike, and pad with black; or the probability of that.
+        symmetric_pad: Pad on all sides; else on the right and below; or the probability of that.
+        p: The probability of another size.
+
+    Raises:
+        InvalidArgumentError: ``scale_range`` is not two positive numbers; on a call: as :class:`Resize`.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import RandomResize
+        >>> from mediatensor.ocr.utils import Sample
+        >>> height, width = RandomResize((0.5, 0.9), p=1.0)(Sample(torch.rand(3, 100, 200))).image.shape[1:]
+        >>> 50 <= height <= 90 and 100 <= width <= 180
+        True
+    """
+
+    def __init__(
+        self,
+        scale_range: tuple[float, float] = (0.3, 0.9),
+        preserve_aspect_ratio: bool | float = False,
+        symmetric_pad: bool | float = False,
+        p: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.scale_range = range_of("scale_range", scale_range)
+        if min(self.scale_range) <= 0:
+            raise InvalidArgumentError(f"scale_range must be two positive numbers (got {scale_range}).")
+        self.preserve_aspect_ratio = preserve_aspect_ratio
+        self.symmetric_pad = symmetric_pad
+        self.p = p
+
+    def forward(self, sample: Sample) -> Sample:
+        """The sample at another size, or as it is."""
+        if not _happens(self.p):
+            return sample
+        scales = [np.random.uniform(*self.scale_range) for _ in range(2)]
+        height, width = (
+            max(int(side * scale), 1) for side, scale in zip(image_of(sample).shape[-2:], scales, strict=True)
+        )
+        keep, symmetric = (
+            choice if isinstance(choice, bool) else bool(torch.rand(1, device="cpu") <= choice)
+            for choice in (self.preserve_aspect_ratio, self.symmetric_pad)
+        )
+        resized_sample: Sample = Resize((height, width), preserve_aspect_ratio=keep, symmetric_pad=symmetric)(sample)
+        return resized_sample
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return (
+            f"scale_range={self.scale_range}, preserve_aspect_ratio={self.preserve_aspect_ratio}, "
+            f"symmetric_pad={self.symmetric_pad}, p={self.p}"
+        )
+
+
+class RandomHorizontalFlip(nn.Module):
+    """With a probability, the mirror image.
+
+    Polygons keep the order of their points, as in docTR: the first is then at the top right.
+
+    Args:
+        p: The probability.
+
+    Raises:
+        InvalidArgumentError: On a call: the image is no tensor (C, H, W), the target none that a sample has, or a
+            text, which nobody reads in a mirror.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import RandomHorizontalFlip
+        >>> from mediatensor.ocr.utils import Sample
+        >>> page = Sample(torch.rand(3, 64, 64), target=np.array([[0.25, 0.1, 0.5, 0.2]]))
+        >>> RandomHorizontalFlip(p=1)(page).target.tolist()
+        [[0.5, 0.1, 0.75, 0.2]]
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, sample: Sample) -> Sample:
+        """The sample mirrored, or as it is."""
+        if not _happens(self.p):
+            return sample
+        _refuse_text(sample, "mirrored")
+        mask = None if sample.mask is None else sample.mask.flip(-1)
+        return Sample(image_of(sample).flip(-1), mask, move_boxes(sample.target, _mirrored))
+
+    def extra_repr(self) -> str:
+        """The probability."""
+        return f"p={self.p}"
+
+
+class RandomRotate(Nested):
+    """A rotation about the centre by a random angle. Pixels are taken from the nearest, and black from outside.
+
+    Args:
+        max_angle: Degrees. The angle is uniform between this in either direction, from Python's random numbers.
+        expand: Whether the picture grows so that no part of it is lost.
+
+    Raises:
+        InvalidArgumentError: On a call: the image is no tensor (C, H, W), or the target none that a sample has.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import RandomRotate
+        >>> from mediatensor.ocr.utils import Sample
+        >>> turned = RandomRotate(max_angle=30)(Sample(torch.rand(3, 64, 64), target=np.array([[0.4, 0.4, 0.6, 0.6]])))
+        >>> turned.image.shape, turned.target.shape
+        (torch.Size([3, 64, 64]), (1, 4))
+    """
+
+    def __init__(self, max_angle: float = 5.0, expand: bool = False) -> None:
+        self.max_angle = max_angle
+        self.expand = expand
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return f"max_angle={self.max_angle}, expand={self.expand}"
+
+    def __call__(self, sample: Sample) -> Sample:
+        """The sample turned.
+
+        Returns:
+            A sample whose boxes are relative, around what they became, and whose polygons are turned. What is outside
+            of the picture is cut off, and boxes of which nothing is left are left out.
+        """
+        angle = random.uniform(-self.max_angle, self.max_angle)
+        image = image_of(sample)
+
+        def turn(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
+            polygons = rotate_sample(image, boxes, angle, self.expand)[1]
+            low, high = corners_of(polygons)
+            return polygons if boxes.ndim == 3 else np.concatenate([low, high], axis=1), np.all(high > low, axis=1)
+
+        mask = None if sample.mask is None else rotated_image(sample.mask, angle, self.expand)
+        return Sample(rotated_image(image, angle, self.expand), mask, move_boxes(sample.target, turn))
+
+
+class RandomCrop(Nested):
+    """A random part of the picture, not resized, unless a kind of its boxes would be lost: then all of it.
+
+    Args:
+        scale: The least and the greatest area of the part, where the picture's is 1.
+        ratio: The least and the greatest ratio of width to height of the part, where the picture's is 1.
+
+    Raises:
+        InvalidArgumentError: The arguments are not two positive numbers each; on a call: the image is no tensor
+            (C, H, W), the target none that a sample has, or a text, whose letters would be cut off.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> from mediatensor.ocr.transforms import RandomCrop
+        >>> from mediatensor.ocr.utils import Sample
+        >>> crop = RandomCrop(scale=(0.5, 0.9))(Sample(torch.rand(3, 64, 64), target=np.array([[0.0, 0.4, 1.0, 0.6]])))
+        >>> crop.target.shape, bool(0 <= crop.target.min() <= crop.target.max() <= 1)
+        ((1, 4), True)
+    """
+
+    def __init__(self, scale: tuple[float, float] = (0.08, 1.0), ratio: tuple[float, float] = (0.75, 1.33)) -> None:
+        self.scale = range_of("scale", scale)
+        self.ratio = range_of("ratio", ratio)
+        if min(*self.scale, *self.ratio) <= 0:
+            raise InvalidArgumentError(f"scale and ratio must be positive (got {scale} and {ratio}).")
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return f"scale={self.scale}, ratio={self.ratio}"
+
+    def __call__(self, sample: Sample) -> Sample:
+        """The sample cropped, or as it is.
+
+        Returns:
+            A sample whose boxes and polygons are cut at the edges, relative if they were, and else in pixels. Those of
+            which nothing is left are left out.
+        """
+        _refuse_text(sample, "cropped")
+        scale, ratio = random.uniform(*self.scale), random.uniform(*self.ratio)
+        image = image_of(sample)
+        height, width = image.shape[-2:]
+        area, shape = scale * width * height, ratio * (width / height)
+        crop_width = min(max(round(math.sqrt(area * shape)), 1), width)
+        crop_height = min(max(round(math.sqrt(area / shape)), 1), height)
+        x, y = random.randint(0, width - crop_width), random.randint(0, height - crop_height)
+        crop_box = (x / width, y / height, (x + crop_width) / width, (y + crop_height) / height)
+        left, top, right, bottom = window = crop_window(image, crop_box)
+        counts: list[int] = []
+
+        def cut(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
+            cropped, kept = _cut(boxes, crop_box, window)
+            counts.append(int(kept.sum()))
+            return cropped, kept
+
+        target = move_boxes(sample.target, cut)
+        expects_boxes = isinstance(target, dict) or (isinstance(target, np.ndarray) and target.ndim > 1)
+        if expects_boxes and min(counts, default=0) == 0:
+            return sample
+        mask = None if sample.mask is None else sample.mask[..., top:bottom, left:right]
+        return Sample(image[..., top:bottom, left:right], mask, target)
+
+
+def _interpolation_name(interpolation: Any) -> str:
+    value = getattr(interpolation, "value", interpolation)
+    for name, number in _INTERPOLATIONS.items():
+        if value in (name, number) and value is not None:
+            return name
+    raise InvalidArgumentError(f"interpolation must be one of {', '.join(_INTERPOLATIONS)} (got {shown(value)}).")
+
+
+def _happens(probability: float) -> bool:
+    return bool(torch.rand(1, device="cpu") < probability)
+
+
+def _floating(boxes: Array) -> np.dtype[Any]:
+    return boxes.dtype if boxes.dtype.kind == "f" else np.dtype(np.float32)
+
+
+def _refuse_text(sample: Sample, changed: str) -> None:
+    if isinstance(sample.target, str):
+        raise InvalidArgumentError(
+            f"an image with a text must not be {changed}: the text {shown(sample.target)} would not be what it shows. "
+            "Use this transform for boxes, or for images without a target."
+        )
+
+
+def _mirrored(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
+    mirrored = boxes.copy()
+    if boxes.ndim == 2:
+        mirrored[:, ::2] = 1 - boxes[:, [2, 0]]
+    else:
+        mirrored[..., 0] = 1 - boxes[..., 0]
+    return mirrored, np.ones(len(boxes), bool)
+
+
+def _cut(
+    boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Boxes or polygons in a crop, and which are in it: relative ones by the crop, others by its pixels."""
+    relative = boxes.max() <= 1
+    edges = np.array(crop_box, _floating(boxes)) if relative else np.array(window, boxes.dtype)
+    corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]
+    extent = edges[2:] - edges[:2]
+    cropped = (corners / extent).clip(0, 1) if relative else corners.clip(0, extent)
+    low, high = corners_of(cropped)
+    return cropped.reshape(boxes.shape), np.all(low < high, axis=1)
