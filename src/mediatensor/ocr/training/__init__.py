@@ -16,6 +16,8 @@ from ._scores import (
     RecognitionEvaluation,
 )
 from ._worst_cases import WorstLine, WorstPage
+from ._worst_cases import picture_format as picture_format
+from .pages import PageDataset
 
 __all__ = [
     "CharacterScore",
@@ -24,6 +26,7 @@ __all__ = [
     "Latency",
     "LengthScore",
     "LineScore",
+    "PageDataset",
     "PageScore",
     "RecognitionEvaluation",
     "WorstLine",

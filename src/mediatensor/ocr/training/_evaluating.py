@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..._common.checks import path_text, shown, whole_number
+from ..._common.devices import checked_device
 from ..._common.messages import progress
 from ...datasets import Failure, Skipped
 from ...errors import InvalidArgumentError
@@ -49,6 +51,7 @@ def evaluate(
     iou_threshold: float = 0.5,
     num_worst: int = 20,
     name: str | None = None,
+    device: str | torch.device | None = None,
 ) -> Evaluation:
     """Compare what a model reads, or finds, with what is true.
 
@@ -64,12 +67,14 @@ def evaluate(
         iou_threshold: The overlap from which on a found box and a true one are a pair.
         num_worst: How many of the worst rows are kept with their pictures.
         name: The name of the model in reports; by default the name, or the class, of what was given.
+        device: Where the model is moved to; by default it stays where it is.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.
 
     Raises:
         InvalidArgumentError: if the model is neither a recogniser nor a detector, or a row has no text or no boxes.
+        DeviceError: if there is no such device.
         WeightsNotFoundError: if there are no weights on this machine.
         MediaTensorError, OSError: of a row that cannot be read, if the dataset raises.
 
@@ -86,6 +91,8 @@ def evaluate(
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise InvalidArgumentError(f"dataset must have a length and rows by index (got {shown(dataset)}).")
     predictor = _predictor(model)
+    if device is not None:
+        predictor.to(checked_device(device))
     if name is None:
         name = type(getattr(model, "model", model)).__name__ if isinstance(model, nn.Module) else os.fspath(model)
     if isinstance(predictor, RecognitionPredictor):

@@ -1,0 +1,112 @@
+"""`PageDataset`: pages with their boxes from manifests, items and docTR's labels."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mediatensor.datasets import Item, Skipped
+from mediatensor.errors import InvalidArgumentError, MediaTensorError, OpenError, SourceNotFoundError
+from mediatensor.ocr.training import PageDataset
+
+WIDTH, HEIGHT = 200, 100
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "images").mkdir()
+    for number, name in enumerate(("a.png", "b.png")):
+        Image.new("RGB", (WIDTH, HEIGHT), (10 * number, 0, 0)).save(tmp_path / "images" / name)
+    return tmp_path
+
+
+def boxes_of(dataset: PageDataset) -> list[Any]:
+    return [dataset[row].extra["boxes"].tolist() for row in range(len(dataset))]  # type: ignore[union-attr]
+
+
+def test_a_manifest_of_pages(folder: Path) -> None:
+    rows = [
+        {"path": "images/a.png", "boxes": [[20, 10, 100, 50], [0, 0, 20, 20]], "texts": ["Dear", " "]},
+        {"path": "images/b.png", "boxes": [[0.1, 0.1, 0.5, 0.5]]},
+        {"path": "images/b.png", "boxes": [[[20, 10], [100, 10], [100, 50], [20, 50]]]},
+        {"path": "images/a.png", "boxes": []},
+    ]
+    (folder / "pages.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    dataset = PageDataset(folder / "pages.jsonl")
+    assert boxes_of(dataset) == [
+        [[0.1, 0.1, 0.5, 0.5]],
+        [[0.1, 0.1, 0.5, 0.5]],
+        [[[0.1, 0.1], [0.5, 0.1], [0.5, 0.5], [0.1, 0.5]]],
+        [],
+    ]
+    page = pickle.loads(pickle.dumps(dataset))[1]
+    assert page.image.shape == (3, HEIGHT, WIDTH)
+    assert page.image[:, 0, 0].tolist() == [10, 0, 0]
+    assert set(page.extra) == {"boxes"}
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+def test_labels_as_doctr_has_them(folder: Path, by_class: bool) -> None:
+    polygon = [[20, 10], [100, 10], [100, 50], [20, 50]]
+    expected = np.array([polygon]) / (WIDTH, HEIGHT)
+    polygons = {"words": [polygon], "none": []} if by_class else [polygon]
+    labels = {"b.png": {"img_dimensions": [HEIGHT, WIDTH], "img_hash": "", "polygons": polygons}}
+    (folder / "labels.json").write_text(json.dumps(labels))
+    for source in (folder, str(folder / "labels.json")):
+        dataset = PageDataset(source)
+        (page,) = (dataset[row] for row in range(len(dataset)))
+        assert not isinstance(page, Skipped)
+        boxes = page.extra["boxes"]
+        assert page.source == str(folder / "images" / "b.png")
+        assert np.allclose(boxes["words"] if by_class else boxes, expected)
+        assert not by_class or boxes["none"].shape == (0, 4)
+
+
+def test_a_page_of_a_document(folder: Path) -> None:
+    frames = [Image.new("L", (WIDTH, HEIGHT), level) for level in (10, 20)]
+    frames[0].save(folder / "scan.tif", save_all=True, append_images=frames[1:])
+    item = Item(folder / "scan.tif", extra={"boxes": [[0, 0, 5, 5]], "page_index": 1})
+    page = PageDataset([item])[0]
+    assert not isinstance(page, Skipped)
+    assert page.image is not None
+    assert page.image.unique().tolist() == [20]
+
+
+def test_pages_that_fail_are_skipped_if_asked(folder: Path) -> None:
+    (folder / "torn.png").write_bytes(b"torn")
+    good = Item(folder / "images" / "a.png", extra={"boxes": [[0, 0, 5, 5]]})
+    bad = [
+        Item(folder / "torn.png", extra={"boxes": [[0, 0, 5, 5]]}),
+        Item(folder / "images" / "a.png", extra={"boxes": [[0, 0, 5]]}),
+        Item(folder / "images" / "a.png", extra={"boxes": [[0, 0, 5, 5]], "page_index": "one"}),
+        Item(folder / "images" / "a.png", extra={"boxes": [[0, 0, 5, 5]], "page_index": 3}),
+    ]
+    dataset = PageDataset([*bad, good], on_error="skip")
+    assert [isinstance(dataset[row], Skipped) for row in range(5)] == [True] * 4 + [False]
+    strict = PageDataset(bad)
+    for row in range(4):
+        with pytest.raises(MediaTensorError):
+            strict[row]
+
+
+def test_sources_that_are_none(folder: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="There are no boxes"):
+        PageDataset([folder / "images" / "a.png"])
+    with pytest.raises(InvalidArgumentError, match=r"no file labels\.json"):
+        PageDataset(folder)
+    with pytest.raises(SourceNotFoundError):
+        PageDataset(folder / "none" / "labels.json")
+    (folder / "labels.json").write_text("[")
+    with pytest.raises(OpenError):
+        PageDataset(folder)
+    (folder / "labels.json").write_text('{"a.png": "text"}')
+    with pytest.raises(InvalidArgumentError, match="'polygons'"):
+        PageDataset(folder)
+    with pytest.raises(TypeError, match="colour"):
+        PageDataset(folder, colour=1)
