@@ -173,7 +173,7 @@ def test_items_of_lazy_sequences_are_the_same_object_while_held() -> None:
         ([5], r"source\[0\] is of type int"),
         (["a.mp4", None], r"source\[1\] is None"),
         ([""], r"source\[0\] is ''"),
-        ([{"file": "a.mp4"}], "path or file_name or video or url; it has file"),
+        ([{"clip": "a.mp4"}], "path or file_name or video or url or file; it has clip"),
         ([{}], "no column at all"),
         ([{"path": 5}], r"source\[0\] is of type int"),
         ([{"video": object()}], "Hugging Face"),

@@ -131,7 +131,7 @@ def test_items_are_picklable(stored: Any) -> None:
 
 def test_columns_by_name(videos: list[Path]) -> None:
     path = str(videos[0])
-    for name in ("path", "file_name", "video", "url"):
+    for name in ("path", "file_name", "video", "url", "file"):
         (item,) = as_items(datasets.Dataset.from_dict({"note": ["n"], name: [path]}), kind="video")
         assert (item.source, item.extra) == (path, {"note": "n"})
     rows = datasets.Dataset.from_dict({"clip": [path], "path": ["x"], "class": ["k"]})
@@ -176,7 +176,7 @@ def test_bad_sources(stored: Any) -> None:
         (splits, r"choose one of 'train', 'test', as in source\['train'\]"),
         (stored.to_iterable_dataset(), "load it without streaming=True"),
         (stored["label"], "a Column of Hugging Face"),
-        (datasets.Dataset.from_dict({"clip": ["a.mp4"]}), "path or file_name or video or url; it has clip"),
+        (datasets.Dataset.from_dict({"clip": ["a.mp4"]}), "path or file_name or video or url or file; it has clip"),
         (datasets.Dataset.from_dict({"path": []}), "There are no files"),
         (two, "several columns that may be meant: left, right"),
     ):

@@ -29,6 +29,7 @@ __all__ = [
     "SourceTypeError",
     "StreamError",
     "TooManyFailuresError",
+    "TrainingError",
     "WeightsError",
     "WeightsNotFoundError",
     "WriteError",
@@ -100,6 +101,10 @@ class WeightsNotFoundError(WeightsError, FileNotFoundError):
 
 class TooManyFailuresError(MediaTensorError, RuntimeError):
     """Files of a dataset failed one after the other, more than its error policy allows; the last is the cause."""
+
+
+class TrainingError(MediaTensorError, RuntimeError):
+    """A training cannot go on; what it has reached so far is kept."""
 
 
 class SizeChangeError(DecodeError, ValueError):

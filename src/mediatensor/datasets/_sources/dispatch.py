@@ -48,8 +48,8 @@ def as_items(
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         label: Gives the label of an `Item`, in place of its own.
         media_column: The column with the file. By default the first that has something in it of ``path``,
-            ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``) and
-            ``url``; where columns have types, one that is made for media of the kind.
+            ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``),
+            ``url`` and ``file``; where columns have types, one that is made for media of the kind.
         label_column: The column with the label; by default ``label`` or ``labels``.
 
     Rows of video and sound may be parts of their files: ``start_seconds`` and ``end_seconds``, or ``start`` and

@@ -250,10 +250,10 @@ MEDIA_EXTENSIONS: Mapping[MediaKind, frozenset[str]] = MappingProxyType({
 #: By kind: the columns that a file is looked for in, first to last.
 MEDIA_COLUMNS: Mapping[MediaKind, tuple[str, ...]] = MappingProxyType(
     {
-        "video": ("path", "file_name", "video", "url"),
-        "audio": ("path", "file_name", "audio", "video", "url"),
-        "image": ("path", "file_name", "image", "url"),
-        "document": ("path", "file_name", "document", "pdf", "image", "url"),
+        "video": ("path", "file_name", "video", "url", "file"),
+        "audio": ("path", "file_name", "audio", "video", "url", "file"),
+        "image": ("path", "file_name", "image", "url", "file"),
+        "document": ("path", "file_name", "document", "pdf", "image", "url", "file"),
     }
 )
 

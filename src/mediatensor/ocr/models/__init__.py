@@ -1,7 +1,7 @@
 """Networks that find and read text, and predictors made of them."""
 
 from . import builder, classification, detection, reading_order, recognition, utils
-from ._networks import ModelCard, find_weights, list_models, model_card
+from ._networks import ModelCard, find_weights, list_models, load_checkpoint, model_card
 from .classification import (
     VGG,
     MobileNetV3,
@@ -117,6 +117,7 @@ __all__ = [
     "linknet_resnet34",
     "linknet_resnet50",
     "list_models",
+    "load_checkpoint",
     "load_line_recognizer",
     "magc_resnet31",
     "master",

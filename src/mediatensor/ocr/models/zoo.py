@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from inspect import signature
 from typing import Any, TypeVar
@@ -24,8 +25,8 @@ _Predictor = TypeVar("_Predictor", bound=TextPredictor)
 
 
 def ocr_predictor(
-    det_arch: str | nn.Module = "ppocr_v6_small_det",
-    reco_arch: str | nn.Module = "ppocr_v6_small_reco",
+    det_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
+    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
     pretrained: bool = False,
     pretrained_backbone: bool = False,
     assume_straight_pages: bool = True,
@@ -44,8 +45,9 @@ def ocr_predictor(
     """A predictor that reads the text of pages.
 
     Args:
-        det_arch: The detector: a name of ``list_models("det_*")``, or a model.
-        reco_arch: The recogniser: a name of ``list_models("reco_*")``, or a model.
+        det_arch: The detector: a name of ``list_models("det_*")``, the path of a checkpoint (``.pt``) that training
+            wrote, or a model.
+        reco_arch: The recogniser: a name of ``list_models("reco_*")``, the path of a checkpoint, or a model.
         pretrained: Load the weights, from this machine: those of the default come with ``mediatensor[ocr]``.
         pretrained_backbone: Load those of the backbones, where ``pretrained`` is false.
         assume_straight_pages: Boxes are straight: pages are upright, or turned by 90, 180 or 270 degrees, which shows
@@ -111,8 +113,8 @@ def ocr_predictor(
 
 
 def kie_predictor(
-    det_arch: str | nn.Module = "ppocr_v6_small_det",
-    reco_arch: str | nn.Module = "ppocr_v6_small_reco",
+    det_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
+    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
     pretrained: bool = False,
     pretrained_backbone: bool = False,
     assume_straight_pages: bool = True,
@@ -180,8 +182,8 @@ def kie_predictor(
 
 
 def video_text_predictor(
-    det_arch: str | nn.Module = "ppocr_v6_small_det",
-    reco_arch: str | nn.Module = "ppocr_v6_small_reco",
+    det_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
+    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
     pretrained: bool = False,
     *,
     languages: str | Sequence[str] | None = None,
@@ -242,8 +244,8 @@ def _refuse_layout(detect_layout: bool, layout_arch: str | None, detect_tables: 
 
 def _built(
     kind: type[_Predictor],
-    det_arch: str | nn.Module,
-    reco_arch: str | nn.Module,
+    det_arch: str | os.PathLike[str] | nn.Module,
+    reco_arch: str | os.PathLike[str] | nn.Module,
     pretrained: bool,
     pretrained_backbone: bool,
     preserve_aspect_ratio: bool,
@@ -264,7 +266,7 @@ def _built(
         **sides,
     )
     vocab = {"vocab": options.pop("vocab")} if "vocab" in options else {}
-    backbone = {"pretrained_backbone": pretrained_backbone} if isinstance(reco_arch, str) else {}
+    backbone = {"pretrained_backbone": pretrained_backbone} if isinstance(reco_arch, str | os.PathLike) else {}
     recogniser = recognition_predictor(
         reco_arch, pretrained=pretrained, batch_size=options.pop("reco_bs", 128), **backbone, **vocab
     )

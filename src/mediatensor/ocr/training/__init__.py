@@ -5,6 +5,8 @@ from __future__ import annotations
 from ._evaluating import evaluate
 from ._exporting import LineFolder as LineFolder  # for the command
 from ._exporting import export_lines
+from ._lines import LineDataset, changed_line
+from ._loop import Fit, fit
 from ._scores import (
     CharacterScore,
     DetectionEvaluation,
@@ -23,14 +25,18 @@ __all__ = [
     "CharacterScore",
     "DetectionEvaluation",
     "Evaluation",
+    "Fit",
     "Latency",
     "LengthScore",
+    "LineDataset",
     "LineScore",
     "PageDataset",
     "PageScore",
     "RecognitionEvaluation",
     "WorstLine",
     "WorstPage",
+    "changed_line",
     "evaluate",
     "export_lines",
+    "fit",
 ]

@@ -19,7 +19,8 @@ from ..._common.devices import checked_device
 from ..._common.messages import progress
 from ...datasets import Failure, Skipped
 from ...errors import InvalidArgumentError
-from ..models import detection_predictor, list_models, load_line_recognizer, recognition_predictor
+from ..models import detection_predictor, list_models, load_checkpoint, load_line_recognizer, recognition_predictor
+from ..models._networks import is_checkpoint
 from ..models.detection.predictor import DetectionPredictor
 from ..models.recognition.predictor import RecognitionPredictor
 from ..utils import WordErrorRate, aligned, as_picture, match_boxes
@@ -61,9 +62,9 @@ def evaluate(
         model: The name of an architecture with weights on this machine, see
             :func:`~mediatensor.ocr.models.list_models`; the path of a model; a network; or a predictor.
         dataset: Anything with a length and rows by index. For a recogniser, rows are `Sample` with an ``image``,
-            uint8 (3, H, W), and its text in ``extra["text"]``, or pairs of an image and its text. For a detector,
-            ``extra["boxes"]`` has the boxes of a page, relative, (N, 4) or (N, 4, 2) or a dict of them by class, or
-            rows are pairs of an image and these. Rows that the dataset skips, or replaces, count as failed.
+            uint8 (3, H, W), and its text as ``label`` or in ``extra["text"]``, or pairs of an image and its text. For a
+            detector, ``extra["boxes"]`` has the boxes of a page, relative, (N, 4) or (N, 4, 2) or a dict of them by
+            class, or rows are pairs of an image and these. Rows that the dataset skips, or replaces, count as failed.
         iou_threshold: The overlap from which on a found box and a true one are a pair.
         num_worst: How many of the worst rows are kept with their pictures.
         name: The name of the model in reports; by default the name, or the class, of what was given.
@@ -108,6 +109,8 @@ def _predictor(model: Any) -> _Predictor:
     name = path_text("model", model)
     if name in list_models("det_*"):
         return detection_predictor(name, pretrained=True)
+    if is_checkpoint(name):
+        return _predictor(load_checkpoint(name))
     if name.lower().endswith(".onnx"):
         return recognition_predictor(load_line_recognizer(name))
     return recognition_predictor(name, pretrained=True)
@@ -232,6 +235,8 @@ class _Rows:
         else:
             extra = getattr(row, "extra", {})
             image, truth = getattr(row, "image", None), extra.get(self._wanted, getattr(row, "target", None))
+            if truth is None and self._wanted == "text":
+                truth = getattr(row, "label", None)
         if image is None or truth is None:
             raise InvalidArgumentError(
                 f"row {number}: a row must be a Sample with an image and extra[{self._wanted!r}], or a pair of both "

@@ -336,7 +336,8 @@ def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
     """The widest run of columns without ink between two places; the emptiest column where there is none."""
-    start, stop = int(left), int(right) + 1
+    # A network may see a character behind the end of the line, in the padding.
+    start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
     empty = ~inside[start:stop]
     if empty.any():
         runs = runs_of_true(empty)

@@ -3,6 +3,7 @@
 * ``registry``: the names of architectures, where each is made, and what is published for it;
 * ``weights``: finding, checking and loading files of weights; ``onnx`` reads those that come as ONNX, and
   ``onnx_network`` runs a network that is not one of ours;
+* ``checkpoints``: trained networks in files of ours;
 * ``blocks``: layers that several networks share; ``fused`` runs them quicker on a CPU;
 * ``transfers``: copies to a device and back, each of them counted; networks that may be compiled;
 * ``spreading``: pages and batches of lines on threads of their own;
@@ -23,6 +24,7 @@ from .blocks import (
     make_stage,
     parameter_layers,
 )
+from .checkpoints import Checkpoint, is_checkpoint, load_checkpoint, read_checkpoint, save_checkpoint
 from .fused import convolve, multiply
 from .onnx import OnnxGraph, OnnxNode, fill_layers, read_onnx
 from .onnx_network import OnnxNetwork
@@ -58,11 +60,13 @@ from .weights import (
     load_pretrained_params,
     load_state_dict_file,
     load_weights,
+    read_safely,
 )
 from .whitelist import WhitelistHandle, add_whitelist
 
 __all__ = [
     "MODELS_FOLDER_VARIABLE",
+    "Checkpoint",
     "ConvNorm",
     "DropPath",
     "EncoderBlock",
@@ -88,9 +92,11 @@ __all__ = [
     "find_weights",
     "given_file",
     "have_all_ended",
+    "is_checkpoint",
     "is_compiled",
     "is_file",
     "list_models",
+    "load_checkpoint",
     "load_pretrained_params",
     "load_state_dict_file",
     "load_weights",
@@ -101,9 +107,12 @@ __all__ = [
     "network_factory",
     "parameter_layers",
     "plain",
+    "read_checkpoint",
     "read_onnx",
+    "read_safely",
     "refuse_unknown",
     "register_predictor",
+    "save_checkpoint",
     "spread",
     "spreads",
     "upload",

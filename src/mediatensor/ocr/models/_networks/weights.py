@@ -9,7 +9,7 @@ import re
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ __all__ = [
     "load_pretrained_params",
     "load_state_dict_file",
     "load_weights",
+    "read_safely",
 ]
 
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
@@ -217,6 +218,21 @@ def _check_not_compressed(file: Path) -> None:
         raise WeightsError(f"{file} is compressed, which torch.save does not do. Load it with torch and save it again.")
 
 
+def read_safely(file: Path) -> Any:
+    """What ``torch.save`` wrote into a file: tensors and plain values, and no code is run.
+
+    Raises:
+        WeightsError: The file is damaged, or holds something else.
+    """
+    _check_not_compressed(file)
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # Spoiled bytes make the unpickler raise nearly anything.
+        raise WeightsError(
+            f"{file} is not a state dict that can be loaded safely: it is damaged, or holds more than tensors."
+        ) from error
+
+
 def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
     """Fill a model from a state dict that ``torch.save`` wrote; tensors alone are read, and no code is run.
 
@@ -228,13 +244,7 @@ def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[s
     Raises:
         WeightsError: The file is damaged, is none of these, or does not fit the model.
     """
-    _check_not_compressed(file)
-    try:
-        loaded = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # Spoiled bytes make the unpickler raise nearly anything.
-        raise WeightsError(
-            f"{file} is not a state dict that can be loaded safely: it is damaged, or holds more than tensors."
-        ) from error
+    loaded = read_safely(file)
     if not isinstance(loaded, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in loaded.items()
     ):

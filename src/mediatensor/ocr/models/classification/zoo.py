@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from torch import nn
 
 from ...._common.checks import shown
 from ....errors import InvalidArgumentError
-from .._networks import list_models, make_predictor, network_factory, refuse_unknown
+from .._networks import is_checkpoint, list_models, load_checkpoint, make_predictor, network_factory, refuse_unknown
 from .._pages import PreProcessor
 from .ppocr import ppocr_mobile_v2_line_orientation
 from .predictor import LinePageOrientation, OrientationPredictor
@@ -25,13 +26,14 @@ LINE_ARCH = "ppocr_mobile_v2_line_orientation"
 
 
 def crop_orientation_predictor(
-    arch: str | nn.Module = LINE_ARCH, pretrained: bool = False, batch_size: int = 128, **kwargs: Any
+    arch: str | os.PathLike[str] | nn.Module = LINE_ARCH, pretrained: bool = False, batch_size: int = 128, **kwargs: Any
 ) -> OrientationPredictor:
     """A predictor of the direction of crops of words or lines.
 
     Args:
-        arch: A name of :data:`ARCHS`, or a model. The default takes a crop for a line, which lies if it is taller than
-            wide, and tells upside down from upright; docTR's tells all four directions of a word.
+        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``), or a model. The default takes a crop for a
+            line, which lies if it is taller than wide, and tells upside down from upright; docTR's tells all four
+            directions of a word.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         batch_size: Crops that go through the network together.
         **kwargs: ``disabled``: find everything upright, and load nothing.
@@ -53,13 +55,13 @@ def crop_orientation_predictor(
 
 
 def page_orientation_predictor(
-    arch: str | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
+    arch: str | os.PathLike[str] | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
 ) -> OrientationPredictor | LinePageOrientation:
     """A predictor of the direction of pages.
 
     Args:
-        arch: A name of :data:`ARCHS`, or a model. None, the default, finds the lines of a page and lets them vote:
-            no package brings the weights of a network that classifies pages.
+        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``), or a model. None, the default, finds the
+            lines of a page and lets them vote: no package brings the weights of a network that classifies pages.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         batch_size: Pages that go through the network together.
         **kwargs: ``disabled``: find everything upright, and load nothing.
@@ -86,16 +88,19 @@ def page_orientation_predictor(
 
 
 def _predictor(
-    arch: str | nn.Module, pretrained: bool, batch_size: int, kwargs: dict[str, Any]
+    arch: str | os.PathLike[str] | nn.Module, pretrained: bool, batch_size: int, kwargs: dict[str, Any]
 ) -> OrientationPredictor:
     if kwargs.pop("disabled", False):
         return OrientationPredictor(None, None)
     mean, std = kwargs.pop("mean", None), kwargs.pop("std", None)
     refuse_unknown(kwargs)
     model: Any = arch
-    if isinstance(arch, str):
+    if isinstance(arch, str | os.PathLike) and is_checkpoint(arch):
+        model = load_checkpoint(arch, "classification")
+    elif isinstance(arch, str):
         if arch not in ARCHS:
-            raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
+            known = ", ".join(ARCHS)
+            raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {known}, or a .pt file.")
         model = network_factory(arch)(pretrained=pretrained)
     if not isinstance(model, nn.Module):
         raise InvalidArgumentError(f"arch must be one of {', '.join(ARCHS)}, or a model (got {shown(arch)}).")

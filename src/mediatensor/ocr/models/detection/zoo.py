@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks import list_models, network_factory, plain, refuse_unknown, register_predictor
+from .._networks import (
+    is_checkpoint,
+    list_models,
+    load_checkpoint,
+    network_factory,
+    plain,
+    refuse_unknown,
+    register_predictor,
+)
 from .._pages import FlexiblePreProcessor, PreProcessor
 from .fast import FAST, reparameterize
 from .predictor import DetectionPredictor
@@ -22,7 +31,7 @@ SHORTER_SIDE, LONGER_SIDE = 1152, 2400
 
 
 def detection_predictor(
-    arch: str | nn.Module = "ppocr_v6_small_det",
+    arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
     pretrained: bool = False,
     assume_straight_pages: bool = True,
     preserve_aspect_ratio: bool = True,
@@ -33,7 +42,8 @@ def detection_predictor(
     """A predictor that finds text on pages.
 
     Args:
-        arch: A name of :data:`ARCHS`, or a model. The default marks whole lines; docTR's mark words.
+        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The
+            default marks whole lines; docTR's mark words.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         assume_straight_pages: Straight boxes; else rotated ones.
         preserve_aspect_ratio: Scale both sides of a page alike. The default architecture always does.
@@ -75,15 +85,21 @@ def detection_predictor(
     return DetectionPredictor(FlexiblePreProcessor(multiple=multiple, **sides, **options), model)
 
 
-def _model(arch: str | nn.Module, pretrained: bool, assume_straight_pages: bool, pretrained_backbone: bool) -> Any:
+def _model(
+    arch: str | os.PathLike[str] | nn.Module, pretrained: bool, assume_straight_pages: bool, pretrained_backbone: bool
+) -> Any:
     if isinstance(arch, nn.Module):
         model = plain(arch)
         if not (hasattr(model, "postprocessor") and hasattr(model, "class_names")):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no detection model.")
         model.assume_straight_pages = assume_straight_pages
         return arch
+    if is_checkpoint(arch):
+        model = load_checkpoint(arch, "detection")
+        model.assume_straight_pages = assume_straight_pages
+        return reparameterize(model) if isinstance(model, FAST) else model
     if arch not in ARCHS:
-        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
+        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}, or a .pt file.")
     kwargs = {} if arch.startswith("ppocr") else {"pretrained_backbone": pretrained_backbone}
     model = network_factory(arch)(pretrained=pretrained, assume_straight_pages=assume_straight_pages, **kwargs)
     return reparameterize(model) if isinstance(model, FAST) else model

@@ -8,13 +8,57 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...datasets import VOCABS, decode_sequence, encode_sequences
 from .._lines import CtcCharacters, ctc_best_path
 from .core import RecognitionModel, RecognitionPostProcessor
 
-__all__ = ["CTCModel", "CTCPostProcessor"]
+__all__ = ["CTCModel", "CTCPostProcessor", "ctc_loss"]
+
+
+class _PathLoss(torch.autograd.Function):
+    """Minus the logarithm of the probability of all paths that spell a text, with the gradient by its arguments.
+
+    What torch's ``ctc_loss`` gives as its gradient is that by the scores before a softmax. It holds where the
+    logarithms of all classes go in, and not where those of a few do.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
+        steps = torch.full((logarithms.shape[1],), len(logarithms))
+        with torch.enable_grad():
+            given = logarithms.detach().requires_grad_()
+            losses = F.ctc_loss(given, labels, steps, lengths, 0, reduction="none", zero_infinity=True)
+            (by_scores,) = torch.autograd.grad(losses.sum(), given)
+        # A text that does not fit into the steps has a loss of 0, and teaches nothing.
+        fits = (losses.detach() > 0).view(1, -1, 1)
+        ctx.save_for_backward(torch.where(fits, by_scores - given.detach().exp(), 0.0))
+        return losses.detach()
+
+    @staticmethod
+    def backward(ctx: Any, weights: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * weights.view(1, -1, 1), None, None
+
+
+def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
+    """The CTC loss (Graves et al., 2006) from the probabilities of those classes alone that occur.
+
+    Of thousands of classes a batch has some dozens. The others are in the sum that probabilities are normalised with,
+    and in nothing else.
+
+    Args:
+        logarithms: (N, T, C), those of the probabilities of C of all classes; the blank is the first of them.
+        labels: The classes of all texts, one after the other, as places among the C.
+        lengths: (N,), how many of them each text has.
+
+    Returns:
+        The mean over texts of the loss per character, a scalar. A text that T steps cannot spell counts as 0.
+    """
+    losses: Tensor = _PathLoss.apply(logarithms.transpose(0, 1), labels, lengths)  # type: ignore[no-untyped-call]
+    return (losses / lengths.clamp(min=1).to(losses.device)).mean()
 
 
 class CTCPostProcessor(RecognitionPostProcessor):

@@ -6,7 +6,7 @@ version of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two lay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -27,6 +27,7 @@ from .._lines import (
     script_classifier_for,
 )
 from .._networks import ConvNorm, OnnxGraph, Stem, fill_layers, load_weights, make_stage, multiply, parameter_layers
+from ._ctc import ctc_loss
 from ._languages import languages_of, scripts_of
 
 __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
@@ -94,6 +95,36 @@ def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Ten
     """
     rows = features.reshape(-1, features.shape[-1])
     return multiply(rows, head.weight[classes], head.bias[classes]).float().view(*features.shape[:-1], len(classes))
+
+
+class _LogSum(torch.autograd.Function):
+    """``head(features).logsumexp(-1)`` in slices of classes, whose scores are made anew for the gradients.
+
+    Most of the time of a loss would go into the memory of scores that nothing else needs.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        rows = features.detach().reshape(-1, features.shape[-1])
+        sums = torch.full((len(rows),), -torch.inf, device=rows.device)
+        for start in range(0, len(weight), CLASSES_AT_ONCE):
+            part = slice(start, start + CLASSES_AT_ONCE)
+            sums = torch.logaddexp(sums, F.linear(rows, weight[part], bias[part]).float().logsumexp(-1))
+        ctx.save_for_backward(features, weight, bias, sums)
+        return sums.view(features.shape[:-1])
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features, weight, bias, sums = ctx.saved_tensors
+        rows, upstream = features.reshape(-1, features.shape[-1]), upstream.reshape(-1, 1)
+        by_rows, by_weight, by_bias = torch.zeros_like(rows), torch.empty_like(weight), torch.empty_like(bias)
+        for start in range(0, len(weight), CLASSES_AT_ONCE):
+            part = slice(start, start + CLASSES_AT_ONCE)
+            shares = F.linear(rows, weight[part], bias[part]).float().sub_(sums[:, None]).exp_().mul_(upstream)
+            shares = shares.to(rows.dtype)
+            by_rows += shares @ weight[part]
+            by_weight[part], by_bias[part] = shares.T @ rows, shares.sum(0)
+        return by_rows.view_as(features), by_weight, by_bias
 
 
 default_cfgs: dict[str, dict[str, Any]] = {
@@ -208,6 +239,40 @@ class CtcLineRecognizer(nn.Module):
         self.head = head.train(self.training)
         self.set_vocab([self.characters[index] for index in kept])
 
+    def extend_vocab(self, characters: str, like: Mapping[str, str] | None = None) -> None:
+        """Learn further characters: each gets a class of its own, and what was known stays.
+
+        Args:
+            characters: The new characters. Those that the model knows are ignored.
+            like: For new characters the known ones that they look like: their classes begin alike, and training tells
+                them apart. Others begin as the mean of all classes, unlikely everywhere.
+
+        Example:
+            >>> from mediatensor.ocr.models import ppocr_v6_small_reco
+            >>> model = ppocr_v6_small_reco(vocab="abc ")
+            >>> model.extend_vocab("cde")
+            >>> model.vocab
+            'abc de'
+        """
+        new = [character for character in dict.fromkeys(characters) if character not in set(self.characters)]
+        if not new:
+            return
+        old = self.head
+        head = nn.Linear(old.in_features, old.out_features + len(new), device=old.weight.device, dtype=old.weight.dtype)
+        with torch.no_grad():
+            head.weight[: old.out_features], head.bias[: old.out_features] = old.weight, old.bias
+            for index, character in enumerate(new, old.out_features):
+                twin = (like or {}).get(character)
+                known = slice(BLANK + 1, None) if twin not in self.characters else self.characters.index(twin) + 1
+                head.weight[index] = old.weight[known].reshape(-1, old.in_features).mean(0)
+                head.bias[index] = old.bias[known].mean()
+            # Two classes that are equal would stay so.
+            head.weight[old.out_features :] += (
+                0.1 * old.weight.std() * torch.randn_like(head.weight[old.out_features :])
+            )
+        self.head = head.train(self.training)
+        self.set_vocab([*self.characters, *new])
+
     def score_layer(self) -> tuple[nn.Linear, int]:
         """The layer that scores the classes, and the class of the first character; what a whitelist hooks into."""
         return self.head, BLANK + 1
@@ -306,12 +371,10 @@ class CtcLineRecognizer(nn.Module):
         if self.exportable:
             return {"logits": self.head(features)}
         out: dict[str, Any] = {}
-        if return_model_output or target is not None:
-            logits = self.head(features)
-            if return_model_output:
-                out["out_map"] = logits
-            if target is not None:
-                out["loss"] = self._loss(logits, target)
+        if return_model_output:
+            out["out_map"] = self.head(features)
+        if target is not None:
+            out["loss"] = self.compute_loss(features, target)
         if return_steps:
             out["steps"] = self.best_of_steps(features.detach())
             out["alternatives"] = self.alternatives(features.detach())
@@ -333,16 +396,38 @@ class CtcLineRecognizer(nn.Module):
             texts.append((text, float(line.confidences.mean()) if text else 0.0))
         return texts
 
-    def _loss(self, logits: Tensor, target: Sequence[str]) -> Tensor:
+    def compute_loss(self, features: Tensor, target: Sequence[str]) -> Tensor:
+        """The CTC loss (Graves et al., 2006): the mean over the lines of the loss per character.
+
+        A line whose text cannot be written in as many steps as there are counts as 0 and teaches nothing.
+
+        Args:
+            features: The result of :meth:`features`.
+            target: The N texts.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            InvalidArgumentError: There are not as many texts as lines, or the model knows a character of them not.
+        """
+        if len(target) != len(features):
+            raise InvalidArgumentError(f"target has {len(target)} texts for {len(features)} lines; give one for each.")
         classes = {character: index + 1 for index, character in enumerate(self.characters)}
         unknown = sorted(set("".join(target)) - set(classes))
         if unknown:
             raise InvalidArgumentError(f"target has characters that are not in the vocabulary: {''.join(unknown)!r}.")
-        labels = torch.tensor([classes[c] for text in target for c in text], device=logits.device)
-        lengths = torch.tensor([len(text) for text in target])
-        steps = torch.full((len(target),), logits.shape[1])
-        scores = logits.float().log_softmax(-1).transpose(0, 1)
-        return F.ctc_loss(scores, labels, steps, lengths, BLANK, zero_infinity=True)
+        used = sorted({classes[character] for text in target for character in text})
+        place = {number: index + 1 for index, number in enumerate(used)}
+        chosen = torch.tensor([BLANK, *used], device=features.device)
+        # Sums over thousands of classes need all of the precision, as the weights have it.
+        with torch.autocast(features.device.type, enabled=False):
+            features = features.to(self.head.weight.dtype)
+            scores = F.linear(features, self.head.weight[chosen], self.head.bias[chosen]).float()
+            sums: Tensor = _LogSum.apply(features, self.head.weight, self.head.bias)  # type: ignore[no-untyped-call]
+            logarithms = scores - sums[..., None]
+        labels = torch.tensor([place[classes[c]] for text in target for c in text], device=scores.device)
+        return ctc_loss(logarithms, labels, torch.tensor([len(text) for text in target]))
 
 
 class PPOCRRecognizer(CtcLineRecognizer):

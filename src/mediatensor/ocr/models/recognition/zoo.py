@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from torch import nn
 
 from ....errors import InvalidArgumentError
-from .._networks import list_models, network_factory, plain
+from .._networks import is_checkpoint, list_models, load_checkpoint, network_factory, plain, refuse_unknown
 from .._pages import PreProcessor, positive
 from .predictor import RecognitionPredictor
 
@@ -18,7 +19,7 @@ ARCHS: list[str] = list_models("reco_*")
 
 
 def recognition_predictor(
-    arch: str | nn.Module = "ppocr_v6_small_reco",
+    arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
     pretrained: bool = False,
     symmetric_pad: bool = False,
     batch_size: int = 128,
@@ -27,7 +28,8 @@ def recognition_predictor(
     """A predictor that reads crops.
 
     Args:
-        arch: A name of :data:`ARCHS`, or a model. The default reads whole lines of any width; docTR's read words.
+        arch: A name of :data:`ARCHS`, the path of a checkpoint (``.pt``) that training wrote, or a model. The
+            default reads whole lines of any width; docTR's read words.
         pretrained: Load weights from this machine, see :func:`~mediatensor.ocr.models.find_weights`.
         symmetric_pad: Pad on all sides; else on the right and below. Without meaning for the default architecture.
         batch_size: Crops that go through the network together, at most.
@@ -64,15 +66,22 @@ def recognition_predictor(
     return RecognitionPredictor(pre_processor, model, split_wide_crops)
 
 
-def _model(arch: str | nn.Module, pretrained: bool, kwargs: dict[str, Any]) -> Any:
+def _model(arch: str | os.PathLike[str] | nn.Module, pretrained: bool, kwargs: dict[str, Any]) -> Any:
     if isinstance(arch, nn.Module):
         if not hasattr(plain(arch), "vocab"):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no recognition model.")
         if kwargs:
             raise InvalidArgumentError(f"{', '.join(sorted(kwargs))}: the model is made already.")
         return arch
+    if is_checkpoint(arch):
+        model = load_checkpoint(arch, "recognition")
+        kwargs.pop("pretrained_backbone", None)
+        if "vocab" in kwargs and hasattr(model, "restrict_vocab"):
+            model.restrict_vocab("".join(kwargs.pop("vocab")))
+        refuse_unknown(kwargs)
+        return model
     if arch not in ARCHS:
-        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}.")
+        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}, or a .pt file.")
     if arch.startswith("ppocr"):
         kwargs.pop("pretrained_backbone", None)
     return network_factory(arch)(pretrained=pretrained, **kwargs)

@@ -1,0 +1,158 @@
+"""Checkpoints: a trained network in one file, with its architecture, its characters, and what it was trained on."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...._common.checks import shown
+from ...._sources import write_file
+from ....errors import WeightsError
+from .registry import list_models, model_card, network_factory
+from .weights import checksum_in_name, compare_checksum, given_file, read_safely
+
+__all__ = ["Checkpoint", "is_checkpoint", "load_checkpoint", "read_checkpoint", "save_checkpoint"]
+
+_FORMAT = "mediatensor.ocr.checkpoint"
+_VERSION = 1
+_SUFFIXES = (".pt", ".pth")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained network, as a file holds it.
+
+    Attributes:
+        arch: The architecture, a name of :func:`~mediatensor.ocr.models.list_models`.
+        state_dict: The parameters by name.
+        characters: What the classes of a recogniser stand for, in their order; empty for other networks.
+        options: Further arguments of the function that makes the network, such as ``class_names``.
+        card: Plain facts: the data, the scores, the settings of the training.
+    """
+
+    arch: str
+    state_dict: Mapping[str, Tensor]
+    characters: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    def network(self) -> Any:
+        """The network, in evaluation mode.
+
+        Raises:
+            WeightsError: if there is no such architecture, or the parameters do not fit it.
+        """
+        if self.arch not in list_models():
+            raise WeightsError(
+                f"The checkpoint is of the architecture {shown(self.arch)}; there are {', '.join(list_models())}."
+            )
+        vocab = {} if not self.characters else {"vocab": _vocab(self.characters)}
+        try:
+            model: nn.Module = network_factory(self.arch)(pretrained=False, **vocab, **self.options)
+            model.load_state_dict(dict(self.state_dict))
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise WeightsError(f"The checkpoint does not fit {self.arch}: {error}") from error
+        return model.eval()
+
+
+def _vocab(characters: Sequence[str]) -> str | list[str]:
+    """Characters as factories take them: docTR's networks want a string, and a class may stand for several signs."""
+    return "".join(characters) if all(len(character) == 1 for character in characters) else list(characters)
+
+
+def is_checkpoint(name: str | os.PathLike[str]) -> bool:
+    """Whether a name of an architecture is meant as the path of a checkpoint."""
+    return not isinstance(name, str) or name.lower().endswith(_SUFFIXES)
+
+
+def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Raises:
+        WriteError: if it cannot be written.
+    """
+    state = {name: value.detach().cpu().contiguous() for name, value in checkpoint.state_dict.items()}
+    stored = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "sha256": _checksum(state),
+        "arch": checkpoint.arch,
+        "state_dict": state,
+        "characters": list(checkpoint.characters),
+        "options": dict(checkpoint.options),
+        "card": dict(checkpoint.card),
+    }
+    buffer = io.BytesIO()
+    torch.save(stored, buffer)
+    write_file(path, buffer.getvalue())
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint. Tensors and plain values alone are read, and no code is run.
+
+    Raises:
+        WeightsNotFoundError: if there is no such file.
+        WeightsError: if it is damaged, or no checkpoint.
+    """
+    file = given_file(path)
+    compare_checksum(file, checksum_in_name(file))
+    stored = read_safely(file)
+    if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
+        raise WeightsError(
+            f"{file} is no checkpoint of mediatensor, which names its architecture. A bare state dict is loaded into a "
+            "network of the right architecture: model.from_pretrained(path)."
+        )
+    if stored.get("version") != _VERSION:
+        raise WeightsError(
+            f"{file} is a checkpoint of version {shown(stored.get('version'))}; this mediatensor reads {_VERSION}."
+        )
+    types = {"arch": str, "state_dict": dict, "characters": list, "options": dict, "card": dict}
+    if any(not isinstance(stored.get(name), type_) for name, type_ in types.items()) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in stored["state_dict"].items()
+    ):
+        raise WeightsError(f"{file} is damaged: it lacks parts of a checkpoint.")
+    if _checksum(stored["state_dict"]) != stored.get("sha256"):
+        raise WeightsError(f"{file} is damaged: its parameters have another checksum.")
+    return Checkpoint(**{name: stored[name] for name in types})
+
+
+def load_checkpoint(path: str | os.PathLike[str], task: str | None = None) -> Any:
+    """The network of a checkpoint file, in evaluation mode.
+
+    Args:
+        path: A file that training wrote.
+        task: What it must be for: ``"recognition"``, ``"detection"`` or ``"classification"``; ``None`` for any.
+
+    Returns:
+        The network: a module, as the factory of its architecture makes it.
+
+    Raises:
+        WeightsNotFoundError: if there is no such file.
+        WeightsError: if it is damaged, no checkpoint, of an architecture that is not known, or for another task.
+
+    Example:
+        >>> from mediatensor.ocr.models import load_checkpoint, ocr_predictor
+        >>> reader = load_checkpoint("fraktur.pt")  # doctest: +SKIP
+        >>> ocr_predictor(reco_arch=reader, pretrained=True)  # doctest: +SKIP
+    """
+    checkpoint = read_checkpoint(path)
+    model = checkpoint.network()
+    if task is not None and (own := model_card(checkpoint.arch).task) != task:
+        raise WeightsError(f"{os.fspath(path)} is a network of {own}, {checkpoint.arch}; one of {task} is needed.")
+    return model
+
+
+def _checksum(state: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        value = state[name].detach().cpu().contiguous()
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
+    return digest.hexdigest()

@@ -1,0 +1,66 @@
+"""What a training did, epoch by epoch: as JSON lines, and as a picture of its curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..._sources import write_file, writing
+
+__all__ = ["write_curves", "write_history"]
+
+
+def write_history(path: Path, epochs: Sequence[Mapping[str, Any]]) -> None:
+    """Write one JSON object a line, one line an epoch.
+
+    Raises:
+        WriteError: if it cannot be written.
+    """
+    write_file(path, "".join(json.dumps(epoch, ensure_ascii=False) + "\n" for epoch in epochs).encode())
+
+
+def write_curves(path: Path, title: str, epochs: Sequence[Mapping[str, Any]]) -> None:
+    """Draw losses above and errors below, over the epochs. Nothing is drawn where matplotlib is not installed.
+
+    Args:
+        path: A PNG file.
+        title: What stands above.
+        epochs: As `write_history` takes them, with ``epoch``, ``loss``, and dictionaries ``validation`` and ``keep``.
+
+    Raises:
+        WriteError: if it cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
+    except ImportError:
+        return
+    figure = Figure(figsize=(8, 5.6), dpi=120, layout="constrained")
+    losses, errors = figure.subplots(2, 1, sharex=True)
+    figure.suptitle(title, fontsize=13, fontweight="bold")
+    trained = [epoch for epoch in epochs if epoch["loss"] is not None]
+    losses.plot([epoch["epoch"] for epoch in trained], [epoch["loss"] for epoch in trained], label="new lines")
+    kept = [epoch for epoch in trained if epoch["keep_loss"] is not None]
+    if kept:
+        losses.plot([epoch["epoch"] for epoch in kept], [epoch["keep_loss"] for epoch in kept], label="lines to keep")
+        losses.legend(frameon=False)
+    losses.set_ylabel("loss")
+    for name, label in (("validation", "validation"), ("keep", "lines to keep")):
+        scored = [epoch for epoch in epochs if epoch.get(name)]
+        if scored:
+            shares = [1 - epoch[name]["score"] for epoch in scored]
+            errors.plot([epoch["epoch"] for epoch in scored], shares, marker="o", markersize=3, label=label)
+            errors.annotate(
+                f"{shares[-1]:.2%}", (scored[-1]["epoch"], shares[-1]), xytext=(4, 4), textcoords="offset points"
+            )
+    errors.set(ylabel="errors", xlabel="epoch", ylim=(0, None))
+    errors.yaxis.set_major_formatter(PercentFormatter(1.0))
+    errors.xaxis.set_major_locator(MaxNLocator(integer=True))
+    errors.legend(frameon=False)
+    for axes in (losses, errors):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.3)
+    with writing(path) as file:
+        figure.savefig(file, format="png")

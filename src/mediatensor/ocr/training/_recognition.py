@@ -1,0 +1,256 @@
+"""What is particular about training recognisers: batches, losses, what must not be forgotten, and scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...datasets import MediaDataset, RowKey, Sample, Skipped
+from ...errors import InvalidArgumentError
+from ..models import recognition_predictor
+from ..models._lines import MAX_LINE_WIDTH, network_input, padded_width, to_float
+from ..models._pages import resized
+from ..models.recognition.ppocr import CtcLineRecognizer
+from ..utils import aligned
+from ..utils.metrics import edit_distance
+from ._lines import characters_of
+
+__all__ = ["Recognition", "TextBatch", "TextBatches", "TextScores", "look_alikes"]
+
+_SCORED_AT_ONCE = 64
+_MAX_NAMED = 40
+#: How often a character is to be seen before it is known what it looks like, and in how many rows it is looked for.
+_ENOUGH_SEEN = 5
+_MOST_LOOKED_AT = 1000
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Pictures that go through the network together, and their texts.
+
+    Attributes:
+        data: (N, 3, H, W): of lines RGB from 0 to 1, NaN where there is no picture; of words as the network takes them.
+        texts: The N texts.
+    """
+
+    data: Tensor
+    texts: list[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """How well lines are read.
+
+    Attributes:
+        num_lines: How many lines were read.
+        exact: The share of lines without an error.
+        character_error_rate: Insertions, deletions and substitutions, as a share of the characters of the truth.
+    """
+
+    num_lines: int
+    exact: float
+    character_error_rate: float
+
+    @property
+    def score(self) -> float:
+        """What training maximises."""
+        return 1 - self.character_error_rate
+
+    def as_dict(self) -> dict[str, float]:
+        """The scores by name."""
+        return {**asdict(self), "score": self.score}
+
+
+@dataclass(frozen=True)
+class TextBatches:
+    """Makes batches of samples whose pictures are about as wide as each other. Rows that were skipped are left out.
+
+    Attributes:
+        batch_size: Pictures of a batch.
+        height: The height that lines are brought to; ``None`` for words.
+        pre_processor: Makes the batches of words, of one size.
+    """
+
+    batch_size: int
+    height: int | None
+    pre_processor: Any
+
+    def __call__(self, samples: list[Sample | Skipped]) -> list[TextBatch]:
+        rows = [sample for sample in samples if isinstance(sample, Sample)]
+        images = [sample.image for sample in rows if sample.image is not None]
+        texts = [_text_of(sample) for sample in rows]
+        starts = range(0, len(rows), self.batch_size)
+        if self.height is None:
+            parts = [slice(start, start + self.batch_size) for start in starts]
+            return [TextBatch(torch.cat(self.pre_processor(images[part])), texts[part]) for part in parts]
+        height = self.height
+        widths = [min(max(round(height * image.shape[2] / image.shape[1]), 8), MAX_LINE_WIDTH) for image in images]
+        by_width = sorted(range(len(rows)), key=widths.__getitem__)
+        batches = []
+        for start in starts:
+            chosen = by_width[start : start + self.batch_size]
+            padded = padded_width(widths[chosen[-1]])
+            lines = [to_float(resized(images[index], (height, widths[index]))) for index in chosen]
+            data = torch.stack([F.pad(line, (0, padded - line.shape[2]), value=torch.nan) for line in lines])
+            batches.append(TextBatch(data, [texts[index] for index in chosen]))
+        return batches
+
+
+@torch.no_grad()
+def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str, str]:
+    """What a recogniser reads where there are characters that it does not know.
+
+    Args:
+        model: The recogniser.
+        characters: The characters.
+        dataset: Rows that have them; as many are read as it takes to see each a few times.
+
+    Returns:
+        For a character the one that it is read as most often; none for those that nothing is read for.
+    """
+    predictor = recognition_predictor(model)
+    seen: dict[str, Counter[str]] = {character: Counter() for character in characters}
+    missing = set(characters)
+    for row in range(min(len(dataset), _MOST_LOOKED_AT)):
+        sample = dataset[RowKey(row, 0)]
+        if not missing:
+            break
+        if not isinstance(sample, Sample) or sample.image is None or missing.isdisjoint(_text_of(sample)):
+            continue
+        ((text, _),) = predictor.read([sample.image])
+        for true, read in aligned(_text_of(sample), text):
+            if true in seen and read and not read.isspace():
+                seen[true][read] += 1
+        missing = {character for character in missing if seen[character].total() < _ENOUGH_SEEN}
+    return {character: counts.most_common(1)[0][0] for character, counts in seen.items() if counts}
+
+
+class Recognition:
+    """A recogniser in training.
+
+    Args:
+        model: The recogniser, on its device.
+        distils: Keep a copy of the model as it is now, for `keeping_loss`.
+    """
+
+    task = "recognition"
+
+    def __init__(self, model: Any, distils: bool) -> None:
+        self.model = model
+        self._predictor = recognition_predictor(model)
+        self._reads_lines = isinstance(model, CtcLineRecognizer)
+        self._teacher: Any = None
+        if distils and self._reads_lines:
+            self._teacher = deepcopy(model).eval().requires_grad_(False)
+
+    def check_texts(self, datasets: Iterable[MediaDataset]) -> None:
+        """Refuse characters that the recogniser has no class for.
+
+        Raises:
+            InvalidArgumentError: if there are any.
+        """
+        known = set(self.model.vocab)
+        for dataset in datasets:
+            if unknown := sorted((characters_of(dataset) or frozenset()) - known):
+                shown = " ".join(unknown[:_MAX_NAMED]) + (" ..." if len(unknown) > _MAX_NAMED else "")
+                raise InvalidArgumentError(
+                    f"The texts of {dataset!r} have {len(unknown)} characters that the recogniser does not know: "
+                    f"{shown}. Pass extend_vocab=True (--extend-vocab) to give it a class for each, or correct the "
+                    "texts."
+                )
+
+    def hold_classes(self, datasets: Iterable[MediaDataset]) -> None:
+        """Leave the classes of all characters as they are that no text has.
+
+        An optimiser such as Adam moves a parameter by the learning rate however small its gradients are. Classes whose
+        probability is next to nothing would drift away with every step.
+        """
+        learned: set[str] = set()
+        for dataset in datasets:
+            characters = characters_of(dataset)
+            if characters is None:
+                return
+            learned |= characters
+        head, first = self.model.score_layer()
+        is_learned = torch.ones(head.out_features, dtype=torch.bool, device=head.weight.device)
+        names = getattr(self.model, "characters", self.model.vocab)
+        is_learned[first : first + len(names)] = torch.tensor([not learned.isdisjoint(name) for name in names])
+        head.weight.register_hook(lambda gradient: gradient * is_learned[:, None])
+        head.bias.register_hook(lambda gradient: gradient * is_learned)
+
+    def collator(self, batch_size: int) -> TextBatches:
+        """Makes batches of samples; worker processes get it, without the network."""
+        height = self.model.cfg["input_shape"][1] if self._reads_lines else None
+        return TextBatches(batch_size, height, self._predictor.pre_processor)
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        """The loss of the network for a batch: the mean over its lines."""
+        loss: Tensor = self.model(self._inputs(batch), batch.texts)["loss"]
+        return loss
+
+    def keeping_loss(self, batch: TextBatch) -> Tensor:
+        """The loss for lines whose reading is to stay as it is.
+
+        Beside their texts, the features before the last layer are compared with those of the model as it was, relative
+        to their variance: so even signs stay known that none of these lines has (Romero et al., "FitNets", 2015,
+        https://arxiv.org/abs/1412.6550).
+        """
+        if self._teacher is None:
+            return self.loss(batch)
+        inputs = self._inputs(batch)
+        features = self.model.features(inputs)
+        with torch.no_grad():
+            known = self._teacher.features(inputs)
+        distance = F.mse_loss(features.float(), known.float()) / known.float().var()
+        loss: Tensor = self.model.compute_loss(features, batch.texts) + distance
+        return loss
+
+    def _inputs(self, batch: TextBatch) -> Tensor:
+        head, _ = self.model.score_layer()
+        if not self._reads_lines:
+            return batch.data.to(head.weight.device)
+        data = network_input(
+            batch.data.to(head.weight.device), self.model.cfg["mean"], self.model.cfg["std"], head.weight
+        )
+        return data.contiguous(memory_format=torch.channels_last)
+
+    @torch.no_grad()
+    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> TextScores:
+        """Read the lines of a dataset, or the first of them, with a network like this one, and compare.
+
+        Raises:
+            InvalidArgumentError: if there is no text to compare with.
+        """
+        predictor = recognition_predictor(model)
+        num_lines = num_exact = num_characters = num_edits = 0
+        for start in range(0, len(dataset) if num_rows is None else min(num_rows, len(dataset)), _SCORED_AT_ONCE):
+            stop = min(start + _SCORED_AT_ONCE, len(dataset) if num_rows is None else num_rows, len(dataset))
+            samples = dataset.__getitems__([RowKey(row, 0) for row in range(start, stop)])
+            rows = [sample for sample in samples if isinstance(sample, Sample)]
+            read = predictor.read([sample.image for sample in rows if sample.image is not None])
+            for sample, (text, _) in zip(rows, read, strict=True):
+                truth = _text_of(sample)
+                edits = edit_distance(truth, text)
+                num_lines, num_exact = num_lines + 1, num_exact + (edits == 0)
+                num_characters, num_edits = num_characters + len(truth), num_edits + edits
+        if not num_characters:
+            raise InvalidArgumentError(f"{dataset!r} has no line with a text: there is nothing to compare with.")
+        return TextScores(num_lines, num_exact / num_lines, num_edits / num_characters)
+
+
+def _text_of(sample: Sample) -> str:
+    if not isinstance(sample.label, str):
+        raise InvalidArgumentError(
+            f"Row {sample.row}, {sample.source!r}, has no text: Sample.label must be one (got {sample.label!r})."
+        )
+    return sample.label

@@ -1,0 +1,380 @@
+"""`fit`: what is learnt and what stays, going on after a kill, its files, and trainings that cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageDraw, ImageFont
+
+from mediatensor.datasets import Item, Recipe, Sample
+from mediatensor.errors import (
+    InvalidArgumentError,
+    SourceNotFoundError,
+    TrainingError,
+    WeightsError,
+    WeightsNotFoundError,
+)
+from mediatensor.ocr.models import (
+    crnn_mobilenet_v3_small,
+    load_checkpoint,
+    ocr_predictor,
+    ppocr_v6_small_reco,
+    recognition_predictor,
+)
+from mediatensor.ocr.training import LineDataset, changed_line, evaluate, fit
+from ocr_onnx_sessions import require_weights
+
+VOCAB = "0123456789"
+TINY: dict[str, Any] = {"pretrained": False, "vocab": VOCAB, "batch_size": 4, "learning_rate": 1e-3, "epochs": 2}
+
+
+def drawn(text: str, size: int = 24) -> Image.Image:
+    """A line in Pillow's own face."""
+    font = ImageFont.load_default(size)
+    _, _, right, bottom = font.getbbox(text)
+    picture = Image.new("RGB", (int(right) + 8, int(bottom) + 8), "white")
+    ImageDraw.Draw(picture).text((4, 2), text, font=font, fill="black")
+    return picture
+
+
+def write_lines(folder: Path, texts: list[str], name: str = "lines") -> Path:
+    """Pictures in a folder, and a manifest beside it."""
+    (folder / name).mkdir(parents=True)
+    rows = []
+    for number, text in enumerate(texts):
+        drawn(text).save(folder / name / f"{number:03}.png")
+        rows.append(json.dumps({"file": f"{name}/{number:03}.png", "text": text}, ensure_ascii=False))
+    manifest = folder / f"{name}.jsonl"
+    manifest.write_text("\n".join(rows), encoding="utf-8")
+    return manifest
+
+
+def numbers(count: int, seed: int = 0) -> list[str]:
+    source = random.Random(seed)
+    return [str(source.randrange(10, 100_000)) for _ in range(count)]
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> LineDataset:
+    return LineDataset(write_lines(tmp_path, numbers(72)))
+
+
+@pytest.fixture
+def validation(tmp_path: Path) -> LineDataset:
+    return LineDataset(write_lines(tmp_path, numbers(8, 1), "validation"))
+
+
+def weights_of(path: Path) -> dict[str, torch.Tensor]:
+    return dict(load_checkpoint(path).state_dict())
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    ours, theirs = weights_of(one), weights_of(other)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        torch.testing.assert_close(value, theirs[name], rtol=0, atol=0, msg=name)
+
+
+# Where lines come from
+
+
+def test_lines_of_a_manifest_a_folder_and_labels(tmp_path: Path) -> None:
+    texts = ["Größe", "12,50 €"]
+    manifest = write_lines(tmp_path, texts)
+    folder = tmp_path / "lines"
+    decomposed = "Gro\u0308\u00dfe"
+    (folder / "000.gt.txt").write_text(decomposed + "\n", encoding="utf-8")
+    (folder / "001.txt").write_text(texts[1], encoding="utf-8")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "images").symlink_to(folder)
+    (docs / "labels.json").write_text(json.dumps({"000.png": decomposed, "001.png": texts[1]}), encoding="utf-8")
+    (tmp_path / "flat.jsonl").write_text('{"file": "000.png", "text": "Gro\u0308\u00dfe"}', encoding="utf-8")
+    (tmp_path / "flat").symlink_to(folder)
+    for source, expected in ((manifest, texts), (folder, texts), (docs / "labels.json", texts)):
+        dataset = LineDataset(source)
+        # The decomposed letters come out composed: one sign is written in one way.
+        assert [dataset[number].label for number in range(len(dataset))] == ["Größe", "12,50 €"][: len(expected)]
+        assert torch.equal(dataset[1].image, LineDataset(manifest)[1].image)
+    # A folder that is called like the manifest, and a folder that is named.
+    assert LineDataset(tmp_path / "flat.jsonl")[0].label == "Größe"
+    assert LineDataset(tmp_path / "flat.jsonl", images=folder)[0].image is not None
+
+
+def test_lines_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    drawn("12").save(tmp_path / "empty" / "0.png")
+    with pytest.raises(InvalidArgumentError, match=r"1 pictures, and none with a text beside it"):
+        LineDataset(tmp_path / "empty")
+    with pytest.raises(InvalidArgumentError, match="has no text"):
+        LineDataset([tmp_path / "empty" / "0.png"])
+    with pytest.raises(SourceNotFoundError):
+        LineDataset(tmp_path / "absent.jsonl")
+
+
+def test_changed_lines_differ_and_repeat() -> None:
+    line = torch.from_numpy(np.array(drawn("Total 12.50"))).permute(2, 0, 1)
+    torch.manual_seed(1)
+    first = [changed_line(line) for _ in range(12)]
+    torch.manual_seed(1)
+    assert all(torch.equal(one, changed_line(line)) for one in first)
+    assert len({one.sum().item() for one in first}) > 8
+    assert all(one.shape == line.shape and one.dtype == torch.uint8 for one in first)
+    # It stays legible: ink stays dark on a light ground.
+    assert all(one.float().mean() > 100 for one in first)
+
+
+# The loss
+
+
+def test_the_loss_is_that_of_all_classes() -> None:
+    torch.manual_seed(0)
+    model = ppocr_v6_small_reco(vocab="".join(map(chr, range(0x4E00, 0x4E00 + 5000))) + " abcß")
+    texts = ["a b", "", "c" * 30, "ßa一a"]
+    features = torch.randn(4, 12, 120, requires_grad=True)
+
+    def gradients(loss: torch.Tensor) -> list[torch.Tensor]:
+        found = torch.autograd.grad(loss, [features, model.head.weight, model.head.bias])
+        return [loss.detach(), *found]
+
+    numbers = {character: index + 1 for index, character in enumerate(model.characters)}
+    labels = torch.tensor([numbers[c] for text in texts for c in text])
+    scores = model.head(features).log_softmax(-1).transpose(0, 1)
+    lengths = torch.tensor([len(text) for text in texts])
+    whole = F.ctc_loss(scores, labels, torch.full((4,), 12), lengths, 0, zero_infinity=True)
+    for ours, theirs in zip(gradients(model.compute_loss(features, texts)), gradients(whole), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_further_characters_leave_the_others_as_they_are() -> None:
+    torch.manual_seed(0)
+    model = ppocr_v6_small_reco(vocab="abc ").eval()
+    picture = torch.rand(1, 3, 48, 64)
+    before = model(picture, return_model_output=True)["out_map"]
+    model.extend_vocab("cжa")
+    after = model(picture, return_model_output=True)["out_map"]
+    assert model.vocab == "abc ж"
+    assert torch.equal(after[..., :5], before)
+    assert model(picture, ["ж"])["loss"].isfinite()
+
+
+# Training
+
+
+def test_a_killed_training_goes_on_to_the_same_weights(
+    lines: LineDataset, validation: LineDataset, tmp_path: Path
+) -> None:
+    whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
+    settings = {**TINY, "save_seconds": 0.0}
+    expected = fit("crnn_mobilenet_v3_small", lines, validation=validation, out=whole, **settings)
+    script = f"""
+        import os
+        from mediatensor.ocr.training import LineDataset, fit
+        from mediatensor.ocr.training import _recognition
+        loss, count = _recognition.Recognition.loss, 0
+        def dying(self, batch):
+            global count
+            count += 1
+            if count == 28:  # in the middle of the second epoch, of 18 steps
+                os._exit(9)
+            return loss(self, batch)
+        _recognition.Recognition.loss = dying
+        import torch
+        torch.set_num_threads({torch.get_num_threads()})
+        fit("crnn_mobilenet_v3_small", LineDataset({str(tmp_path / "lines.jsonl")!r}),
+            validation=LineDataset({str(tmp_path / "validation.jsonl")!r}), out={str(parts)!r}, **{settings!r})
+    """
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
+    assert killed.returncode == 9
+    assert parts.with_suffix(".state.pt").exists()
+    resumed = fit("crnn_mobilenet_v3_small", lines, validation=validation, out=parts, **settings)
+    assert_same_weights(whole, parts)
+    timeless = [[{**epoch, "seconds": 0} for epoch in one.epochs] for one in (expected, resumed)]
+    assert timeless[0] == timeless[1]
+    # The weights did move, and what was needed to go on is gone.
+    assert resumed.epochs[-1]["loss"] < resumed.epochs[1]["loss"]
+    assert not parts.with_suffix(".state.pt").exists()
+    logged = [json.loads(line) for line in parts.with_suffix(".jsonl").read_text().splitlines()]
+    assert logged == list(resumed.epochs)
+    with Image.open(parts.with_suffix(".png")) as picture:
+        assert picture.width > 500
+
+
+def test_other_arguments_do_not_go_on(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+    out = tmp_path / "out.pt"
+
+    class Stop(Exception):
+        pass
+
+    class Stopping(Recipe):
+        def __init__(self, recipe: Recipe) -> None:
+            self.recipe, self.count = recipe, 0
+
+        def open(self, item: Item) -> Any:
+            return self.recipe.open(item)
+
+        def read(self, opened: Any, item: Item, part: int) -> Sample:
+            self.count += 1
+            if self.count > 40:
+                raise Stop
+            return self.recipe.read(opened, item, part)
+
+    recipe = lines.recipe
+    lines.recipe = Stopping(recipe)
+    with pytest.raises(Stop):
+        fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, save_seconds=0.0, **TINY)
+    lines.recipe = recipe
+    changed = {**TINY, "learning_rate": 2e-3}
+    with pytest.raises(InvalidArgumentError, match=r"learning_rate=0.001, now 0.002.*resume=False"):
+        fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **changed)
+    state = out.with_suffix(".state.pt")
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(WeightsError):
+        fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **TINY)
+    assert fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, resume=False, **changed).epochs
+
+
+def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: Path) -> None:
+    require_weights()
+    before = ppocr_v6_small_reco(pretrained=True)
+    # Stars stand for a sign that is not among the published characters: what is learnt is the name of a shape.
+    new = "\u203d"
+    assert new not in before.vocab
+    texts = [f"{a}{b}" for a in ("12", "7", "345") for b in ("*", "**")]
+    folder = write_lines(tmp_path, texts, "stars")
+    rows = [json.loads(row) for row in folder.read_text().splitlines()]
+    folder.write_text("\n".join(json.dumps({**row, "text": row["text"].replace("*", new)}) for row in rows))
+    stars = LineDataset(folder)
+    settings: dict[str, Any] = {"validation": stars, "out": tmp_path / "stars.pt", "augment": False, "batch_size": 3}
+    with pytest.raises(
+        InvalidArgumentError, match=r"1 characters that the recogniser does not know.*extend_vocab=True"
+    ):
+        fit("ppocr_v6_small_reco", stars, **settings)
+    kept = LineDataset(write_lines(tmp_path, ["Total 12", "Hello you"], "kept"))
+    done = fit(
+        "ppocr_v6_small_reco",
+        stars,
+        keep=kept,
+        extend_vocab=True,
+        epochs=4,
+        learning_rate=3e-4,
+        ema_decay=0.8,
+        **settings,
+    )
+    assert done.scores["character_error_rate"] < 0.5 * done.epochs[0]["validation"]["character_error_rate"]
+    model = load_checkpoint(done.path)
+    assert model.vocab == before.vocab + new
+    unused = [i + 1 for i, character in enumerate(before.characters) if not set(character) & set("123457Total Heyu")]
+    assert torch.equal(model.head.weight[unused], before.head.weight[unused])
+    assert torch.equal(model.head.bias[unused], before.head.bias[unused])
+    used = before.characters.index("3") + 1
+    assert not torch.equal(model.head.weight[used], before.head.weight[used])
+    assert done.epochs[-1]["keep"]["character_error_rate"] <= done.epochs[0]["keep"]["character_error_rate"]
+    # The file is a reader wherever a name is.
+    found = evaluate(done.path, stars)
+    assert found.cer == pytest.approx(done.scores["character_error_rate"])
+    assert ocr_predictor(reco_arch=done.path, pretrained=True).reco_predictor.model.vocab == model.vocab
+
+
+def test_gradients_that_are_not_finite_end_it(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+    out = tmp_path / "out.pt"
+    fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **{**TINY, "epochs": 1})
+    good = out.read_bytes()
+    with pytest.raises(TrainingError, match=r"not finite, in epoch 1.*out2.pt.*smaller learning_rate"):
+        # What is not finite in a loss is not finite in all gradients.
+        fit(out, lines, validation=validation, out=tmp_path / "out2.pt", **{**TINY, "keep": lines, "keep_weight": 1e38})
+    assert out.read_bytes() == good
+    # The weights at the start are the best so far.
+    assert_same_weights(out, tmp_path / "out2.pt")
+
+
+def test_arguments_that_cannot_be(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"validation": validation, "out": tmp_path / "out.pt"}
+    for arch, changes, message in (
+        ("crnn", {}, "unknown architecture 'crnn'"),
+        ("db_resnet50", {}, "unknown architecture 'db_resnet50'"),
+        ("crnn_mobilenet_v3_small", {**TINY, "vocab": "012"}, "characters that the recogniser does not know: 3 4 5"),
+        ("crnn_mobilenet_v3_small", {**TINY, "vocab": "012", "extend_vocab": True}, "cannot take further characters"),
+        ("crnn_mobilenet_v3_small", {**TINY, "epochs": 0}, "epochs"),
+        ("crnn_mobilenet_v3_small", {**TINY, "learning_rate": -1.0}, "learning_rate must be from 0 to 1"),
+        ("crnn_mobilenet_v3_small", {**TINY, "out": tmp_path / "out.onnx"}, r"ends in \.pt"),
+        ("crnn_mobilenet_v3_small", {**TINY, "validation": ["a.png"]}, "validation must be a MediaDataset"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            fit(arch, lines, **{**given, **changes})
+    with pytest.raises(WeightsNotFoundError):
+        fit("crnn_mobilenet_v3_small", lines, **given)
+    with pytest.raises(WeightsNotFoundError):
+        fit(tmp_path / "absent.pt", lines, **given)
+
+
+def test_damaged_and_foreign_checkpoints(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+    path = tmp_path / "digits.pt"
+    fit("crnn_mobilenet_v3_small", lines, validation=validation, out=path, **{**TINY, "epochs": 1})
+    stored = torch.load(path, weights_only=True)
+    assert stored["card"]["scores_before"].keys() == stored["card"]["scores"].keys()
+    assert recognition_predictor(path).model.vocab == VOCAB
+    bad = tmp_path / "bad.pt"
+
+    def check(message: str) -> None:
+        with pytest.raises(WeightsError, match=message):
+            load_checkpoint(bad)
+
+    bad.write_bytes(path.read_bytes()[:5000])
+    check("damaged")
+    torch.save(crnn_mobilenet_v3_small(vocab=VOCAB).state_dict(), bad)
+    check("is no checkpoint of mediatensor")
+    torch.save({**stored, "version": 99}, bad)
+    check("version 99")
+    torch.save({**stored, "arch": "crnn_vgg16_bn"}, bad)
+    check("does not fit crnn_vgg16_bn")
+    torch.save({**stored, "arch": "my_net"}, bad)
+    check("of the architecture 'my_net'")
+    name, value = next(iter(stored["state_dict"].items()))
+    torch.save({**stored, "state_dict": {**stored["state_dict"], name: value + 1}}, bad)
+    check("another checksum")
+    with pytest.raises(WeightsError, match="one of detection is needed"):
+        load_checkpoint(path, "detection")
+    with pytest.raises(WeightsError, match="one of detection is needed"):
+        ocr_predictor(det_arch=path, reco_arch=path)
+
+
+def test_two_processes_train_one_network(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import torch
+        from mediatensor.ocr.training import LineDataset, fit, _loop
+        torch.set_num_threads(1)
+        end = _loop._Training._end_epoch
+        def ending(self, began):
+            end(self, began)
+            rank = torch.distributed.get_rank()
+            torch.save(dict(self.model.named_parameters()), {str(tmp_path)!r} + f"/{{rank}}.{{self.epoch}}.pt")
+        _loop._Training._end_epoch = ending
+        fit("crnn_mobilenet_v3_small", LineDataset({str(tmp_path / "lines.jsonl")!r}),
+            validation=LineDataset({str(tmp_path / "validation.jsonl")!r}), out={str(tmp_path / "out.pt")!r},
+            pretrained=False, vocab={VOCAB!r}, batch_size=4, learning_rate=1e-3, epochs=1)
+        """)
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(script)]
+    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300)
+    start, first, second = (torch.load(tmp_path / name, weights_only=True) for name in ("0.0.pt", "0.1.pt", "1.1.pt"))
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        torch.testing.assert_close(value, second[name], rtol=0, atol=0, msg=name)
+    assert any(not torch.equal(value, first[name]) for name, value in start.items())
+    (epoch,) = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()][1:]
+    # 72 rows in pools of 2 x 8 batches of 4: one whole pool, of which each process makes 8 steps.
+    assert epoch["steps"] == 8
