@@ -32,10 +32,10 @@ def boxes_of(dataset: PageDataset) -> list[Any]:
 
 def test_a_manifest_of_pages(folder: Path) -> None:
     rows = [
-        {"path": "images/a.png", "boxes": [[20, 10, 100, 50], [0, 0, 20, 20]], "texts": ["Dear", " "]},
-        {"path": "images/b.png", "boxes": [[0.1, 0.1, 0.5, 0.5]]},
-        {"path": "images/b.png", "boxes": [[[20, 10], [100, 10], [100, 50], [20, 50]]]},
-        {"path": "images/a.png", "boxes": []},
+        {"file": "images/a.png", "boxes": [[20, 10, 100, 50], [0, 0, 20, 20]], "texts": ["Dear", " "]},
+        {"file": "images/b.png", "boxes": [[0.1, 0.1, 0.5, 0.5]]},
+        {"file": "images/b.png", "boxes": [[[20, 10], [100, 10], [100, 50], [20, 50]]]},
+        {"file": "images/a.png", "boxes": []},
     ]
     (folder / "pages.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     dataset = PageDataset(folder / "pages.jsonl")

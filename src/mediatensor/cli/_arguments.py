@@ -25,6 +25,7 @@ __all__ = [
     "positive_int",
     "positive_number",
     "region",
+    "share",
     "time_in_seconds",
 ]
 
@@ -75,6 +76,21 @@ def positive_number(text: str) -> float:
         value = 0.0
     if not (value > 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"expected a number above 0, such as 2.5 or 30000/1001 (got {text!r})")
+    return value
+
+
+def share(text: str) -> float:
+    """Argument type: a number above 0 and at most 1.
+
+    >>> share("0.5")
+    0.5
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1 (got {text!r})")
     return value
 
 

@@ -22,6 +22,7 @@ from ._arguments import (
     positive_int,
     positive_number,
     region,
+    share,
     time_in_seconds,
 )
 from ._console import EXIT_ERROR, emit_error
@@ -61,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor ocr scan.pdf -o text       the text of a document\n"
             "  mediatensor ocr talk.mp4 -o text       the captions in a video, as subtitles\n"
             "  mediatensor find 'error 503' *.mp4     where and when a text is to be seen\n"
+            "  mediatensor evaluate recognition lines.jsonl   how well lines are read\n"
             "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
             "\n"
             "- as a file is standard input, as an output standard output.\n"
@@ -77,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True, parser_class=_Parser
     )
-    for add in (_add_probe, _add_sheet, _add_extract, _add_ocr, _add_find, _add_verify, _add_demo):
+    for add in (_add_probe, _add_sheet, _add_extract, _add_ocr, _add_find, _add_evaluate, _add_verify, _add_demo):
         add(commands)
     return parser
 
@@ -392,6 +394,52 @@ def _add_find(commands: Any) -> None:
     _add_json(parser)
     _add_video_text(parser, "count (default: all)")
     _add_models(parser.add_argument_group("models"))
+
+
+def _add_evaluate(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "evaluate",
+        summary="how well a model reads lines, or finds text on pages",
+        description=(
+            "Read every line of a dataset, or search every page, and compare with what is true. Of lines: how many\n"
+            "are read exactly, characters and words wrong (CER, WER), by length of line, and which characters are\n"
+            "read as what. Of pages: recall, precision and overlap of boxes. Of both: how long one takes. Needs the\n"
+            "extra `ocr`."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor evaluate recognition lines.jsonl\n"
+            "  mediatensor evaluate recognition lines.jsonl --model fraktur.pt --picture worst.png\n"
+            "  mediatensor evaluate detection pages/ --json scores.json\n"
+            "\n"
+            "Lines are a manifest (.jsonl, .csv, ...) with the columns file and text, a folder of pictures with\n"
+            "NAME.txt or NAME.gt.txt beside them, or docTR's labels.json. Pages are a manifest with the columns file\n"
+            "and boxes, or docTR's labels.json with polygons beside a folder images; the boxes are those of lines\n"
+            "where the detector finds lines, as the default one does, and those of words where it finds words.\n"
+            "\n"
+            "Texts are compared in Unicode's composed form (NFC), and nothing else is normalised. Rows are read one\n"
+            "by one, so that times are those of single calls. The exit code is 2 if a row could not be read.\n"
+        ),
+    )
+    parser.add_argument("task", choices=("recognition", "detection"), metavar="TASK", help="recognition or detection")
+    parser.add_argument("data", metavar="DATA", help="a manifest, a folder, or docTR's labels.json")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="an architecture, or the path of a model (default: that of ocr_predictor)"
+    )
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="such as cuda (default: cpu)")
+    parser.add_argument("--images", type=Path, metavar="FOLDER", help="where the pictures of a manifest of lines are")
+    parser.add_argument(
+        "--iou", type=share, default=0.5, metavar="X",
+        help="the overlap from which on a found box is a true one (default: 0.5)",
+    )  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", help="write all scores as JSON; - prints them instead of the table")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the worst lines, or pages: .png, .jpg, .webp"
+    )
+    parser.add_argument(
+        "--worst", type=positive_int, default=20, metavar="N", help="how many of them to draw (default: 20)"
+    )
 
 
 def _add_verify(commands: Any) -> None:

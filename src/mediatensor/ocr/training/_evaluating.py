@@ -7,7 +7,7 @@ import os
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -53,6 +53,7 @@ def evaluate(
     num_worst: int = 20,
     name: str | None = None,
     device: str | torch.device | None = None,
+    task: Literal["recognition", "detection"] | None = None,
 ) -> Evaluation:
     """Compare what a model reads, or finds, with what is true.
 
@@ -69,12 +70,13 @@ def evaluate(
         num_worst: How many of the worst rows are kept with their pictures.
         name: The name of the model in reports; by default the name, or the class, of what was given.
         device: Where the model is moved to; by default it stays where it is.
+        task: What the model must be for; by default for either.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.
 
     Raises:
-        InvalidArgumentError: if the model is neither a recogniser nor a detector, or a row has no text or no boxes.
+        InvalidArgumentError: if the model is not for the task, or a row has no text or no boxes.
         DeviceError: if there is no such device.
         WeightsNotFoundError: if there are no weights on this machine.
         MediaTensorError, OSError: of a row that cannot be read, if the dataset raises.
@@ -92,10 +94,13 @@ def evaluate(
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise InvalidArgumentError(f"dataset must have a length and rows by index (got {shown(dataset)}).")
     predictor = _predictor(model)
-    if device is not None:
-        predictor.to(checked_device(device))
     if name is None:
         name = type(getattr(model, "model", model)).__name__ if isinstance(model, nn.Module) else os.fspath(model)
+    found = "recognition" if isinstance(predictor, RecognitionPredictor) else "detection"
+    if task not in (None, found):
+        raise InvalidArgumentError(f"{name} is a model for {found}, and task is {task!r}.")
+    if device is not None:
+        predictor.to(checked_device(device))
     if isinstance(predictor, RecognitionPredictor):
         return _evaluate_recognition(predictor, name, dataset, num_worst)
     return _evaluate_detection(predictor, name, dataset, num_worst, iou_threshold)

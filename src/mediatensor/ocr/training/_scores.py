@@ -151,6 +151,18 @@ class Evaluation:
         """
         write_file(path, (json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
 
+    def save_picture(self, path: str | os.PathLike[str]) -> None:
+        """Draw the worst cases.
+
+        Args:
+            path: The picture, .png, .jpg or .webp.
+
+        Raises:
+            InvalidArgumentError: if the suffix is another one.
+            WriteError: if it cannot be written.
+        """
+        raise NotImplementedError
+
     def _shared_dict(self) -> dict[str, Any]:
         latency = None if self.latency is None else asdict(self.latency)
         failures = [{"source": one.source, "row": one.row, "message": one.message} for one in self.failures]
