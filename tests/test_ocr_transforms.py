@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,19 @@ def test_they_are_found_where_doctr_has_them() -> None:
     assert expand_line(np.array([[0, 63], [12, 41]], np.int32), (100, 100)) == (0, 63)
 
 
+def test_interpolations_are_named_as_in_torchvision_and_numbered_as_in_pillow() -> None:
+    class Mode(Enum):
+        CUBIC = "bicubic"
+
+    page = Sample(picture(20, 30))
+    cubic = T.Resize((10, 12), interpolation="bicubic")(page).image
+    assert (cubic - T.Resize((10, 12))(page).image).abs().max() > 0.01
+    for mode in (Mode.CUBIC, 3):
+        assert (T.Resize((10, 12), mode)(page).image == cubic).all()
+    rows, columns = np.arange(10) * 20 // 10, np.arange(12) * 30 // 12
+    assert (T.Resize((10, 12), "nearest")(page).image == page.image[:, rows][..., columns]).all()
+
+
 # What is drawn on a page is where its boxes say, whatever was done to the page.
 
 
@@ -163,6 +177,7 @@ def test_blur_is_a_gaussian_over_mirrored_edges(height: int, width: int, sigma: 
     expected = (windows * kernel).sum((-2, -1))
     mine = T.GaussianBlur((sigma, sigma))(Sample(image)).image
     assert np.abs(mine.numpy() - expected).max() < 1e-5
+    assert (T.GaussianBlur((sigma, sigma))(Sample(torch.ones_like(image))).image <= 1).all()
     in_bytes = T.GaussianBlur((sigma, sigma))(Sample((image * 255).round().to(torch.uint8))).image
     assert np.abs(in_bytes.numpy() / 255 - expected).max() < 0.005
 
@@ -224,7 +239,7 @@ def test_any_size_and_dtype(name: str, dtype: torch.dtype) -> None:
             assert sample.target.dtype == np.float32
             assert sample.target.shape[1:] == (4,)
             if dtype.is_floating_point:
-                assert 0 <= sample.image.min() <= sample.image.max() <= 1.001
+                assert 0 <= sample.image.min() <= sample.image.max() <= 1
 
 
 def test_bytes_that_become_one_pixel_wide() -> None:

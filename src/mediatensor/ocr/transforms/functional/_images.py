@@ -190,6 +190,7 @@ def blurred(image: Tensor, sigma: float) -> Tensor:
     radius = int(_TRUNCATE * sigma + 0.5)
     if radius == 0:
         return image
+    low, high = image.aminmax()
     weights = [math.exp(-(place**2) / (2 * sigma**2)) for place in range(-radius, radius + 1)]
     for axis in (-2, -1):
         length = image.shape[axis]
@@ -200,4 +201,5 @@ def blurred(image: Tensor, sigma: float) -> Tensor:
         image = torch.zeros_like(image)
         for start, weight in enumerate(weights):
             image.add_(mirrored.narrow(axis, start, length), alpha=weight / sum(weights))
-    return image
+    # Means are never beyond what they are of; sums of rounded weights can be.
+    return image.clamp_(low, high)
