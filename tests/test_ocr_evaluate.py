@@ -270,6 +270,28 @@ def test_boxes_that_are_found_missed_and_false(tmp_path: Path) -> None:
     assert found_on_pages([(image, np.zeros((0, 4)))]).recall is None
 
 
+def test_boxes_that_are_turned() -> None:
+    require_weights()
+    page = np.asarray(Image.fromarray(text_page().image).rotate(20, expand=True, fillcolor="white"))
+    predictor = detection_predictor(pretrained=True, assume_straight_pages=False, shorter_side=320)
+    (own,) = predictor([page])
+    quads = own["words"][:, :4]
+    found = evaluate(predictor, [(page, quads), (page, quads[1:])])
+    assert isinstance(found, DetectionEvaluation)
+    assert (found.num_true, found.num_found, found.num_matched) == (5, 6, 5)
+    # The upright boxes around such lines overlap each other more than the lines do.
+    straight = np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
+    other = evaluate(predictor, [(page, straight)])
+    assert isinstance(other, DetectionEvaluation)
+    assert other.num_matched == 0
+
+
+def test_a_model_must_be_for_the_task() -> None:
+    assert found_on_pages([], task="detection").recall is None
+    with pytest.raises(InvalidArgumentError, match="is a model for detection, and task is 'recognition'"):
+        found_on_pages([], task="recognition")
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(InvalidArgumentError, match="iou_threshold"):
         found_on_pages([], iou_threshold=0)

@@ -19,7 +19,7 @@ from mediatensor.errors import InvalidArgumentError, PageError
 from mediatensor.ocr import models
 from mediatensor.ocr.models import recognition_predictor
 from mediatensor.ocr.models.predictor import CutLine
-from mediatensor.ocr.training import export_lines
+from mediatensor.ocr.training import LineDataset, RecognitionEvaluation, evaluate, export_lines
 from ocr_reading import LINES, reader, text_page, words_of
 
 
@@ -284,6 +284,18 @@ def test_exporting_from_python(tmp_path: Path) -> None:
     assert sorted(texts[:3]) == sorted(line.upper() for line in LINES)
     assert sorted(texts[3:]) == sorted(LINES * 2)
     assert rows_of(tmp_path / "lines")[3]["file"].startswith("images/more-p000")
+
+
+def test_exported_lines_are_a_dataset(tmp_path: Path) -> None:
+    file = export_lines([text_page().image], tmp_path / "lines", reader())
+    rewrite(tmp_path / "lines", lambda row: {**row, "text": row["text"].replace("Invoice", "lnvoice")})
+    lines = LineDataset(file)
+    assert sorted(str(lines[row].label) for row in range(3)) == sorted(  # type: ignore[union-attr]
+        line.replace("Invoice", "lnvoice") for line in LINES
+    )
+    found = evaluate(reader().reco_predictor, lines)
+    assert isinstance(found, RecognitionEvaluation)
+    assert found.num_edits == 1
 
 
 def test_exporting_from_python_what_cannot_be(tmp_path: Path) -> None:

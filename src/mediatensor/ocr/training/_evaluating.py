@@ -6,6 +6,7 @@ import heapq
 import os
 import time
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Literal, TypeVar
 
@@ -125,7 +126,7 @@ def _evaluate_recognition(
     predictor: RecognitionPredictor, name: str, dataset: Any, num_worst: int
 ) -> RecognitionEvaluation:
     lines: list[LineScore] = []
-    pairs: list[tuple[str, str]] = []
+    pairs: Counter[tuple[str, str]] = Counter()
     words = WordErrorRate()
     worst: _WorstRows[WorstLine] = _WorstRows(num_worst)
     rows = _Rows(dataset, "text", predictor)
@@ -138,7 +139,7 @@ def _evaluate_recognition(
         num_edits = sum(one != other for one, other in both)
         source = _source_of(sample, number)
         lines.append(LineScore(source, number, true, read, confidence, num_edits))
-        pairs += both
+        pairs.update(both)
         words.update([true], [read])
         if num_edits:
             worst.offer(num_edits, number, lambda: WorstLine(source, as_picture(image).copy(), true, read, num_edits))  # noqa: B023

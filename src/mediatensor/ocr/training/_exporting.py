@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -181,7 +182,8 @@ class LineFolder:
         """Delete the picture of a line, if it is one of this folder."""
         picture = self._folder / row["file"]
         if picture.parent == self._folder / "images":
-            picture.unlink(missing_ok=True)
+            with suppress(OSError, ValueError):  # it is gone, or its name is none
+                picture.unlink()
 
     def _rows(self) -> list[dict[str, Any]]:
         try:
@@ -196,7 +198,7 @@ class LineFolder:
                 continue
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict) or not isinstance(row.get("file"), str):
                 raise InvalidArgumentError(

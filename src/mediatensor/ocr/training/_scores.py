@@ -7,7 +7,7 @@ import math
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -468,11 +468,11 @@ def latency_of(seconds: Sequence[float], num_warm_up: int) -> Latency | None:
     return Latency(median, low, high, num_warm_up)
 
 
-def character_scores(pairs: Iterable[tuple[str, str]]) -> tuple[CharacterScore, ...]:
-    """Scores of characters from aligned pairs of true and read ones, most often wrong first."""
+def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, ...]:
+    """Scores of characters from how often a true one is aligned with a read one, most often wrong first."""
     counts: dict[str, Counter[str]] = {}
-    for true, read in pairs:
-        counts.setdefault(true, Counter())[read] += 1
+    for (true, read), number in pairs.items():
+        counts.setdefault(true, Counter())[read] = number
     scores = []
     for true, read_as in counts.items():
         total = read_as.total()
