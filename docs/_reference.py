@@ -32,6 +32,7 @@ PAGES = (
     "mediatensor.ocr.utils",
     "mediatensor.ocr.datasets",
     "mediatensor.ocr.transforms",
+    "mediatensor.ocr.drawing",
     "mediatensor.backends",
     "mediatensor.isolate",
     "mediatensor.errors",

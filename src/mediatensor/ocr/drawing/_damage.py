@@ -1,0 +1,176 @@
+"""What happens to a picture on its way: paper, light, scanners, fax, printers, cameras, compression."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageEnhance, ImageFilter
+
+__all__ = ["DAMAGES", "damaged", "papered"]
+
+_TILE = (512, 1536)
+
+
+@cache
+def _grain() -> NDArray[np.float32]:
+    """Noise with a deviation of one, by tiles: a new place in it is quicker than new noise."""
+    return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
+
+
+@lru_cache(16)
+def _texture(number: int) -> NDArray[np.float32]:
+    """Paper, about -1 to 1: fine grain, fibres, and light that falls unevenly."""
+    rng = np.random.default_rng(100 + number)
+    total = np.zeros(_TILE, np.float32)
+    for cells, strength in ((4, 1.0), (16, 0.7), (128, 0.5), (512, 0.5))[number % 2 :]:
+        coarse = rng.normal(0, 1, (max(2, cells * _TILE[0] // _TILE[1]), cells)).astype(np.float32)
+        size = _TILE[::-1]
+        total += strength * np.asarray(Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC))
+    return np.asarray(total / np.abs(total).max(), np.float32)
+
+
+def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Random) -> NDArray[np.float32]:
+    """A piece of a texture, mirrored on where it is larger than the texture."""
+    for axis, wanted in ((0, height), (1, width)):
+        while source.shape[axis] < wanted:
+            source = np.concatenate([source, np.flip(source, axis)], axis)
+    top, left = rng.randint(0, source.shape[0] - height), rng.randint(0, source.shape[1] - width)
+    return source[top : top + height, left : left + width]
+
+
+def papered(size: tuple[int, int], colour: tuple[int, int, int], strength: float, rng: random.Random) -> Image.Image:
+    """A sheet of this (width, height), whose level varies by about ``strength`` of 256."""
+    if strength <= 0:
+        return Image.new("RGB", size, colour)
+    levels = _tile(_texture(rng.randrange(8)), size[1], size[0], rng)[..., None] * strength
+    return _picture(np.array(colour, np.float32) + levels)
+
+
+def _picture(levels: NDArray[np.float32]) -> Image.Image:
+    return Image.fromarray(levels.clip(0, 255).astype(np.uint8))
+
+
+def _levels(image: Image.Image) -> NDArray[np.float32]:
+    return np.asarray(image, np.float32)
+
+
+def _blur(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    return image.filter(ImageFilter.GaussianBlur(amount))
+
+
+def _motion(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    """A hand that shook: the mean of the picture at several places on a short way."""
+    across, down = rng.uniform(-amount, amount), rng.uniform(-amount, amount)
+    ways = [(across * part, down * part) for part in (-0.5, 0.5)]
+    moved = [
+        image.transform(image.size, Image.Transform.AFFINE, (1, 0, x, 0, 1, y), Image.Resampling.BILINEAR)
+        for x, y in ways
+    ]
+    return Image.blend(moved[0], moved[1], 0.5)
+
+
+def _noise(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    grain = _tile(_grain(), image.height, image.width, rng)
+    return _picture(_levels(image) + (grain if rng.random() < 0.4 else grain[..., :1]) * amount)
+
+
+def _jpeg(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=round(amount))
+    return Image.open(file).convert("RGB")
+
+
+def _video(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    """Colours at half the size, then few levels, as an encoder that lacks bits has them."""
+    y, cb, cr = image.convert("YCbCr").split()
+    half = (max(1, image.width // 2), max(1, image.height // 2))
+    cb, cr = (plane.resize(half).resize(image.size, Image.Resampling.BILINEAR) for plane in (cb, cr))
+    return _jpeg(Image.merge("YCbCr", (y, cb, cr)).convert("RGB"), amount, rng)
+
+
+def _small(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    """Made smaller by a factor and large again."""
+    size = (max(8, round(image.width / amount)), max(8, round(image.height / amount)))
+    ways = [Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS, Image.Resampling.NEAREST]
+    small = image.resize(size, rng.choice(ways[:3]))
+    return small.resize(image.size, rng.choice(ways) if amount < 1.7 else rng.choice(ways[:3]))
+
+
+def _fax(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    """Black and white: noise, then a threshold between ink and paper."""
+    levels = _levels(image.convert("L"))
+    low, high = np.quantile(levels[:: max(1, levels.shape[0] // 64)], (0.01, 0.99))
+    levels = levels + _tile(_grain(), image.height, image.width, rng)[..., 0] * amount
+    threshold = low + (high - low) * rng.uniform(0.4, 0.65)
+    return Image.fromarray(np.where(levels > threshold, 255, 0).astype(np.uint8)).convert("RGB")
+
+
+def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    """A printer with dots: rows and columns of it are weak."""
+    height, width = image.height, image.width
+    rows = np.array(_tile(_grain(), height, 1, rng)[:, :, :1])
+    columns = np.array(_tile(_grain(), 1, width, rng)[:, :, :1])
+    levels = _levels(image)
+    paper = np.float32(np.quantile(levels[::4, ::4], 0.9))
+    weak = np.clip(0.15 + amount * (0.15 * rows + 0.12 * (np.abs(columns) > 2)), 0, 0.7).astype(np.float32)
+    return _picture(levels + (paper - levels) * weak)
+
+
+def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    """Dust on a scanner's glass: thin lines all along the way of the paper."""
+    levels = _levels(image).copy()
+    for _ in range(rng.randint(1, 3)):
+        if rng.random() < 0.5:
+            at = rng.randrange(image.width)
+            levels[:, at : at + rng.randint(1, 2)] += rng.choice([-1, 1]) * amount
+        else:
+            at = rng.randrange(image.height)
+            levels[at : at + 1] += rng.choice([-1, 1]) * amount
+    return _picture(levels)
+
+
+def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    """Light that falls off across the picture, with a soft edge or slowly."""
+    angle, width, height = rng.uniform(0, 6.3), image.width, image.height
+    x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
+    way = x[None] * np.float32(np.cos(angle)) + y[:, None] * np.float32(np.sin(angle))
+    steep, middle = rng.choice([1.0, 6.0]), rng.uniform(-0.6, 0.6)
+    light = 1 - amount / (1 + np.exp(-steep * (way - middle)))
+    return _picture(_levels(image) * light[..., None].astype(np.float32))
+
+
+def _contrast(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    return ImageEnhance.Contrast(image).enhance(amount)
+
+
+def _sharpen(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
+    return image.filter(ImageFilter.UnsharpMask(1.5, round(100 * amount), 2))
+
+
+#: What can be done to a picture, by name: functions of the picture, an amount and the source of randomness.
+DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] = {
+    "blur": _blur,
+    "contrast": _contrast,
+    "fax": _fax,
+    "jpeg": _jpeg,
+    "motion": _motion,
+    "noise": _noise,
+    "shadow": _shadow,
+    "sharpen": _sharpen,
+    "small": _small,
+    "streaks": _streaks,
+    "thermal": _thermal,
+    "video": _video,
+}
+
+
+def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
+    """A picture after these steps, pairs of a name and an amount."""
+    for name, amount in steps:
+        image = DAMAGES[name](image, amount, rng)
+    return image

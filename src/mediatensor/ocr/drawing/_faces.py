@@ -1,0 +1,225 @@
+"""Faces: files of fonts on this machine, the characters that each has, and whether it can be drawn here."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from PIL import ImageFont, features
+
+__all__ = ["Face", "faces_with", "find_faces", "is_shaped", "random_face"]
+
+#: Faces whose characters are pictures, placeholders or parts of formulas, or that only join up in a program of their own.
+_PICTURES = re.compile(
+    r"emoji|symbol|dingbat|blank|webding|wingding|lastresort|barcode|signwriting|music|math|^cm(r|mi|sy|ex|b|ss|tt)10"
+    r"|^stix.*(nonuni|siz)|d050000l|marlett|ornament|icons?$|awesome|keycap|initials",
+    re.IGNORECASE,
+)
+#: Characters of scripts whose letters join or move: Hebrew's marks, Arabic, Indic scripts, Thai to Tibetan, Khmer.
+_SHAPED = re.compile(r"[\u0590-\u08ff\u0900-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]")
+
+
+@dataclass(frozen=True)
+class Face:
+    """A face of a font: a file, and the number of the face in it.
+
+    Attributes:
+        name: The name of the file without its extension, such as ``"DejaVuSans-Bold"``.
+        file: The file; empty for the face that Pillow brings along.
+        index: The number of the face in a collection (``.ttc``).
+
+    Example:
+        >>> from mediatensor.ocr.drawing import find_faces
+        >>> face = find_faces()[0]
+        >>> face.has("Total 12.50")
+        True
+    """
+
+    name: str
+    file: str
+    index: int = 0
+
+    @property
+    def family(self) -> str:
+        """What faces of one design share: the name up to its first hyphen."""
+        return self.name.partition("-")[0]
+
+    def at(self, pixels: float) -> ImageFont.FreeTypeFont:
+        """The face at this size of its em, in pixels.
+
+        Args:
+            pixels: Size of the em; rounded, and at least 4.
+        """
+        return _opened(self.file, self.index, max(4, round(pixels)))
+
+    def has(self, text: str) -> bool:
+        """Whether the face can draw a text: a glyph for every character, and shaping where the script needs it.
+
+        Args:
+            text: Any text; white space needs no glyph.
+        """
+        wanted = {ord(character) for character in text if not character.isspace()}
+        return wanted <= _characters(self.file, self.index) and (_can_shape() or not _SHAPED.search(text))
+
+
+def is_shaped(text: str) -> bool:
+    """Whether letters of a text join or move, so that it cannot be drawn letter by letter."""
+    return _SHAPED.search(text) is not None
+
+
+@cache
+def _can_shape() -> bool:
+    return bool(features.check("raqm"))
+
+
+@lru_cache(1024)
+def _opened(file: str, index: int, pixels: int) -> ImageFont.FreeTypeFont:
+    if not file:
+        font = ImageFont.load_default(pixels)
+        if isinstance(font, ImageFont.FreeTypeFont):
+            return font
+        raise OSError("Pillow was built without FreeType, which draws text; install a wheel of Pillow")
+    return ImageFont.truetype(file, pixels, index)
+
+
+@cache
+def _characters(file: str, index: int) -> frozenset[int]:
+    """The code points that a face maps to glyphs; none where the file is no font that can be read."""
+    if not file:
+        return frozenset(range(0x21, 0x7F))
+    try:
+        with open(file, "rb") as stream:
+            data = stream.read(12 + 4 * (index + 1))
+            start = struct.unpack_from(">I", data, 12 + 4 * index)[0] if data[:4] == b"ttcf" else 0
+            stream.seek(start)
+            num_tables = struct.unpack(">4xH6x", stream.read(12))[0]
+            directory = stream.read(16 * num_tables)
+            for tag, offset, length in struct.iter_unpack(">4s4xII", directory):
+                if tag == b"cmap":
+                    stream.seek(offset)
+                    return frozenset(_mapped(stream.read(length)))
+    except (OSError, struct.error, IndexError):
+        pass
+    return frozenset()
+
+
+def _mapped(table: bytes) -> Iterable[int]:
+    """Code points of a ``cmap`` table: of its subtable for all of Unicode, or of the one for 16 bits."""
+    subtables = {}
+    for number in range(struct.unpack_from(">H", table, 2)[0]):
+        platform, encoding, offset = struct.unpack_from(">HHI", table, 4 + 8 * number)
+        kind = struct.unpack_from(">H", table, offset)[0]
+        if (platform == 0 and encoding != 5) or (platform, encoding) in ((3, 1), (3, 10)):
+            subtables[kind] = offset
+    if 12 in subtables:
+        at = subtables[12]
+        for group in range(struct.unpack_from(">I", table, at + 12)[0]):
+            first, last, glyph = struct.unpack_from(">III", table, at + 16 + 12 * group)
+            yield from range(first + (glyph == 0), min(last, 0x10FFFF) + 1)
+    elif 4 in subtables:
+        at = subtables[4]
+        half = struct.unpack_from(">H", table, at + 6)[0] // 2
+        ends = struct.unpack_from(f">{half}H", table, at + 14)
+        starts = struct.unpack_from(f">{half}H", table, at + 16 + 2 * half)
+        deltas = struct.unpack_from(f">{half}H", table, at + 16 + 4 * half)
+        ranges_at = at + 16 + 6 * half
+        for number, (first, last, delta) in enumerate(zip(starts, ends, deltas, strict=True)):
+            shift = struct.unpack_from(">H", table, ranges_at + 2 * number)[0]
+            for code in range(first, min(last, 0xFFFE) + 1):
+                if shift:
+                    place = ranges_at + 2 * number + shift + 2 * (code - first)
+                    if place + 2 <= len(table) and struct.unpack_from(">H", table, place)[0]:
+                        yield code
+                elif (code + delta) & 0xFFFF:
+                    yield code
+
+
+def find_faces(fonts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None) -> tuple[Face, ...]:
+    """The faces that text can be drawn in, sorted by their names.
+
+    Args:
+        fonts: A file or folder of fonts, or several; ``None`` for what the machine has: the usual folders of Linux,
+            macOS and Windows, the folder of matplotlib where it is installed, and Pillow's own face where there is
+            nothing else.
+
+    Returns:
+        One face for each TrueType or OpenType file. Faces of symbols and pictures are left out unless named.
+
+    Raises:
+        FileNotFoundError: A path does not exist, or there is no font in it.
+
+    Example:
+        >>> from mediatensor.ocr.drawing import find_faces
+        >>> len(find_faces()) > 0
+        True
+    """
+    if fonts is None:
+        return _installed()
+    named = [Path(fonts)] if isinstance(fonts, str | os.PathLike) else [Path(path) for path in fonts]
+    faces = []
+    for path in named:
+        found = _fonts_of(path) if path.is_dir() else [path] if path.is_file() else []
+        if not found:
+            raise FileNotFoundError(f"{path} is neither a font nor a folder with fonts (.ttf, .otf, .ttc)")
+        faces += [Face(file.stem, str(file)) for file in found]
+    return tuple(sorted(faces, key=lambda face: (face.name, face.file)))
+
+
+@cache
+def _installed() -> tuple[Face, ...]:
+    home, folders = Path.home(), []
+    if sys.platform == "win32":
+        folders = [Path(os.environ.get("WINDIR", "C:/Windows")) / "Fonts"]
+        folders.append(home / "AppData/Local/Microsoft/Windows/Fonts")
+    elif sys.platform == "darwin":
+        folders = [Path("/System/Library/Fonts"), Path("/Library/Fonts"), home / "Library/Fonts"]
+    else:
+        folders = [Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), home / ".local/share/fonts"]
+        folders.append(home / ".fonts")
+    matplotlib = find_spec("matplotlib")
+    if matplotlib is not None and matplotlib.origin is not None:
+        folders.append(Path(matplotlib.origin).parent / "mpl-data" / "fonts" / "ttf")
+    files = {file.stem: file for folder in folders for file in _fonts_of(folder) if not _PICTURES.search(file.stem)}
+    faces = [Face(name, str(file)) for name, file in sorted(files.items())]
+    return tuple(faces) or (Face("Pillow", ""),)
+
+
+def _fonts_of(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(file for file in folder.rglob("*") if file.suffix.lower() in {".ttf", ".otf", ".ttc"})
+
+
+@lru_cache(16)
+def _families(faces: tuple[Face, ...]) -> tuple[tuple[Face, ...], ...]:
+    families: dict[str, list[Face]] = {}
+    for face in faces:
+        families.setdefault(face.family, []).append(face)
+    return tuple(map(tuple, families.values()))
+
+
+@lru_cache(64)
+def faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
+    """Those of the faces that have all of these characters."""
+    return tuple(face for face in faces if face.has(characters))
+
+
+def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = None) -> Face | None:
+    """A face that has the characters of a text, each family being as likely; ``None`` if there is none."""
+    known = _installed() if faces is None else tuple(faces)
+    families = _families(known)
+    for _ in range(40):
+        face = rng.choice(rng.choice(families))
+        if face.has(text):
+            return face
+    # Few have it: look at all of them, once for each set of characters.
+    fitting = faces_with("".join(sorted(set(text))), known)
+    return rng.choice(rng.choice(_families(fitting))) if fitting else None

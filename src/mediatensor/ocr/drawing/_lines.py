@@ -1,0 +1,385 @@
+"""Lines: a text in a face, as a detector would cut it out of a page."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageChops, ImageDraw
+
+from mediatensor.errors import InvalidArgumentError
+
+from ._damage import damaged, papered
+from ._faces import Face, is_shaped, random_face
+from ._texts import random_text
+
+__all__ = ["STYLES", "DrawnLine", "LineLook", "as_random", "draw_line", "draw_random_line", "random_look"]
+
+Color = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LineLook:
+    """How a line looks.
+
+    Attributes:
+        em_px: Size of the em, in pixels.
+        ink: Colour of the text.
+        paper: Colour behind it.
+        texture: How much the paper varies, in levels of 256.
+        slant: How far letters lean to the right, as a share of their height.
+        tracking: Added behind every letter, in em.
+        weight_px: By how much strokes are thickened.
+        stretch: Width of the letters, as a share of their own.
+        margins: Room around the ink that the crop leaves: left, top, right, bottom, in em; less than 0 cuts ink off.
+        turn: Counter-clockwise, in degrees.
+        curl: How far the middle of the line is above its ends, in em.
+        above: A text on the line above, whose ink may reach into the crop.
+        below: A text on the line below.
+        leading: From baseline to baseline, in em.
+        rule: ``""``, ``"underline"``, ``"strike"``, ``"box"`` or ``"dotted"``.
+        damage: Pairs of a name and an amount, in the order in which they happen: blur, contrast, fax, jpeg, motion,
+            noise, shadow, sharpen, small, streaks, thermal, video.
+    """
+
+    em_px: float = 32
+    ink: Color = (0, 0, 0)
+    paper: Color = (255, 255, 255)
+    texture: float = 0.0
+    slant: float = 0.0
+    tracking: float = 0.0
+    weight_px: int = 0
+    stretch: float = 1.0
+    margins: tuple[float, float, float, float] = (0.15, 0.15, 0.15, 0.15)
+    turn: float = 0.0
+    curl: float = 0.0
+    above: str = ""
+    below: str = ""
+    leading: float = 1.25
+    rule: str = ""
+    damage: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLine:
+    """A line that was drawn, with its truth.
+
+    Attributes:
+        image: uint8 (H, W, 3), RGB.
+        text: What is written on it.
+        face: The face that it is written in.
+        look: How it looks.
+    """
+
+    image: NDArray[np.uint8]
+    text: str
+    face: Face
+    look: LineLook
+
+
+def as_random(rng: random.Random | np.random.Generator) -> random.Random:
+    """One kind of source for both; a Generator moves on by one draw."""
+    return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
+
+
+def draw_line(
+    text: str,
+    rng: random.Random | np.random.Generator,
+    *,
+    face: Face | None = None,
+    look: LineLook | None = None,
+    style: str = "mixed",
+    faces: Sequence[Face] | None = None,
+) -> DrawnLine:
+    """Draw a line of text.
+
+    The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
+
+    Args:
+        text: What is written; without line breaks.
+        rng: Decides what is not given; a Generator moves on by one draw.
+        face: The face; ``None`` for one of ``faces`` that has all characters of the text.
+        look: How it looks; ``None`` for a random look of the style.
+        style: One of `STYLES`.
+        faces: The faces to choose from; ``None`` for those of the machine, see `find_faces`.
+
+    Raises:
+        InvalidArgumentError: The text is empty, no face has its characters, or the style is unknown.
+
+    Example:
+        >>> import random
+        >>> from mediatensor.ocr.drawing import draw_line
+        >>> line = draw_line("Total 12.50", random.Random(0), style="clean")
+        >>> line.text, line.image.shape[2]
+        ('Total 12.50', 3)
+    """
+    if not text.strip() or "\n" in text:
+        raise InvalidArgumentError(f"text is {text!r}; a line has characters, and no line break")
+    rng = as_random(rng)
+    if face is None:
+        face = random_face(rng, text, faces)
+        if face is None:
+            raise InvalidArgumentError(f"no face has all characters of {text!r}; install a font that has, or name it")
+    elif not face.has(text):
+        raise InvalidArgumentError(f"the face {face.name} lacks characters of {text!r}; see Face.has")
+    if look is None:
+        look = random_look(rng, style)
+    image = _drawn(text, face, look, rng)
+    return DrawnLine(np.array(damaged(image, look.damage, rng)), text, face, look)
+
+
+def draw_random_line(
+    rng: random.Random | np.random.Generator,
+    *,
+    languages: Sequence[str] = ("en",),
+    characters: str | None = None,
+    faces: Sequence[Face] | None = None,
+    style: str = "mixed",
+    texts: Sequence[str] = (),
+) -> DrawnLine:
+    """Draw a random line: a plausible text in a random face and look.
+
+    The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
+
+    Args:
+        rng: Decides everything; a Generator moves on by one draw.
+        languages: Keys of `TEXTS`; each is as likely.
+        characters: What the text may consist of, besides spaces; ``None`` for anything.
+        faces: The faces to choose from; ``None`` for those of the machine, see `find_faces`.
+        style: One of `STYLES`.
+        texts: Lines of your own, parts of which are drawn; see `read_texts`.
+
+    Raises:
+        InvalidArgumentError: No face has the characters of what shall be drawn, or an argument is unknown.
+
+    Example:
+        >>> import random
+        >>> from mediatensor.ocr.drawing import draw_random_line
+        >>> line = draw_random_line(random.Random(0), characters="0123456789")
+        >>> set(line.text) <= set("0123456789 ")
+        True
+    """
+    rng = as_random(rng)
+    for _ in range(20):
+        text = random_text(rng, languages, characters, texts)
+        face = random_face(rng, text, faces) if text else None
+        if face is not None:
+            break
+    else:
+        raise InvalidArgumentError(f"no face has all characters of {text!r}; install a font that has, or name it")
+    look = random_look(rng, style)
+    if rng.random() < 0.3 and style != "clean":
+        above, below = (random_text(rng, languages, characters, texts) for _ in range(2))
+        look = replace(look, above=above if face.has(above) else text, below=below if face.has(below) else text)
+        look = replace(look, leading=rng.uniform(1.0, 1.4))
+    return draw_line(text, rng, face=face, look=look)
+
+
+def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tuple[int, int]]:
+    """Coverage of a text, and where its picture begins, seen from the start of the baseline."""
+    font = face.at(look.em_px)
+    if look.tracking and not is_shaped(text):
+        x, places = 0.0, []
+        for character in text:
+            places.append(round(x))
+            x += font.getlength(character) + look.tracking * look.em_px
+        room = math.ceil(look.em_px)
+        mask = Image.new("L", (max(1, math.ceil(x) + 2 * room), 4 * room))
+        pen = ImageDraw.Draw(mask)
+        for place, character in zip(places, text, strict=True):
+            pen.text((room + place, 2 * room), character, fill=255, font=font, anchor="ls")
+        edges = mask.getbbox() or (0, 0, 1, 1)
+        mask, left, top = mask.crop(edges), edges[0] - room, edges[1] - 2 * room
+    else:
+        box = font.getbbox(text, anchor="ls")
+        left, top = round(box[0]) - 1, round(box[1]) - 1
+        mask = Image.new("L", (max(1, round(box[2]) + 1 - left), max(1, round(box[3]) + 1 - top)))
+        ImageDraw.Draw(mask).text((-left, -top), text, fill=255, font=font, anchor="ls")
+    return mask, (left, top)
+
+
+def _drawn(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.Image:
+    """The line without damage, cut out as a detector does it."""
+    em = look.em_px
+    mask, (left, top) = _text_mask(text, face, look)
+    room = math.ceil(0.7 * em) + 2
+    canvas = Image.new("L", (mask.width + 2 * room, mask.height + 2 * room))
+    origin = (room - left, room - top)
+    canvas.paste(mask, (room, room))
+    for neighbour, step in ((look.above, -1), (look.below, 1)):
+        if neighbour:
+            other, (x, y) = _text_mask(neighbour, face, look)
+            place = (origin[0] + x, origin[1] + y + round(step * look.leading * em))
+            layer = Image.new("L", canvas.size)
+            layer.paste(other, place)
+            canvas = ImageChops.lighter(canvas, layer)
+    pen, thickness = ImageDraw.Draw(canvas), max(1, round(em / 18))
+    start, end = (room, room + mask.width)
+    if look.rule in ("underline", "strike", "dotted"):
+        y = origin[1] + round((-0.3 if look.rule == "strike" else 0.14) * em)
+        if look.rule == "dotted":
+            for x in range(0, canvas.width, max(3, round(em / 5))):
+                pen.rectangle((x, y, x + thickness - 1, y + thickness - 1), fill=255)
+        else:
+            pen.line((start, y, end, y), fill=255, width=thickness)
+    elif look.rule == "box":
+        pad = round(0.12 * em)
+        pen.rectangle(
+            (start - 2 * pad, room - pad, end + 2 * pad, room + mask.height + pad), outline=255, width=thickness
+        )
+    if look.weight_px:
+        size = 2 * look.weight_px + 1
+        spread = ImageChops.lighter(canvas, ImageChops.offset(canvas, look.weight_px, 0))
+        canvas = spread if size == 3 else ImageChops.lighter(spread, ImageChops.offset(canvas, 0, 1))
+    canvas = _bent(canvas, look, origin[1])
+    before, over, after, under = (margin * em for margin in look.margins)
+    lean = abs(look.slant) * em * 0.8
+    box = (room - before - lean * 0.3, room - over, room + mask.width + after + lean, room + mask.height + under)
+    canvas = canvas.crop((round(box[0]), round(box[1]), round(box[2]), round(box[3])))
+    if look.stretch != 1:
+        canvas = canvas.resize((max(4, round(canvas.width * look.stretch)), canvas.height), Image.Resampling.BILINEAR)
+    if canvas.height < 8 or canvas.width < 8:
+        canvas = canvas.crop((0, 0, max(8, canvas.width), max(8, canvas.height)))
+    paper = papered(canvas.size, look.paper, look.texture, rng)
+    paper.paste(look.ink, (0, 0), canvas)
+    return paper
+
+
+def _bent(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
+    """Leaning, turned and curled; all about the baseline in the middle of the line."""
+    if look.slant or look.turn:
+        turn, middle = math.tan(math.radians(look.turn)), canvas.width / 2
+        # Where each pixel comes from: rows lean, columns rise.
+        leaning = (1, look.slant, -look.slant * baseline, turn, 1, -turn * middle)
+        canvas = canvas.transform(canvas.size, Image.Transform.AFFINE, leaning, Image.Resampling.BILINEAR)
+    if look.curl:
+        parts, width, height = 12, canvas.width, canvas.height
+        edges = [round(width * part / parts) for part in range(parts + 1)]
+        rise = [look.curl * look.em_px * ((2 * x / width - 1) ** 2 - 0.5) for x in edges]
+        mesh = [
+            ((x0, 0, x1, height), (x0, -y0, x0, height - y0, x1, height - y1, x1, -y1))
+            for x0, x1, y0, y1 in zip(edges, edges[1:], rise, rise[1:], strict=False)
+            if x1 > x0
+        ]
+        canvas = canvas.transform(canvas.size, Image.Transform.MESH, mesh, Image.Resampling.BILINEAR)
+    return canvas
+
+
+def _near(rng: random.Random, color: Color, spread: int) -> Color:
+    red, green, blue = (max(0, min(255, level + rng.randint(-spread, spread))) for level in color)
+    return red, green, blue
+
+
+def _colors(rng: random.Random, style: str) -> tuple[Color, Color]:
+    """Ink and paper that can be told from each other."""
+    if style == "clean":
+        return (0, 0, 0), (255, 255, 255)
+    if style in ("screen", "video"):
+        for _ in range(20):
+            ink, paper = (tuple(rng.randrange(256) for _ in range(3)) for _ in range(2))
+            if rng.random() < 0.3:
+                ink = (255, 255, 255)
+            if abs(_luma(ink) - _luma(paper)) > 70:
+                break
+        return (ink[0], ink[1], ink[2]), (paper[0], paper[1], paper[2])
+    paper_level = rng.randint(205, 255) if style != "camera" else rng.randint(130, 245)
+    paper = _near(rng, (paper_level, paper_level, max(0, paper_level - rng.choice([0, 0, 8, 25]))), 4)
+    dark = rng.choice([0, 10, 20, 40, 60, 90])
+    if rng.random() < 0.15:
+        ink = _near(rng, rng.choice([(20, 40, 130), (150, 20, 30), (10, 80, 40), (90, 50, 20)]), 25)
+    else:
+        ink = _near(rng, (dark, dark, dark), 6)
+    if rng.random() < 0.06:
+        return paper, ink
+    return ink, paper
+
+
+def _luma(color: Sequence[int]) -> float:
+    return 0.3 * color[0] + 0.59 * color[1] + 0.11 * color[2]
+
+
+def _amount(rng: random.Random, name: str) -> tuple[str, float]:
+    low, high = _AMOUNTS[name]
+    return name, rng.uniform(low, high)
+
+
+_AMOUNTS = {
+    "blur": (0.3, 1.3),
+    "contrast": (0.5, 1.3),
+    "fax": (5, 35),
+    "jpeg": (15, 85),
+    "motion": (0.5, 2.5),
+    "noise": (2, 16),
+    "shadow": (0.1, 0.5),
+    "sharpen": (0.5, 2),
+    "small": (1.1, 2.0),
+    "streaks": (20, 90),
+    "thermal": (0.5, 1.5),
+    "video": (12, 50),
+}
+# What happens in each style: steps and their chances.
+_STEPS: dict[str, tuple[tuple[str, float], ...]] = {
+    "clean": (),
+    "print": (("blur", 0.3), ("jpeg", 0.4), ("small", 0.15)),
+    "scan": (("blur", 0.6), ("streaks", 0.06), ("noise", 0.5), ("contrast", 0.3), ("sharpen", 0.2), ("jpeg", 0.6)),
+    "fax": (("blur", 0.5), ("fax", 1.0), ("small", 0.25), ("jpeg", 0.2)),
+    "receipt": (("thermal", 0.8), ("blur", 0.6), ("shadow", 0.4), ("noise", 0.4), ("jpeg", 0.7)),
+    "camera": (("blur", 0.5), ("motion", 0.2), ("shadow", 0.6), ("noise", 0.6), ("small", 0.3), ("jpeg", 0.8)),
+    "screen": (("small", 0.3), ("jpeg", 0.4)),
+    "video": (("small", 0.5), ("blur", 0.3), ("video", 0.9)),
+}
+#: Names of looks; ``"mixed"`` is any of the others.
+STYLES = (*_STEPS, "mixed")
+
+
+def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") -> LineLook:
+    """How a line might look.
+
+    Args:
+        rng: Decides everything; a Generator moves on by one draw.
+        style: ``"clean"`` is black on white without damage; ``"print"``, ``"scan"``, ``"fax"``, ``"receipt"``,
+            ``"camera"``, ``"screen"`` and ``"video"`` are what their names say; ``"mixed"`` is any of them.
+
+    Raises:
+        InvalidArgumentError: The style is unknown.
+    """
+    rng = as_random(rng)
+    if style not in STYLES:
+        raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
+    if style == "mixed":
+        style = rng.choices(list(_STEPS), (6, 22, 24, 8, 10, 14, 10, 6))[0]
+    ink, paper = _colors(rng, style)
+    em = 2 ** rng.triangular(3.9, 6.2, 5.0)
+    if style == "clean":
+        return LineLook(em_px=em, margins=(0.1, 0.1, 0.1, 0.1))
+    damage = [_amount(rng, name) for name, chance in _STEPS[style] if rng.random() < chance]
+    # Small letters bear less.
+    damage = [(name, amount * min(1.0, em / 30) if name in ("blur", "motion") else amount) for name, amount in damage]
+    damage = [(name, 1 + (amount - 1) * min(1.0, em / 36) if name == "small" else amount) for name, amount in damage]
+    texture = rng.uniform(0, 14)
+    if style in ("screen", "fax"):
+        texture = rng.choice([0, 0, texture, 2 * texture])
+    bent = style == "camera" and rng.random() < 0.5
+    return LineLook(
+        em_px=em,
+        ink=ink,
+        paper=paper,
+        texture=rng.uniform(0, 14)
+        if style not in ("screen", "fax")
+        else 0.0
+        if rng.random() < 0.6
+        else rng.uniform(0, 30),
+        slant=rng.choice([0.12, 0.2, 0.25, -0.08]) if rng.random() < 0.06 else 0.0,
+        tracking=rng.uniform(-0.03, 0.25) if rng.random() < 0.12 else 0.0,
+        weight_px=1 if rng.random() < 0.08 and em > 24 else 0,
+        stretch=rng.uniform(0.75, 1.3) if rng.random() < 0.25 else 1.0,
+        margins=tuple(rng.triangular(-0.03, 0.4, 0.12) for _ in range(4)),  # type: ignore[arg-type]
+        turn=rng.gauss(0, 0.5) if not bent else rng.gauss(0, 1.2),
+        curl=rng.uniform(-0.15, 0.15) if bent else 0.0,
+        rule=rng.choice(["underline", "underline", "box", "dotted", "strike"]) if rng.random() < 0.07 else "",
+        damage=tuple(damage),
+    )

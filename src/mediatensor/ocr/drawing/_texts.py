@@ -1,0 +1,322 @@
+# ruff: noqa: RUF001 - letters of many scripts
+"""What is written: sentences of our own by language, and endless plausible lines made of them."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+
+from mediatensor.errors import InvalidArgumentError
+
+__all__ = ["LANGUAGES", "TEXTS", "is_spaced", "letters_of", "random_text", "read_texts", "texts_of", "words_of"]
+
+
+def _load() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    names: dict[str, str] = {}
+    texts: dict[str, tuple[str, ...]] = {}
+    code = ""
+    for line in (Path(__file__).parent / "languages.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            code, _, name = line[1:].partition("] ")
+            names[code], texts[code] = name, ()
+        elif line:
+            texts[code] += (line,)
+    return names, texts
+
+
+#: English names by ISO 639 code, with the script where a language has two; and the sentences by the same codes.
+LANGUAGES, TEXTS = _load()
+
+
+def is_spaced(language: str) -> bool:
+    """Whether a language parts its words by spaces.
+
+    Args:
+        language: A key of `TEXTS`.
+
+    Example:
+        >>> from mediatensor.ocr.drawing import is_spaced
+        >>> is_spaced("de"), is_spaced("ja")
+        (True, False)
+    """
+    return language.partition("-")[0] not in {"zh", "ja"}
+
+
+def texts_of(language: str) -> tuple[str, ...]:
+    """Sentences of a language.
+
+    Args:
+        language: A key of `TEXTS`, such as ``"de"``.
+
+    Raises:
+        InvalidArgumentError: There are none of the language.
+
+    Example:
+        >>> from mediatensor.ocr.drawing import texts_of
+        >>> texts_of("sv")[1]
+        'Beloppet 1 284,50 kr ska betalas inom trettio dagar till vårt bankgiro.'
+    """
+    if language not in TEXTS:
+        raise InvalidArgumentError(f"no texts of the language {language!r}; there are {', '.join(TEXTS)}")
+    return TEXTS[language]
+
+
+def read_texts(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Lines of a text file of your own, for ``texts=``.
+
+    Args:
+        path: A file in UTF-8; empty lines are left out.
+    """
+    return tuple(line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip())
+
+
+_AROUND = "«»„“”‚‘’'\"(),.;:!?·–—…、。「」"
+
+
+@cache
+def words_of(language: str) -> tuple[str, ...]:
+    """The words of a language's sentences, without what surrounds them."""
+    text = " ".join(texts_of(language))
+    parts = text.split() if is_spaced(language) else [text[at : at + 3] for at in range(0, len(text) - 2, 2)]
+    return tuple(dict.fromkeys(word for part in parts if (word := part.strip(_AROUND))))
+
+
+@cache
+def letters_of(language: str) -> str:
+    """The letters of a language's sentences, small and capital."""
+    text = "".join(texts_of(language))
+    return "".join(sorted({c for c in text + text.upper() + text.lower() if c.isalpha() and len(c) == 1}))
+
+
+@cache
+def _followers(language: str) -> dict[str, str]:
+    """Which letters follow two letters in a language's words; a space begins and ends a word."""
+    followers: dict[str, str] = {}
+    for word in words_of(language):
+        if word.isalpha():
+            padded = f"  {word.lower()} "
+            for at in range(len(padded) - 2):
+                followers[padded[at : at + 2]] = followers.get(padded[at : at + 2], "") + padded[at + 2]
+    return followers
+
+
+def _made_up(rng: random.Random, language: str) -> str:
+    """A word that the language might have; one in five has any letters."""
+    followers, word = _followers(language), "  "
+    if rng.random() < 0.2 or "  " not in followers:
+        return "".join(rng.choices(letters_of(language), k=rng.randint(2, 8)))
+    while len(word) < 14:
+        letter = rng.choice(followers[word[-2:]])
+        if letter == " ":
+            break
+        word += letter
+    return word.strip()
+
+
+def _digits(rng: random.Random, count: int) -> str:
+    return "".join(rng.choices("0123456789", k=count))
+
+
+_MARKS = {"en": (",", "."), "fr": (" ", ","), "cs": (" ", ","), "sv": (" ", ","), "fi": (" ", ","), "ru": (" ", ",")}
+_CURRENCY = {
+    "en": "£$€",
+    "cs": ("Kč",),
+    "pl": ("zł",),
+    "sv": ("kr",),
+    "da": ("kr.",),
+    "hu": ("Ft",),
+    "tr": ("₺", "TL"),
+    "ru": ("₽", "руб."),
+    "uk": ("₴", "грн"),
+    "bg": ("лв.",),
+    "sr": ("дин.", "РСД"),
+    "vi": ("₫", "đ"),
+    "zh": "¥",
+    "ja": "¥円",
+}
+
+
+def _amount(rng: random.Random, language: str) -> str:
+    thousands, point = _MARKS.get(language, (".", ","))
+    number = f"{rng.randint(0, 10 ** rng.randint(1, 6)):,}".replace(",", thousands)
+    return f"{number}{point}{_digits(rng, 2)}" if rng.random() < 0.8 else number
+
+
+def _price(rng: random.Random, language: str) -> str:
+    currency = rng.choice(_CURRENCY.get(language.partition("-")[0], ("€", "EUR")))
+    amount = _amount(rng, language)
+    if language == "en":
+        return rng.choice([f"{currency}{amount}", f"{currency} {amount}", f"-{amount}", f"{amount} USD"])
+    return rng.choice([f"{amount} {currency}", f"{amount} {currency}", f"{currency} {amount}", f"-{amount}"])
+
+
+def _date(rng: random.Random, language: str) -> str:
+    day, month, year = rng.randint(1, 28), rng.randint(1, 12), rng.randint(1950, 2035)
+    time = f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}"
+    return rng.choice(
+        [
+            f"{day:02}.{month:02}.{year}",
+            f"{day}.{month}.{year % 100:02}",
+            f"{month:02}/{day:02}/{year}",
+            f"{year}-{month:02}-{day:02}",
+            f"{day:02}.{month:02}.{year} {time}",
+            f"{time}:{rng.randint(0, 59):02}",
+            time,
+        ]
+    )
+
+
+def _number(rng: random.Random, language: str) -> str:
+    digits = _digits
+    return rng.choice(
+        [
+            str(rng.randint(0, 99999)),
+            digits(rng, rng.randint(2, 14)),
+            f"{_amount(rng, language)} %",
+            f"{rng.randint(1, 99)} x",
+            f"{digits(rng, 3)}-{digits(rng, 4)}",
+            f"({digits(rng, 3)}) {digits(rng, 3)}-{digits(rng, 4)}",
+            f"+{rng.randint(1, 99)} {digits(rng, 3)} {digits(rng, 6)}",
+            f"{rng.randint(1, 40)}/{rng.randint(41, 99)}",
+            f"{rng.randint(-20, 40)} °C",
+            f"§ {rng.randint(1, 300)} ({rng.randint(1, 9)})",
+            f"{rng.randint(1, 12)}.{rng.randint(1, 9)}",
+            f"{rng.uniform(0, 100):.3f}",
+            f"{_amount(rng, language)} × {rng.randint(2, 9)} = {_amount(rng, language)}",
+        ]
+    )
+
+
+def _code(rng: random.Random, language: str) -> str:
+    letters, digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", _digits
+    capitals = "".join(rng.choices(letters, k=rng.randint(2, 4)))
+    iban = f"{rng.choice(['DE', 'FR', 'ES', 'IT', 'PL', 'NL'])}{digits(rng, 20)}"
+    return rng.choice(
+        [
+            " ".join(iban[at : at + 4] for at in range(0, 22, 4)),
+            f"{capitals}-{digits(rng, 5)}",
+            f"{capitals}{digits(rng, 6)}",
+            "".join(rng.choices(letters + "0123456789", k=rng.randint(5, 12))),
+            f"#{digits(rng, 6)}",
+            f"{capitals} {digits(rng, 3)}/{digits(rng, 2)}",
+        ]
+    )
+
+
+def _address(rng: random.Random, language: str) -> str:
+    plain = words_of("en")
+    first, second = (rng.choice(plain).lower().strip("0123456789.:,£'") or "info" for _ in range(2))
+    end = rng.choice(["com", "org", "net", "de", "fr", "eu", "co.uk", "info"])
+    return rng.choice(
+        [
+            f"{first}.{second}@{rng.choice(plain).lower()}.{end}",
+            f"{first}{rng.randint(1, 99)}@{second}.{end}",
+            f"www.{first}-{second}.{end}",
+            f"https://{first}.{end}/{second}?id={rng.randint(1, 999)}",
+            f"{first}_{second}.pdf",
+        ]
+    )
+
+
+def _sentence_part(rng: random.Random, language: str) -> str:
+    sentence = rng.choice(texts_of(language))
+    if not is_spaced(language):
+        start = rng.randrange(max(1, len(sentence) - 4))
+        return sentence[start : start + rng.randint(2, 24)].strip()
+    words = sentence.split()
+    start = rng.randrange(len(words))
+    return " ".join(words[start : start + rng.randint(1, 10)])
+
+
+def _recombined(rng: random.Random, language: str) -> str:
+    words, joint = words_of(language), " " if is_spaced(language) else ""
+    parts = [rng.choice(words) if rng.random() < 0.7 else _made_up(rng, language) for _ in range(rng.randint(1, 8))]
+    for at in range(len(parts)):
+        chance = rng.random()
+        if chance < 0.08:
+            parts[at] += rng.choice(",;:,")
+        elif chance < 0.1:
+            parts[at] = rng.choice(["({})", '"{}"', "{}/", "{}-", "'{}'", "[{}]"]).format(parts[at])
+        elif chance < 0.16:
+            parts[at] = parts[at][:1].upper() + parts[at][1:]
+    text = joint.join(parts)
+    chance = rng.random()
+    if chance < 0.12:
+        return text.upper()
+    if chance < 0.2:
+        return text.title()
+    if chance < 0.4:
+        return text[:1].upper() + text[1:] + rng.choice("...!?")
+    return text
+
+
+def _labelled(rng: random.Random, language: str) -> str:
+    value = rng.choice([_price, _date, _number, _code])(rng, language)
+    return f"{rng.choice(words_of(language)).capitalize()}{rng.choice([':', ':', '', '.', ' -'])} {value}"
+
+
+_KINDS: tuple[tuple[int, Callable[[random.Random, str], str]], ...] = (
+    (30, _sentence_part),
+    (34, _recombined),
+    (7, _price),
+    (5, _date),
+    (7, _number),
+    (4, _code),
+    (3, _address),
+    (8, _labelled),
+)
+
+
+@lru_cache(64)
+def _allowed_words(languages: tuple[str, ...], characters: frozenset[str]) -> tuple[str, ...]:
+    return tuple(word for language in languages for word in words_of(language) if characters.issuperset(word))
+
+
+def random_text(
+    rng: random.Random,
+    languages: Sequence[str] = ("en",),
+    characters: str | None = None,
+    texts: Sequence[str] = (),
+) -> str:
+    """A plausible line: part of a sentence, words put together, a price, a date, a code, an address.
+
+    Args:
+        rng: Decides everything.
+        languages: Keys of `TEXTS`; each is as likely.
+        characters: What the line may consist of, besides spaces; ``None`` for anything.
+        texts: Lines of your own, parts of which are drawn instead.
+
+    Raises:
+        InvalidArgumentError: A language is unknown, or there are no characters.
+    """
+    if not languages and not texts:
+        raise InvalidArgumentError("languages is empty; name at least one, such as languages=['en']")
+    kinds = [kind for _, kind in _KINDS]
+    weights = [weight for weight, _ in _KINDS]
+    allowed = frozenset(characters) | {" "} if characters is not None else None
+    if allowed is not None and not allowed - {" "}:
+        raise InvalidArgumentError("characters has nothing to draw; give the characters that lines may have")
+    for _ in range(6):
+        if texts:
+            words = rng.choice(texts).split()
+            start = rng.randrange(len(words)) if rng.random() < 0.5 else 0
+            text = " ".join(words[start : start + rng.randint(1, 10)])
+        else:
+            language = rng.choice(languages)
+            text = rng.choices(kinds, weights)[0](rng, language).strip()
+        if allowed is None or allowed.issuperset(text):
+            return text
+    assert allowed is not None
+    # Few lines have only these characters: words that have, and strings of the characters.
+    whole = _allowed_words(tuple(languages), allowed)
+    solid = sorted(allowed - {" "})
+    parts = []
+    for _ in range(rng.randint(1, 5)):
+        if whole and rng.random() < 0.5:
+            parts.append(rng.choice(whole))
+        else:
+            parts.append("".join(rng.choices(solid, k=rng.randint(1, 8))))
+    return " ".join(parts)
