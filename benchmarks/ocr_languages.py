@@ -1,6 +1,7 @@
 """Sentences of our own in the languages that the default reader may claim: ``TEXTS`` and ``LANGUAGES``.
 
-`mediatensor.ocr.drawing` has them, of everyday kinds: a letter, a bill, news, instructions, direct speech, opening hours, words with rare letters.
+`mediatensor.ocr.drawing` has them, of everyday kinds: a letter, a bill, news, instructions, direct speech, opening
+hours, words with rare letters.
 
 >>> LANGUAGES["sv"], TEXTS["sv"][1]
 ('Swedish', 'Beloppet 1 284,50 kr ska betalas inom trettio dagar till vårt bankgiro.')

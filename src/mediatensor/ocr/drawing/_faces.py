@@ -17,7 +17,7 @@ from PIL import ImageFont, features
 
 __all__ = ["Face", "faces_with", "find_faces", "is_shaped", "random_face"]
 
-#: Faces whose characters are pictures, placeholders or parts of formulas, or that only join up in a program of their own.
+# Faces whose characters are pictures, placeholders or parts of formulas.
 _PICTURES = re.compile(
     r"emoji|symbol|dingbat|blank|webding|wingding|lastresort|barcode|signwriting|music|math|^cm(r|mi|sy|ex|b|ss|tt)10"
     r"|^stix.*(nonuni|siz)|d050000l|marlett|ornament|icons?$|awesome|keycap|initials",
