@@ -242,6 +242,12 @@ def test_any_size_and_dtype(name: str, dtype: torch.dtype) -> None:
                 assert 0 <= sample.image.min() <= sample.image.max() <= 1
 
 
+def test_pictures_that_fit_are_not_made_narrower() -> None:
+    # 32 / (32 / 117) is a little less than 117.
+    line = Sample(torch.ones(1, 32, 117))
+    assert T.Resize((32, 128), preserve_aspect_ratio=True)(line).image.sum() == 32 * 117
+
+
 def test_bytes_that_become_one_pixel_wide() -> None:
     # PyTorch's byte kernels fail at this width.
     image = torch.arange(60, dtype=torch.uint8).reshape(3, 5, 4) * 4
