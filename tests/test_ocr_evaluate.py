@@ -252,7 +252,7 @@ def test_boxes_that_are_found_missed_and_false(tmp_path: Path) -> None:
     assert [page.source for page in found.worst] == ["row 0"]
 
     assert found.to_dict()["pages"][0] == {
-        "source": "row 0", "row": 0, "num_true": 4, "num_found": 3, "num_matched": 2,
+        "source": "row 0", "row": 0, "num_true": 4, "num_found": 3, "num_matched": 2, "num_within": 0,
     }  # fmt: skip
     assert "5 of 7" in found.render()
     found.save_picture(tmp_path / "worst.png")
@@ -268,6 +268,16 @@ def test_boxes_that_are_found_missed_and_false(tmp_path: Path) -> None:
     assert found_on_pages([(image, {"words": quads})]).recall == 1.0
     assert found_on_pages([(image, {"title": quads[:1], "text": quads[1:]})]).recall == 1.0
     assert found_on_pages([(image, np.zeros((0, 4)))]).recall is None
+
+
+def test_boxes_of_words_under_a_detector_of_lines_are_noticed() -> None:
+    page = text_page()
+    words = found_on_pages([(page.image, page.relative_quads())])
+    assert words.recall == 0
+    assert words.pages[0].num_within == len(page.words)
+    assert "are they of words, the model's of lines?" in words.render()
+    lines = np.stack([line.quad for line in page.lines]) / (page.image.shape[1], page.image.shape[0])
+    assert "are they of words" not in found_on_pages([(page.image, lines)]).render()
 
 
 def test_boxes_that_are_turned() -> None:

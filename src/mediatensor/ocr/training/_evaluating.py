@@ -42,6 +42,9 @@ __all__ = ["evaluate"]
 NUM_WARM_UP = 3
 """Rows that are read before the first one is timed: the first calls load kernels and fill caches."""
 
+_WITHIN = 0.7
+"""The share of a box that lies in another one for it to be a part of that."""
+
 _Worst = TypeVar("_Worst", WorstLine, WorstPage)
 _Predictor = RecognitionPredictor | DetectionPredictor
 
@@ -181,7 +184,8 @@ def _evaluate_detection(
             found_matched.append(np.isin(np.arange(len(found)), matches.prediction))
         is_hit, is_true = np.concatenate(true_matched), np.concatenate(found_matched)
         source = _source_of(sample, number)
-        pages.append(PageScore(source, number, len(is_hit), len(is_true), int(is_hit.sum())))
+        num_within = int(_lie_within(np.concatenate(trues)[~is_hit], np.concatenate(founds)).sum())
+        pages.append(PageScore(source, number, len(is_hit), len(is_true), int(is_hit.sum()), num_within))
         num_wrong = int((~is_hit).sum() + (~is_true).sum())
         if num_wrong:
 
@@ -298,6 +302,15 @@ def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
     if boxes.ndim == 3:
         return boxes.astype(np.float64)
     return boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2).astype(np.float64)
+
+
+def _lie_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether most of each quad (N, 4, 2), as an upright box, lies within one of the others (M, 4, 2)."""
+    one, other = _straight(quads)[:, None], _straight(others)[None]
+    shared = np.minimum(one[..., 2:], other[..., 2:]) - np.maximum(one[..., :2], other[..., :2])
+    areas = (one[..., 2:] - one[..., :2]).prod(axis=-1)
+    inside = shared.clip(0).prod(axis=-1) > _WITHIN * areas
+    return np.asarray(inside.any(axis=1))
 
 
 def _straight(quads: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -171,9 +171,9 @@ class Evaluation:
     def _shared_rows(self, noun: str) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
         if self.latency is not None:
-            times = [f"{1000 * seconds:.3g}" for seconds in (self.latency.low_seconds, self.latency.high_seconds)]
-            typical = f"{1000 * self.latency.median_seconds:.3g} ms"
-            rows.append((f"time a {noun}", typical, f"median; nine in ten from {times[0]} to {times[1]} ms"))
+            low, high = _duration(self.latency.low_seconds), _duration(self.latency.high_seconds)
+            typical = _duration(self.latency.median_seconds)
+            rows.append((f"time a {noun}", typical, f"median; nine in ten from {low} to {high}"))
         rows.append(("rows that failed", str(len(self.failures)), ""))
         return rows
 
@@ -348,6 +348,8 @@ class PageScore:
         num_true: True boxes.
         num_found: Boxes that were found.
         num_matched: Pairs of both.
+        num_within: True boxes that were missed and lie in a found one for the most part, as those of words lie in that
+            of their line.
     """
 
     source: str
@@ -355,6 +357,7 @@ class PageScore:
     num_true: int
     num_found: int
     num_matched: int
+    num_within: int
 
 
 @dataclass(frozen=True)
@@ -442,9 +445,15 @@ class DetectionEvaluation(Evaluation):
             ("mean overlap", _percent(self.mean_iou), "IoU of a found box with the true box that it overlaps most"),
             *self._shared_rows("page"),
         ]
-        return "\n".join(
-            [f"{self.model}: {_count(len(self.pages), 'page')}", "", *_table(rows, "lrl"), *self._failure_lines()]
-        )
+        title = f"{self.model}: {_count(len(self.pages), 'page')}"
+        num_within = sum(page.num_within for page in self.pages)
+        note = []
+        if num_within > self.num_true / 2:
+            note = [
+                "",
+                f"{num_within:,} of the true boxes lie within a found one: are they of words, the model's of lines?",
+            ]
+        return "\n".join([title, "", *_table(rows, "lrl"), *note, *self._failure_lines()])
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
         """Draw the worst pages: pairs of boxes, true boxes that were missed, and found ones that are not true.
@@ -505,6 +514,10 @@ def _shown(character: str) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 0.9995 else f"{1000 * seconds:.3g} ms"
 
 
 def _percent(share: float | None) -> str:
