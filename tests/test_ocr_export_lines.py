@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,9 @@ def test_lines_of_a_document(
     assert "unread" not in rows[2]
     with Image.open(folder / rows[2]["file"]) as picture:
         assert np.array_equal(np.asarray(picture), np.full((12, 40, 3), 20))
-    assert sorted(path.name for path in folder.iterdir()) == [".mediatensor-lines.jsonl", "images", "lines.jsonl"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".mediatensor-lines.jsonl", "correct.html", "images", "lines.jsonl",
+    ]  # fmt: skip
     assert len(list((folder / "images").iterdir())) == 4
 
 
@@ -134,6 +137,41 @@ def test_corrections_stay_when_documents_are_added(
     }  # fmt: skip
     with Image.open(folder / "images" / "a-0001.png") as picture:
         assert picture.getpixel((0, 0)) == (50, 50, 50)
+
+
+class Scripts(HTMLParser):
+    """The scripts of a page, as a browser finds them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[dict[str, str | None], str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "script":
+            self.found.append((dict(attrs), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.found and self.cdata_elem == "script":
+            attributes, before = self.found[-1]
+            self.found[-1] = attributes, before + data
+
+
+def test_a_page_to_correct_texts_has_all_lines(
+    tmp_path: Path, predictor: FakePredictor, run: Callable[..., int]
+) -> None:
+    folder = tmp_path / "lines"
+    assert run(write_tiff(tmp_path / "a.tif", [50])) == 0
+    rewrite(folder, lambda row: {**row, "text": "</script><b> \u017f \u2028 &amp; 'a' \"b\" \\n"})
+    assert run(write_tiff(tmp_path / "b.tif", [20])) == 0
+    page = (folder / "correct.html").read_text(encoding="utf-8")
+    scripts = Scripts(page).found
+    assert [attributes.get("id") for attributes, _ in scripts] == ["rows", None]
+    rows = [json.loads(line) for line in (folder / "lines.jsonl").read_text(encoding="utf-8").split("\n") if line]
+    assert json.loads(scripts[0][1]) == rows
+    assert len(rows) == 4
+    # Nothing is loaded from elsewhere.
+    assert "http" not in page
 
 
 def test_it_goes_on_where_it_stopped(

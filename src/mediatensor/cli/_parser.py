@@ -282,9 +282,9 @@ def _add_ocr(commands: Any) -> None:
             "is 2 if a file or a page could not be read; running again tries those pages anew.\n"
             "\n"
             "--export-lines cuts out every line that is found. FOLDER/lines.jsonl has an object for each line:\n"
-            "file, text, confidence, source, page, box; the least certain lines come first. Correct the texts, delete\n"
-            "what is no line, and train on it. Lines that are in the file stay as they are when documents are added;\n"
-            "--overwrite cuts those of a document anew.\n"
+            "file, text, confidence, source, page, box; the least certain lines come first. Correct the texts there,\n"
+            "or in a browser with FOLDER/correct.html, and train on it. Lines that are in the file stay as they are\n"
+            "when documents are added; --overwrite cuts those of a document anew.\n"
         ),
     )
     parser.add_argument(

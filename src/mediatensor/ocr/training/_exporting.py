@@ -22,6 +22,7 @@ from ..models import ocr_predictor
 from ..models._pages import page_sources
 from ..models.predictor import CutLine
 from ..models.predictor.base import TextPredictor
+from ._correcting import correcting_page
 
 __all__ = ["LineFolder", "export_lines"]
 
@@ -36,8 +37,9 @@ def export_lines(
     The folder gets ``images/NAME-0001.png`` and so on, in reading order (``images/NAME-p0002-0001.png`` of documents
     with several pages), and ``lines.jsonl`` with an object for each line: ``file``, ``text``, ``confidence``,
     ``source``, ``page`` (from 1), ``box`` (relative to the page) and, where the reader left the line out of the page's
-    text, ``unread`` with the reason. The least certain lines come first. Lines that are in the file already stay as
-    they are: corrections are kept when more documents are added, or the same once more.
+    text, ``unread`` with the reason. The least certain lines come first. ``correct.html`` shows each picture with a
+    field for its text, in any browser. Lines that are in the file already stay as they are: corrections are kept when
+    more documents are added, or the same once more.
 
     Args:
         pages: What a predictor takes: a document, a path, or a list of pages.
@@ -207,10 +209,11 @@ class LineFolder:
             rows.append(row)
         return rows
 
-    def _write(self, rows: Iterable[dict[str, Any]]) -> None:
+    def _write(self, rows: Sequence[dict[str, Any]]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         write_file(self.file, text.encode())
+        write_file(self._folder / "correct.html", correcting_page(rows).encode())
 
 
 def _has_stem(file: str, stem: str) -> bool:
