@@ -7,6 +7,7 @@ from ._exporting import LineFolder as LineFolder  # for the command
 from ._exporting import export_lines
 from ._lines import LineDataset, changed_line
 from ._loop import Fit, fit
+from ._pages import PageDataset
 from ._scores import (
     CharacterScore,
     DetectionEvaluation,
@@ -19,7 +20,6 @@ from ._scores import (
 )
 from ._worst_cases import WorstLine, WorstPage
 from ._worst_cases import picture_format as picture_format
-from .pages import PageDataset
 
 __all__ = [
     "CharacterScore",

@@ -101,6 +101,7 @@ class LineFolder:
         self._folder = Path(path_text("folder", folder))
         self._added: set[str] = set()
         self._stems: dict[tuple[str, str], str] = {}
+        self._known: tuple[list[int] | None, list[dict[str, Any]]] = (None, [])
         self._rows()
 
     @property
@@ -188,6 +189,13 @@ class LineFolder:
                 picture.unlink()
 
     def _rows(self) -> list[dict[str, Any]]:
+        """The rows of the file as it is now; somebody may be editing it."""
+        state = _state(self.file)
+        if state is None or state != self._known[0]:
+            self._known = state, self._read_rows()
+        return self._known[1]
+
+    def _read_rows(self) -> list[dict[str, Any]]:
         try:
             text = self.file.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
@@ -211,13 +219,23 @@ class LineFolder:
 
     def _write(self, rows: Sequence[dict[str, Any]]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        write_file(self.file, text.encode())
-        write_file(self._folder / "correct.html", correcting_page(rows).encode())
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        write_file(self.file, "".join(f"{line}\n" for line in lines).encode())
+        self._known = _state(self.file), list(rows)
+        write_file(self._folder / "correct.html", correcting_page(lines).encode())
 
 
 def _has_stem(file: str, stem: str) -> bool:
     return re.fullmatch(rf"images/{re.escape(stem)}(-p\d+)?-\d+\.png", file) is not None
+
+
+def _state(file: Path) -> list[int] | None:
+    """What changes with the file; ``None`` if there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 def _certainty(row: dict[str, Any]) -> float:
