@@ -32,6 +32,7 @@ class FakePredictor:
     def __init__(self) -> None:
         self.levels_read: list[int] = []
         self.failing: set[int] = set()
+        self.error: BaseException = PageError("it is torn")
 
     def to(self, device: str) -> FakePredictor:
         torch.empty(0, device=device)
@@ -40,7 +41,7 @@ class FakePredictor:
     def cut_lines(self, image: NDArray[np.uint8]) -> list[CutLine]:
         level = int(image[0, 0, 0])
         if level in self.failing:
-            raise PageError("it is torn")
+            raise self.error
         self.levels_read.append(level)
         crop = np.full((12, 40, 3), level, np.uint8)
         return [
@@ -84,7 +85,12 @@ def test_lines_of_a_document(
 ) -> None:
     source, folder = write_tiff(tmp_path / "scan.tif", [90, 20]), tmp_path / "lines"
     assert run(source) == 0
-    assert capsys.readouterr() == (f"wrote {folder / 'lines.jsonl'}: 2 pages, 4 lines of {source}\n", "")
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        f"wrote {folder / 'lines.jsonl'}: 2 pages, 4 lines of {source}",
+        f"correct the texts in a browser: {folder / 'correct.html'}",
+    ]
+    assert err == ""
     rows = rows_of(folder)
     # The least certain lines come first.
     assert [(row["file"], row["text"], row["confidence"]) for row in rows] == [
@@ -184,6 +190,9 @@ def test_it_goes_on_where_it_stopped(
     assert sorted({row["page"] for row in rows_of(folder)}) == [1, 3]
     rewrite(folder, lambda row: {**row, "text": f"{row['text']}!"})
 
+    predictor.failing, predictor.error = {20}, KeyboardInterrupt()
+    assert run(source) == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
     predictor.failing = set()
     assert run(source) == 0
     assert predictor.levels_read == [10, 30, 20]

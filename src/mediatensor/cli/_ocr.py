@@ -203,11 +203,14 @@ class _Run:
             return EXIT_ERROR if self._read_document(task, path) else 0
 
         try:
-            return for_each_file(list(task_of), read, noun="document", reword=_in_words_of_the_command)
+            code = for_each_file(list(task_of), read, noun="document", reword=_in_words_of_the_command)
         except KeyboardInterrupt as stop:
             if str(self._args.output) != STANDARD:
                 stop.add_note("pages that were read are kept, and the same command goes on from there")
             raise
+        if self._lines is not None:
+            self._lines.say_what_is_next()
+        return code
 
     def _read_document(self, task: Task, path: str) -> int:
         """Read the missing pages, write the outputs, and return how many pages failed."""

@@ -128,6 +128,12 @@ class LineExporter:
         store.clear()
         return 0
 
+    def say_what_is_next(self) -> None:
+        """Tell where the texts are corrected, if there are any."""
+        page = self._folder.file.with_name("correct.html")
+        if page.exists():
+            emit(f"correct the texts in a browser: {page}", self._messages)
+
     def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
         """The lines of frames without those that stand as they did on the frame before, whose pictures are deleted."""
         kept: list[list[dict[str, Any]]] = []

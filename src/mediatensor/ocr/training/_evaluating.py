@@ -306,11 +306,13 @@ def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
 
 def _lie_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether most of each quad (N, 4, 2), as an upright box, lies within one of the others (M, 4, 2)."""
-    one, other = _straight(quads)[:, None], _straight(others)[None]
-    shared = np.minimum(one[..., 2:], other[..., 2:]) - np.maximum(one[..., :2], other[..., :2])
-    areas = (one[..., 2:] - one[..., :2]).prod(axis=-1)
-    inside = shared.clip(0).prod(axis=-1) > _WITHIN * areas
-    return np.asarray(inside.any(axis=1))
+    boxes = _straight(quads)
+    needed = _WITHIN * (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    inside = np.zeros(len(boxes), dtype=bool)
+    for other in _straight(others):  # one by one: there may be many true boxes
+        shared = np.minimum(boxes[:, 2:], other[2:]) - np.maximum(boxes[:, :2], other[:2])
+        inside |= shared.clip(0).prod(axis=1) > needed
+    return inside
 
 
 def _straight(quads: NDArray[np.float64]) -> NDArray[np.float64]:
