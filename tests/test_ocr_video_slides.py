@@ -167,3 +167,43 @@ def test_a_film_has_no_slides(predictor: VideoTextPredictor, tmp_path: Path) -> 
     frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
     VideoEncoder(frames, frame_rate=FPS).to_file(tmp_path / "film.mp4", codec="libx264", crf=20)
     assert predictor(tmp_path / "film.mp4").slides == ()
+
+
+def turned(path: Path, pages: list[tuple[str, ...]], still: int, between: int, *, kind: str) -> Path:
+    """A lecture whose pages fade or are wiped into one another, over some frames."""
+    pictures: list[np.ndarray] = []
+    before: np.ndarray | None = None
+    for lines in pages:
+        page = drawn(lines)
+        for number in range(1, between if before is not None else 0):
+            assert before is not None
+            if kind == "fade":
+                share = number / between
+                pictures.append(np.uint8(np.round(before * (1 - share) + page * share)))
+            else:
+                picture, edge = before.copy(), SIZE[0] * number // between
+                picture[:, :edge] = page[:, :edge]
+                pictures.append(picture)
+        pictures += [page] * still
+        before = page
+    frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
+    VideoEncoder(frames, frame_rate=25).to_file(path, codec="libx264", crf=20, preset="veryfast")
+    return path
+
+
+@pytest.mark.parametrize(("kind", "between"), [("fade", 12), ("fade", 25), ("wipe", 20)])
+def test_pages_that_turn_slowly_are_found(
+    predictor: VideoTextPredictor, tmp_path: Path, kind: str, between: int
+) -> None:
+    still = 70
+    reading = predictor(turned(tmp_path / "talk.mp4", [HEAT, COST, END], still, between, kind=kind))
+    assert texts(reading) == [list(HEAT), list(COST), list(END)]
+    for number, (first, end) in enumerate(spans(reading)):
+        begin = number * (still + between - 1)
+        assert begin - between < first <= begin
+        assert begin + still <= end < begin + still + between
+    for slide, page in zip(reading.slides, (HEAT, COST, END), strict=True):
+        assert np.abs(slide.page.page.astype(float) - drawn(page)).mean() < 2  # no picture of two pages
+    assert {track.kind for track in reading.tracks} == {"slide"}
+    found = sorted(line.text for track in reading.tracks for line in track.lines)
+    assert found == sorted(HEAT + COST + END)  # no piece of a line is one

@@ -68,6 +68,10 @@ class Template:
         left, top, right, bottom = self.box
         return luma[top:bottom, left:right]
 
+    def change(self, difference: npt.NDArray[np.float32]) -> float:
+        """By how much its strokes have changed, in the mean, in the difference of a part of two pictures."""
+        return float(np.abs(difference[self._weights != 0]).mean())
+
     def share(self, luma: Gray) -> float:
         """How much of the text a picture shows: 1 all, 0 nothing."""
         return float(np.vdot(self._weights, self.part(luma)))

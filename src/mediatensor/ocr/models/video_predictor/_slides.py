@@ -36,8 +36,12 @@ KEPT, KEPT_OF_ALL = 0.7, 0.5
 SAME_PAGE = 0.9
 """The share of a page's ink that an earlier one has if it is that one."""
 FEWEST_SECONDS = 1.5
-REMEMBERED_SECONDS = 2.0
+REMEMBERED_SECONDS = 3.5
 SECONDS_BETWEEN_UPDATES = 0.2
+REST_SECONDS = 0.12
+"""A picture that has not changed for so long is at rest; what fades slowly changes little from frame to frame."""
+MOST_UNREST = 8
+"""So many pixels of small pictures may differ while they rest: cursors blink, and codecs are not exact."""
 FEWEST_LINES = 3
 LARGE = 0.08
 """Lines of large text are at least so tall, of the picture's height: one of them makes a slide."""
@@ -59,6 +63,7 @@ class StillPage:
         ink: All of its ink.
         is_established: Whether it has stayed long enough.
         grown_frame: The frame in which ink was last added.
+        rest_frame: The last frame in which nothing had changed for a moment; not of those in which it fades out.
     """
 
     first_frame: int
@@ -69,6 +74,7 @@ class StillPage:
     ink: Mask
     is_established: bool = False
     grown_frame: int = 0
+    rest_frame: int = -1
     first_small: Gray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
 
@@ -123,6 +129,8 @@ class SlideWatch:
             self._is_clear = self._shows(page, small)
         if self._is_clear:
             page.last_frame = frame
+            if self._rests(small, seconds):
+                page.rest_frame = frame
         elif frame - page.last_frame > MAX_GAP or not page.is_established:
             return self._turn(frame, seconds, small)
         if seconds - self._updated_at >= SECONDS_BETWEEN_UPDATES:
@@ -164,6 +172,14 @@ class SlideWatch:
         was_same = _difference(small, page.first_small) <= SAME
         kept = (was_same & core).sum() / core.sum()
         return bool(kept >= KEPT and (is_same & ink).sum() >= KEPT_OF_ALL * ink.sum())
+
+    def _rests(self, small: Gray, seconds: float) -> bool:
+        """Whether the picture has not changed for a moment, but where it keeps moving."""
+        earlier = next((one for _, shown_at, one in reversed(self._recent) if seconds - shown_at >= REST_SECONDS), None)
+        if earlier is None:
+            return False
+        unrest = (_difference(small, earlier) > AT_REST) & self._resting(small.shape)
+        return bool(unrest.sum() <= MOST_UNREST)
 
     def _turn(self, frame: int, seconds: float, small: Gray) -> StillPage | None:
         """Begin with another page; the one before is given if it had stayed."""
@@ -215,11 +231,15 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
 
 
 def stands_on(line: LineTrack, page: StillPage) -> bool:
-    """Whether a line is of a page: it comes with it, or stays to its end. Captions over it come and go in between."""
+    """Whether a line is of a page: it comes with it, or stays to its end. Captions over it come and go in between.
+
+    Neither the frames in which the line fades in nor those in which it fades out have to be of the page.
+    """
     first, last = line.root.first_frame, line.last_frame
     if last < page.first_frame or first > page.last_frame:
         return False
-    if first < page.first_frame - TOGETHER_FRAMES or last > page.last_frame + TOGETHER_FRAMES:
+    whole_first, whole_last = line.root.whole_frames[0], line.whole_frames[-1]
+    if whole_first < page.first_frame - TOGETHER_FRAMES or whole_last > page.last_frame + TOGETHER_FRAMES:
         return False
     return first <= page.first_frame + TOGETHER_FRAMES or last >= page.last_frame - TOGETHER_FRAMES
 

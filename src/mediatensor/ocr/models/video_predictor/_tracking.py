@@ -34,6 +34,16 @@ BRIGHTER = 1.2
 """A text that shows this much more than when it was found was still fading in then."""
 SETTLED_SECONDS = 0.2
 """How long after it was found the strokes of a text are looked at again: it may have been fading in."""
+FADE_STEP_SECONDS = 0.08
+"""Pictures so far apart tell what fades from what moves."""
+LEAST_FADE = 2.5
+"""Strokes that fade differ by at least this much from one such step to the next, in the mean, of 255."""
+STEADY = 0.6
+"""The least cosine between the differences of two steps of a fade: what moves changes otherwise each time."""
+FADED_STEPS = 3
+"""A text that was found so many steps after a fade has faded in."""
+LONGEST_FADE_SECONDS = 1.5
+"""A text that still seems to fade in so long after it was found does not."""
 MAX_GAP = 2
 """Pictures without the text, as flashes and damage make them, after which it may go on."""
 FEWEST_AT_REST = 3
@@ -55,6 +65,7 @@ SECONDS_LOST = 0.7
 """A text that moves is found again within this time."""
 OTHERS = 4
 """Pictures that tell strokes from what moves behind them."""
+TIME_TOLERANCE = 1e-6
 CUT_ROWS = 60
 """Rows of the pictures by which cuts are noticed."""
 MOST_CUTS = 256
@@ -111,6 +122,8 @@ class LineTrack:
         first_read: The frame in which it was read first.
         read_seconds: When it was read, or found, last.
         is_settled: Whether its strokes were looked at again since it was found.
+        is_fading: Whether it is still fading in.
+        earliest_frame: The frame in which it began to fade in, if it did.
         num_missed: The pictures in a row that did not show it, up to now.
         grew_from: The track of the shorter text that it continues.
         follows: A shorter text whose place it took, directly or by way of others that were not read.
@@ -128,6 +141,8 @@ class LineTrack:
     first_read: int | None = None
     read_seconds: float = 0.0
     is_settled: bool = False
+    is_fading: bool = False
+    earliest_frame: int = 0
     num_missed: int = 0
     grew_from: LineTrack | None = None
     continued_by: LineTrack | None = None
@@ -139,6 +154,14 @@ class LineTrack:
     @property
     def num_frames(self) -> int:
         return self.last_frame - self.first_frame + 1
+
+    @property
+    def whole_frames(self) -> range:
+        """The frames from the first to the last that shows all of it: without those in which it fades in or out."""
+        whole = [number for number, share in enumerate(self.shares) if share > WHOLE]
+        if not whole:
+            return range(self.first_frame, self.last_frame + 1)
+        return range(self.first_frame + whole[0], self.last_frame + 1 - (len(self.shares) - 1 - whole[-1]))
 
     @property
     def is_at_rest(self) -> bool:
@@ -324,7 +347,10 @@ class LineTracker:
         for track in self._active:
             share = track.template.share(picture.luma)
             if share >= SHOWS:
-                is_due = not track.is_settled and picture.seconds - track.found_seconds >= SETTLED_SECONDS
+                if not track.is_settled:
+                    track.is_fading = self._is_fading(track, picture)
+                age = picture.seconds - track.found_seconds
+                is_due = not track.is_settled and not track.is_fading and age >= SETTLED_SECONDS
                 if (is_due or share > BRIGHTER) and self._renew(track, picture):
                     continue
                 if track.shares[-1] - share < SUDDEN:
@@ -343,12 +369,14 @@ class LineTracker:
 
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
         """Follow a text by how it looks now that it has faded in."""
-        recent = list(self._recent)
-        template = Template(picture.luma, track.box, [one.luma for one in recent[-OTHERS - 1 : -1]])
+        recent = [one for one in self._recent if one.frame >= track.earliest_frame]
+        # What stands still while one text fades into another is what they have in common.
+        others = [] if track.is_fading else [one.luma for one in recent[-OTHERS - 1 : -1]]
+        template = Template(picture.luma, track.box, others)
         if not template.is_usable:
             return False
         shares = _shares_before(template, recent)
-        track.is_settled = picture.seconds - track.found_seconds >= SETTLED_SECONDS
+        track.is_settled = not track.is_fading and picture.seconds - track.found_seconds >= SETTLED_SECONDS
         if len(shares) == len(recent) and track.first_frame < recent[0].frame:
             # It was there before the first picture that is remembered.
             shares = track.shares[: -len(shares)] + shares
@@ -356,6 +384,11 @@ class LineTracker:
         else:
             track.show(template, shares, recent[len(recent) - len(shares)].frame, picture.frame)
         return True
+
+    def _is_fading(self, track: LineTrack, picture: Picture) -> bool:
+        """Whether a text that was found is still fading in, perhaps over another that fades out."""
+        is_new = picture.seconds - track.found_seconds < LONGEST_FADE_SECONDS
+        return is_new and _num_fading(track.template, list(self._recent)) > 0
 
     def _end(self, ended: Sequence[LineTrack], picture: Picture, reader: PictureReader) -> None:
         height, width = picture.luma.shape
@@ -401,10 +434,13 @@ class LineTracker:
         if not template.is_usable:
             return None
         recent = list(self._recent)
+        if num_fading := _num_fading(template, recent, FADED_STEPS):
+            # It was not there before it began to fade in, though another text may look much like it.
+            recent = recent[-num_fading:]
         shares = _shares_before(template, recent)
         # Now that some pictures are known to show the text, what moves behind it can be told from its strokes.
         alike = [one.luma for one in recent[len(recent) - len(shares) : -1]]
-        if alike:
+        if alike and not num_fading:
             chosen = np.linspace(0, len(alike) - 1, min(OTHERS, len(alike))).round().astype(int)
             better = Template(picture.luma, box, [alike[index] for index in chosen])
             if better.is_usable:
@@ -412,7 +448,15 @@ class LineTracker:
                 shares = _shares_before(template, recent)
         first = recent[len(recent) - len(shares)].frame
         return LineTrack(
-            box, template, first, picture.frame, shares, found_seconds=picture.seconds, read_seconds=picture.seconds
+            box,
+            template,
+            first,
+            picture.frame,
+            shares,
+            found_seconds=picture.seconds,
+            read_seconds=picture.seconds,
+            is_fading=num_fading > 0,
+            earliest_frame=recent[0].frame if num_fading else 0,
         )
 
     def _moved_to(self, box: Box) -> LineTrack | None:
@@ -434,6 +478,7 @@ class LineTracker:
             track
             for track in self._active
             if track.is_at_rest
+            and not track.is_fading
             and not track.num_missed
             and len(track.readings) < MAX_READINGS
             and (not track.readings or picture.seconds - track.read_seconds >= SECOND_READING_SECONDS)
@@ -473,6 +518,40 @@ def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]
             if len(shares) - shows > MAX_GAP:
                 break
     return shares[shows - 1 :: -1]
+
+
+def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int = 0) -> int:
+    """Over how many of the last pictures a text has changed steadily, as what fades does; 0 if it has not.
+
+    It may have been at rest for some steps since then.
+    """
+    step = next(
+        (
+            number
+            for number, one in enumerate(reversed(recent))
+            if recent[-1].seconds - one.seconds >= FADE_STEP_SECONDS - TIME_TOLERANCE
+        ),
+        0,
+    )
+    if not step:
+        return 0
+    parts = (template.part(one.luma).astype(np.float32) for one in recent[::-1][::step])
+    num_at_rest, number, part, later = 0, 0, next(parts), None
+    for earlier in parts:
+        difference = part - earlier
+        part = earlier
+        if template.change(difference) < LEAST_FADE:
+            if later is not None or num_at_rest == most_at_rest:
+                break
+            num_at_rest += 1
+            continue
+        if later is not None:
+            size = float(np.linalg.norm(difference) * np.linalg.norm(later))
+            if float(np.vdot(difference, later)) < STEADY * size:
+                break
+            number += 1
+        later = difference
+    return (num_at_rest + number + 1) * step if number else 0
 
 
 def _has_moved_to(one: Box, other: Box) -> bool:

@@ -389,13 +389,16 @@ class TextStream(Iterator[TextTrack]):
 
     def _read_slide(self, page: StillPage, lines: Sequence[LineTrack]) -> None:
         others = [line for line in lines if line.readings and not line.places and not stands_on(line, page)]
-        last_state = range(page.last_frame - 1, max(page.grown_frame, page.first_frame) - 1, -1)
+        # Another page that is wiped over it adds ink, too, but does not rest.
+        last_frame = page.rest_frame if page.rest_frame > page.first_frame else page.last_frame
+        began = page.grown_frame if page.first_frame < page.grown_frame <= last_frame else page.first_frame
+        last_state = range(min(last_frame, page.last_frame - 1), began - 1, -1)
         clear = (
             frame
             for frame in last_state
             if not any(line.first_frame - 2 <= frame <= line.last_frame + 2 for line in others)
         )
-        shown_frame = next(clear, page.last_frame)
+        shown_frame = next(clear, last_frame)
         picture = self._picture_of(shown_frame)
         try:
             pixels = picture()
@@ -445,6 +448,11 @@ class TextStream(Iterator[TextTrack]):
         complete = [group for group in groups if group.last_frame <= frame]
         gone = {id(line) for group in complete for line in group.lines}
         gone |= {id(line) for line in left_out if line.last_frame <= frame and not is_awaited(line, active)}
+        # What says less than a line that leaves now would stand alone from now on.
+        left = [line for line in waiting if id(line) in gone]
+        gone |= {
+            id(line) for line in left_out if line.continued_by is None and any(is_better(one, line) for one in left)
+        }
         self._ended = [line for line in waiting if id(line) not in gone]
         for line in left_out:
             if id(line) in gone and (script := line.script) is not None:
