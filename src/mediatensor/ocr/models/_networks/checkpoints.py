@@ -69,7 +69,7 @@ def _vocab(characters: Sequence[str]) -> str | list[str]:
 
 def is_checkpoint(name: str | os.PathLike[str]) -> bool:
     """Whether a name of an architecture is meant as the path of a checkpoint."""
-    return not isinstance(name, str) or name.lower().endswith(_SUFFIXES)
+    return isinstance(name, os.PathLike) or (isinstance(name, str) and name.lower().endswith(_SUFFIXES))
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
