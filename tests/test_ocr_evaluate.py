@@ -19,6 +19,7 @@ from mediatensor.datasets import Failure, Sample, Skipped
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection_predictor, recognition_predictor
 from mediatensor.ocr.training import DetectionEvaluation, RecognitionEvaluation, evaluate
+from mediatensor.ocr.utils import Sample as DocTRSample
 from mediatensor.ocr.utils import aligned
 from ocr_onnx_sessions import require_weights
 from ocr_reading import text_page
@@ -160,6 +161,19 @@ def test_rows_may_be_pairs() -> None:
     assert image is not None
     found = recognised([(image, TEXTS[0]), (image.float() / 255, TEXTS[0]), (image.permute(1, 2, 0).numpy(), "x")])
     assert [line.read for line in found.lines] == [TEXTS[0]] * 3
+
+
+def test_rows_may_be_those_of_doctr() -> None:
+    image = line_rows()[0].image
+    assert image is not None
+    found = recognised([DocTRSample(image.float() / 255, target=TEXTS[0]), DocTRSample(image, target="x")])
+    assert [line.num_edits == 0 for line in found.lines] == [True, False]
+
+    page = text_page()
+    boxes = (page.lines[0].quad / (page.image.shape[1], page.image.shape[0]))[None]
+    targets = (boxes, {"words": boxes}, {"boxes": boxes, "labels": ["Invoice"]})
+    pages = found_on_pages([DocTRSample(page.image, target=target) for target in targets])
+    assert [one.num_matched for one in pages.pages] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

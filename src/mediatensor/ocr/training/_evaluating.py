@@ -69,7 +69,8 @@ def evaluate(
         dataset: Anything with a length and rows by index. For a recogniser, rows are `Sample` with an ``image``,
             uint8 (3, H, W), and its text as ``label`` or in ``extra["text"]``, or pairs of an image and its text. For a
             detector, ``extra["boxes"]`` has the boxes of a page, relative, (N, 4) or (N, 4, 2) or a dict of them by
-            class, or rows are pairs of an image and these. Rows that the dataset skips, or replaces, count as failed.
+            class, or rows are pairs of an image and these. docTR's `Sample` has either as ``target``. Rows that the
+            dataset skips, or replaces, count as failed.
         iou_threshold: The overlap from which on a found box and a true one are a pair.
         num_worst: How many of the worst rows are kept with their pictures.
         name: The name of the model in reports; by default the name, or the class, of what was given.
@@ -167,6 +168,8 @@ def _evaluate_detection(
     for number, sample, image, boxes in rows:
         (by_class,) = rows.timed(image)
         found_by_class = {key: np.asarray(value)[:, :4] for key, value in by_class.items()}
+        if isinstance(boxes, dict) and set(boxes) == {"boxes", "labels"}:
+            boxes = boxes["boxes"]  # as docTR's datasets of words have it; the labels are texts
         true_by_class = boxes if isinstance(boxes, dict) else {"": boxes}
         if set(true_by_class) != set(found_by_class):
             # Classes of the one mean nothing to the other: text is text.
