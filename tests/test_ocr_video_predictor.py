@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
-from mediatensor.errors import InvalidArgumentError
+from mediatensor.errors import ClosedError, InvalidArgumentError
 from mediatensor.ocr import video_text_predictor
 from mediatensor.ocr.models.video_predictor import VideoTextPredictor
 from mediatensor.ocr.video import VideoReading
@@ -358,3 +358,89 @@ def test_names_in_a_corner_are_overlays(predictor: VideoTextPredictor, tmp_path:
     ]
     (track,) = predictor(write(tmp_path / "name.mp4", pictures)).tracks
     assert (track.text, track.kind) == ("Maria Lind", "overlay")
+
+
+def test_languages_keep_the_spaces_between_words(clip: Path) -> None:
+    found = video_text_predictor(pretrained=True, languages=["german", "english"])(clip).captions
+    assert [track.text for track in found] == [text for text, _, _ in CAPTIONS]
+
+
+def test_an_open_file_gives_the_reading_its_name(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    path = write(tmp_path / "short film.mp4", [background(0)] * 4)
+    with path.open("rb") as file:
+        assert predictor(file).name == "short film.mp4"
+
+
+def test_a_picture_is_said_to_be_none(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    picture = with_text(background(0), CAPTIONS[0][0])
+    (problem,) = predictor(write(tmp_path / "one.mp4", [picture])).problems
+    assert "1 frame" in problem
+    assert "ocr_predictor" in problem
+    assert predictor(write(tmp_path / "four.mp4", [picture] * 4)).problems == ()
+
+
+@pytest.mark.parametrize(("width", "height"), [(2, 200), (200, 2), (2, 2)])
+@pytest.mark.filterwarnings("error")
+def test_pictures_of_two_pixels_make_no_warning(
+    predictor: VideoTextPredictor, tmp_path: Path, width: int, height: int
+) -> None:
+    frames = torch.arange(20, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, height, width) * 10
+    VideoEncoder(frames.contiguous(), frame_rate=10).to_file(tmp_path / "thin.mkv", codec="png")
+    assert predictor(tmp_path / "thin.mkv").tracks == ()
+
+
+def test_frames_of_one_time_are_not_missing(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    # The clock of a transport stream starts again where recordings were joined.
+    path = tmp_path / "part.ts"
+    with av.open(str(path), "w", format="mpegts") as output:
+        stream = output.add_stream("mpeg2video", rate=25)
+        stream.width, stream.height, stream.pix_fmt = *SIZE, "yuv420p"
+        for number in range(30):
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(background(number), format="rgb24")))
+        output.mux(stream.encode())
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(path.read_bytes() * 2)
+    reading = predictor(joined)
+    assert reading.num_frames == len(VideoDecoder(joined)) > 50
+    assert reading.problems == ()
+
+
+def test_an_interrupted_stream_says_so(predictor: VideoTextPredictor, clip: Path) -> None:
+    class StopError(Exception):
+        pass
+
+    stream = predictor.stream(clip)
+    next(stream)
+    state = stream.state_dict()
+
+    def stop(module: object, arguments: object) -> None:
+        raise StopError
+
+    hook = predictor.reco_predictor.model.register_forward_pre_hook(stop)
+    try:
+        with pytest.raises(StopError):
+            list(stream)
+    finally:
+        hook.remove()
+    # A loop would otherwise take the stream for complete.
+    for use in (lambda: list(stream), stream.state_dict):
+        with pytest.raises(ClosedError, match="state_dict"):
+            use()
+    assert [track.text for track in predictor.stream(clip, state=state)][-1] == "NINE"
+
+
+def test_a_stream_is_stored_by_its_state(predictor: VideoTextPredictor, clip: Path) -> None:
+    with closing(predictor.stream(clip)) as stream, pytest.raises(TypeError, match="state_dict"):
+        pickle.dumps(stream)
+
+
+def test_a_state_is_of_one_video(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
+    frames = VideoDecoder(clip)[:]
+    faster = tmp_path / "faster.mp4"
+    VideoEncoder(torch.cat((frames, frames)), frame_rate=2 * FPS).to_file(faster, codec="libx264", preset="veryfast")
+    with closing(predictor.stream(clip)) as stream:
+        next(stream)
+        state = stream.state_dict()
+    # It is as large and as long.
+    with pytest.raises(InvalidArgumentError, match="over this video"):
+        predictor.stream(faster, state=state)

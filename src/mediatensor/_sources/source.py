@@ -105,6 +105,11 @@ class Source(ABC):
     def describe(self) -> str:
         """The source in an error message."""
 
+    @property
+    def file_name(self) -> str:
+        """The name of the file without its folders, or a description."""
+        return os.path.basename(self.describe())
+
 
 class PathSource(Source):
     """A file on this machine. It may grow between two openings, but not change otherwise."""
@@ -342,6 +347,11 @@ class FileLikeSource(Source):
     def describe(self) -> str:
         name = getattr(self._shared.file, "name", None)
         return f"{type(self._shared.file).__name__} object" + (f" {name!r}" if isinstance(name, str) else "")
+
+    @property
+    def file_name(self) -> str:
+        name = getattr(self._shared.file, "name", None)
+        return os.path.basename(name if isinstance(name, str) and name else self.describe())
 
 
 def _state_of(status: os.stat_result) -> tuple[int, ...]:

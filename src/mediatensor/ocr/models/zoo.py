@@ -222,7 +222,7 @@ def video_text_predictor(
                 f"languages={languages!r}: give one or more names of mediatensor.ocr.datasets.VOCABS, such as "
                 '"english" or "german", and no vocab beside them.'
             )
-        vocab = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names)))}
+        vocab = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names))) + " "}  # spaces part words
     _refuse_unknown(VideoTextPredictor, kwargs, _keywords_of(VideoTextPredictor))
     # Bands of frames are searched in the size that they have.
     detector = detection_predictor(det_arch, pretrained=pretrained, shorter_side=32, longer_side=4096)

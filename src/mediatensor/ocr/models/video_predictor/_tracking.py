@@ -332,7 +332,10 @@ class LineTracker:
     def _note_cut(self, picture: Picture) -> None:
         """Note that another picture begins: it differs from the one before by far more than the last ones did."""
         step = max(1, len(picture.luma) // CUT_ROWS)
-        before, self._brightness = self._brightness, picture.luma[step // 2 :: step, step // 2 :: step].copy()
+        before, self._brightness = (
+            self._brightness,
+            picture.luma[step // 2 :: step, min(step, picture.luma.shape[1]) // 2 :: step].copy(),
+        )
         if before is None:
             return
         difference = float(np.abs(self._brightness.astype(np.int16) - before).mean())

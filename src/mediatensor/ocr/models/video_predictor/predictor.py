@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from torch import nn
 from ...._common.checks import finite_number, shown
 from ...._common.messages import progress
 from ....decoders import VideoDecoder
-from ....errors import InvalidArgumentError, MediaTensorError, OutOfRangeError
+from ....errors import ClosedError, InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ...io import Page
 from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from ..detection.predictor import DetectionPredictor
@@ -43,6 +42,8 @@ LEAST_CONFIDENCE = 0.4
 """Lines that are less likely to be right are no part of a text."""
 LEAST_UNREAD_SECONDS = 0.5
 """What stands for less time and cannot be read may be anything."""
+FEWEST_FRAMES = 3
+"""What stands in fewer frames is no text."""
 TIME_TOLERANCE = 1e-6
 LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
 """Files break off that are shorter than their headers say by more: in seconds, and of what the headers say."""
@@ -202,7 +203,7 @@ class TextStream(Iterator[TextTrack]):
     def _begin(self, state: dict[str, Any] | None) -> None:
         """Look at the video, and at where to go on."""
         metadata = self._decoder.metadata
-        self.name = os.path.basename(self._decoder._video.name)
+        self.name = self._decoder._video.spec.source.file_name
         self.height, self.width = int(metadata.height or 0), int(metadata.width or 0)
         self.begin_seconds = float(metadata.begin_stream_seconds or 0.0)
         self._total_seconds = float(metadata.end_stream_seconds or 0.0) - self.begin_seconds
@@ -230,12 +231,34 @@ class TextStream(Iterator[TextTrack]):
         self._promised: npt.NDArray[np.float64] = np.empty(0)
         self._num_passed = 0
         self._unread: dict[str, tuple[int, float, float]] = {}
+        self._is_interrupted = False
         if state is not None:
             self._load(state)
 
     def __next__(self) -> TextTrack:
-        """The next text that ended."""
-        return next(self._tracks)
+        """The next text that ended.
+
+        Raises:
+            ClosedError: An exception, such as that of Ctrl-C, ended the stream within a frame.
+        """
+        self._check_whole()
+        try:
+            return next(self._tracks)
+        except StopIteration:
+            raise
+        except BaseException:
+            self._is_interrupted = True
+            raise
+
+    def _check_whole(self) -> None:
+        if self._is_interrupted:
+            raise ClosedError(
+                "The stream was interrupted within a frame, and has no more texts; take state_dict() between two "
+                "texts, and give it to stream(video, state=...) to go on from there."
+            )
+
+    def __reduce__(self) -> Any:
+        raise TypeError("A stream cannot be pickled; pickle its state_dict(), and give it to stream(video, state=...).")
 
     def close(self) -> None:
         """Release the video, if the stream opened it."""
@@ -247,7 +270,12 @@ class TextStream(Iterator[TextTrack]):
             self._decoder.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream is: picklable, for ``stream(video, state=...)``, which gives the texts that come next."""
+        """Where the stream is: picklable, for ``stream(video, state=...)``, which gives the texts that come next.
+
+        Raises:
+            ClosedError: An exception ended the stream within a frame.
+        """
+        self._check_whole()
         return {
             # Lines that have ended know those that go on as others: one copy of both.
             "lines": copy.deepcopy((self._tracker.state_dict(), self._ended)),
@@ -263,8 +291,14 @@ class TextStream(Iterator[TextTrack]):
             "problems": list(self.problems),
             "passed": self._num_passed,
             "unread": dict(self._unread),
-            "video": (self.height, self.width, self._total_seconds, self._part),
+            "video": self._identity(),
         }
+
+    def _identity(self) -> tuple[Any, ...]:
+        """What tells this video and region from others, before anything is decoded."""
+        stated = self._decoder.metadata
+        rates = (stated.codec, stated.average_fps_from_header, stated.num_frames_from_header)
+        return (self.height, self.width, self.begin_seconds, self._total_seconds, *rates, self._part)
 
     def _load(self, state: dict[str, Any]) -> None:
         problem = InvalidArgumentError(
@@ -338,6 +372,12 @@ class TextStream(Iterator[TextTrack]):
         self._join_lines(self.num_frames)
         yield from self._take_complete()
         self._note_scripts()
+        if 0 < self.num_frames < FEWEST_FRAMES:
+            few = "1 frame" if self.num_frames == 1 else f"{self.num_frames} frames"
+            self._note(
+                f"The video has {few}, and text counts where it stands for {FEWEST_FRAMES}; read pictures as pages, "
+                "with ocr_predictor."
+            )
 
     def _take_complete(self) -> Iterator[TextTrack]:
         while self._complete:
@@ -354,13 +394,15 @@ class TextStream(Iterator[TextTrack]):
         Frames of the file are told by their times: where it is damaged, frames count without most of the missing ones.
         """
         times = self._promised
-        here = len(times) if seconds is None else int(np.searchsorted(times, seconds - TIME_TOLERANCE))
+        here = after = len(times)
+        if seconds is not None:  # several frames may have one time
+            here, after = np.searchsorted(times, (seconds - TIME_TOLERANCE, seconds + TIME_TOLERANCE)).tolist()
         missing = times[self._num_passed : here]
         if len(missing):
             span = f" to {missing[-1]:.3f}" if len(missing) > 1 else ""
             frames = "1 frame" if len(missing) == 1 else f"{len(missing)} frames"
             self._note(f"{frames} at {missing[0]:.3f}{span} seconds could not be decoded.")
-        self._num_passed = max(here + 1, self._num_passed)
+        self._num_passed = max(min(max(here, self._num_passed) + 1, after), self._num_passed)
         promised = self._decoder.metadata.duration_seconds_from_header or 0.0
         found = self.end_seconds - self.begin_seconds
         if seconds is None and not len(missing) and promised - found > max(LEAST_LOST_SECONDS, LEAST_LOST * promised):
