@@ -163,7 +163,7 @@ ROOMS = {
     "ocr.io": "documents in and out",
     "ocr.models.reading_order": "what is read first",
     "ocr.utils": "geometry, scores, drawing",
-    "ocr.datasets": "vocabularies",
+    "ocr.datasets": "data sets, vocabularies",
     "ocr.transforms": "pictures with their truth",
     "ocr.drawing": "lines, drawn with their truth",
     "isolate": "calls in other processes",

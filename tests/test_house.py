@@ -39,6 +39,7 @@ OPTIONAL = (
     "datasets",
     "decord",
     "fsspec",
+    "h5py",
     "langdetect",
     "matplotlib",
     "onnx",

@@ -19,7 +19,6 @@ NOT_HERE = {
     "torchcodec.cmake_prefix_path": "for building extensions in C++",
     "torchcodec.core_library_path": "for building extensions in C++",
     "torchcodec.ffmpeg_major_version": "FFmpeg comes with PyAV",
-    "doctr.datasets.*": "data sets and generators; vocabularies and their coding are here",
     "doctr.utils.data.*": "downloads",
     "doctr.utils.download_from_url": "downloads",
     "doctr.utils.multithreading.*": "a helper of docTR's own",
@@ -37,6 +36,7 @@ NOT_HERE = {
     "doctr.models.kie_predictor.KIEPredictor.get_text": "a step inside",
 }
 DIFFERENT = {
+    "doctr.datasets.CharacterGenerator": "its arguments have names",
     "torchcodec.decoders.*VideoDecoder": "num_ffmpeg_threads: the budget of the process",
     "torchcodec.decoders.*StreamMetadata": "made by the library only; more fields",
     "doctr.io.*export_as_xml": "names the program that wrote it",

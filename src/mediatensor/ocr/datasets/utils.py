@@ -1,4 +1,4 @@
-"""Encoding strings as the class numbers of a vocabulary, and decoding them."""
+"""Strings as class numbers of a vocabulary, and what data sets do with pictures and their boxes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ import string
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from ...errors import InvalidArgumentError
+from ..io import get_img_shape, read_img_as_numpy
+from ..utils import convert_to_relative_coords, extract_crops, extract_rcrops
 from .vocabs import VOCABS
 
-__all__ = ["decode_sequence", "encode_sequences", "encode_string", "translate"]
+__all__ = [
+    "convert_target_to_relative",
+    "crop_bboxes_from_image",
+    "decode_sequence",
+    "encode_sequences",
+    "encode_string",
+    "pre_transform_multiclass",
+    "translate",
+]
 
 
 def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> str:
@@ -168,3 +180,90 @@ def encode_sequences(
         encoded += [*encode_string(text, vocab), eos]
         row[: len(encoded)] = encoded[:width]
     return rows
+
+
+def convert_target_to_relative(
+    img: Tensor, target: npt.NDArray[Any] | dict[str, Any]
+) -> tuple[Tensor, npt.NDArray[Any] | dict[str, Any]]:
+    """Divide the boxes of a picture, in pixels, by its size.
+
+    Args:
+        img: The picture (C, H, W).
+        target: Boxes (N, 4) or (N, 4, 2), or a dict that has them as ``boxes``.
+
+    Returns:
+        The picture, and the target with relative boxes, float32, clipped to [0, 1]. A dict is a new one.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape.
+
+    >>> import numpy as np
+    >>> import torch
+    >>> from mediatensor.ocr.datasets import convert_target_to_relative
+    >>> convert_target_to_relative(torch.zeros(3, 100, 200), np.array([[20, 50, 60, 75]]))[1].tolist()
+    [[0.10000000149011612, 0.5, 0.30000001192092896, 0.75]]
+    """
+    if isinstance(target, np.ndarray):
+        return img, convert_to_relative_coords(target, get_img_shape(img))
+    return img, {**target, "boxes": convert_to_relative_coords(target["boxes"], get_img_shape(img))}
+
+
+def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> list[npt.NDArray[np.uint8]]:
+    """Cut boxes out of an image file.
+
+    Args:
+        img_path: The file.
+        geoms: Straight boxes (N, 4) as (xmin, ymin, xmax, ymax), or polygons (N, 4, 2) with points from the top left
+            one on in reading direction, in pixels; fractions are cut off.
+
+    Returns:
+        N arrays (h, w, 3) uint8, polygons turned upright. A box outside of the picture gives one without pixels.
+
+    Raises:
+        InvalidArgumentError: if the boxes have another shape or are not finite.
+        SourceNotFoundError, OpenError, PageError: if the file cannot be read.
+
+    >>> import numpy as np
+    >>> from mediatensor.ocr.datasets import crop_bboxes_from_image
+    >>> [crop.shape for crop in crop_bboxes_from_image("page.png", np.array([[10, 20, 110, 60]]))]
+    [(40, 100, 3)]
+    """
+    if geoms.shape[1:] not in ((4,), (4, 2)):
+        raise InvalidArgumentError(f"geoms must be of shape (N, 4) or (N, 4, 2), got {geoms.shape}")
+    if not np.isfinite(geoms).all():
+        raise InvalidArgumentError("geoms must be finite, got NaN or infinity")
+    image = read_img_as_numpy(img_path)
+    # A point may be anywhere, but an int64 cannot.
+    pixels = geoms.clip(-1e9, 1e9).astype(np.int64)
+    return extract_crops(image, pixels) if geoms.ndim == 2 else extract_rcrops(image, pixels)
+
+
+def pre_transform_multiclass(
+    img: Tensor, target: tuple[npt.NDArray[Any], list[str]]
+) -> tuple[Tensor, dict[str, npt.NDArray[Any]]]:
+    """Sort the boxes of a picture, in pixels, by class, and divide them by its size.
+
+    Args:
+        img: The picture (C, H, W).
+        target: Boxes (N, 4) or (N, 4, 2), and their N classes.
+
+    Returns:
+        The picture, and for each class that it has, in alphabetical order, its relative boxes, float32, clipped to
+        [0, 1].
+
+    Raises:
+        InvalidArgumentError: if there is another number of classes than of boxes, or the boxes have another shape.
+
+    >>> import numpy as np
+    >>> import torch
+    >>> from mediatensor.ocr.datasets import pre_transform_multiclass
+    >>> boxes = np.array([[20, 50, 60, 75], [0, 0, 100, 50]])
+    >>> _, by_class = pre_transform_multiclass(torch.zeros(3, 100, 200), (boxes, ["words", "logo"]))
+    >>> list(by_class), by_class["logo"].tolist()
+    (['logo', 'words'], [[0.0, 0.0, 0.5, 0.5]])
+    """
+    boxes, classes = target
+    if len(boxes) != len(classes):
+        raise InvalidArgumentError(f"target has {len(boxes)} boxes and {len(classes)} classes")
+    relative = convert_to_relative_coords(boxes, get_img_shape(img))
+    return img, {name: relative[[own == name for own in classes]] for name in sorted(set(classes))}

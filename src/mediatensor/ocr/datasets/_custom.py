@@ -1,0 +1,358 @@
+"""Data sets of one's own: a folder of pictures and a JSON file in one of docTR's formats."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._common.checks import shown
+from ...errors import InvalidArgumentError
+from ..file_utils import CLASS_NAME
+from ..io import get_img_shape, read_img_as_tensor
+from ..utils import convert_to_relative_coords
+from ..utils.common_types import Sample
+from ._labels import Array, boxes_of, corners_of, entries_of, entry, files_in, labels_by_picture, quads_of
+from .datasets import AbstractDataset
+from .utils import pre_transform_multiclass
+
+__all__ = [
+    "DetectionDataset",
+    "LayoutDataset",
+    "OCRDataset",
+    "OrientationDataset",
+    "RecognitionDataset",
+    "TableStructureDataset",
+]
+
+
+class RecognitionDataset(AbstractDataset):
+    """Pictures of text with what they say, to train recognisers.
+
+    The target of a sample is the text.
+
+    Args:
+        img_folder: The folder of the pictures.
+        labels_path: A JSON file, ``{"word_1.png": "one", ...}``.
+        **kwargs: ``img_transforms`` and ``sample_transforms``.
+
+    Raises:
+        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a picture is missing.
+        OpenError: if the file is not JSON.
+        InvalidArgumentError: if it does not hold a text for each picture.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.datasets import RecognitionDataset
+        >>> size = Path("words.json").write_text(json.dumps({"page.png": "Delivery"}))
+        >>> words = RecognitionDataset(".", "words.json")
+        >>> len(words), words[0].target
+        (1, 'Delivery')
+    """
+
+    def __init__(self, img_folder: str | Path, labels_path: str | Path, **kwargs: Any) -> None:
+        super().__init__(img_folder, **kwargs)
+        self.data: list[tuple[Any, str]] = []
+        for name, label, place in labels_by_picture(self.root, labels_path):
+            if not isinstance(label, str):
+                raise InvalidArgumentError(f"The label of {place} must be a text (got {shown(label)}).")
+            self.data.append((name, label))
+
+    def merge_dataset(self, ds: AbstractDataset) -> None:
+        """Add the rows of another data set. Its transforms stay behind.
+
+        Args:
+            ds: Another data set of pictures with texts.
+        """
+        self.data = [*_with_whole_paths(self), *_with_whole_paths(ds)]
+        self.root = Path(Path(self.root).absolute().anchor)
+
+
+def _with_whole_paths(dataset: AbstractDataset) -> list[tuple[Any, Any]]:
+    root = os.path.abspath(dataset.root)
+    return [
+        (picture if isinstance(picture, np.ndarray) else os.path.join(root, picture), target)
+        for picture, target in dataset.data
+    ]
+
+
+class _BoxesByClass(AbstractDataset):
+    """Pictures with boxes of several classes."""
+
+    def __init__(self, img_folder: str | Path, label_path: str | Path, use_polygons: bool, **kwargs: Any) -> None:
+        super().__init__(img_folder, pre_transforms=pre_transform_multiclass, **kwargs)
+        self._class_names: list[str] = []
+        self.data: list[tuple[str, tuple[Array, list[str]]]] = [
+            (name, self._boxes_and_classes(label, use_polygons, place))
+            for name, label, place in labels_by_picture(self.root, label_path)
+        ]
+        self._class_names = self.class_names
+
+    def _boxes_and_classes(self, label: Any, use_polygons: bool, place: str) -> tuple[Array, list[str]]:
+        raise NotImplementedError
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of all classes, sorted."""
+        return sorted(set(self._class_names))
+
+
+class DetectionDataset(_BoxesByClass):
+    """Pages with boxes, to train detectors.
+
+    The target of a sample is a dict with the relative boxes, float32, of each class that is on the page: (N, 4) as
+    (xmin, ymin, xmax, ymax), or (N, 4, 2) with ``use_polygons``. That of a page without boxes is empty.
+
+    Args:
+        img_folder: The folder of the pages.
+        label_path: A JSON file, ``{"page.png": {"polygons": [...]}, ...}``: a list of polygons of four points ``[x,
+            y]`` in pixels, from the top left one on in reading direction, all of the class "words"; or a dict of such
+            lists by class. Other keys, such as ``img_dimensions``, are ignored.
+        use_polygons: Whether boxes keep their four points.
+        **kwargs: ``img_transforms`` and ``sample_transforms``.
+
+    Raises:
+        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a page is missing.
+        OpenError: if the file is not JSON.
+        InvalidArgumentError: if it does not hold polygons for each page.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.datasets import DetectionDataset
+        >>> word = [[80, 56], [160, 56], [160, 112], [80, 112]]
+        >>> size = Path("boxes.json").write_text(json.dumps({"page.png": {"polygons": [word]}}))
+        >>> DetectionDataset(".", "boxes.json")[0].target["words"].round(2).tolist()
+        [[0.10000000149011612, 0.10000000149011612, 0.20000000298023224, 0.20000000298023224]]
+    """
+
+    def __init__(
+        self, img_folder: str | Path, label_path: str | Path, use_polygons: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(img_folder, label_path, use_polygons, **kwargs)
+
+    def _boxes_and_classes(self, label: Any, use_polygons: bool, place: str) -> tuple[Array, list[str]]:
+        return self.format_polygons(entry(label, "polygons", place), use_polygons, np.float32, place)
+
+    def format_polygons(
+        self, polygons: list[Any] | dict[str, list[Any]], use_polygons: bool, np_dtype: Any, place: str = "the page"
+    ) -> tuple[Array, list[str]]:
+        """The boxes of one page, and their classes.
+
+        Args:
+            polygons: Polygons, or a dict of them by class.
+            use_polygons: Whether boxes keep their four points.
+            np_dtype: The type of the array.
+            place: What errors call the page.
+
+        Returns:
+            Boxes (N, 4) or (N, 4, 2), and N classes.
+
+        Raises:
+            InvalidArgumentError: if ``polygons`` is neither, or has other than four points each.
+        """
+        by_class = {CLASS_NAME: polygons} if isinstance(polygons, list) else polygons
+        if not isinstance(by_class, dict) or not all(isinstance(one, list) for one in by_class.values()):
+            raise InvalidArgumentError(
+                f"'polygons' of {place} must be a list, or a dict of lists by class (got {shown(polygons)})."
+            )
+        self._class_names += by_class
+        quads = [quads_of(own, place, np_dtype) for own in by_class.values()]
+        classes = [name for name, own in by_class.items() for _ in own]
+        return boxes_of(np.concatenate([*quads, np.zeros((0, 4, 2), np_dtype)]), use_polygons), classes
+
+
+class LayoutDataset(_BoxesByClass):
+    """Pages with the regions of their layout.
+
+    The target of a sample is a dict with the relative boxes, float32, of each class that is on the page: (N, 4), or
+    (N, 4, 2) with ``use_polygons``.
+
+    Args:
+        img_folder: The folder of the pages.
+        label_path: A JSON file, ``{"page.png": {"polygons": [...], "classes": [...]}, ...}``: polygons of four points
+            in pixels, and as many names of classes.
+        use_polygons: Whether boxes keep their four points.
+        **kwargs: ``img_transforms`` and ``sample_transforms``.
+
+    Raises:
+        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a page is missing.
+        OpenError: if the file is not JSON.
+        InvalidArgumentError: if it does not hold polygons and their classes for each page.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.datasets import LayoutDataset
+        >>> label = {"polygons": [[[0, 0], [400, 0], [400, 56], [0, 56]]], "classes": ["title"]}
+        >>> size = Path("layout.json").write_text(json.dumps({"page.png": label}))
+        >>> LayoutDataset(".", "layout.json").class_names
+        ['title']
+    """
+
+    def __init__(
+        self, img_folder: str | Path, label_path: str | Path, use_polygons: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(img_folder, label_path, use_polygons, **kwargs)
+
+    def _boxes_and_classes(self, label: Any, use_polygons: bool, place: str) -> tuple[Array, list[str]]:
+        polygons, classes = entries_of(label, "polygons", place), entries_of(label, "classes", place)
+        return self.format_polygons(polygons, classes, use_polygons, np.float32, place)
+
+    def format_polygons(
+        self, polygons: list[Any], class_names: list[str], use_polygons: bool, np_dtype: Any, place: str = "the page"
+    ) -> tuple[Array, list[str]]:
+        """The boxes of one page, and their classes.
+
+        Args:
+            polygons: Polygons of four points.
+            class_names: The class of each.
+            use_polygons: Whether boxes keep their four points.
+            np_dtype: The type of the array.
+            place: What errors call the page.
+
+        Returns:
+            Boxes (N, 4) or (N, 4, 2), and N classes.
+
+        Raises:
+            InvalidArgumentError: if there are not as many classes, or polygons have other than four points.
+        """
+        if len(polygons) != len(class_names):
+            raise InvalidArgumentError(f"{place} has {len(polygons)} polygons and {len(class_names)} classes.")
+        if not all(isinstance(name, str) for name in class_names):
+            raise InvalidArgumentError(f"Classes of {place} must be names (got {shown(class_names)}).")
+        self._class_names += class_names
+        return boxes_of(quads_of(polygons, place, np_dtype), use_polygons), class_names
+
+
+class OCRDataset(AbstractDataset):
+    """Pages with their words.
+
+    The target of a sample is ``{"boxes": ..., "labels": [...]}``: boxes (N, 4) or (N, 4, 2), float32, as the file has
+    them, and N texts.
+
+    Args:
+        img_folder: The folder of the pages.
+        label_file: A JSON file, ``{"page.png": {"typed_words": [{"value": "one", "geometry": [xmin, ymin, xmax,
+            ymax]}, ...]}, ...}``, with relative boxes. Numbers behind the fourth are ignored.
+        use_polygons: Whether boxes have four points.
+        **kwargs: ``img_transforms`` and ``sample_transforms``.
+
+    Raises:
+        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a page is missing.
+        OpenError: if the file is not JSON.
+        InvalidArgumentError: if it does not hold words for each page.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.datasets import OCRDataset
+        >>> words = [{"value": "Delivery", "geometry": [0.1, 0.05, 0.25, 0.1]}]
+        >>> size = Path("pages.json").write_text(json.dumps({"page.png": {"typed_words": words}}))
+        >>> OCRDataset(".", "pages.json")[0].target["labels"]
+        ['Delivery']
+    """
+
+    def __init__(
+        self, img_folder: str | Path, label_file: str | Path, use_polygons: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(img_folder, **kwargs)
+        self.data: list[tuple[Path, dict[str, Any]]] = []
+        for name, label, place in labels_by_picture(self.root, label_file):
+            words = entries_of(label, "typed_words", place)
+            geometries = [entries_of(word, "geometry", place)[:4] for word in words]
+            texts = [entry(word, "value", place) for word in words]
+            if not all(isinstance(text, str) for text in texts):
+                raise InvalidArgumentError(f"Each 'value' of {place} must be a text (got {shown(texts)}).")
+            boxes = boxes_of(corners_of(geometries, place), use_polygons)
+            self.data.append((Path(name), {"boxes": boxes, "labels": texts}))
+
+
+class TableStructureDataset(AbstractDataset):
+    """Pictures of tables with their cells.
+
+    The target of a sample is ``{"cells": ..., "logic": ...}``: relative boxes, float32 (N, 4) or (N, 4, 2), and the
+    first and last column and the first and last row of each cell, int64 (N, 4), from 0.
+
+    Args:
+        img_folder: The folder of the pictures.
+        label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``: polygons of
+            four points in pixels, and their columns and rows.
+        use_polygons: Whether cells keep their four points.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, whose samples have the boxes of the cells as target.
+
+    Raises:
+        SourceNotFoundError: (a FileNotFoundError) if the folder, the file or a picture is missing.
+        OpenError: if the file is not JSON.
+        InvalidArgumentError: if it does not hold cells for each picture, or, of a row, if a transform takes cells away.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.datasets import TableStructureDataset
+        >>> label = {"cells": [[[0, 0], [400, 0], [400, 56], [0, 56]]], "logic": [[0, 1, 0, 0]]}
+        >>> size = Path("table.json").write_text(json.dumps({"page.png": label}))
+        >>> TableStructureDataset(".", "table.json")[0].target["logic"].tolist()
+        [[0, 1, 0, 0]]
+    """
+
+    def __init__(
+        self, img_folder: str | Path, label_path: str | Path, use_polygons: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(img_folder, **kwargs)
+        self.data: list[tuple[str, dict[str, Array]]] = []
+        for name, label, place in labels_by_picture(self.root, label_path):
+            cells = boxes_of(quads_of(entries_of(label, "cells", place), place), use_polygons)
+            rows = entries_of(label, "logic", place)
+            if len(rows) != len(cells) or not all(_is_place_in_table(row) for row in rows):
+                raise InvalidArgumentError(
+                    f"'logic' of {place} must have four whole numbers for each of {len(cells)} cells: first and last "
+                    f"column, first and last row (got {shown(rows)})."
+                )
+            self.data.append((name, {"cells": cells, "logic": np.array(rows, np.int64).reshape(-1, 4)}))
+
+    def __getitem__(self, index: int) -> Sample:
+        name, label = self.data[index]
+        image = read_img_as_tensor(os.path.join(self.root, name))
+        cells = convert_to_relative_coords(label["cells"], get_img_shape(image))
+        sample = self._transformed(Sample(image, None, cells))
+        num_left = len(sample.target) if isinstance(sample.target, np.ndarray) else 0
+        if num_left != len(cells):
+            raise InvalidArgumentError(
+                f"The transforms left {num_left} of {len(cells)} cells of {name!r}, and which columns and rows are "
+                "theirs is not known: use transforms that keep the whole table."
+            )
+        return Sample(sample.image, None, {"cells": sample.target, "logic": label["logic"].copy()})
+
+
+def _is_place_in_table(row: Any) -> bool:
+    return isinstance(row, list) and len(row) == 4 and all(type(part) is int and 0 <= part < 1 << 31 for part in row)
+
+
+class OrientationDataset(AbstractDataset):
+    """Upright pictures, to train networks that tell how a picture is turned: a transform turns them.
+
+    The target of a sample is ``np.array([0])``.
+
+    Args:
+        img_folder: The folder of the pictures; files that begin with a dot are ignored.
+        **kwargs: ``img_transforms`` and ``sample_transforms``.
+
+    Raises:
+        SourceNotFoundError: if there is no such folder.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.datasets import OrientationDataset
+        >>> Path("upright").mkdir(exist_ok=True)
+        >>> size = Path("upright/1.png").write_bytes(Path("page.png").read_bytes())
+        >>> OrientationDataset("upright")[0].target.tolist()
+        [0]
+    """
+
+    def __init__(self, img_folder: str | Path, **kwargs: Any) -> None:
+        super().__init__(img_folder, **kwargs)
+        self.data: list[tuple[str, Array]] = [(name, np.array([0])) for name in files_in(self.root)]

@@ -1,0 +1,280 @@
+"""Published data sets of documents: forms, receipts, and what on a page is not text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._common.checks import shown
+from ...errors import InvalidArgumentError
+from ._archives import Archive, inner_folder, published_part
+from ._labels import (
+    boxes_of,
+    corners_of,
+    entries_of,
+    entry,
+    files_in,
+    labels_by_picture,
+    parsed_json,
+    picture_in,
+    quads_of,
+    read_json,
+    read_lines,
+    text_of,
+)
+from ._words import ArchivedWords, Page, WordsInFolder
+from .datasets import VisionDataset
+
+__all__ = ["CORD", "FUNSD", "SROIE", "WILDRECEIPT", "DocArtefacts"]
+
+
+class FUNSD(ArchivedWords):
+    """Scanned forms with their words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 and 50 pages.
+
+    It needs ``funsd.zip``, or its folder ``dataset`` in a folder ``funsd``, where `VisionDataset` looks. Words without
+    text are left out.
+
+    Args:
+        train: Whether the pages are those to train on; otherwise those to test with.
+        use_polygons: Whether boxes have four points, (N, 4, 2); otherwise they are straight, (N, 4).
+        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
+        detection_task: Whether the targets are the boxes alone. By default they are dicts of ``boxes`` and ``labels``.
+        **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
+            ``img_transforms`` and ``sample_transforms``.
+
+    Raises:
+        SourceNotFoundError: if the files are not on this machine; the message says what to get and where to put it.
+        OpenError, InvalidArgumentError: if a file is damaged.
+
+    Example:
+        >>> from mediatensor.ocr.datasets import FUNSD
+        >>> FUNSD(train=True, cache_dir="nothing here")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        mediatensor.errors.SourceNotFoundError: The files of FUNSD are not on this machine, ...
+    """
+
+    URL = "https://guillaumejaume.github.io/FUNSD/dataset.zip"
+    SHA256 = "c31735649e4f441bcbb4fd0f379574f7520b42286e80b01d80b445649d54761f"
+    FILE_NAME = "funsd.zip"
+
+    def _archive(self, train: bool) -> Archive:
+        return Archive(self.FILE_NAME, self.URL, self.SHA256)
+
+    def _folder(self, unpacked: Path) -> Path:
+        part = "training_data" if self.train else "testing_data"
+        return inner_folder(unpacked, "dataset") / part / "images"
+
+    def _pages(self, folder: Path) -> Iterator[Page]:
+        for picture in files_in(folder):
+            file = folder.parent / "annotations" / f"{Path(picture).stem}.json"
+            place = str(file)
+            words = [
+                word
+                for block in entries_of(read_json(file), "form", place)
+                for word in entries_of(block, "words", place)
+                if text_of(word, "text", place)
+            ]
+            quads = corners_of([entry(word, "box", place) for word in words], place)
+            yield Page(picture, quads, [word["text"] for word in words])
+
+    def _text_to_learn(self, label: str) -> str:
+        # Ticked boxes, a Greek omicron and private characters stand for what nobody typed.
+        return "" if re.search("[ ☑☐\u03bf\uf702\uf703]", label) else label.replace("\N{EN DASH}", "-")
+
+
+class SROIE(ArchivedWords):
+    """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 and 360 pages.
+
+    It needs ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or a folder ``sroie2019_train_task1`` or
+    ``sroie2019_test`` with ``images`` and ``annotations``, where `VisionDataset` looks. Its texts are lines, with
+    spaces. Arguments and errors are those of `FUNSD`.
+    """
+
+    TRAIN = (
+        "https://doctr-static.mindee.com/models?id=v0.1.1/sroie2019_train_task1.zip&src=0",
+        "d4fa9e60abb03500d83299c845b9c87fd9c9430d1aeac96b83c5d0bb0ab27f6f",
+        "sroie2019_train_task1.zip",
+    )
+    TEST = (
+        "https://doctr-static.mindee.com/models?id=v0.1.1/sroie2019_test.zip&src=0",
+        "41b3c746a20226fddc80d86d4b2a903d43b5be4f521dd1bbe759dbf8844745e2",
+        "sroie2019_test.zip",
+    )
+
+    def _archive(self, train: bool) -> Archive:
+        return published_part(self.TRAIN if train else self.TEST)
+
+    def _folder(self, unpacked: Path) -> Path:
+        return unpacked / "images"
+
+    def _pages(self, folder: Path) -> Iterator[Page]:
+        for picture in files_in(folder):
+            file = folder.parent / "annotations" / f"{Path(picture).stem}.txt"
+            points, labels = [], []
+            # Some are in UTF-8, others in Latin-1. Texts have commas and quotation marks, which mean nothing.
+            for place, line in read_lines(file, or_latin=True):
+                *numbers, label = line.split(",", 8)
+                if len(numbers) != 8:
+                    raise InvalidArgumentError(f"{place} must be eight numbers and a text, divided by commas.")
+                points.append(_pairs(numbers, place))
+                labels.append(label)
+            yield Page(picture, quads_of(points, str(file)), labels)
+
+    def _text_to_learn(self, label: str) -> str:
+        return label
+
+
+class CORD(ArchivedWords):
+    """Photographed receipts with their words: `CORD <https://github.com/clovaai/cord>`_, 800 and 100 pages.
+
+    It needs ``cord_train.zip`` or ``cord_test.zip``, or a folder ``cord_train`` or ``cord_test`` with ``image`` and
+    ``json``, where `VisionDataset` looks. Words without text are left out. Arguments and errors are those of `FUNSD`.
+    """
+
+    TRAIN = (
+        "https://doctr-static.mindee.com/models?id=v0.1.1/cord_train.zip&src=0",
+        "45f9dc77f126490f3e52d7cb4f70ef3c57e649ea86d19d862a2757c9c455d7f8",
+        "cord_train.zip",
+    )
+    TEST = (
+        "https://doctr-static.mindee.com/models?id=v0.1.1/cord_test.zip&src=0",
+        "8c895e3d6f7e1161c5b7245e3723ce15c04d84be89eaa6093949b75a66fb3c58",
+        "cord_test.zip",
+    )
+    _IN_WHOLE_PIXELS = True
+
+    def _archive(self, train: bool) -> Archive:
+        return published_part(self.TRAIN if train else self.TEST)
+
+    def _folder(self, unpacked: Path) -> Path:
+        return unpacked / "image"
+
+    def _pages(self, folder: Path) -> Iterator[Page]:
+        for picture in files_in(folder):
+            file = folder.parent / "json" / f"{Path(picture).stem}.json"
+            place = str(file)
+            words = [
+                word
+                for line in entries_of(read_json(file), "valid_line", place)
+                for word in entries_of(line, "words", place)
+                if text_of(word, "text", place)
+            ]
+            points = [
+                [
+                    [entry(entry(word, "quad", place), f"{axis}{corner}", place) for axis in "xy"]
+                    for corner in range(1, 5)
+                ]
+                for word in words
+            ]
+            yield Page(picture, quads_of(points, place), [word["text"] for word in words])
+
+
+class WILDRECEIPT(WordsInFolder):
+    """Photographed receipts with their words: `WildReceipt <https://arxiv.org/abs/2103.14470>`_.
+
+    It needs the unpacked ``wildreceipt.tar``.
+
+    Args:
+        img_folder: The folder ``wildreceipt``, which the labels name pictures in.
+        label_path: Its file ``train.txt`` or ``test.txt``: a JSON object for each page and line.
+        train: Which of the two it is; only for the way in which the data set is printed.
+        use_polygons: Whether boxes keep their four points, (N, 4, 2); otherwise they are straight, (N, 4).
+        recognition_task: Whether the samples are pictures of single words; their targets are the texts.
+        detection_task: Whether the targets are the boxes alone. By default they are dicts of ``boxes`` and ``labels``.
+        **kwargs: ``img_transforms`` and ``sample_transforms``.
+
+    Raises:
+        SourceNotFoundError: if the folder, the file or a page is missing.
+        OpenError, InvalidArgumentError: if the file is damaged.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.datasets import WILDRECEIPT
+        >>> words = [{"box": [80, 56, 160, 56, 160, 112, 80, 112], "text": "one"}]
+        >>> size = Path("train.txt").write_text(json.dumps({"file_name": "page.png", "annotations": words}))
+        >>> WILDRECEIPT(".", "train.txt")[0].target["labels"]
+        ['one']
+    """
+
+    _IN_WHOLE_PIXELS = True
+
+    def _pages(self, label_path: str | Path) -> Iterator[Page]:
+        for place, line in read_lines(label_path):
+            label = parsed_json(line, place)
+            picture = picture_in(self.root, entry(label, "file_name", place), place)
+            words = entries_of(label, "annotations", place)
+            points = [_pairs(entries_of(word, "box", place), place) for word in words]
+            yield Page(picture, quads_of(points, place), [text_of(word, "text", place) for word in words])
+
+
+class DocArtefacts(VisionDataset):
+    """Drawn pages with what is not text on them: logos, codes, photographs; 2700 and 300 pages.
+
+    It needs ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
+    ``val``, where `VisionDataset` looks. The target of a sample is ``{"boxes": ..., "labels": ...}``: relative boxes,
+    float32 (N, 4) or (N, 4, 2), and the numbers of their classes in `CLASSES`, int64 (N,).
+
+    Args:
+        train: Whether the pages are those to train on; otherwise those to test with.
+        use_polygons: Whether boxes have four points.
+        **kwargs: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir`` of `VisionDataset`, and
+            ``img_transforms`` and ``sample_transforms``.
+
+    Raises:
+        SourceNotFoundError: if the files are not on this machine; the message says what to get and where to put it.
+        OpenError, InvalidArgumentError: if a file is damaged, or there are not as many labels as pictures.
+
+    Example:
+        >>> from mediatensor.ocr.datasets import DocArtefacts
+        >>> DocArtefacts.CLASSES
+        ['background', 'qr_code', 'bar_code', 'logo', 'photo']
+    """
+
+    URL = "https://doctr-static.mindee.com/models?id=v0.4.0/artefact_detection-13fab8ce.zip&src=0"
+    SHA256 = "13fab8ced7f84583d9dccd0c634f046c3417e62a11fe1dea6efbbaba5052471b"
+    CLASSES = ["background", "qr_code", "bar_code", "logo", "photo"]  # noqa: RUF012  # a list, as in docTR
+
+    def __init__(self, train: bool = True, use_polygons: bool = False, **kwargs: Any) -> None:
+        super().__init__(self.URL, None, self.SHA256, True, **kwargs)
+        self.train = train
+        part = Path(self.root) / ("train" if train else "val")
+        self.root = str(part / "images")
+        self.data = []
+        for name, objects, place in labels_by_picture(self.root, part / "labels.json"):
+            if not isinstance(objects, list):
+                raise InvalidArgumentError(f"{place} must be a list of objects (got {shown(objects)}).")
+            classes = [text_of(found, "label", place) for found in objects]
+            unknown = sorted(set(classes) - set(self.CLASSES))
+            if unknown:
+                raise InvalidArgumentError(
+                    f"{place} has the class {unknown[0]!r}; known are {', '.join(self.CLASSES)}."
+                )
+            boxes = boxes_of(corners_of([entry(found, "geometry", place) for found in objects], place), use_polygons)
+            numbers = np.array([self.CLASSES.index(name) for name in classes], np.int64)
+            self.data.append((name, {"boxes": boxes, "labels": numbers}))
+        num_pictures = len(files_in(self.root))
+        if num_pictures != len(self.data):
+            raise InvalidArgumentError(f"{part} has labels of {len(self.data)} pictures, and {num_pictures} pictures.")
+
+    def extra_repr(self) -> str:
+        return f"train={self.train}"
+
+
+def _corners(quad: Any, place: str) -> list[list[Any]]:
+    """Four points of a dict with ``x1``, ``y1`` and so on."""
+    return [[entry(quad, f"{axis}{corner}", place) for axis in "xy"] for corner in range(1, 5)]
+
+
+def _pairs(numbers: list[Any], place: str) -> list[list[float]]:
+    """Eight numbers as four points."""
+    try:
+        x1, y1, x2, y2, x3, y3, x4, y4 = map(float, numbers)
+    except (ValueError, TypeError):
+        raise InvalidArgumentError(f"The box of {place} must be eight numbers (got {shown(numbers)}).") from None
+    return [[x1, y1], [x2, y2], [x3, y3], [x4, y4]]
