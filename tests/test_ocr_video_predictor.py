@@ -385,8 +385,8 @@ def test_pictures_of_two_pixels_make_no_warning(
     predictor: VideoTextPredictor, tmp_path: Path, width: int, height: int
 ) -> None:
     frames = torch.arange(20, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, height, width) * 10
-    VideoEncoder(frames.contiguous(), frame_rate=10).to_file(tmp_path / "thin.mkv", codec="png")
-    assert predictor(tmp_path / "thin.mkv").tracks == ()
+    VideoEncoder(frames.contiguous(), frame_rate=10).to_file(tmp_path / "thin.mov", codec="png")
+    assert predictor(tmp_path / "thin.mov").tracks == ()
 
 
 def test_frames_of_one_time_are_not_missing(predictor: VideoTextPredictor, tmp_path: Path) -> None:
