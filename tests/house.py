@@ -165,7 +165,7 @@ ROOMS = {
     "ocr.utils": "geometry, scores, drawing",
     "ocr.datasets": "data sets, vocabularies",
     "ocr.transforms": "pictures with their truth",
-    "ocr.drawing": "lines, drawn with their truth",
+    "ocr.drawing": "pages, drawn with their truth",
     "isolate": "calls in other processes",
     "encoders": "tensors to files",
     "decoders": "the public classes",

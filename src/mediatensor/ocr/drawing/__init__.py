@@ -1,22 +1,44 @@
-"""Lines of text drawn as the world looks, with their truth: to train on, to test with.
+"""Lines and pages drawn as the world looks, with their truth: to train on, to test with.
 
 Everything is decided by the source of randomness that is passed in, so that the same seed gives the same pictures on
 machines with the same fonts.
 """
 
+from ._damage import STYLES
 from ._faces import Face, find_faces
-from ._lines import STYLES, DrawnLine, LineLook, draw_line, draw_random_line, random_look
+from ._lines import DrawnLine, LineLook, draw_line, draw_random_line, random_look
+from ._pages import PAGE_KINDS, draw_random_page
 from ._texts import LANGUAGES, TEXTS, is_spaced, random_text, read_texts, texts_of
+from ._truth import (
+    REGION_KINDS,
+    DrawnCell,
+    DrawnField,
+    DrawnPage,
+    DrawnPageLine,
+    DrawnRegion,
+    DrawnTable,
+    DrawnWord,
+)
 
 __all__ = [
     "LANGUAGES",
+    "PAGE_KINDS",
+    "REGION_KINDS",
     "STYLES",
     "TEXTS",
+    "DrawnCell",
+    "DrawnField",
     "DrawnLine",
+    "DrawnPage",
+    "DrawnPageLine",
+    "DrawnRegion",
+    "DrawnTable",
+    "DrawnWord",
     "Face",
     "LineLook",
     "draw_line",
     "draw_random_line",
+    "draw_random_page",
     "find_faces",
     "is_spaced",
     "random_look",

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageFilter
 
-__all__ = ["DAMAGES", "damaged", "papered"]
+from mediatensor.errors import InvalidArgumentError
+
+__all__ = ["STYLES", "Color", "chosen_style", "damaged", "near", "papered", "random_damage"]
+
+Color = tuple[int, int, int]
 
 _TILE = (512, 1536)
 
@@ -43,12 +47,12 @@ def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Rand
     return source[top : top + height, left : left + width]
 
 
-def papered(size: tuple[int, int], colour: tuple[int, int, int], strength: float, rng: random.Random) -> Image.Image:
+def papered(size: tuple[int, int], color: Color, strength: float, rng: random.Random) -> Image.Image:
     """A sheet of this (width, height), whose level varies by about ``strength`` of 256."""
     if strength <= 0:
-        return Image.new("RGB", size, colour)
+        return Image.new("RGB", size, color)
     levels = _tile(_texture(rng.randrange(8)), size[1], size[0], rng)[..., None] * strength
-    return _picture(np.array(colour, np.float32) + levels)
+    return _picture(np.array(color, np.float32) + levels)
 
 
 def _picture(levels: NDArray[np.float32]) -> Image.Image:
@@ -152,8 +156,8 @@ def _sharpen(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
     return image.filter(ImageFilter.UnsharpMask(1.5, round(100 * amount), 2))
 
 
-#: What can be done to a picture, by name: functions of the picture, an amount and the source of randomness.
-DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] = {
+# What can be done to a picture, by name: functions of the picture, an amount and the source of randomness.
+_DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] = {
     "blur": _blur,
     "contrast": _contrast,
     "fax": _fax,
@@ -172,5 +176,68 @@ DAMAGES: dict[str, Callable[[Image.Image, float, random.Random], Image.Image]] =
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
     """A picture after these steps, pairs of a name and an amount."""
     for name, amount in steps:
-        image = DAMAGES[name](image, amount, rng)
+        image = _DAMAGES[name](image, amount, rng)
     return image
+
+
+# From the least to the most that letters of 30 pixels bear.
+_AMOUNTS = {
+    "blur": (0.3, 1.3),
+    "contrast": (0.5, 1.3),
+    "fax": (5, 35),
+    "jpeg": (15, 85),
+    "motion": (0.5, 2.5),
+    "noise": (2, 16),
+    "shadow": (0.1, 0.5),
+    "sharpen": (0.5, 2),
+    "small": (1.1, 2.0),
+    "streaks": (20, 90),
+    "thermal": (0.5, 1.5),
+    "video": (12, 50),
+}
+
+# What happens in each style: steps and their chances.
+_STEPS: dict[str, tuple[tuple[str, float], ...]] = {
+    "clean": (),
+    "print": (("blur", 0.3), ("jpeg", 0.4), ("small", 0.15)),
+    "scan": (("blur", 0.6), ("streaks", 0.06), ("noise", 0.5), ("contrast", 0.3), ("sharpen", 0.2), ("jpeg", 0.6)),
+    "fax": (("blur", 0.5), ("fax", 1.0), ("small", 0.25), ("jpeg", 0.2)),
+    "receipt": (("thermal", 0.8), ("blur", 0.6), ("shadow", 0.4), ("noise", 0.4), ("jpeg", 0.7)),
+    "camera": (("blur", 0.5), ("motion", 0.2), ("shadow", 0.6), ("noise", 0.6), ("small", 0.3), ("jpeg", 0.8)),
+    "screen": (("small", 0.3), ("jpeg", 0.4)),
+    "video": (("small", 0.5), ("blur", 0.3), ("video", 0.9)),
+}
+#: Names of looks; ``"mixed"`` is any of the others.
+STYLES = (*_STEPS, "mixed")
+
+
+def chosen_style(rng: random.Random, style: str, weights: Mapping[str, int]) -> str:
+    """A style; for ``"mixed"`` one of those with weights."""
+    if style not in STYLES:
+        raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
+    return rng.choices(list(weights), list(weights.values()))[0] if style == "mixed" else style
+
+
+def random_damage(rng: random.Random, style: str, em_px: float) -> tuple[tuple[str, float], ...]:
+    """What happens to a picture of a style whose letters have this size; small letters bear less."""
+    steps, bears = [], min(1.0, em_px / 32)
+    for name, chance in _STEPS[style]:
+        if rng.random() < chance:
+            low, high = _AMOUNTS[name]
+            amount = rng.uniform(low, high)
+            if name in ("blur", "motion"):
+                amount *= bears
+            elif name == "small":
+                amount = 1 + (amount - 1) * bears
+            elif name in ("jpeg", "video"):
+                amount += 25 * (1 - bears)
+            elif name == "noise":
+                amount *= 0.5 + 0.5 * bears
+            steps.append((name, amount))
+    return tuple(steps)
+
+
+def near(rng: random.Random, color: Color, spread: int) -> Color:
+    """A color that differs from another by at most so many levels."""
+    red, green, blue = (max(0, min(255, level + rng.randint(-spread, spread))) for level in color)
+    return red, green, blue

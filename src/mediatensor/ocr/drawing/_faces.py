@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import ImageFont, features
 
-__all__ = ["Face", "faces_with", "find_faces", "is_shaped", "random_face"]
+__all__ = ["Face", "bold_of", "find_faces", "is_shaped", "random_face", "upright_face"]
 
 # Faces whose characters are pictures, placeholders or parts of formulas.
 _PICTURES = re.compile(
@@ -207,7 +207,7 @@ def _families(faces: tuple[Face, ...]) -> tuple[tuple[Face, ...], ...]:
 
 
 @lru_cache(64)
-def faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
+def _faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
     """Those of the faces that have all of these characters."""
     return tuple(face for face in faces if face.has(characters))
 
@@ -221,5 +221,31 @@ def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = No
         if face.has(text):
             return face
     # Few have it: look at all of them, once for each set of characters.
-    fitting = faces_with("".join(sorted(set(text))), known)
+    fitting = _faces_with("".join(sorted(set(text))), known)
     return rng.choice(rng.choice(_families(fitting))) if fitting else None
+
+
+_WEIGHTS = re.compile(
+    r"bold|black|heavy|thin|light|italic|oblique|condensed|narrow|semi|extra|display|caps|[-_]?sc$|slant|outline|swash|ital|it$|obl$|demi",
+    re.IGNORECASE,
+)
+_BOLD = re.compile(r"bold(?!.*(italic|oblique|ital))", re.IGNORECASE)
+_FIXED = re.compile(r"mono|courier|typewriter|consol|fixed|cursor", re.IGNORECASE)
+
+
+def upright_face(
+    rng: random.Random, text: str, faces: Sequence[Face] | None = None, fixed: bool = False
+) -> Face | None:
+    """A face for running text: upright and of usual weight; ``fixed`` for one whose letters are all as wide, if any."""
+    known = _installed() if faces is None else tuple(faces)
+    plain = tuple(face for face in known if not _WEIGHTS.search(face.name)) or known
+    typed = tuple(face for face in plain if _FIXED.search(face.name) and face.has(text)) if fixed else ()
+    return random_face(rng, text, typed or plain) or random_face(rng, text, known)
+
+
+def bold_of(face: Face, faces: tuple[Face, ...] | None = None) -> Face:
+    """The bold face of the same family; the face itself where there is none."""
+    known = _installed() if faces is None else faces
+    found = [other for other in known if other.family == face.family and _BOLD.search(other.name)]
+    exact = [other for other in found if other.name.lower().endswith("-bold")]
+    return min(exact or found or [face], key=lambda other: len(other.name))

@@ -13,13 +13,11 @@ from PIL import Image, ImageChops, ImageDraw
 
 from mediatensor.errors import InvalidArgumentError
 
-from ._damage import damaged, papered
+from ._damage import STYLES, Color, chosen_style, damaged, near, papered, random_damage
 from ._faces import Face, is_shaped, random_face
 from ._texts import random_text
 
-__all__ = ["STYLES", "DrawnLine", "LineLook", "as_random", "draw_line", "draw_random_line", "random_look"]
-
-Color = tuple[int, int, int]
+__all__ = ["DrawnLine", "LineLook", "as_random", "draw_line", "draw_random_line", "random_look"]
 
 
 @dataclass(frozen=True)
@@ -192,14 +190,14 @@ def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tupl
         pen = ImageDraw.Draw(mask)
         for place, character in zip(places, text, strict=True):
             pen.text((room + place, 2 * room), character, fill=255, font=font, anchor="ls")
-        edges = mask.getbbox() or (0, 0, 1, 1)
-        mask, left, top = mask.crop(edges), edges[0] - room, edges[1] - 2 * room
+        left, top = -room, -2 * room
     else:
         box = font.getbbox(text, anchor="ls")
         left, top = round(box[0]) - 1, round(box[1]) - 1
         mask = Image.new("L", (max(1, round(box[2]) + 1 - left), max(1, round(box[3]) + 1 - top)))
         ImageDraw.Draw(mask).text((-left, -top), text, fill=255, font=font, anchor="ls")
-    return mask, (left, top)
+    edges = mask.getbbox() or (0, 0, 1, 1)
+    return mask.crop(edges), (left + edges[0], top + edges[1])
 
 
 def _drawn(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.Image:
@@ -269,11 +267,6 @@ def _bent(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
     return canvas
 
 
-def _near(rng: random.Random, color: Color, spread: int) -> Color:
-    red, green, blue = (max(0, min(255, level + rng.randint(-spread, spread))) for level in color)
-    return red, green, blue
-
-
 def _colors(rng: random.Random, style: str) -> tuple[Color, Color]:
     """Ink and paper that can be told from each other."""
     if style == "clean":
@@ -287,12 +280,12 @@ def _colors(rng: random.Random, style: str) -> tuple[Color, Color]:
                 break
         return (ink[0], ink[1], ink[2]), (paper[0], paper[1], paper[2])
     paper_level = rng.randint(205, 255) if style != "camera" else rng.randint(130, 245)
-    paper = _near(rng, (paper_level, paper_level, max(0, paper_level - rng.choice([0, 0, 8, 25]))), 4)
+    paper = near(rng, (paper_level, paper_level, max(0, paper_level - rng.choice([0, 0, 8, 25]))), 4)
     dark = rng.choice([0, 10, 20, 40, 60, 90])
     if rng.random() < 0.15:
-        ink = _near(rng, rng.choice([(20, 40, 130), (150, 20, 30), (10, 80, 40), (90, 50, 20)]), 25)
+        ink = near(rng, rng.choice([(20, 40, 130), (150, 20, 30), (10, 80, 40), (90, 50, 20)]), 25)
     else:
-        ink = _near(rng, (dark, dark, dark), 6)
+        ink = near(rng, (dark, dark, dark), 6)
     if rng.random() < 0.06:
         return paper, ink
     return ink, paper
@@ -300,40 +293,6 @@ def _colors(rng: random.Random, style: str) -> tuple[Color, Color]:
 
 def _luma(color: Sequence[int]) -> float:
     return 0.3 * color[0] + 0.59 * color[1] + 0.11 * color[2]
-
-
-def _amount(rng: random.Random, name: str) -> tuple[str, float]:
-    low, high = _AMOUNTS[name]
-    return name, rng.uniform(low, high)
-
-
-_AMOUNTS = {
-    "blur": (0.3, 1.3),
-    "contrast": (0.5, 1.3),
-    "fax": (5, 35),
-    "jpeg": (15, 85),
-    "motion": (0.5, 2.5),
-    "noise": (2, 16),
-    "shadow": (0.1, 0.5),
-    "sharpen": (0.5, 2),
-    "small": (1.1, 2.0),
-    "streaks": (20, 90),
-    "thermal": (0.5, 1.5),
-    "video": (12, 50),
-}
-# What happens in each style: steps and their chances.
-_STEPS: dict[str, tuple[tuple[str, float], ...]] = {
-    "clean": (),
-    "print": (("blur", 0.3), ("jpeg", 0.4), ("small", 0.15)),
-    "scan": (("blur", 0.6), ("streaks", 0.06), ("noise", 0.5), ("contrast", 0.3), ("sharpen", 0.2), ("jpeg", 0.6)),
-    "fax": (("blur", 0.5), ("fax", 1.0), ("small", 0.25), ("jpeg", 0.2)),
-    "receipt": (("thermal", 0.8), ("blur", 0.6), ("shadow", 0.4), ("noise", 0.4), ("jpeg", 0.7)),
-    "camera": (("blur", 0.5), ("motion", 0.2), ("shadow", 0.6), ("noise", 0.6), ("small", 0.3), ("jpeg", 0.8)),
-    "screen": (("small", 0.3), ("jpeg", 0.4)),
-    "video": (("small", 0.5), ("blur", 0.3), ("video", 0.9)),
-}
-#: Names of looks; ``"mixed"`` is any of the others.
-STYLES = (*_STEPS, "mixed")
 
 
 def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") -> LineLook:
@@ -348,18 +307,11 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
         InvalidArgumentError: The style is unknown.
     """
     rng = as_random(rng)
-    if style not in STYLES:
-        raise InvalidArgumentError(f"style is {style!r}; accepted: {', '.join(STYLES)}")
-    if style == "mixed":
-        style = rng.choices(list(_STEPS), (6, 22, 24, 8, 10, 14, 10, 6))[0]
+    style = chosen_style(rng, style, dict(zip(STYLES, (6, 22, 24, 8, 10, 14, 10, 6), strict=False)))
     ink, paper = _colors(rng, style)
     em = 2 ** rng.triangular(3.9, 6.2, 5.0)
     if style == "clean":
         return LineLook(em_px=em, margins=(0.1, 0.1, 0.1, 0.1))
-    damage = [_amount(rng, name) for name, chance in _STEPS[style] if rng.random() < chance]
-    # Small letters bear less.
-    damage = [(name, amount * min(1.0, em / 30) if name in ("blur", "motion") else amount) for name, amount in damage]
-    damage = [(name, 1 + (amount - 1) * min(1.0, em / 36) if name == "small" else amount) for name, amount in damage]
     texture = rng.uniform(0, 14)
     if style in ("screen", "fax"):
         texture = rng.choice([0, 0, texture, 2 * texture])
@@ -368,11 +320,7 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
         em_px=em,
         ink=ink,
         paper=paper,
-        texture=rng.uniform(0, 14)
-        if style not in ("screen", "fax")
-        else 0.0
-        if rng.random() < 0.6
-        else rng.uniform(0, 30),
+        texture=texture,
         slant=rng.choice([0.12, 0.2, 0.25, -0.08]) if rng.random() < 0.06 else 0.0,
         tracking=rng.uniform(-0.03, 0.25) if rng.random() < 0.12 else 0.0,
         weight_px=1 if rng.random() < 0.08 and em > 24 else 0,
@@ -381,5 +329,5 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
         turn=rng.gauss(0, 0.5) if not bent else rng.gauss(0, 1.2),
         curl=rng.uniform(-0.15, 0.15) if bent else 0.0,
         rule=rng.choice(["underline", "underline", "box", "dotted", "strike"]) if rng.random() < 0.07 else "",
-        damage=tuple(damage),
+        damage=random_damage(rng, style, em),
     )

@@ -11,7 +11,19 @@ from pathlib import Path
 
 from mediatensor.errors import InvalidArgumentError
 
-__all__ = ["LANGUAGES", "TEXTS", "is_spaced", "letters_of", "random_text", "read_texts", "texts_of", "words_of"]
+__all__ = [
+    "LANGUAGES",
+    "TEXTS",
+    "capitals",
+    "is_spaced",
+    "letters_of",
+    "random_text",
+    "random_value",
+    "read_texts",
+    "sentence_of",
+    "texts_of",
+    "words_of",
+]
 
 
 def _load() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
@@ -116,6 +128,11 @@ def _made_up(rng: random.Random, language: str) -> str:
     return word.strip()
 
 
+def capitals(text: str, language: str) -> str:
+    """A text in capital letters; the dot of an i stays in Turkish and Azerbaijani."""
+    return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
+
+
 def _digits(rng: random.Random, count: int) -> str:
     return "".join(rng.choices("0123456789", k=count))
 
@@ -141,7 +158,7 @@ _CURRENCY = {
 
 def _amount(rng: random.Random, language: str) -> str:
     thousands, point = _MARKS.get(language, (".", ","))
-    number = f"{rng.randint(0, 10 ** rng.randint(1, 6)):,}".replace(",", thousands)
+    number = f"{rng.randint(0, 10 ** rng.choice([1, 2, 2, 3, 3, 4, 6])):,}".replace(",", thousands)
     return f"{number}{point}{_digits(rng, 2)}" if rng.random() < 0.8 else number
 
 
@@ -245,12 +262,41 @@ def _recombined(rng: random.Random, language: str) -> str:
     text = joint.join(parts)
     chance = rng.random()
     if chance < 0.12:
-        return text.upper()
+        return capitals(text, language)
     if chance < 0.2:
         return text.title()
     if chance < 0.4:
         return text[:1].upper() + text[1:] + rng.choice("...!?")
     return text
+
+
+_VALUES: dict[str, Callable[[random.Random, str], str]] = {
+    "address": _address,
+    "amount": _amount,
+    "code": _code,
+    "date": _date,
+    "number": _number,
+    "price": _price,
+}
+
+
+def random_value(rng: random.Random, kind: str, language: str) -> str:
+    """A value: an address, amount, code, date, number or price."""
+    return _VALUES[kind](rng, language)
+
+
+def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) -> str:
+    """A whole sentence: of the language, or put together from its words; or one of the texts."""
+    if texts:
+        return rng.choice(texts)
+    if rng.random() < 0.4:
+        return rng.choice(texts_of(language))
+    words, joint = words_of(language), " " if is_spaced(language) else ""
+    parts = rng.choices(words, k=rng.randint(4, 16))
+    if rng.random() < 0.3:
+        parts[len(parts) // 2] += ","
+    text = joint.join(parts)
+    return text[:1].upper() + text[1:] + rng.choice("....!?")
 
 
 def _labelled(rng: random.Random, language: str) -> str:

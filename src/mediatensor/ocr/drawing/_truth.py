@@ -1,0 +1,227 @@
+"""What is on a drawn page: words, lines, regions, tables, fields, each with its polygon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "REGION_KINDS",
+    "DrawnCell",
+    "DrawnField",
+    "DrawnPage",
+    "DrawnPageLine",
+    "DrawnRegion",
+    "DrawnTable",
+    "DrawnWord",
+    "Polygon",
+    "around",
+    "box_polygon",
+    "moved_truth",
+]
+
+#: (4, 2) float64, pixels of the page as (x, y): the corners TL, TR, BR, BL in reading direction.
+Polygon = NDArray[np.float64]
+
+#: Kinds of regions, by the names that docTR's layout models use.
+REGION_KINDS = (
+    "Caption", "Footnote", "Formula", "List-item", "Page-footer", "Page-header", "Picture", "Section-header", "Table",
+    "Text", "Title",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnWord:
+    """A word: what spaces part.
+
+    Attributes:
+        text: Its characters.
+        polygon: float64 (4, 2), the corners TL, TR, BR, BL around its ink, in pixels as (x, y).
+    """
+
+    text: str
+    polygon: Polygon
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnPageLine:
+    """A line of a page.
+
+    Attributes:
+        words: From left to right.
+        polygon: float64 (4, 2), as of a word; all words are inside.
+    """
+
+    words: tuple[DrawnWord, ...]
+    polygon: Polygon
+
+    @property
+    def text(self) -> str:
+        """The words, joined by spaces."""
+        return " ".join(word.text for word in self.words)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnCell:
+    """A cell of a table.
+
+    Attributes:
+        row: Its first row, from 0.
+        column: Its first column, from 0.
+        row_span: Over how many rows it goes.
+        column_span: Over how many columns it goes.
+        header: Whether it is part of the head of the table.
+        lines: What is written in it; empty cells have none.
+        polygon: float64 (4, 2), the corners of the cell itself.
+    """
+
+    row: int
+    column: int
+    row_span: int
+    column_span: int
+    header: bool
+    lines: tuple[DrawnPageLine, ...]
+    polygon: Polygon
+
+    @property
+    def text(self) -> str:
+        """The lines, joined by spaces."""
+        return " ".join(line.text for line in self.lines)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnTable:
+    """The grid of a table.
+
+    Attributes:
+        num_rows: How many rows it has, those of the head included.
+        num_columns: How many columns it has.
+        ruled: Whether rules part all cells.
+        cells: Row by row; together they cover the grid once.
+    """
+
+    num_rows: int
+    num_columns: int
+    ruled: bool
+    cells: tuple[DrawnCell, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnField:
+    """A field of a form.
+
+    Attributes:
+        key: The printed label.
+        value: What was filled in.
+    """
+
+    key: DrawnPageLine
+    value: DrawnPageLine
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRegion:
+    """A part of a page.
+
+    Attributes:
+        kind: One of `REGION_KINDS`.
+        polygon: float64 (4, 2), around all that belongs to it.
+        lines: In reading order; of a table those of its cells.
+        table: The grid of a table, and ``None`` for other kinds.
+    """
+
+    kind: str
+    polygon: Polygon
+    lines: tuple[DrawnPageLine, ...] = ()
+    table: DrawnTable | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnPage:
+    """A page that was drawn, with its truth.
+
+    Attributes:
+        image: uint8 (H, W, 3), RGB.
+        kind: One of `PAGE_KINDS`.
+        style: One of `STYLES`.
+        language: A key of `TEXTS`.
+        regions: In reading order.
+        fields: Keys and values of a form; the same lines are in the regions.
+    """
+
+    image: NDArray[np.uint8]
+    kind: str
+    style: str
+    language: str
+    regions: tuple[DrawnRegion, ...]
+    fields: tuple[DrawnField, ...] = ()
+
+    @property
+    def lines(self) -> tuple[DrawnPageLine, ...]:
+        """All lines, in reading order."""
+        return tuple(line for region in self.regions for line in region.lines)
+
+    @property
+    def words(self) -> tuple[DrawnWord, ...]:
+        """All words, in reading order."""
+        return tuple(word for line in self.lines for word in line.words)
+
+    @property
+    def tables(self) -> tuple[DrawnTable, ...]:
+        """The grids of all tables, in reading order."""
+        return tuple(region.table for region in self.regions if region.table is not None)
+
+    @property
+    def text(self) -> str:
+        """The lines, one below the other."""
+        return "\n".join(line.text for line in self.lines)
+
+
+def box_polygon(left: float, top: float, right: float, bottom: float) -> Polygon:
+    return np.array([(left, top), (right, top), (right, bottom), (left, bottom)], np.float64)
+
+
+def around(polygons: list[Polygon]) -> Polygon:
+    """The upright box around polygons."""
+    points = np.concatenate(polygons)
+    (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
+    return box_polygon(left, top, right, bottom)
+
+
+def moved_truth(
+    regions: Sequence[DrawnRegion], fields: Sequence[DrawnField], move: Callable[[Polygon], NDArray[np.float64]]
+) -> tuple[tuple[DrawnRegion, ...], tuple[DrawnField, ...]]:
+    """The truth of a page that was warped; ``move`` gets (N, 4, 2), all polygons at once."""
+    polygons: list[Polygon] = []
+    for region in regions:
+        polygons.append(region.polygon)
+        for line in region.lines:
+            polygons += [line.polygon, *(word.polygon for word in line.words)]
+        polygons += [cell.polygon for cell in region.table.cells] if region.table else []
+    moved = dict(zip(map(id, polygons), move(np.array(polygons).reshape(-1, 4, 2)), strict=True))
+    lines = {
+        id(line): DrawnPageLine(
+            tuple(DrawnWord(word.text, moved[id(word.polygon)]) for word in line.words), moved[id(line.polygon)]
+        )
+        for region in regions
+        for line in region.lines
+    }
+
+    def table_of(table: DrawnTable) -> DrawnTable:
+        cells = (
+            replace(cell, lines=tuple(lines[id(line)] for line in cell.lines), polygon=moved[id(cell.polygon)])
+            for cell in table.cells
+        )
+        return replace(table, cells=tuple(cells))
+
+    new_regions = (
+        DrawnRegion(
+            region.kind, moved[id(region.polygon)], tuple(lines[id(line)] for line in region.lines),
+            table_of(region.table) if region.table else None,
+        )
+        for region in regions
+    )  # fmt: skip
+    return tuple(new_regions), tuple(DrawnField(lines[id(field.key)], lines[id(field.value)]) for field in fields)

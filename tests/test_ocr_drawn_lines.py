@@ -1,0 +1,154 @@
+"""Lines that `mediatensor.ocr.drawing` draws: their faces, their characters, and what a reader makes of them."""
+
+from __future__ import annotations
+
+import random
+import string
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import ImageFont
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.drawing import (
+    LANGUAGES,
+    STYLES,
+    TEXTS,
+    Face,
+    LineLook,
+    draw_line,
+    draw_random_line,
+    find_faces,
+    random_text,
+    read_texts,
+)
+from mediatensor.ocr.models import recognition_predictor
+from ocr_onnx_sessions import require_weights
+
+matplotlib = pytest.importorskip("matplotlib")
+
+# Faces that are the same wherever matplotlib is.
+FOLDER = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+FACES = find_faces([FOLDER / f"{name}.ttf" for name in ("DejaVuSans", "DejaVuSerif", "DejaVuSans-Bold", "STIXGeneral")])
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_same_source_gives_the_same_line(style: str) -> None:
+    for make in (random.Random, np.random.default_rng):
+        first, second, other = (
+            draw_random_line(make(seed), languages=["de", "ru"], faces=FACES, style=style) for seed in (3, 3, 4)
+        )
+        assert first.text == second.text
+        assert first.face == second.face
+        np.testing.assert_array_equal(first.image, second.image)
+        assert (first.text, first.look) != (other.text, other.look)
+        assert first.image.dtype == np.uint8
+        assert first.image.shape[2] == 3
+        assert min(first.image.shape[:2]) >= 8
+
+
+def test_a_face_has_what_freetype_draws() -> None:
+    """The table of characters, read here, against pictures: what a face lacks all looks alike."""
+    wanted = string.ascii_letters + "äßłőșğşžđñæøåΩжЩђґẫơ€£№§" + "あ中한אبก"
+    for face in FACES:
+        # Without shaping, which puts letters together from their parts.
+        font = ImageFont.truetype(face.file, 40, layout_engine=ImageFont.Layout.BASIC)
+        missing = bytes(font.getmask("\U0010ffff"))
+        for letter in wanted:
+            assert face.has(letter) == (bytes(font.getmask(letter)) != missing), (face.name, letter)
+        assert face.has(" \t") is True
+
+
+def test_lines_are_drawn_in_faces_that_have_them() -> None:
+    rng = random.Random(0)
+    for language in LANGUAGES:
+        for _ in range(3):
+            try:
+                line = draw_random_line(rng, languages=[language], faces=FACES)
+            except InvalidArgumentError as error:
+                assert language.startswith(("zh", "ja")), error  # noqa: PT017 - the only ones that these faces lack
+            else:
+                assert line.face.has(line.text)
+    with pytest.raises(InvalidArgumentError, match="no face has all characters"):
+        draw_line("中文", rng, faces=FACES)
+    with pytest.raises(InvalidArgumentError, match="STIXGeneral lacks"):
+        draw_line("中", rng, face=next(face for face in FACES if face.name == "STIXGeneral"))
+
+
+def test_characters_are_kept_to() -> None:
+    rng = random.Random(1)
+    for characters in ("0123456789", "ABC", "абвгдежзик", "aeioutnrs"):
+        texts = [random_text(rng, ["en", "ru"], characters) for _ in range(200)]
+        assert set("".join(texts)) - {" "} == set(characters)
+        assert all(texts)
+
+
+def test_texts_of_a_language_use_all_its_letters() -> None:
+    """Rare letters must come, too: each letter of the sentences, small and capital, within some thousand lines."""
+    for language in ("ru", "el", "vi", "de"):
+        rng = random.Random(2)
+        drawn = set("".join(random_text(rng, [language]) for _ in range(6000)))
+        letters = {letter for letter in "".join(TEXTS[language]) if letter.isalpha()}
+        assert letters <= drawn
+    assert len({random_text(rng, ["fi"]) for _ in range(1000)}) > 800
+
+
+def test_own_texts(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("Grüße aus Aachen\n\nZug 17 nach Ulm\n", encoding="utf-8")
+    texts = read_texts(tmp_path / "own.txt")
+    rng = random.Random(0)
+    for _ in range(30):
+        line = draw_random_line(rng, texts=texts, faces=FACES)
+        assert any(line.text in text for text in texts)
+
+
+def test_clean_lines_are_all_ink_and_margins() -> None:
+    """The crop goes around the ink with the margins of its look; a plain drawing with Pillow says where ink is."""
+    face = FACES[0]
+    for text in ("Hxg", "Total: 12,50", "éÅ"):
+        look = LineLook(em_px=40, margins=(0.25, 0.5, 0.75, 1.0))
+        image = draw_line(text, random.Random(0), face=face, look=look).image
+        left, top, right, bottom = ImageFont.truetype(face.file, 40).getmask(text).getbbox()
+        rows, columns = np.nonzero(image[..., 0] < 128)
+        before, after = columns.min(), image.shape[1] - 1 - columns.max()
+        above, below = rows.min(), image.shape[0] - 1 - rows.max()
+        np.testing.assert_allclose((before, above, after, below), (10, 20, 30, 40), atol=2)
+        assert abs(columns.max() + 1 - columns.min() - (right - left)) <= 3
+        assert abs(rows.max() + 1 - rows.min() - (bottom - top)) <= 3
+
+
+def test_wrong_arguments() -> None:
+    rng = random.Random(0)
+    with pytest.raises(InvalidArgumentError, match="style is 'oil'"):
+        draw_random_line(rng, style="oil")
+    with pytest.raises(InvalidArgumentError, match="language 'xx'"):
+        draw_random_line(rng, languages=["xx"])
+    with pytest.raises(InvalidArgumentError, match="languages is empty"):
+        draw_random_line(rng, languages=[])
+    with pytest.raises(InvalidArgumentError, match="characters has nothing"):
+        draw_random_line(rng, characters=" ")
+    for text in ("", "two\nlines"):
+        with pytest.raises(InvalidArgumentError, match="text is"):
+            draw_line(text, rng)
+    with pytest.raises(FileNotFoundError, match="neither a font nor a folder"):
+        find_faces("/no/such/folder")
+
+
+def test_a_broken_font_has_nothing(tmp_path: Path) -> None:
+    for content in (b"", b"no font at all", (FOLDER / "DejaVuSans.ttf").read_bytes()[:3000]):
+        (tmp_path / "broken.ttf").write_bytes(content)
+        (face,) = find_faces(tmp_path)
+        assert face.has("a") is False
+        (tmp_path / "broken.ttf").rename(tmp_path / f"done-{len(content)}")
+    assert Face("Pillow", "").has("plain") is True
+
+
+def test_the_default_reader_reads_clean_lines() -> None:
+    """Few characters are wrong; a picture that were not the text's would have most wrong."""
+    require_weights()
+    reader, rng = recognition_predictor(pretrained=True), random.Random(5)
+    lines = [draw_random_line(rng, languages=["en", "de", "fr"], faces=FACES, style="clean") for _ in range(24)]
+    read = [text for text, _ in reader([line.image for line in lines])]
+    same = sum(a.replace(" ", "") == b.text.replace(" ", "") for a, b in zip(read, lines, strict=True))
+    assert same >= 17, [(a, b.text) for a, b in zip(read, lines, strict=True) if a != b.text]
