@@ -27,12 +27,15 @@ from mediatensor.errors import (
 )
 from mediatensor.ocr.models import (
     crnn_mobilenet_v3_small,
+    crop_orientation_predictor,
     load_checkpoint,
     ocr_predictor,
+    ppocr_mobile_v2_line_orientation,
     ppocr_v6_small_reco,
     recognition_predictor,
 )
-from mediatensor.ocr.training import LineDataset, changed_line, evaluate, fit
+from mediatensor.ocr.models._networks import Checkpoint, save_checkpoint
+from mediatensor.ocr.training import LineDataset, PageDataset, changed_line, changed_page, evaluate, fit
 from ocr_onnx_sessions import require_weights
 
 VOCAB = "0123456789"
@@ -303,7 +306,7 @@ def test_arguments_that_cannot_be(lines: LineDataset, validation: LineDataset, t
     given: dict[str, Any] = {"validation": validation, "out": tmp_path / "out.pt"}
     for arch, changes, message in (
         ("crnn", {}, "unknown architecture 'crnn'"),
-        ("db_resnet50", {}, "unknown architecture 'db_resnet50'"),
+        ("db_resnet18", {}, "unknown architecture 'db_resnet18'"),
         ("crnn_mobilenet_v3_small", {**TINY, "vocab": "012"}, "characters that the recogniser does not know: 3 4 5"),
         ("crnn_mobilenet_v3_small", {**TINY, "vocab": "012", "extend_vocab": True}, "cannot take further characters"),
         ("crnn_mobilenet_v3_small", {**TINY, "epochs": 0}, "epochs"),
@@ -378,3 +381,86 @@ def test_two_processes_train_one_network(lines: LineDataset, validation: LineDat
     (epoch,) = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()][1:]
     # 72 rows in pools of 2 x 8 batches of 4: one whole pool, of which each process makes 8 steps.
     assert epoch["steps"] == 8
+
+
+# Detectors and classifiers of directions
+
+
+def write_pages(folder: Path, count: int, name: str) -> Path:
+    """Pages with a few lines, and a manifest with their boxes in pixels."""
+    source = random.Random(name)
+    (folder / name).mkdir(parents=True)
+    rows = []
+    for number in range(count):
+        page, boxes, top = Image.new("RGB", (160, 160), "white"), [], source.randrange(4, 20)
+        while top < 130:
+            line = drawn(str(source.randrange(10**3, 10**8)), source.randrange(14, 24))
+            left = source.randrange(2, max(3, 158 - line.width))
+            page.paste(line, (left, top))
+            boxes.append([left + 4, top + 4, min(left + line.width - 4, 159), top + line.height - 6])
+            top += line.height + source.randrange(4, 24)
+        page.save(folder / name / f"{number:03}.png")
+        rows.append(json.dumps({"file": f"{name}/{number:03}.png", "boxes": boxes}))
+    manifest = folder / f"{name}.jsonl"
+    manifest.write_text("\n".join(rows))
+    return manifest
+
+
+def test_a_detector_learns_where_lines_are(tmp_path: Path) -> None:
+    pages = PageDataset(write_pages(tmp_path, 24, "pages"))
+    unseen = PageDataset(write_pages(tmp_path, 6, "unseen"))
+    done = fit(
+        "linknet_resnet18",
+        pages,
+        validation=unseen,
+        out=tmp_path / "finder.pt",
+        pretrained=False,
+        page_size=160,
+        batch_size=4,
+        epochs=4,
+        learning_rate=1e-3,
+        ema_decay=0.9,
+        augment=False,
+    )
+    assert done.epochs[0]["validation"]["recall"] < 0.3
+    assert done.scores["recall"] > 0.6
+    assert ocr_predictor(det_arch=done.path, reco_arch="crnn_mobilenet_v3_small").det_predictor is not None
+
+
+def test_boxes_stay_on_what_they_mark() -> None:
+    """A part of a page, changed, has its boxes where the ink is: the page is white but for them."""
+    page = torch.full((3, 90, 120), 255, dtype=torch.uint8)
+    boxes = np.array([[0.1, 0.2, 0.3, 0.3], [0.5, 0.1, 0.9, 0.2], [0.4, 0.6, 0.7, 0.8]])
+    for box in boxes * [120, 90, 120, 90]:
+        left, top, right, bottom = box.round().astype(int)
+        page[:, top:bottom, left:right] = 0
+    torch.manual_seed(0)
+    seen = 0
+    for _ in range(40):
+        image, placed = changed_page(page, boxes)
+        height, width = image.shape[1:]
+        light = image.float().mean(0)
+        for left, top, right, bottom in placed * [width, height, width, height]:
+            inside = light[round(top) + 1 : round(bottom) - 1, round(left) + 1 : round(right) - 1]
+            if inside.numel():
+                seen += 1
+                assert abs(inside.mean() - light.median()) > 25  # of the other shade than most of the page
+    assert seen > 60
+
+
+def test_a_classifier_learns_directions_as_predictors_report_them(tmp_path: Path) -> None:
+    require_weights()
+    blank = ppocr_mobile_v2_line_orientation(pretrained=True)
+    torch.nn.init.zeros_(blank.head.weight)
+    start = tmp_path / "blank.pt"
+    save_checkpoint(start, Checkpoint("ppocr_mobile_v2_line_orientation", blank.state_dict()))
+    lines = LineDataset(write_lines(tmp_path, [f"Total {a}7{b}" for a in range(4) for b in range(6)]))
+    settings: dict[str, Any] = {"batch_size": 6, "epochs": 6, "learning_rate": 3e-3, "ema_decay": 0.8, "augment": False}
+    done = fit(start, lines, validation=lines, out=tmp_path / "turns.pt", **settings)
+    assert done.epochs[0]["validation"]["score"] < 0.8
+    assert done.scores["score"] > 0.9
+    predictor = crop_orientation_predictor(done.path)
+    upright = [lines[row].image for row in range(0, 24, 4)]
+    for degrees in (0, 180):
+        turned = [image.rot90(degrees // 90, (1, 2)) for image in upright]
+        assert predictor(turned)[1].count(degrees) >= 5

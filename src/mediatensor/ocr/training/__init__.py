@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._detection import changed_page
 from ._evaluating import evaluate
 from ._exporting import LineFolder as LineFolder  # for the command
 from ._exporting import export_lines
@@ -36,6 +37,7 @@ __all__ = [
     "WorstLine",
     "WorstPage",
     "changed_line",
+    "changed_page",
     "evaluate",
     "export_lines",
     "fit",

@@ -41,13 +41,13 @@ def write_curves(path: Path, title: str, epochs: Sequence[Mapping[str, Any]]) ->
     losses, errors = figure.subplots(2, 1, sharex=True)
     figure.suptitle(title, fontsize=13, fontweight="bold")
     trained = [epoch for epoch in epochs if epoch["loss"] is not None]
-    losses.plot([epoch["epoch"] for epoch in trained], [epoch["loss"] for epoch in trained], label="new lines")
+    losses.plot([epoch["epoch"] for epoch in trained], [epoch["loss"] for epoch in trained], label="new")
     kept = [epoch for epoch in trained if epoch["keep_loss"] is not None]
     if kept:
-        losses.plot([epoch["epoch"] for epoch in kept], [epoch["keep_loss"] for epoch in kept], label="lines to keep")
+        losses.plot([epoch["epoch"] for epoch in kept], [epoch["keep_loss"] for epoch in kept], label="to keep")
         losses.legend(frameon=False)
     losses.set_ylabel("loss")
-    for name, label in (("validation", "validation"), ("keep", "lines to keep")):
+    for name, label in (("validation", "validation"), ("keep", "to keep")):
         scored = [epoch for epoch in epochs if epoch.get(name)]
         if scored:
             shares = [1 - epoch[name]["score"] for epoch in scored]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..._common.checks import path_text
-from ...datasets import Item, MediaDataset, Recipe, Sample, WordCrops, as_items
+from ...datasets import Item, MediaDataset, Sample, WordCrops, as_items
 from ...errors import InvalidArgumentError
+from ._learning import random_number
 
-__all__ = ["LineDataset", "augmented", "changed_line", "characters_of"]
+__all__ = ["LineDataset", "changed_line", "changed_picture", "characters_of"]
 
 _IMAGES = frozenset((".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp"))
 #: What the files with the texts of pictures of lines end in, as programs that transcribe write them.
@@ -137,35 +137,9 @@ def characters_of(dataset: MediaDataset) -> frozenset[str] | None:
     return frozenset(found)
 
 
-@dataclass(frozen=True)
-class _Augmented(Recipe):
-    """The samples of another recipe, whose pictures are changed at random.
-
-    Attributes:
-        recipe: The other recipe.
-        change: Takes a picture, uint8 (3, H, W), and gives another one; it draws from the global generators, which the
-            dataset seeds for each row.
-    """
-
-    recipe: Recipe
-    change: Callable[[Tensor], Tensor]
-
-    def open(self, item: Item) -> Any:
-        return self.recipe.open(item)
-
-    def read(self, opened: Any, item: Item, part: int) -> Sample:
-        sample = self.recipe.read(opened, item, part)
-        return sample if sample.image is None else replace(sample, image=self.change(sample.image))
-
-    def position(self, opened: Any, item: Item, part: int) -> float:
-        return self.recipe.position(opened, item, part)
-
-
-def augmented(dataset: MediaDataset) -> MediaDataset:
-    """The same rows, whose pictures are changed anew in each epoch; see `changed_line`."""
-    other = copy(dataset)
-    other.recipe = _Augmented(dataset.recipe, changed_line)
-    return other
+def changed_picture(sample: Sample) -> Sample:
+    """A sample whose picture is changed at random; see `changed_line`."""
+    return sample if sample.image is None else replace(sample, image=changed_line(sample.image))
 
 
 def changed_line(image: Tensor) -> Tensor:
@@ -190,32 +164,30 @@ def changed_line(image: Tensor) -> Tensor:
     picture = image.float()[None] / 255
     ground = picture.flatten(2).median(dim=2).values[0]
 
-    def uniform(low: float, high: float) -> float:
-        return low + (high - low) * float(torch.rand(()))
-
-    if float(torch.rand(())) < 0.7:
+    if random_number() < 0.7:
         # From a place of the result to one of the picture, both from -1 to 1: a line 20 times as wide as high is
         # turned by few degrees, or its ends leave the picture.
-        rise = uniform(-0.12, 0.12)
-        slant = uniform(-0.35, 0.35) * height / width
-        across, along = 1 / uniform(0.82, 1.06), 1 / uniform(0.96, 1.02)
-        matrix = torch.tensor([[along, slant, uniform(-0.01, 0.01)], [rise * 0.5, across, uniform(-0.08, 0.08)]])
+        rise = random_number(-0.12, 0.12)
+        slant = random_number(-0.35, 0.35) * height / width
+        across, along = 1 / random_number(0.82, 1.06), 1 / random_number(0.96, 1.02)
+        right, down = random_number(-0.01, 0.01), random_number(-0.08, 0.08)
+        matrix = torch.tensor([[along, slant, right], [rise * 0.5, across, down]])
         grid = F.affine_grid(matrix[None], [1, 1, height, width], align_corners=False)
         shade = F.grid_sample(picture - ground.view(1, 3, 1, 1), grid, mode="bilinear", align_corners=False)
         picture = shade + ground.view(1, 3, 1, 1)
-    if float(torch.rand(())) < 0.3:
+    if random_number() < 0.3:
         # Thicker or thinner strokes: the least or greatest of neighbours, mixed in.
-        sign = 1.0 if float(torch.rand(())) < 0.5 else -1.0
+        sign = 1.0 if random_number() < 0.5 else -1.0
         spread = sign * F.max_pool2d(sign * picture, 3, 1, 1)
-        share = uniform(0.2, 0.8)
+        share = random_number(0.2, 0.8)
         picture = picture * (1 - share) + spread * share
-    if float(torch.rand(())) < 0.3:
-        factor = uniform(0.35, 0.8)
+    if random_number() < 0.3:
+        factor = random_number(0.35, 0.8)
         small = F.interpolate(picture, scale_factor=factor, mode="area")
         picture = F.interpolate(small, (height, width), mode="bilinear", align_corners=False)
-    if float(torch.rand(())) < 0.6:
-        mean = picture.mean()
-        picture = ((picture - mean) * uniform(0.5, 1.3) + mean + uniform(-0.15, 0.15)).clamp(0, 1) ** uniform(0.7, 1.4)
-    if float(torch.rand(())) < 0.3:
-        picture = picture + uniform(0.01, 0.08) * torch.randn_like(picture[:, :1])
+    if random_number() < 0.6:
+        mean, contrast, light = picture.mean(), random_number(0.5, 1.3), random_number(-0.15, 0.15)
+        picture = ((picture - mean) * contrast + mean + light).clamp(0, 1) ** random_number(0.7, 1.4)
+    if random_number() < 0.3:
+        picture = picture + random_number(0.01, 0.08) * torch.randn_like(picture[:, :1])
     return (picture[0] * 255).round().clamp(0, 255).to(torch.uint8)

@@ -32,8 +32,11 @@ from ..models._networks import (
     read_safely,
     save_checkpoint,
 )
+from ._detection import Detection
 from ._history import write_curves, write_history
-from ._lines import augmented, characters_of
+from ._learning import Learner
+from ._lines import characters_of
+from ._orientation import Orientation
 from ._recognition import Recognition, look_alikes
 
 __all__ = ["Fit", "fit"]
@@ -45,8 +48,10 @@ _STATE_VERSION = 1
 _POOL_BATCHES = 8
 #: Steps in a row without a finite gradient, after which training ends.
 _MAX_BAD_STEPS = 10
+#: Learning rates of networks that begin with random weights, and with others.
+_RATES = {False: 1e-3, True: 2e-4}
 #: The learning rate of the last layer of a network that is not new, in rates of the others.
-_HEAD_RATE = 3.0
+_HEAD_RATE = 5.0
 #: The learning rate at the end, as a share of the greatest one.
 _LAST_RATE = 0.01
 #: How many of the lines to keep are read after each epoch.
@@ -96,6 +101,7 @@ class _Settings:
     keep_weight: float
     patience: int | None
     augment: bool
+    page_size: int | None
     seed: int
     num_rows: int
     num_kept_rows: int
@@ -113,7 +119,7 @@ def fit(
     extend_vocab: bool = False,
     epochs: int = 20,
     batch_size: int = 16,
-    learning_rate: float = 5e-4,
+    learning_rate: float | None = None,
     weight_decay: float = 0.01,
     warmup: float = 0.05,
     ema_decay: float = 0.998,
@@ -121,6 +127,7 @@ def fit(
     keep_weight: float = 1.0,
     patience: int | None = None,
     augment: bool = True,
+    page_size: int | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
     amp: bool | None = None,
@@ -128,13 +135,13 @@ def fit(
     save_seconds: float = 120.0,
     resume: bool = True,
 ) -> Fit:
-    """Train a recogniser, and keep its best weights.
+    """Train a recogniser, a detector or a classifier of directions, and keep its best weights.
 
-    After each epoch the validation rows are read. The weights that read them best are written to ``out``, which
-    ``ocr_predictor(reco_arch=out)`` takes. Beside it stand a log, ``.jsonl``, a picture of the curves, ``.png``, where
-    matplotlib is installed, and until the training is done ``.state.pt``. With that file a training that was stopped
-    goes on, when it is called again with the same arguments, as if nothing had happened: on one device, and with as
-    many threads, the weights are the same to the bit.
+    After each epoch the validation rows are looked at. The weights that do best on them are written to ``out``, which
+    predictors take by its path: ``ocr_predictor(reco_arch=out)``, ``det_arch=out``. Beside it stand a log, ``.jsonl``,
+    a picture of the curves, ``.png``, where matplotlib is installed, and until the training is done ``.state.pt``.
+    With that file a training that was stopped goes on, when it is called again with the same arguments, as if nothing
+    had happened: on one device, and with as many threads, the weights are the same to the bit.
 
     Started by ``torchrun``, all processes train together, each on its share of every batch.
 
@@ -142,26 +149,32 @@ def fit(
     falls as a cosine. What is scored and written is a moving average of the weights.
 
     Args:
-        arch: The recogniser: a name of ``list_models("reco_*")``, or the path of a checkpoint to go on from.
-        train: Rows with a picture, ``Sample.image``, and its text, ``Sample.label``: a `LineDataset`, `drawn_lines`, or
-            a `MediaDataset` of your own.
-        validation: Such rows, which are read and not learnt.
+        arch: The network: a name of `list_models`, or the path of a checkpoint to go on from. It decides what is
+            learnt.
+        train: For a recogniser, rows with a picture, ``Sample.image``, and its text, ``Sample.label``, such as a
+            `LineDataset`. For a detector, pages and the boxes of their words or lines, ``extra["boxes"]``, such as a
+            `PageDataset`. For a classifier of directions, pictures that are upright; they are turned here. Any
+            `MediaDataset` will do.
+        validation: Such rows, which are looked at and not learnt.
         out: The file of the checkpoint, ``.pt``.
-        keep: Rows of what the recogniser reads well, and shall go on reading. As many of them as of ``train`` are in
+        keep: Rows of what the network does well, and shall go on doing well. As many of them as of ``train`` are in
             every step. The default recogniser is also held to what it saw in them before.
         pretrained: Start with the weights of this machine; else with random ones.
         vocab: The characters of a recogniser that starts with random weights.
         extend_vocab: Learn characters of ``train`` and ``validation`` that the recogniser has no class for.
         epochs: How often all rows of ``train`` are used.
         batch_size: Rows of a step, of each process.
-        learning_rate: The greatest one.
+        learning_rate: The greatest one; by default 2e-4, or 1e-3 for random weights. That of the last layer of a
+            recogniser that knows something is five times as high: it is where names of shapes change.
         weight_decay: Of matrices; not of biases, scales and the last layer.
         warmup: The share of all steps in which the learning rate rises.
         ema_decay: How much of the average stays in each step; smaller at the start.
         clip_norm: The greatest norm of the gradients of a step.
         keep_weight: The weight of the loss of ``keep``.
         patience: End after so many epochs without a better score.
-        augment: Change the pictures of ``train`` at random, see `changed_line`.
+        augment: Change the pictures of ``train`` at random, see `changed_line` and `changed_page`.
+        page_size: For detectors and classifiers: pictures are brought to squares of so many pixels, a multiple of 32,
+            here and by predictors; by default what the architecture is made for.
         seed: Decides the order of rows, how they are changed, and random weights.
         device: By default ``"cuda"`` where there is one, else ``"cpu"``.
         amp: Compute in half precision where that is safe; by default on CUDA alone.
@@ -196,7 +209,7 @@ def fit(
         extend_vocab=extend_vocab,
         epochs=whole_number("epochs", epochs, at_least=1),
         batch_size=whole_number("batch_size", batch_size, at_least=1),
-        learning_rate=finite_number("learning_rate", learning_rate),
+        learning_rate=_RATES[pretrained] if learning_rate is None else finite_number("learning_rate", learning_rate),
         weight_decay=finite_number("weight_decay", weight_decay),
         warmup=finite_number("warmup", warmup),
         ema_decay=finite_number("ema_decay", ema_decay),
@@ -204,6 +217,7 @@ def fit(
         keep_weight=finite_number("keep_weight", keep_weight),
         patience=patience if patience is None else whole_number("patience", patience, at_least=1),
         augment=augment,
+        page_size=page_size if page_size is None else whole_number("page_size", page_size, at_least=32),
         seed=whole_number("seed", seed),
         num_rows=_num_rows("train", train),
         num_kept_rows=0 if keep is None else _num_rows("keep", keep),
@@ -256,16 +270,18 @@ def _start(settings: _Settings, datasets: list[MediaDataset]) -> Checkpoint:
         arch, model = checkpoint.arch, checkpoint.network()
     else:
         arch = settings.arch
-        if arch not in list_models("reco_*"):
+        if arch not in list_models():
             raise InvalidArgumentError(
-                f"unknown architecture {arch!r}: choose one of {', '.join(list_models('reco_*'))}, or a .pt file."
+                f"unknown architecture {arch!r}: choose one of {', '.join(list_models())}, or a .pt file."
             )
         if settings.pretrained:
             find_weights(arch)
         options = {} if settings.pretrained or settings.vocab is None else {"vocab": settings.vocab}
         model = network_factory(arch)(pretrained=settings.pretrained, **options)
-    if model_card(arch).task != "recognition":
-        raise WeightsError(f"{settings.arch} is a network of {model_card(arch).task}, {arch}; give a recogniser.")
+    task = model_card(arch).task
+    if task != "recognition":
+        shape = () if settings.page_size is None else (3, settings.page_size, settings.page_size)
+        return Checkpoint(arch, model.state_dict(), input_shape=shape)
     if settings.extend_vocab:
         new = sorted(set().union(*(characters_of(dataset) or () for dataset in datasets)) - set(model.vocab))
         if new and not hasattr(model, "extend_vocab"):
@@ -276,6 +292,12 @@ def _start(settings: _Settings, datasets: list[MediaDataset]) -> Checkpoint:
             model.extend_vocab("".join(new), like=look_alikes(model.eval(), "".join(new), datasets[0]))
     characters = list(getattr(model, "characters", model.vocab))
     return Checkpoint(arch, model.state_dict(), characters)
+
+
+def _learner(model: Any, task: str, settings: _Settings, keeps: bool) -> Learner:
+    if task == "recognition":
+        return Recognition(model, distils=keeps and settings.pretrained)
+    return Detection(model) if task == "detection" else Orientation(model)
 
 
 class _Training:
@@ -296,18 +318,18 @@ class _Training:
         self.settings, self.start, self.path, self.device = settings, start, path, device
         self.validation, self.keep = validation, keep
         self.model = start.network().to(device)
-        self.learner = Recognition(self.model, distils=keep is not None and settings.pretrained)
-        texts = [train, validation, *([keep] if keep is not None else [])]
-        self.learner.check_texts(texts)
-        if settings.pretrained:
-            self.learner.hold_classes(texts)
+        self.learner = _learner(self.model, model_card(start.arch).task, settings, keep is not None)
+        rows = [train, validation, *([keep] if keep is not None else [])]
+        self.learner.check(rows)
+        if isinstance(self.learner, Recognition) and settings.pretrained:
+            self.learner.hold_classes(rows)
         self.averaged = deepcopy(self.model).requires_grad_(False)
         self.optimizer = torch.optim.AdamW(_groups(self.model, settings))
         half = torch.bfloat16 if device.type != "cuda" or torch.cuda.is_bf16_supported() else torch.float16
         self.half = half if (device.type == "cuda" if amp is None else amp) else None
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.half == torch.float16)
-        self.loader = self._loader(augmented(train) if settings.augment else train, num_workers)
-        self.keep_loader = None if keep is None else self._loader(keep, num_workers)
+        self.loader = self._loader(self.learner.prepared(train, settings.augment), num_workers)
+        self.keep_loader = None if keep is None else self._loader(self.learner.prepared(keep, False), num_workers)
         self.epoch, self.round, self.num_steps, self.num_bad = 0, 0, 0, 0
         self.epochs: list[dict[str, Any]] = []
         self.best_epoch = 0
@@ -528,18 +550,19 @@ class _Training:
 
 def _groups(model: nn.Module, settings: _Settings) -> list[dict[str, Any]]:
     """Parameters with and without decay, and the last layer."""
-    head, _ = model.score_layer()  # type: ignore[operator]
-    own = {id(parameter) for parameter in head.parameters()}
+    head = list(model.score_layer()[0].parameters()) if hasattr(model, "score_layer") else []  # type: ignore[operator]
+    own = {id(parameter) for parameter in head}
     decayed = [value for value in model.parameters() if value.ndim > 1 and id(value) not in own]
     others = [value for value in model.parameters() if value.ndim <= 1 and id(value) not in own]
     groups = (
         (decayed, settings.weight_decay, 1.0),
         (others, 0.0, 1.0),
-        (list(head.parameters()), 0.0, _HEAD_RATE if settings.pretrained else 1.0),
+        (head, 0.0, _HEAD_RATE if settings.pretrained else 1.0),
     )
     return [
         {"params": values, "weight_decay": decay, "greatest": settings.learning_rate * factor}
         for values, decay, factor in groups
+        if values
     ]
 
 

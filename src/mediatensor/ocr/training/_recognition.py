@@ -20,7 +20,8 @@ from ..models._pages import resized
 from ..models.recognition.ppocr import CtcLineRecognizer
 from ..utils import aligned
 from ..utils.metrics import edit_distance
-from ._lines import characters_of
+from ._learning import with_changes
+from ._lines import changed_picture, characters_of
 
 __all__ = ["Recognition", "TextBatch", "TextBatches", "TextScores", "look_alikes"]
 
@@ -136,7 +137,7 @@ def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str,
 
 
 class Recognition:
-    """A recogniser in training.
+    """A recogniser in training; see `Learner`.
 
     Args:
         model: The recogniser, on its device.
@@ -153,12 +154,8 @@ class Recognition:
         if distils and self._reads_lines:
             self._teacher = deepcopy(model).eval().requires_grad_(False)
 
-    def check_texts(self, datasets: Iterable[MediaDataset]) -> None:
-        """Refuse characters that the recogniser has no class for.
-
-        Raises:
-            InvalidArgumentError: if there are any.
-        """
+    def check(self, datasets: Iterable[MediaDataset]) -> None:
+        """Refuse characters that the recogniser has no class for; see `Learner`."""
         known = set(self.model.vocab)
         for dataset in datasets:
             if unknown := sorted((characters_of(dataset) or frozenset()) - known):
@@ -187,6 +184,10 @@ class Recognition:
         is_learned[first : first + len(names)] = torch.tensor([not learned.isdisjoint(name) for name in names])
         head.weight.register_hook(lambda gradient: gradient * is_learned[:, None])
         head.bias.register_hook(lambda gradient: gradient * is_learned)
+
+    def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
+        """The lines, changed anew in each epoch or not."""
+        return with_changes(dataset, changed_picture) if augment else dataset
 
     def collator(self, batch_size: int) -> TextBatches:
         """Makes batches of samples; worker processes get it, without the network."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...._common.checks import shown
 from ...._sources import write_file
@@ -34,6 +34,7 @@ class Checkpoint:
         state_dict: The parameters by name.
         characters: What the classes of a recogniser stand for, in their order; empty for other networks.
         options: Further arguments of the function that makes the network, such as ``class_names``.
+        input_shape: Channels, height and width that predictors bring pictures to; empty for those of the architecture.
         card: Plain facts: the data, the scores, the settings of the training.
     """
 
@@ -41,6 +42,7 @@ class Checkpoint:
     state_dict: Mapping[str, Tensor]
     characters: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    input_shape: Sequence[int] = ()
     card: Mapping[str, Any] = field(default_factory=dict)
 
     def network(self) -> Any:
@@ -55,11 +57,14 @@ class Checkpoint:
             )
         vocab = {} if not self.characters else {"vocab": _vocab(self.characters)}
         try:
-            model: nn.Module = network_factory(self.arch)(pretrained=False, **vocab, **self.options)
+            model: Any = network_factory(self.arch)(pretrained=False, **vocab, **self.options)
             model.load_state_dict(dict(self.state_dict))
         except (RuntimeError, TypeError, ValueError) as error:
             raise WeightsError(f"The checkpoint does not fit {self.arch}: {error}") from error
-        return model.eval()
+        if self.input_shape:
+            model.cfg = {**model.cfg, "input_shape": tuple(self.input_shape)}
+        model.eval()
+        return model
 
 
 def _vocab(characters: Sequence[str]) -> str | list[str]:
@@ -87,6 +92,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         "state_dict": state,
         "characters": list(checkpoint.characters),
         "options": dict(checkpoint.options),
+        "input_shape": list(checkpoint.input_shape),
         "card": dict(checkpoint.card),
     }
     buffer = io.BytesIO()
@@ -113,7 +119,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         raise WeightsError(
             f"{file} is a checkpoint of version {shown(stored.get('version'))}; this mediatensor reads {_VERSION}."
         )
-    types = {"arch": str, "state_dict": dict, "characters": list, "options": dict, "card": dict}
+    types = {"arch": str, "state_dict": dict, "characters": list, "options": dict, "input_shape": list, "card": dict}
     if any(not isinstance(stored.get(name), type_) for name, type_ in types.items()) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in stored["state_dict"].items()
     ):

@@ -32,6 +32,8 @@ from ._languages import languages_of, scripts_of
 
 __all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
 
+NEW_CLASS_HANDICAP = 2.0
+"""How much less the score of a new class is than that of the one that it is made like, in nats."""
 CLASSES_AT_ONCE = 2048
 """So that the scores of a batch stay in the cache of a core while they are looked at."""
 
@@ -265,7 +267,8 @@ class CtcLineRecognizer(nn.Module):
                 twin = (like or {}).get(character)
                 known = slice(BLANK + 1, None) if twin not in self.characters else self.characters.index(twin) + 1
                 head.weight[index] = old.weight[known].reshape(-1, old.in_features).mean(0)
-                head.bias[index] = old.bias[known].mean()
+                # Less likely than its twin by far, until training knows better.
+                head.bias[index] = old.bias[known].mean() - NEW_CLASS_HANDICAP
             # Two classes that are equal would stay so.
             head.weight[old.out_features :] += (
                 0.1 * old.weight.std() * torch.randn_like(head.weight[old.out_features :])
