@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -193,6 +194,9 @@ HOSTILE = {
     "a link in a tar": tarred(tar_member("link", type=tarfile.SYMTYPE, linkname="/etc")),
     "a hard link": tarred(tar_member("link", type=tarfile.LNKTYPE, linkname="/etc/passwd")),
     "a device": tarred(tar_member("null", type=tarfile.CHRTYPE)),
+    "no name": tarred(tar_member(".", size=3)),
+    "a gzip that breaks off": gzip.compress(tarred(tar_member("a", size=50_000)))[:60],
+    "a gzip that is damaged": gzip.compress(tarred(tar_member("a", size=50_000)), mtime=0)[:30] + bytes(40),
     "no archive": b"no archive at all" * 100,
     "nothing": b"",
     "half a zip": zipped(("a", random.Random(0).randbytes(5000), 0))[:3000],

@@ -151,9 +151,9 @@ def _members(file: Path) -> Iterator[_Member]:
             yield from _zip_members(file)
         else:
             yield from _tar_members(file)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError, RuntimeError) as error:
-        if isinstance(error, MediaTensorError):  # which derive from RuntimeError
-            raise
+    except MediaTensorError:
+        raise
+    except Exception as error:  # each kind of compression has errors of its own, and so have names and passwords
         raise OpenError(f"{file} is damaged, or neither a zip nor a tar archive ({error}).") from error
 
 
@@ -183,7 +183,7 @@ def _tar_members(file: Path) -> Iterator[_Member]:
 
 def _inner_path(name: str, file: Path) -> Path:
     path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in path.parts[0] or "\0" in name:
+    if path.is_absolute() or ".." in path.parts or ":" in name.partition("/")[0] or not path.parts or "\0" in name:
         raise _refused(file, name, "a path out of its folder")
     return Path(*path.parts)
 
