@@ -91,6 +91,10 @@ def test_an_interrupted_cutting_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "images" / "5.png").write_bytes(b"no picture")
     with pytest.raises(OpenError, match=r"5\.png"):
         datasets.IMGUR5K(tmp_path / "images", tmp_path / "info.json", recognition_task=True)
+    (tmp_path / "images" / "5.png").unlink()
+    (tmp_path / "images" / "5.png").symlink_to("absent")
+    with pytest.raises(SourceNotFoundError, match=r"5\.png"):
+        datasets.IMGUR5K(tmp_path / "images", tmp_path / "info.json", recognition_task=True)
     assert {path.name for path in tmp_path.iterdir()} == {"images", "info.json"}
 
 
@@ -104,6 +108,28 @@ def test_parts_have_nothing_in_common(tmp_path: Path) -> None:
     image = torch.from_numpy(files.pixels(number, (12, 30))).permute(2, 0, 1) / 255
     assert torch.equal(test[0].image, image)
     assert test.data == datasets.IIITHWS(*places, train=False).data
+
+
+def test_words_outside_of_the_picture_are_left_out(tmp_path: Path) -> None:
+    files.draw(tmp_path / "a.png")
+    boxes = {"in": [8, 10, 40, 10, 40, 26, 8, 26], "out": [130, 90, 140, 90, 140, 99, 130, 99]}
+    words = [{"box": box, "text": text} for text, box in boxes.items()]
+    files.write(tmp_path / "train.txt", {"file_name": "a.png", "annotations": words})
+    read = datasets.WILDRECEIPT(tmp_path, tmp_path / "train.txt", recognition_task=True)
+    assert [text for _, text in read.data] == ["in"]
+    assert (read.data[0][0] == files.pixels()[10:26, 8:40]).all()
+
+
+def test_pictures_that_a_camera_turned_are_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned clockwise by 90 degrees
+    Image.fromarray(files.pixels()).save(tmp_path / "a.png", exif=exif)
+    upright = np.rot90(files.pixels(), -1)
+    files.write(tmp_path / "labels.json", {"a.png": "text"})
+    image = datasets.RecognitionDataset(tmp_path, tmp_path / "labels.json")[0].image
+    assert torch.equal(image, torch.from_numpy(upright.copy()).permute(2, 0, 1) / 255)
+    crops = datasets.crop_bboxes_from_image(tmp_path / "a.png", np.array([[5, 60, 50, 100]]))
+    assert (crops[0] == upright[60:100, 5:50]).all()
 
 
 # From files of the user only.

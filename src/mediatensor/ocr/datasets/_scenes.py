@@ -286,8 +286,8 @@ class SynthText(ArchivedWords):
     def _folder(self, unpacked: Path) -> Path:
         return inner_folder(unpacked, "SynthText")
 
-    def _crops_folder(self, folder: Path, use_polygons: bool) -> Path:
-        return folder / f"{'Poly_' if use_polygons else ''}SynthText_recognition_{'train' if self.train else 'test'}"
+    def _crops_folder(self, use_polygons: bool) -> Path:
+        return Path(self.root) / _crops_name("SynthText", self.train, use_polygons)
 
     def _pages(self, folder: Path) -> Iterator[Page]:
         file = folder / "gt.mat"
@@ -307,6 +307,10 @@ class SynthText(ArchivedWords):
 
     def _text_to_learn(self, label: str) -> str:
         return label if len(label) <= _MAX_CHARACTERS else ""
+
+
+def _crops_name(dataset: str, train: bool, use_polygons: bool) -> str:
+    return f"{'Poly_' if use_polygons else ''}{dataset}_recognition_{'train' if train else 'test'}"
 
 
 def _part(train: bool, count: int) -> slice:
@@ -378,8 +382,7 @@ class IMGUR5K(WordsInFolder):
     """
 
     def _crops_folder(self, use_polygons: bool) -> Path:
-        name = f"{'Poly_' if use_polygons else ''}IMGUR5K_recognition_{'train' if self.train else 'test'}"
-        return Path(self.root).absolute().parent / name
+        return Path(self.root).absolute().parent / _crops_name("IMGUR5K", self.train, use_polygons)
 
     def _pages(self, label_path: str | Path) -> Iterator[Page]:
         place = str(label_path)

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from ..._common.messages import progress
-from ...errors import InvalidArgumentError, WriteError
+from ...errors import InvalidArgumentError, MediaTensorError, WriteError
 from ._archives import Archive
 from ._labels import Array, boxes_of, check_file, existing_folder, files_in, read_text
 from .datasets import AbstractDataset, VisionDataset
@@ -43,8 +43,20 @@ class Page(NamedTuple):
 class _Words(AbstractDataset):
     """Pages with words, or the words alone."""
 
+    train: bool
     #: Whether boxes are cut to whole pixels that are not negative.
     _IN_WHOLE_PIXELS = False
+
+    def _fill(self, pages: Iterable[Page], use_polygons: bool, recognition_task: bool, detection_task: bool) -> None:
+        crops = self._crops_folder(use_polygons) if recognition_task else None
+        if crops is None:
+            self.data = list(self._rows(pages, use_polygons, recognition_task, detection_task))
+        else:
+            self.data = list(self._from_crops(crops, pages, use_polygons))
+
+    def _crops_folder(self, use_polygons: bool) -> Path | None:
+        """Where the pictures of single words are kept as files; ``None`` if in memory."""
+        return None
 
     def _rows(
         self, pages: Iterable[Page], use_polygons: bool, recognition_task: bool, detection_task: bool
@@ -100,6 +112,8 @@ class _Words(AbstractDataset):
                 (hidden / f"{number}.txt").write_text(text, encoding="utf-8", newline="")
             hidden.chmod(0o755)
             hidden.rename(folder)
+        except MediaTensorError:  # of a page that cannot be read
+            raise
         except OSError as error:
             if not folder.is_dir():  # which another process may have written meanwhile
                 raise WriteError(f"{folder} cannot be written ({error}).") from error
@@ -107,7 +121,7 @@ class _Words(AbstractDataset):
             shutil.rmtree(hidden, ignore_errors=True)
 
     def extra_repr(self) -> str:
-        return f"train={self.train}" if hasattr(self, "train") else ""
+        return f"train={self.train}"
 
 
 def _check_tasks(recognition_task: bool, detection_task: bool) -> None:
@@ -151,12 +165,7 @@ class ArchivedWords(_Words, VisionDataset):
         self.train = train
         folder = self._folder(Path(self.root))
         self.root = str(existing_folder(folder, f"folder of {type(self).__name__}"))
-        pages = self._pages(folder)
-        crops = self._crops_folder(folder, use_polygons) if recognition_task else None
-        if crops is not None:
-            self.data = list(self._from_crops(crops, pages, use_polygons))
-        else:
-            self.data = list(self._rows(pages, use_polygons, recognition_task, detection_task))
+        self._fill(self._pages(folder), use_polygons, recognition_task, detection_task)
 
     def _archive(self, train: bool) -> Archive:
         """The archive that has the part."""
@@ -169,10 +178,6 @@ class ArchivedWords(_Words, VisionDataset):
     def _pages(self, folder: Path) -> Iterator[Page]:
         """The pages of the part."""
         raise NotImplementedError
-
-    def _crops_folder(self, folder: Path, use_polygons: bool) -> Path | None:
-        """Where the pictures of single words are kept as files; ``None`` if in memory."""
-        return None
 
 
 class WordsInFolder(_Words):
@@ -203,12 +208,7 @@ class WordsInFolder(_Words):
         super().__init__(img_folder, pre_transforms=None if recognition_task else convert_target_to_relative, **kwargs)
         self._check_labels(label_path)
         self.train = train
-        pages = self._pages(label_path)
-        crops = self._crops_folder(use_polygons) if recognition_task else None
-        if crops is not None:
-            self.data = list(self._from_crops(crops, pages, use_polygons))
-        else:
-            self.data = list(self._rows(pages, use_polygons, recognition_task, detection_task))
+        self._fill(self._pages(label_path), use_polygons, recognition_task, detection_task)
 
     def _check_labels(self, label_path: str | Path) -> None:
         check_file(label_path, "label file")
@@ -216,7 +216,3 @@ class WordsInFolder(_Words):
     def _pages(self, label_path: str | Path) -> Iterator[Page]:
         """The pages of the part."""
         raise NotImplementedError
-
-    def _crops_folder(self, use_polygons: bool) -> Path | None:
-        """Where the pictures of single words are kept as files; ``None`` if in memory."""
-        return None
