@@ -58,6 +58,7 @@ NEEDS_NONE = {
     "mediatensor.ocr.training.*Score": "in what evaluate gives",
     "mediatensor.ocr.training.Latency": "in what evaluate gives",
     "mediatensor.ocr.training.Worst*": "in what evaluate gives",
+    "mediatensor.ocr.drawing.Drawn*": "what functions give that draw, which show it",
     "mediatensor.transforms.*.make_params": "called by forward",
     "mediatensor.transforms.*.transform": "called by forward",
 }

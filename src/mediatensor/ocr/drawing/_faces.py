@@ -39,8 +39,8 @@ class Face:
     Example:
         >>> from mediatensor.ocr.drawing import find_faces
         >>> face = find_faces()[0]
-        >>> face.has("Total 12.50")
-        True
+        >>> face.has("Total 12.50"), face.at(24).size
+        (True, 24)
     """
 
     name: str

@@ -42,6 +42,13 @@ class LineLook:
         rule: ``""``, ``"underline"``, ``"strike"``, ``"box"`` or ``"dotted"``.
         damage: Pairs of a name and an amount, in the order in which they happen: blur, contrast, fax, jpeg, motion,
             noise, shadow, sharpen, small, streaks, thermal, video.
+
+    Example:
+        >>> import random
+        >>> from mediatensor.ocr.drawing import LineLook, draw_line
+        >>> look = LineLook(em_px=24, ink=(20, 40, 120), rule="underline", damage=(("blur", 0.7), ("jpeg", 40)))
+        >>> draw_line("Paid in full", random.Random(0), look=look).image.shape[0] < 48
+        True
     """
 
     em_px: float = 32
@@ -305,6 +312,12 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
 
     Raises:
         InvalidArgumentError: The style is unknown.
+
+    Example:
+        >>> import random
+        >>> from mediatensor.ocr.drawing import random_look
+        >>> random_look(random.Random(0), "clean").ink
+        (0, 0, 0)
     """
     rng = as_random(rng)
     style = chosen_style(rng, style, dict(zip(STYLES, (6, 22, 24, 8, 10, 14, 10, 6), strict=False)))

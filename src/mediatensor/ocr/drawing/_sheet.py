@@ -231,13 +231,13 @@ class Sheet:
 
     def scribble(self, x: float, y: float, width: float) -> None:
         """A signature, which nobody can read."""
-        points, height = [], width / 5
-        for step in range(40):
-            angle = step * self.rng.uniform(0.5, 0.7)
+        points, height, angle = [], width / 5, 0.0
+        for step in range(120):
+            angle += self.rng.uniform(0.05, 0.4)
             points.append(
                 (
-                    x + width * step / 40 + height / 2 * math.cos(angle),
-                    y + height * math.sin(angle) * self.rng.uniform(0.3, 1),
+                    x + width * step / 120 + height / 2 * math.cos(angle),
+                    y + height * math.sin(angle) * (0.4 + 0.6 * math.cos(angle / 9) ** 2),
                 )
             )
         self._pen.line(points, fill=near(self.rng, (25, 35, 110), 20), width=max(1, round(self.em / 10)), joint="curve")

@@ -77,10 +77,17 @@ def texts_of(language: str) -> tuple[str, ...]:
 
 
 def read_texts(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Lines of a text file of your own, for ``texts=``.
+    r"""Lines of a text file of your own, for ``texts=``.
 
     Args:
         path: A file in UTF-8; empty lines are left out.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.ocr.drawing import read_texts
+        >>> _ = Path("own.txt").write_text("Zug nach Ulm\n\nGleis 7\n", encoding="utf-8")
+        >>> read_texts("own.txt")
+        ('Zug nach Ulm', 'Gleis 7')
     """
     return tuple(line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip())
 
@@ -337,6 +344,12 @@ def random_text(
 
     Raises:
         InvalidArgumentError: A language is unknown, or there are no characters.
+
+    Example:
+        >>> import random
+        >>> from mediatensor.ocr.drawing import random_text
+        >>> set(random_text(random.Random(0), characters="01")) <= {"0", "1", " "}
+        True
     """
     if not languages and not texts:
         raise InvalidArgumentError("languages is empty; name at least one, such as languages=['en']")
