@@ -16,15 +16,16 @@ faces are always there where matplotlib is; others depend on the machine.
 
 from __future__ import annotations
 
-import importlib
 import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
-from PIL import Image, ImageFont
+from PIL import Image
+
+from mediatensor.ocr.drawing import Face, find_faces
 
 _TESTS = str(Path(__file__).parents[1] / "tests")
 if _TESTS not in sys.path:
@@ -60,47 +61,14 @@ FACES = {
 }
 
 
-@dataclass(frozen=True)
-class Face:
-    """A face: the name of its file without the extension, and the file."""
-
-    name: str
-    file: str
-
-    def at(self, pixels: float) -> ImageFont.FreeTypeFont:
-        """The face at this size of its em."""
-        return _opened(self.file, max(4, round(pixels)))
-
-    def has(self, text: str) -> bool:
-        """Whether it has a glyph for every character that is not a space."""
-        return all(_has_glyph(self.file, character) for character in set(text) if not character.isspace())
-
-
-@lru_cache(64)
-def _opened(file: str, pixels: int) -> ImageFont.FreeTypeFont:
-    return ImageFont.truetype(file, pixels)
-
-
 @cache
-def _has_glyph(file: str, character: str) -> bool:
-    # A face draws the same picture for all that it lacks, such as a code point that will never be a character.
-    font = _opened(file, 24)
-    return bytes(font.getmask(character)) != bytes(font.getmask("\U0010ffff"))
-
-
-@cache
-def _installed() -> dict[str, str]:
-    """Files by their names; those of matplotlib win."""
-    manager = importlib.import_module("matplotlib.font_manager")
-    folder = Path(importlib.import_module("matplotlib").get_data_path()) / "fonts" / "ttf"
-    files = [*sorted(manager.findSystemFonts()), *map(str, sorted(folder.glob("*.ttf")))]
-    return {Path(file).stem: file for file in files}
+def _installed() -> dict[str, Face]:
+    return {face.name: face for face in find_faces()}
 
 
 def find_face(name: str) -> Face | None:
     """The face whose file has this name, without its extension."""
-    file = _installed().get(name)
-    return Face(name, file) if file else None
+    return _installed().get(name)
 
 
 def faces_for(text: str = "", kinds: Sequence[str] = ()) -> list[Face]:

@@ -98,12 +98,12 @@ def test_truth_goes_along_with_the_paper(seed: int) -> None:
         mask = inside([polygon - (max(0, left - 4), max(0, top - 4))], around.shape)
         darker += around[mask].min() <= around[~mask].min() + 25 and around[mask].mean() < around[~mask].mean() + 2
     assert darker >= 0.9 * len(within)
-    # Words are inside their lines, lines inside their regions.
+    # Words are in their lines and regions. Corners of long words that bend lie beyond their ink, by a pixel or two.
     for region in page.regions:
         for line in region.lines:
             for word in line.words:
                 for outer in (line.polygon, region.polygon):
-                    assert _signed_distance(word.polygon, outer).min() > -1.5
+                    assert _signed_distance(word.polygon, outer).min() > -2.5
 
 
 def _signed_distance(points: NDArray[np.float64], polygon: NDArray[np.float64]) -> NDArray[np.float64]:
