@@ -444,3 +444,102 @@ def test_a_state_is_of_one_video(predictor: VideoTextPredictor, clip: Path, tmp_
     # It is as large and as long.
     with pytest.raises(InvalidArgumentError, match="over this video"):
         predictor.stream(faster, state=state)
+
+
+SAID = (
+    "Good evening and welcome",
+    "to the nine o'clock news.",
+    "The minister has gone",
+    "after three weeks in",
+    "office. It rains",
+)
+
+
+def rolling(number: int, *, rows: int) -> list[str]:
+    """The lines that a live caption shows, the newest one last: another comes every twenty frames."""
+    newest = (number - 10) // 20
+    if newest < 0 or newest >= len(SAID) + 1:
+        return []
+    newest = min(newest, len(SAID) - 1)
+    return list(SAID[max(newest - rows + 1, 0) : newest + 1])
+
+
+def on_the_left(picture: np.ndarray, lines: list[str], bottom: int) -> np.ndarray:
+    """Lines that begin below each other, the last one at the bottom."""
+    image = Image.fromarray(picture)
+    draw = ImageDraw.Draw(image)
+    for row, line in enumerate(reversed(lines)):
+        face = ImageFont.truetype(FACE, 20)
+        draw.text((40, bottom - 26 * row), line, font=face, fill="white", anchor="ls", stroke_width=2, stroke_fill=0)
+    return np.asarray(image)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_lines_that_roll_up_are_a_caption_each(predictor: VideoTextPredictor, tmp_path: Path, rows: int) -> None:
+    pictures = [on_the_left(background(number), rolling(number, rows=rows), SIZE[1] - 30) for number in range(140)]
+    reading = predictor(write(tmp_path / "live.mp4", pictures))
+    shown = [[number for number in range(140) if line in rolling(number, rows=rows)] for line in SAID]
+    found = [(track.text, track.kind, track.first_frame, track.last_frame) for track in reading.tracks]
+    assert found == [(line, "caption", frames[0], frames[-1]) for line, frames in zip(SAID, shown, strict=True)]
+    assert {track.appears for track in reading.tracks} == {"at once"}
+    for number, track in enumerate(reading.tracks[: -rows + 1]):
+        rolled = [10 + 20 * (number + row) for row in range(rows)]
+        assert [place.frame for place in track.places] == rolled[: len(track.places)]
+        heights = [place.geometry[1][1] for place in track.places]
+        assert np.allclose(-np.diff(heights) * SIZE[1], 26, atol=3)
+    said = [line for line in reading.captions.render("srt").splitlines() if line in SAID]
+    assert said == list(SAID)  # each once
+    events = [line for line in reading.captions.render("ass").splitlines() if line.startswith("Dialogue")]
+    assert len(events) == sum(max(len(track.places), 1) for track in reading.tracks) > len(SAID)
+
+
+def test_a_screen_that_scrolls_has_no_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    lines = [f"{name} was built in {year} minutes" for name, year in zip("abcdefghijkl", range(31, 43), strict=True)]
+    blank = np.full((SIZE[1], SIZE[0], 3), 20, np.uint8)
+    pictures = [on_the_left(blank, lines[: 1 + number // 8], SIZE[1] - 10) for number in range(8 * len(lines))]
+    assert len(predictor(write(tmp_path / "build.mp4", pictures)).captions) == 0
+
+
+SONG = ["Over ", "the ", "hills ", "and ", "far ", "away ", "we ", "go"]
+
+
+def karaoke(picture: np.ndarray, num_sung: int, sung: str, unsung: str | None) -> np.ndarray:
+    """A line whose first words are sung; the others have another colour, or are not there yet."""
+    image = Image.fromarray(picture)
+    draw = ImageDraw.Draw(image)
+    face = ImageFont.truetype(FACE, 24)
+    x = (SIZE[0] - face.getlength("".join(SONG))) / 2
+    for number, word in enumerate(SONG):
+        colour = sung if number < num_sung else unsung
+        if colour is not None:
+            place = (x, SIZE[1] * 0.9)
+            draw.text(place, word, font=face, fill=colour, anchor="lm", stroke_width=2, stroke_fill="black")
+        x += face.getlength(word)
+    return np.asarray(image)
+
+
+@pytest.mark.parametrize(("sung", "unsung"), [("yellow", None), ("yellow", "white"), ("white", "orange")])
+def test_words_that_are_sung_one_after_the_other(
+    predictor: VideoTextPredictor, tmp_path: Path, sung: str, unsung: str | None
+) -> None:
+    first, end = 10, 90
+    pictures = [
+        karaoke(background(number), 1 + (number - first) // 8, sung, unsung)
+        if first <= number < end
+        else background(number)
+        for number in range(100)
+    ]
+    (track,) = predictor(write(tmp_path / "song.mp4", pictures)).tracks
+    assert (track.text, track.kind, track.appears) == ("".join(SONG), "caption", "word by word")
+    assert (track.first_frame, track.last_frame) == (first, end - 1)
+
+
+def test_a_light_that_passes_is_no_singing(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    x = np.arange(SIZE[0])
+    pictures = []
+    for number in range(80):
+        picture = karaoke(background(number), 0, "white", "white") if 10 <= number < 70 else background(number)
+        glow = 0.8 + 0.2 * np.exp(-(((x - 12 * (number - 10)) / 60) ** 2))
+        pictures.append(np.uint8(picture * glow[None, :, None]))
+    (track,) = predictor(write(tmp_path / "glow.mp4", pictures)).tracks
+    assert (track.text, track.appears) == ("".join(SONG), "at once")

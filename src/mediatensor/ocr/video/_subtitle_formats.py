@@ -14,6 +14,8 @@ import math
 import re
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from .tracks import TextKind, TextTrack
 
@@ -107,7 +109,7 @@ def text_lines(text: str) -> list[str]:
 def render_srt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
     """A file in SubRip. Markup has no escapes there: a zero-width character breaks up what would be taken for it."""
     parts: list[str] = []
-    for lines, start, end, _ in _shown(tracks, 1000, offset_seconds):
+    for lines, start, end, _ in _shown([_stages(track)[0] for track in tracks], 1000, offset_seconds):
         text = _SRT_MARKUP.sub(lambda match: match[0] + _WORD_JOINER, "\n".join(lines))
         parts.append(f"{len(parts) + 1}\n{_clock(start, ',')} --> {_clock(end, ',')}\n{text}\n")
     return "\n".join(parts)
@@ -116,7 +118,7 @@ def render_srt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
 def render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
     """A file in WebVTT; subtitles that are not at the usual place say where they are."""
     parts = ["WEBVTT\n"]
-    for lines, start, end, track in _shown(tracks, 1000, offset_seconds):
+    for lines, start, end, track in _shown([_stages(track)[0] for track in tracks], 1000, offset_seconds):
         text = "\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)
         parts.append(f"{_clock(start, '.')} --> {_clock(end, '.')}{_vtt_place(track)}\n{text}\n")
     return "\n".join(parts)
@@ -124,6 +126,7 @@ def render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
 
 def render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seconds: float = 0.0) -> str:
     """A file in ASS: every subtitle at its place, in the size that it had, in a style for its kind."""
+    tracks = sorted((stage for track in tracks for stage in _stages(track)), key=lambda stage: stage.start_seconds)
     sizes: dict[TextKind, list[int]] = {}
     for track in tracks:
         sizes.setdefault(track.kind, []).append(_font_size(track, height))
@@ -139,6 +142,21 @@ def render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seco
         times = f"{_ass_clock(start)},{_ass_clock(end)}"
         events.append(f"Dialogue: 0,{times},{track.kind},,0,0,0,,{{{codes}}}{text}\n")
     return _ASS_HEADER.format(height=height, width=width, styles="\n".join(styles)) + "".join(events)
+
+
+def _stages(track: TextTrack) -> list[TextTrack]:
+    """What a track is at each of its places, if it is a caption that rolls up; itself otherwise.
+
+    Where there are no places, subtitles have the first stage alone: what rolled up would be said twice.
+    """
+    times = [track.start_seconds, *(place.seconds for place in track.places[1:]), track.end_seconds]
+    is_in_order = all(start < end for start, end in pairwise(times))
+    if track.kind != "caption" or len(track.places) < 2 or not is_in_order:
+        return [track]
+    return [
+        replace(track, start_seconds=start, end_seconds=end, geometry=place.geometry, places=())
+        for place, start, end in zip(track.places, times[:-1], times[1:], strict=True)
+    ]
 
 
 def _shown(

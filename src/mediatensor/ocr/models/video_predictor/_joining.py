@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 from ...video import Alternative
 from ._kinds import TrackGroup
 from ._presence import Box
 from ._tracking import MAX_GAP, LineTrack, letters_of
 
-__all__ = ["alternatives", "is_awaited", "is_better", "join_interrupted", "tidy", "tie_grown"]
+__all__ = [
+    "alternatives",
+    "is_awaited",
+    "is_better",
+    "join_interrupted",
+    "rolls_up_to",
+    "tidy",
+    "tie_grown",
+    "tie_rolled",
+]
 
 CLEARLY_BETTER = 1.3
 """A line says clearly more than another if its letters, times its confidence, are more by this factor."""
 MOST_ALTERNATIVES = 3
+LONGEST_ROLL_FRAMES = 20
+"""Captions that roll up smoothly are on their way for at most so many frames."""
+SAME_TEXT = 0.8
+"""The least share of its letters that a line still has after it rolled up, as it is read."""
 
 
 def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> None:
@@ -37,7 +51,7 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
 def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
     """Find the texts that go on as longer ones, word by word, and tie them together."""
     for shorter in ended:
-        if shorter.places:
+        if shorter.places or (shorter.continued_by is not None and shorter.continued_by.rolled_from is shorter):
             continue
         for longer in (*active, *ended):
             is_next = shorter.continued_by is longer or (
@@ -54,6 +68,31 @@ def tie_grown(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
                 break
         else:
             shorter.continued_by = None
+
+
+def tie_rolled(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
+    """Find the lines that go on one line higher, as those of live captions do, and tie them together."""
+    for lower in ended:
+        if lower.continued_by is not None:
+            continue
+        for upper in (*active, *ended):
+            is_free = upper.rolled_from is None or upper.rolled_from is lower
+            if is_free and upper.grew_from is None and upper.readings and rolls_up_to(lower, upper):
+                ours, theirs = letters_of(lower.text), letters_of(upper.text)
+                if ours and SequenceMatcher(None, ours, theirs).ratio() >= SAME_TEXT:
+                    upper.rolled_from, lower.continued_by = lower, upper
+                    break
+
+
+def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
+    """Whether one line stands above the place of another one from the moment at which that goes."""
+    if lower is upper or lower.places or upper.places:
+        return False
+    size, own = lower.box[3] - lower.box[1], upper.box[3] - upper.box[1]
+    up = (lower.box[1] + lower.box[3] - upper.box[1] - upper.box[3]) / 2
+    is_above = 0.7 < up / size < 2.2 and 0.7 < own / size < 1.4
+    is_next = -2 <= upper.first_frame - lower.last_frame - 1 <= LONGEST_ROLL_FRAMES
+    return is_above and is_next and all(abs(lower.box[side] - upper.box[side]) < 0.6 * size for side in (0, 2))
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:

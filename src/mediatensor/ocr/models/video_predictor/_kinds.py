@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +34,8 @@ TOP, BOTTOM = 0.3, 0.6
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
 ODD = 1.6
 """What is so much taller or lower than the captions is none, unless it reads well."""
+MOST_ROWS = 4
+"""Captions that roll up have at most so many lines; more of them are a screen that scrolls."""
 MARGIN = 0.15
 """What stands so near to a corner, of width and height, belongs to the programme."""
 
@@ -54,8 +58,15 @@ class TrackGroup:
 
     @property
     def grows(self) -> bool:
-        """Whether the text was written word by word."""
-        return any(line.grew_from is not None for line in self.lines)
+        """Whether the text was written word by word, or its words changed their colour one after the other."""
+        return any(line.is_sung for line in self.lines) or any(
+            stage.grew_from is not None for line in self.lines for stage in line.stages
+        )
+
+    @property
+    def has_rolled(self) -> bool:
+        """Whether the text rolled up line by line."""
+        return any(stage.rolled_from is not None for line in self.lines for stage in line.stages)
 
     @property
     def box(self) -> Box:
@@ -117,6 +128,9 @@ def belongs(group: TrackGroup, track: LineTrack) -> bool:
     """Whether a line comes and goes with the others, and stands beside or below them."""
     if track.places or any(line.places for line in group.lines):
         return False
+    # Lines that roll up come one after the other.
+    if track.rolled_from is not None or any(line.rolled_from is not None for line in group.lines):
+        return False
     if any(
         abs(line.first_frame - track.first_frame) > TOGETHER_FRAMES
         or abs(line.last_frame - track.last_frame) > TOGETHER_FRAMES
@@ -146,6 +160,16 @@ class KindJudge:
         self._height, self._width, self._total_seconds = height, width, total_seconds
         #: The heights of lines of captions, in pixels.
         self.caption_heights: list[int] = []
+        self._rolled: list[Box] = []  # where captions that roll up come in, the last ones
+        self._scrolls = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that it remembers."""
+        return copy.deepcopy(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state, of which a copy is used."""
+        vars(self).update(copy.deepcopy(state))
 
     def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
         """The kind of a group.
@@ -169,6 +193,8 @@ class KindJudge:
         is_long = seconds > EVER_PRESENT_SECONDS and seconds > EVER_PRESENT_SHARE * self._total_seconds
         if is_long or seconds > LONGEST_CAPTION_SECONDS:
             return "overlay"
+        if self._rolls(group):
+            return "caption"
         near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)
         # Two people who speak have their lines side by side, and some films have all of theirs on the left.
         is_aside = abs(x - 0.5) > CENTRED and not (group.is_speech and y > BOTTOM and not is_cut)
@@ -189,6 +215,22 @@ class KindJudge:
         if not is_cut:
             self.caption_heights.append(size)
         return "caption"
+
+    def _rolls(self, group: TrackGroup) -> bool:
+        """Whether a text is one of captions that roll up: it did, or stands where others came in that did."""
+        stages = group.lines[0].stages
+        self._scrolls |= group.has_rolled and len({stage.box[1] for stage in stages}) > MOST_ROWS
+        middles = [(stage.box[1] + stage.box[3]) / 2 / self._height for stage in stages]
+        if self._scrolls or not (max(middles) < TOP or min(middles) > BOTTOM):
+            return False
+        if group.has_rolled:
+            self._rolled = [*self._rolled[1 - MOST_ROWS :], stages[0].box]
+            return True
+        left, top, _, bottom = group.box
+        return any(
+            abs(left - box[0]) < box[3] - box[1] and abs(top + bottom - box[1] - box[3]) < box[3] - box[1]
+            for box in self._rolled
+        )
 
     def _kind_of_moving(self, group: TrackGroup) -> TextKind:
         """A ticker runs along the edge of the picture; everything else moves with what is in it."""

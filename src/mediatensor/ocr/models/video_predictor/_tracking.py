@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ._presence import Box, Gray, Template
+from ._presence import Box, Brightness, Gray, Template, is_sung
 from ._watching import Band, ChangeWatch
 
 __all__ = ["LineTrack", "LineTracker", "Picture", "PictureReader", "Reading", "letters_of"]
@@ -48,6 +48,10 @@ MAX_GAP = 2
 """Pictures without the text, as flashes and damage make them, after which it may go on."""
 FEWEST_AT_REST = 3
 """The fewest frames at one place of a text that stands still."""
+LEAST_ADDED = 0.4
+"""A text that has grown is longer by at least this much, of its height."""
+MOST_MOMENTS = 200
+"""So many moments of a text tell whether its words change their colour."""
 MAX_READINGS = 2
 """Readings of a text that stands still; a third one is of its mean."""
 STRETCHES = (1.15, 1.0, 1.3)
@@ -123,9 +127,10 @@ class LineTrack:
         read_seconds: When it was read, or found, last.
         is_settled: Whether its strokes were looked at again since it was found.
         is_fading: Whether it is still fading in.
-        earliest_frame: The frame in which it began to fade in, if it did.
+        earliest_frame: It was not there before: then it began to fade in, or its last word came.
         num_missed: The pictures in a row that did not show it, up to now.
         grew_from: The track of the shorter text that it continues.
+        rolled_from: The track of the same text one line lower, from where it rolled up.
         follows: A shorter text whose place it took, directly or by way of others that were not read.
         continued_by: A longer text that took its place, if it did.
         places: The frames and boxes at which it was found, of a text that moves.
@@ -145,9 +150,12 @@ class LineTrack:
     earliest_frame: int = 0
     num_missed: int = 0
     grew_from: LineTrack | None = None
+    rolled_from: LineTrack | None = None
     continued_by: LineTrack | None = None
     follows: LineTrack | None = None
     places: list[tuple[int, Box]] = field(default_factory=list)
+    _course: list[Brightness] = field(default_factory=list)
+    _gauge: Template | None = None
     _sum: npt.NDArray[np.float32] | None = None
     _num_summed: int = 0
 
@@ -169,9 +177,15 @@ class LineTrack:
         return self.num_frames >= FEWEST_AT_REST
 
     @property
+    def stages(self) -> list[LineTrack]:
+        """The texts that it continues, from the first one on, and itself."""
+        earlier = self.grew_from or self.rolled_from
+        return [self] if earlier is None else [*earlier.stages, self]
+
+    @property
     def root(self) -> LineTrack:
         """The first of the texts that it continues, or itself."""
-        return self if self.grew_from is None else self.grew_from.root
+        return self.stages[0]
 
     @property
     def text(self) -> str:
@@ -221,6 +235,17 @@ class LineTrack:
             self._sum = part.astype(np.float32) if self._sum is None else self._sum + part
             self._num_summed += 1
 
+    def note_brightness(self, picture: Picture) -> None:
+        """Note how bright its parts are at a moment."""
+        if self.is_settled and not self.num_missed and len(self._course) < MOST_MOMENTS:
+            self._gauge = self._gauge or self.template
+            self._course.append(self._gauge.brightness(picture.luma))
+
+    @property
+    def is_sung(self) -> bool:
+        """Whether its words change their colour one after the other."""
+        return is_sung(self._course)
+
     def absorb(self, other: LineTrack) -> None:
         """Take over the frames and readings of a track of the same line."""
         if other.first_frame < self.first_frame:
@@ -239,6 +264,11 @@ class LineTrack:
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None
         return (total / self._num_summed).round().astype(np.uint8)
+
+    def begin(self, frame: int) -> None:
+        """Have the line begin later, in a frame before which a part of it was missing."""
+        del self.shares[: frame - self.first_frame]
+        self.first_frame = self.earliest_frame = frame
 
     def show(self, template: Template, shares: Sequence[float], first_frame: int, last_frame: int) -> None:
         """Follow the line by another template of its strokes from now on."""
@@ -301,6 +331,8 @@ class LineTracker:
             self._compared_at = picture.seconds
             if self._watch is None:
                 self._watch = ChangeWatch(len(picture.luma))
+            for track in self._active:
+                track.note_brightness(picture)
             # What is doubtful may be found anew, with a better box.
             known = [
                 track.box
@@ -413,6 +445,8 @@ class LineTracker:
             if track is None:
                 continue
             grown = [shorter for shorter in beside if _is_within(shorter.box, box)]
+            if came := max((self._added_in(shorter, track, picture) for shorter in grown), default=0):
+                track.begin(came)
             self._end(grown, picture, reader)
             for shorter in grown:
                 earlier = shorter.follows
@@ -461,6 +495,22 @@ class LineTracker:
             is_fading=num_fading > 0,
             earliest_frame=recent[0].frame if num_fading else 0,
         )
+
+    def _added_in(self, shorter: LineTrack, longer: LineTrack, picture: Picture) -> int:
+        """The frame in which a text that was read before grew into a longer one; 0 if it was that one all the time.
+
+        Most strokes of the longer text are those of the shorter one, so that these do not tell.
+        """
+        left, top, right, bottom = longer.box
+        end = max(shorter.box[2], left)
+        template = Template(picture.luma, (end, top, right, bottom))
+        if shorter.first_read is None or right - end < LEAST_ADDED * (bottom - top) or not template.is_usable:
+            return 0
+        recent = list(self._recent)
+        added = recent[len(recent) - len(_shares_before(template, recent))].frame
+        alone = [one for one in recent if max(shorter.first_frame, longer.first_frame) <= one.frame < added]
+        was_absent = all(template.share(one.luma) < SHOWS for one in alone)
+        return added if shorter.first_read < added and len(alone) >= FEWEST_AT_REST and was_absent else 0
 
     def _moved_to(self, box: Box) -> LineTrack | None:
         return next((track for track in self._moving if _has_moved_to(track.box, box)), None)

@@ -22,7 +22,16 @@ from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from ..detection.predictor import DetectionPredictor
 from ..predictor import OCRPredictor
 from ..recognition.predictor import RecognitionPredictor
-from ._joining import alternatives, is_awaited, is_better, join_interrupted, tidy, tie_grown
+from ._joining import (
+    alternatives,
+    is_awaited,
+    is_better,
+    join_interrupted,
+    rolls_up_to,
+    tidy,
+    tie_grown,
+    tie_rolled,
+)
 from ._kinds import KindJudge, TrackGroup, belongs
 from ._presence import Box
 from ._reading import FrameReader
@@ -284,7 +293,7 @@ class TextStream(Iterator[TextTrack]):
             "watch": self._watch.state_dict(),
             "pages": (list(self._pages), list(self._turned), list(self._shown)),
             "slides": [{**vars(slide), "page": slide.page.export()} for slide in self.slides],
-            "judge": self._judge.caption_heights.copy(),
+            "judge": self._judge.state_dict(),
             "starts": dict(self._starts),
             "num_frames": self.num_frames,
             "end_seconds": self.end_seconds,
@@ -317,7 +326,7 @@ class TextStream(Iterator[TextTrack]):
         self._tracker.load_state_dict(tracker)
         self._complete = list(state["complete"])
         self._remembered = state["remembered"]
-        self._judge.caption_heights = list(state["judge"])
+        self._judge.load_state_dict(state["judge"])
         self._watch.load_state_dict(state["watch"])
         self._pages, self._turned, self._shown = (list(part) for part in state["pages"])
         self.slides = [Slide(**{**slide, "page": Page.from_dict(slide["page"])}) for slide in state["slides"]]
@@ -461,7 +470,7 @@ class TextStream(Iterator[TextTrack]):
     def _forget_starts(self, frame: int) -> None:
         """Keep the times that may still be asked for: a film has very many."""
         lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
-        kept = {frame for line in lines for frame in (line.first_frame, line.root.first_frame)}
+        kept = {stage.first_frame for line in lines for stage in line.stages}
         kept.update(frame for line in lines for frame, _ in line.places)
         self._starts = {
             number: seconds
@@ -474,6 +483,7 @@ class TextStream(Iterator[TextTrack]):
         waiting, active = self._ended, self._tracker.active
         join_interrupted(waiting, active)
         tie_grown(waiting, active)
+        tie_rolled(waiting, active)
         known = [line for line in (*waiting, *active) if line.readings]
         groups: list[TrackGroup] = []
         left_out: list[LineTrack] = []
@@ -487,7 +497,13 @@ class TextStream(Iterator[TextTrack]):
                 groups.append(TrackGroup([line]))
             else:
                 group.lines.append(line)
-        complete = [group for group in groups if group.last_frame <= frame]
+        unread = [line for line in active if not line.readings]
+        complete = [
+            group
+            for group in groups
+            if group.last_frame <= frame
+            and not any(rolls_up_to(line, other) for line in group.lines for other in unread)
+        ]
         gone = {id(line) for group in complete for line in group.lines}
         gone |= {id(line) for line in left_out if line.last_frame <= frame and not is_awaited(line, active)}
         # What says less than a line that leaves now would stand alone from now on.
@@ -529,7 +545,7 @@ class TextStream(Iterator[TextTrack]):
         places = tuple(
             Place(frame, self._starts.get(frame, start), self._geometry(box))
             for line in group.lines
-            for frame, box in line.places
+            for frame, box in (_rolled_places(line) if group.has_rolled else line.places)
         )
         return TextTrack(
             text="\n".join(line.text for line in lines),
@@ -561,6 +577,16 @@ class TextStream(Iterator[TextTrack]):
         left, top, right, bottom = box
         upper, lower = (left + x, top + y), (right + x, bottom + y)
         return (upper[0] / self.width, upper[1] / self.height), (lower[0] / self.width, lower[1] / self.height)
+
+
+def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
+    """The frames in which a line that rolls up came to its places, and these places."""
+    stages = line.stages
+    return [
+        (stage.first_frame, stage.box)
+        for number, stage in enumerate(stages)
+        if number == 0 or stage.rolled_from is not None
+    ]
 
 
 def _checked_region(region: Sequence[float] | None) -> Region:
