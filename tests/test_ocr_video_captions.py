@@ -196,12 +196,12 @@ def test_ass_has_places_and_sizes_in_pixels_of_the_video() -> None:
     assert "PlayResX: 1000\nPlayResY: 500\n" in rendered
     events = [line.split(",", 9)[9] for line in rendered.splitlines() if line.startswith("Dialogue")]
     assert events == [
-        "{\\an2\\pos(500,465)\\fs40}middle",
+        "{\\an2\\pos(500,465)\\fs29}middle",
         "{\\an1\\pos(200,460)}- No.\\N- Yes, it is.",
         "{\\an9\\pos(800,50)}one,\\Ntwo, three",
-        "{\\an8\\move(150,150,350,150)\\fs58}goes",
+        "{\\an8\\move(150,150,350,150)\\fs41}goes",
     ]
-    assert "Style: caption,Arial,29," in rendered
+    assert "Style: caption,Arial,20," in rendered
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs the ffmpeg program")

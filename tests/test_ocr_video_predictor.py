@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -109,6 +110,13 @@ def test_places_are_where_the_text_was_drawn(reading: VideoReading) -> None:
         assert top < 0.9 < bottom < 0.97
         assert len(track.lines) == 1
         assert track.lines[0].geometry == track.geometry
+
+
+def test_ass_has_the_size_that_was_drawn(reading: VideoReading) -> None:
+    ascent, descent = ImageFont.truetype(FACE, 24).getmetrics()  # players count sizes so
+    (size,) = re.findall(r"Style: caption,Arial,(\d+),", reading.captions.render("ass"))
+    assert 0.85 < int(size) / (ascent + descent) < 1.15
+    assert "\\fs" not in reading.captions.render("ass")
 
 
 def test_a_stream_gives_the_same_and_resumes(predictor: VideoTextPredictor, clip: Path, reading: VideoReading) -> None:

@@ -57,10 +57,10 @@ _ASS_STYLE = (
     "Style: {name},Arial,{size},&H00FFFFFF,&H000000FF,&H00000000,&H80000000,0,0,0,0,100,100,0,0,1,{outline},0,2,"
     "10,10,10,1"
 )
-# The size of a font counts from the highest accent to the lowest tail; lines are a little lower.
-_SIZE_OF_LINE = 1.15
-# A line whose height differs by more than this from the usual one of its kind has a size of its own.
-_SAME_SIZE = 1.15
+# The size of a font counts from the highest accent to the lowest tail; the boxes of lines have a margin around that.
+_SIZE_OF_LINE = 0.82
+# A line whose height differs by more than this from the usual one of its kind has a size of its own: boxes vary.
+_SAME_SIZE = 1.35
 
 
 def rounded_times(
