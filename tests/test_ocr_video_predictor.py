@@ -551,3 +551,49 @@ def test_a_light_that_passes_is_no_singing(predictor: VideoTextPredictor, tmp_pa
         pictures.append(np.uint8(picture * glow[None, :, None]))
     (track,) = predictor(write(tmp_path / "glow.mp4", pictures)).tracks
     assert (track.text, track.appears) == ("".join(SONG), "at once")
+
+
+def test_lines_between_music_notes_are_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    words = "La la la, my love"
+    pictures = [
+        with_text(background(number), f"\N{EIGHTH NOTE} {words} \N{EIGHTH NOTE}")
+        if 10 <= number < 50
+        else background(number)
+        for number in range(60)
+    ]
+    (track,) = predictor(write(tmp_path / "notes.mp4", pictures)).captions
+    assert words in track.text  # notes are read as letters
+    assert (track.first_frame, track.last_frame) == (10, 49)
+
+
+def test_a_blinking_cursor_behind_typed_text(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    command = "$ git clone https://example.org/lantern.git"
+    face = ImageFont.truetype(font_manager.findfont("DejaVu Sans Mono"), 18)
+    pictures = []
+    for number in range(2 * len(command) + 30):
+        image = Image.new("RGB", SIZE, (30, 30, 30))
+        draw = ImageDraw.Draw(image)
+        typed = command[: 1 + number // 2]
+        draw.text((52, 40), typed, font=face, fill=(220, 220, 220))
+        if number // 2 % 2:
+            left = 52 + face.getlength(typed)
+            draw.rectangle((left, 40, left + 10, 60), fill=(220, 220, 220))
+        pictures.append(np.asarray(image))
+    tracks = predictor(write(tmp_path / "typed.mp4", pictures)).tracks
+    assert [track.text for track in tracks if track.text.startswith(command)]
+
+
+def test_credits_that_run_through_the_picture_do_not_roll_up_as_captions(
+    predictor: VideoTextPredictor, tmp_path: Path
+) -> None:
+    names = ("ANNA KOWALSKI", "PETER NG", "MIGUEL SANTOS", "CLARA HUANG", "PRIYA NAIR")
+    face = ImageFont.truetype(FACE, 26)
+    pictures = []
+    for number in range(230):
+        image = Image.new("RGB", SIZE, "black")
+        for row, name in enumerate(names):
+            y = SIZE[1] + 82 * row - round(2.4 * number)
+            ImageDraw.Draw(image).text((SIZE[0] / 2, y), name, font=face, fill="white", anchor="mm")
+        pictures.append(np.asarray(image))
+    captions = predictor(write(tmp_path / "credits.mp4", pictures)).captions
+    assert [track.text for track in captions if track.places] == []

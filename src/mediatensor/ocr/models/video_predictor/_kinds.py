@@ -34,6 +34,8 @@ TOP, BOTTOM = 0.3, 0.6
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
 ODD = 1.6
 """What is so much taller or lower than the captions is none, unless it reads well."""
+SHORTEST_STAY_SECONDS = 0.5
+"""What rolls up stays at each place for longer, or else moves steadily, as the credits of a film do."""
 MOST_ROWS = 4
 """Captions that roll up have at most so many lines; more of them are a screen that scrolls."""
 MARGIN = 0.15
@@ -193,6 +195,9 @@ class KindJudge:
         is_long = seconds > EVER_PRESENT_SECONDS and seconds > EVER_PRESENT_SHARE * self._total_seconds
         if is_long or seconds > LONGEST_CAPTION_SECONDS:
             return "overlay"
+        num_places = len({stage.box[1] for stage in group.lines[0].stages})
+        if group.has_rolled and seconds < SHORTEST_STAY_SECONDS * num_places:
+            return "scene"
         if self._rolls(group):
             return "caption"
         near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)

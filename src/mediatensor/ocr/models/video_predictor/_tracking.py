@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -52,6 +53,8 @@ LEAST_ADDED = 0.4
 """A text that has grown is longer by at least this much, of its height."""
 MOST_MOMENTS = 200
 """So many moments of a text tell whether its words change their colour."""
+FEWEST_LETTERS_TO_AGREE, MOSTLY_EQUAL = 10, 0.9
+"""Readings of so many letters agree if this share of them is equal."""
 MAX_READINGS = 2
 """Readings of a text that stands still; a third one is of its mean."""
 STRETCHES = (1.15, 1.0, 1.3)
@@ -200,9 +203,12 @@ class LineTrack:
 
     @property
     def legibility(self) -> float:
-        """The probability that its letters are right, if readings were independent: signs beside them do not count."""
+        """The probability that its letters are right, if readings were independent: signs beside them do not count.
+
+        Long lines may differ in a letter, as music notes at their ends are read as one.
+        """
         best = letters_of(self.text)
-        wrong = [1 - one.confidence * one.is_readable for one in self.readings if letters_of(one.text) == best]
+        wrong = [1 - one.confidence * one.is_readable for one in self.readings if _agree(letters_of(one.text), best)]
         return 1 - math.prod(wrong)
 
     @property
@@ -503,8 +509,10 @@ class LineTracker:
         """
         left, top, right, bottom = longer.box
         end = max(shorter.box[2], left)
+        if shorter.first_read is None or right - end < LEAST_ADDED * (bottom - top):
+            return 0
         template = Template(picture.luma, (end, top, right, bottom))
-        if shorter.first_read is None or right - end < LEAST_ADDED * (bottom - top) or not template.is_usable:
+        if not template.is_usable:
             return 0
         recent = list(self._recent)
         added = recent[len(recent) - len(_shares_before(template, recent))].frame
@@ -546,6 +554,14 @@ class LineTracker:
 def letters_of(text: str) -> str:
     """The letters and digits of a text; case does not count."""
     return re.sub(r"\W", "", text).casefold()
+
+
+@lru_cache(maxsize=4096)
+def _agree(one: str, other: str) -> bool:
+    """Whether two readings have the same letters, or nearly the same ones if they are many."""
+    if min(len(one), len(other)) < FEWEST_LETTERS_TO_AGREE:
+        return one == other
+    return SequenceMatcher(None, one, other).ratio() >= MOSTLY_EQUAL
 
 
 def _read_mean(track: LineTrack, reader: PictureReader) -> None:

@@ -516,7 +516,8 @@ class TextStream(Iterator[TextTrack]):
             if id(line) in gone and (script := line.script) is not None:
                 begin = self._starts[line.first_frame]
                 end = self._starts.get(line.last_frame, begin)
-                if line.places or end - begin < LEAST_UNREAD_SECONDS:
+                has_grown = any(other.follows is line for other in (*waiting, *active))
+                if line.places or has_grown or end - begin < LEAST_UNREAD_SECONDS:
                     continue
                 number, first, last = self._unread.get(script, (0, begin, end))
                 self._unread[script] = (number + 1, min(first, begin), max(last, end))
