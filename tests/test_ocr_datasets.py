@@ -382,7 +382,16 @@ def test_damaged_labels_of_published_data_sets(name: str, tmp_path: Path) -> Non
         next(files.calls(datasets, tmp_path, name))
 
 
-@pytest.mark.parametrize("content", [b"<tagset>", b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", b"\0", b""])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<tagset>",
+        b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>",
+        b"\0",
+        b"",
+        b"<?xml version='1.0' encoding='none'?><a/>",
+    ],
+)
 def test_damaged_xml(content: bytes, tmp_path: Path) -> None:
     files.write_files(tmp_path, "SVT")
     (tmp_path / "datasets" / "svt" / "svt1" / "train.xml").write_bytes(content)

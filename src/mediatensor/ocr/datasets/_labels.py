@@ -166,12 +166,12 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
         raise OpenError(f"{path} declares entities; label files need none.")
     try:
         return ElementTree.fromstring(data)
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # also for encodings that are none
         raise OpenError(f"{path} is not XML ({error}).") from None
 
 
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
-    """Variables of a MATLAB file of a version before 7.3.
+    """Variables of a MATLAB file of a version before 7.3. SciPy may crash on a damaged one.
 
     Raises:
         MissingDependencyError: if SciPy is not installed.
