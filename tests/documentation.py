@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import runpy
 from collections.abc import Callable
@@ -110,6 +111,11 @@ def write_small_files(folder: Path) -> None:
     """Files of the same names for the commands, whose output nobody compares: less of everything."""
     write_test_pattern(folder / "video.mp4", width=320, height=180, num_frames=90)
     write_documents(folder, num_pages=2, height=120)
+    image, written = draw_page()
+    text, box = written[0]
+    (folder / "lines").mkdir()
+    image.crop(box).save(folder / "lines" / "title.png")
+    (folder / "lines" / "lines.jsonl").write_text(json.dumps({"file": "title.png", "text": text}), encoding="utf-8")
 
 
 def write_documents(folder: Path, num_pages: int = 3, height: int | None = None) -> None:

@@ -19,8 +19,8 @@ import torch
 from mediatensor._sources import AtomicFile, write_file, writing
 
 # Behind the faces: an interrupt comes at every line of the code that writes a file, and of nothing around it.
-from mediatensor.cli import _extract_jobs
-from mediatensor.cli._extract_jobs import SoundJob, SoundOptions, SubtitlesJob, TimeRange
+from mediatensor.cli import _extract
+from mediatensor.cli._extract import SoundJob, SoundOptions, SubtitlesJob, TimeRange
 from mediatensor.encoders import AudioEncoder, JpegEncoder
 from mediatensor.errors import SourceTypeError, WriteError
 from mediatensor.ocr.io import Page
@@ -188,8 +188,8 @@ WRITERS: dict[str, tuple[Callable[[Path], object], list[ModuleType]]] = {
     "block": (lambda path: write_file(path, b"all of it"), []),
     "image.jpg": (lambda path: JpegEncoder(IMAGE).to_file(path), [sys.modules[JpegEncoder.__module__]]),
     "page.pdf": (write_pdf, [_pdfium]),
-    "text.srt": (write_subtitles, [_extract_jobs]),
-    "sound.wav": (write_sound, [_extract_jobs]),
+    "text.srt": (write_subtitles, [_extract]),
+    "sound.wav": (write_sound, [_extract]),
 }
 
 

@@ -29,7 +29,7 @@ from mediatensor.cli import _text, main
 from mediatensor.cli._arguments import page_ranges, time_in_seconds
 from mediatensor.cli._console import output_stem, to_json
 from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
-from mediatensor.cli._extract_jobs import grid_times, image_name, pcm16, subrip
+from mediatensor.cli._extract import grid_times, image_name, pcm16, subrip
 from mediatensor.cli._media_info import (
     AudioInfo,
     FileInfo,
@@ -135,7 +135,7 @@ def test_text_of_subrip() -> None:
 def test_sound_too_large_for_wav(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mediatensor.cli._extract_jobs._MAX_DATA_BYTES", 31_999)
+    monkeypatch.setattr("mediatensor.cli._extract._MAX_DATA_BYTES", 31_999)
     source = media_subtitles.write_mkv_with_everything(tmp_path / "everything.mkv")
     assert main(["extract", str(source), "-o", str(tmp_path / "out"), "--audio"]) == 2
     assert "does not fit in a WAV file" in capsys.readouterr().err

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 
+from mediatensor.cli import main
 from mediatensor.datasets import Item, Recipe, Sample
 from mediatensor.errors import (
     InvalidArgumentError,
@@ -35,7 +36,7 @@ from mediatensor.ocr.models import (
     recognition_predictor,
 )
 from mediatensor.ocr.models._networks import Checkpoint, save_checkpoint
-from mediatensor.ocr.training import LineDataset, PageDataset, changed_line, changed_page, evaluate, fit
+from mediatensor.ocr.training import LineDataset, PageDataset, changed_line, changed_page, drawn_lines, evaluate, fit
 from ocr_onnx_sessions import require_weights
 
 VOCAB = "0123456789"
@@ -464,3 +465,43 @@ def test_a_classifier_learns_directions_as_predictors_report_them(tmp_path: Path
     for degrees in (0, 180):
         turned = [image.rot90(degrees // 90, (1, 2)) for image in upright]
         assert predictor(turned)[1].count(degrees) >= 5
+
+
+# The command
+
+
+def test_the_command_trains_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = [
+        "--train",
+        str(write_lines(tmp_path, numbers(16))),
+        "--validation",
+        str(write_lines(tmp_path, numbers(4), "v")),
+    ]
+    out = tmp_path / "digits.pt"
+    start = ["--start", "crnn_mobilenet_v3_small", "--random-weights", "--vocab", VOCAB]
+    command = ["train", "recognition", *data, *start, "--epochs", "2", "--batch-size", "4", "-o", str(out)]
+    assert main(command) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in printed[:3]] == [["epoch", "0"], ["epoch", "1"], ["epoch", "2"]]
+    assert printed[3].startswith(f"{out}: epoch ")
+    assert load_checkpoint(out).vocab == VOCAB
+    assert main([*command, "--keep", data[1], "--keep-languages", "de"]) == 2
+    assert "not both" in capsys.readouterr().err
+    assert main([*command[:-2], "-o", str(tmp_path / "digits.txt")]) == 2
+    assert main([*command, "--vocab", "01"]) == 2
+    assert "characters that the recogniser does not know: 2 3" in capsys.readouterr().err
+
+
+def test_drawn_lines_are_new_in_each_epoch_and_the_same_for_a_seed() -> None:
+    lines, same, other = (drawn_lines(4, languages=["de", "en"], style="clean", seed=seed) for seed in (1, 1, 2))
+    first = [lines[row] for row in range(4)]
+    assert all(torch.equal(first[row].image, same[row].image) for row in range(4))
+    assert [sample.label for sample in first] != [other[row].label for row in range(4)]
+    lines.set_epoch(1)
+    assert [sample.label for sample in first] != [lines[row].label for row in range(4)]
+    assert all(lines.characters.issuperset(lines[row].label) for row in range(4))
+    assert set(drawn_lines(2, characters="0123456789")[0].label) <= set("0123456789 ")
+    with pytest.raises(InvalidArgumentError, match="choose of"):
+        drawn_lines(2, languages=["xx"])
+    with pytest.raises(InvalidArgumentError, match="style must be one of"):
+        drawn_lines(2, style="wet")

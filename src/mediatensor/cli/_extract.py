@@ -1,20 +1,414 @@
-"""``mediatensor extract``: frames, sound and subtitles of a file as files of their own."""
+"""``mediatensor extract``: frames, sound and subtitles of a file as files of their own.
+
+A job opens its stream first, names the files that it is going to write, and then writes them.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import tempfile
-from collections.abc import Sequence
+import wave
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
+from typing import NamedTuple
 
-from ..errors import DecodeError, InvalidArgumentError, MediaTensorError
+import torch
+from torch import Tensor
+
+from .._sources import write_file, writing
+from ..decoders import AudioDecoder, FrameIndex, Subtitle, SubtitleDecoder, VideoDecoder
+from ..encoders import JpegEncoder, PngEncoder
+from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError
+from ..frames import AudioSamples
+from ..transforms import Resize
 from . import _text
-from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, file_error, output_stem, reading
-from ._extract_jobs import FrameOptions, FramesJob, Job, SoundJob, SoundOptions, SubtitlesJob, TimeRange
+from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, file_error, output_stem, progress, reading
+from ._sheet import check_range, choose_frames
 
-__all__ = ["run"]
+__all__ = ["grid_times", "image_name", "pcm16", "run", "subrip"]
+
+# Frames that are in memory at a time.
+_BATCH_BYTES = 64 << 20
+_MAX_BATCH = 32
+
+# Compressing an image takes longer than decoding it, and releases the interpreter.
+_NUM_WRITERS = min(4, os.cpu_count() or 1)
+
+_JPEG_QUALITY = 95
+
+_MAX_GRID_TIMES = 10_000_000
+
+# Bytes of sound in memory at a time, as floats. Each range decodes a lead-in, so short ranges would be slow.
+_PIECE_BYTES = 64 << 20
+_FLOAT_BYTES = 4
+
+# The most pieces without sound that a hole in the stream may have.
+_MAX_EMPTY_PIECES = 20
+
+_SAMPLE_BYTES = 2
+# Lengths in a WAV file are 32 bit; this many bytes are its headers.
+_MAX_DATA_BYTES = (1 << 32) - 1 - 36
+
+
+class TimeRange(NamedTuple):
+    """Seconds [start, stop); ``None`` is the begin or the end of the stream."""
+
+    start: float | None
+    stop: float | None
+
+
+class Job(ABC):
+    """One kind of thing to extract; it has opened its stream."""
+
+    @abstractmethod
+    def outputs(self) -> Sequence[Path]:
+        """The files that will be written."""
+
+    @abstractmethod
+    def write(self) -> str:
+        """Write them.
+
+        Returns:
+            A sentence about what was written.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the stream."""
+
+
+@dataclass(frozen=True)
+class FrameOptions:
+    """Which frames to write, and how; ``None`` means the default.
+
+    Attributes:
+        suffix: ``"png"`` or ``"jpg"``.
+        every_seconds: The frame at each multiple of this time.
+        fps: As many frames per second.
+        indices: Frames by index.
+        size: (width, height) in pixels.
+        stream_index: The video stream.
+    """
+
+    suffix: str = "png"
+    every_seconds: float | None = None
+    fps: float | None = None
+    indices: tuple[int, ...] | None = None
+    size: tuple[int, int] | None = None
+    stream_index: int | None = None
+
+
+class FramesJob(Job):
+    """Frames of a video, to be written as images beside ``target``: its name is what theirs begin with.
+
+    Raises:
+        MediaTensorError: if the video cannot be read, or there are no such frames.
+    """
+
+    def __init__(self, file: str, target: Path, options: FrameOptions, span: TimeRange) -> None:
+        self._target = target
+        self._options = options
+        self._span = span
+        resize = None if options.size is None else [Resize(options.size[::-1])]
+        self._decoder = VideoDecoder(file, stream_index=options.stream_index, transforms=resize)
+        try:
+            self._plan(self._decoder.frame_index)
+        except BaseException:
+            self.close()
+            raise
+
+    def _plan(self, index: FrameIndex) -> None:
+        """Choose the frames; all that follows refers to ``index``."""
+        self._index = index
+        chosen = _chosen_frames(index, self._options, self._span)
+        pts_seconds = index.pts_seconds.tolist()
+        self._paths = {
+            number: self._target.with_name(
+                image_name(self._target.name, number, pts_seconds[number], len(index), self._options.suffix)
+            )
+            for number in chosen
+        }
+
+    def outputs(self) -> Sequence[Path]:
+        return list(self._paths.values())
+
+    def write(self) -> str:
+        self._damaged: list[int] = []
+        num_written = sum(1 for _ in progress(self._write_all(), "images", total=len(self._paths)))
+        if self._damaged:
+            numbers = ", ".join(map(str, self._damaged[:10])) + (", ..." if len(self._damaged) > 10 else "")
+            raise DecodeError(
+                f"{_text.count(len(self._damaged), 'frame')} of {len(self._paths)} did not decode and "
+                f"{'is' if len(self._damaged) == 1 else 'are'} missing in {str(self._target.parent)!r}: {numbers}."
+            )
+        return f"wrote {_text.count(num_written, 'image')} to {self._target.parent}{os.sep}"
+
+    def _write_all(self) -> Iterator[Path]:
+        """Write the planned images; plan again if decoding shows that there are other frames than the packets say."""
+        written: dict[Path, None] = {}
+        with ThreadPoolExecutor(_NUM_WRITERS) as pool:
+            while True:
+                remaining = [number for number, path in self._paths.items() if path not in written]
+                remaining = [number for number in remaining if number not in self._damaged]
+                if not remaining:
+                    break
+                batch = remaining[: self._batch_size()]
+                pictures = self._decode(batch)
+                if self._decoder.frame_index is not self._index:
+                    self._damaged.clear()
+                    self._plan(self._decoder.frame_index)
+                    continue
+                paths = [self._paths[number] for number in pictures]
+                for path in pool.map(write_image, pictures.values(), paths):
+                    written[path] = None
+                    yield path
+        planned = set(self._paths.values())
+        for path in written:
+            if path not in planned:
+                path.unlink(missing_ok=True)
+
+    def _decode(self, numbers: list[int]) -> dict[int, Tensor]:
+        """The frames by number, without those that do not decode."""
+        try:
+            data = self._decoder.get_frames_at(numbers).data
+            return dict(zip(numbers, data, strict=True))
+        except (DecodeError, OutOfRangeError):
+            if self._decoder.frame_index is not self._index:
+                return {}
+        pictures = {}
+        for number in numbers:
+            try:
+                pictures[number] = self._decoder.get_frame_at(number).data
+            except (DecodeError, OutOfRangeError):
+                self._damaged.append(number)
+        return pictures
+
+    def _batch_size(self) -> int:
+        width, height = self._options.size or (self._decoder.metadata.width or 1, self._decoder.metadata.height or 1)
+        return max(1, min(_MAX_BATCH, _BATCH_BYTES // (width * height * 3)))
+
+    def close(self) -> None:
+        self._decoder.close()
+
+
+def write_image(picture: Tensor, path: Path) -> Path:
+    """Write (3, H, W) as the kind of image that the name says; the file is whole or it is not there."""
+    if path.suffix == ".jpg":
+        JpegEncoder(picture).to_file(path, quality=_JPEG_QUALITY)
+    else:
+        PngEncoder(picture).to_file(path)
+    return path
+
+
+def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suffix: str) -> str:
+    """The name of an image; those of one video sort by name as by time.
+
+    >>> image_name("talk", 225, 7.5, 300, "png")
+    'talk_000225_7.500s.png'
+    """
+    width = max(6, len(str(num_frames - 1)))
+    return f"{stem}_{number:0{width}d}_{pts_seconds:.3f}s.{suffix}"
+
+
+def grid_times(start: float, stop: float, every_seconds: float | None, fps: float | None) -> list[float]:
+    """Times in [start, stop), ``every_seconds`` apart or ``fps`` in a second.
+
+    >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
+    ([1.0, 1.4, 1.8], [0.0, 0.1])
+    """
+    step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
+    if step <= 0 or (stop - start) / step > _MAX_GRID_TIMES:
+        raise InvalidArgumentError(
+            f"That would be more than {_MAX_GRID_TIMES} times in the video; take frames less often."
+        )
+    count = int((stop - start) / step) + 1
+    times = [start + (k / fps if fps else k * step) for k in range(count)]
+    return [time for time in times if time < stop]
+
+
+def _chosen_frames(index: FrameIndex, options: FrameOptions, span: TimeRange) -> list[int]:
+    """Indices of the frames that are asked for, each once."""
+    if options.indices is not None:
+        return list(dict.fromkeys(_valid_index(number, len(index)) for number in options.indices))
+    start = index.begin_seconds if span.start is None else span.start
+    stop = index.end_seconds if span.stop is None else span.stop
+    check_range(start, stop, index.begin_seconds, index.end_seconds)
+    start, stop = max(start, index.begin_seconds), min(stop, index.end_seconds)
+    if options.every_seconds is None and options.fps is None:
+        return choose_frames(index.pts_seconds.tolist(), start, stop, len(index))
+    times = grid_times(start, stop, options.every_seconds, options.fps)
+    return list(dict.fromkeys(index.frames_played_at(times).tolist()))
+
+
+def _valid_index(number: int, num_frames: int) -> int:
+    if not -num_frames <= number < num_frames:
+        raise OutOfRangeError(f"There is no frame {number}: the video has {_text.count(num_frames, 'frame')}.")
+    return number % num_frames
+
+
+@dataclass(frozen=True)
+class SoundOptions:
+    """Rate, channels and stream of the sound; ``None`` leaves it as it is."""
+
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    stream_index: int | None = None
+
+
+class SoundJob(Job):
+    """The sound of a file, to be written as WAV beside ``target``, under its name.
+
+    Raises:
+        MediaTensorError: if there is no sound that can be read.
+    """
+
+    def __init__(self, file: str, target: Path, options: SoundOptions, span: TimeRange) -> None:
+        self._path = target.with_name(f"{target.name}.wav")
+        self._options = options
+        self._span = span
+        self._decoder = AudioDecoder(
+            file,
+            stream_index=options.stream_index,
+            sample_rate=options.sample_rate,
+            num_channels=options.num_channels,
+        )
+
+    def outputs(self) -> Sequence[Path]:
+        return [self._path]
+
+    def write(self) -> str:
+        pieces = self._pieces()
+        first = next(pieces)  # an empty range is found before there is a file
+        num_channels, num_samples = first.data.shape[0], 0
+        with writing(self._path) as output:
+            file = wave.open(output, "wb")  # noqa: SIM115 - closing it without parameters hides the error
+            file.setparams((num_channels, _SAMPLE_BYTES, first.sample_rate, 0, "NONE", "not compressed"))
+            with file:
+                for samples in progress(chain([first], pieces), "sound", unit="piece"):
+                    num_samples += samples.data.shape[1]
+                    if num_samples * num_channels * _SAMPLE_BYTES > _MAX_DATA_BYTES:
+                        raise InvalidArgumentError(
+                            "The sound does not fit in a WAV file, which holds 4 GiB; take a part with --start and "
+                            "--stop, or less with --sample-rate and --num-channels."
+                        )
+                    file.writeframesraw(pcm16(samples.data).numpy().tobytes())
+        seconds = _text.seconds(num_samples / first.sample_rate)
+        begin = f" from {_text.seconds(first.pts_seconds)} on" if first.pts_seconds else ""
+        channels = _text.count(num_channels, "channel")
+        return f"wrote {self._path}: {seconds}{begin}, {first.sample_rate} Hz, {channels}"
+
+    def _pieces(self) -> Iterator[AudioSamples]:
+        """The sound in pieces that meet; the first may be empty.
+
+        Raises:
+            OutOfRangeError: if the first piece lies behind the end.
+        """
+        metadata = self._decoder.metadata
+        start = metadata.begin_stream_seconds
+        if self._span.start is not None:
+            start = max(self._span.start, start)
+        seconds, num_empty = self._piece_seconds(), 0
+        for number in count():
+            piece_start, piece_stop = start + number * seconds, start + (number + 1) * seconds
+            if self._span.stop is not None:
+                piece_stop = min(piece_stop, self._span.stop)
+                if number and piece_start >= piece_stop:
+                    return
+            try:
+                samples = self._decoder.get_samples_played_in_range(piece_start, piece_stop)
+            except OutOfRangeError:
+                num_empty += 1
+                is_hole = metadata.end_stream_seconds is not None and piece_stop < metadata.end_stream_seconds
+                if number == 0:
+                    raise
+                if not is_hole or num_empty > _MAX_EMPTY_PIECES:
+                    return
+                continue
+            num_empty = 0
+            yield samples
+
+    def _piece_seconds(self) -> float:
+        metadata = self._decoder.metadata
+        rate = self._options.sample_rate or metadata.sample_rate or 48_000
+        num_channels = self._options.num_channels or metadata.num_channels or 2
+        return float(max(1, _PIECE_BYTES // (rate * num_channels * _FLOAT_BYTES)))
+
+    def close(self) -> None:
+        self._decoder.close()
+
+
+def pcm16(data: Tensor) -> Tensor:
+    """Float samples (C, N) as interleaved 16 bits (N, C): rounded to the nearest step, halves to even, and clipped.
+
+    >>> import torch
+    >>> pcm16(torch.tensor([[0.0, 0.5, 1.0, -1.0, 2.5 / 32768]])).flatten().tolist()
+    [0, 16384, 32767, -32768, 2]
+    """
+    steps = torch.nan_to_num(data * 32768.0, nan=0.0).round_().clamp_(-32768, 32767)
+    return steps.to(torch.int16).t().contiguous()
+
+
+class SubtitlesJob(Job):
+    """The subtitles of a file, to be written as SubRip beside ``target``, under its name.
+
+    Raises:
+        MediaTensorError: if there are no subtitles that can be read.
+    """
+
+    def __init__(
+        self, file: str, target: Path, stream_index: int | None, encoding: str | None, span: TimeRange
+    ) -> None:
+        self._path = target.with_name(f"{target.name}.srt")
+        self._decoder = SubtitleDecoder(file, stream_index=stream_index, encoding=encoding)
+        self._span = span
+
+    def outputs(self) -> Sequence[Path]:
+        return [self._path]
+
+    def write(self) -> str:
+        start = 0.0 if self._span.start is None else self._span.start
+        subtitles = (
+            self._decoder.get_all_subtitles()
+            if self._span == TimeRange(None, None)
+            else self._decoder.get_subtitles_played_in_range(start, self._span.stop)
+        )
+        write_file(self._path, subrip(subtitles).encode())
+        return f"wrote {self._path}: {_text.count(len(subtitles), 'subtitle')}"
+
+    def close(self) -> None:
+        self._decoder.close()
+
+
+def subrip(subtitles: Iterable[Subtitle]) -> str:
+    """Subtitles as the text of a SubRip file.
+
+    >>> print(subrip([Subtitle("Hello", 1.0, 2.5)]), end="")
+    1
+    00:00:01,000 --> 00:00:02,500
+    Hello
+    """
+    return "\n".join(
+        f"{number}\n{_time(subtitle.start_seconds)} --> {_time(subtitle.end_seconds)}\n{_lines(subtitle.text)}\n"
+        for number, subtitle in enumerate(subtitles, 1)
+    )
+
+
+def _time(seconds: float) -> str:
+    """A time as SubRip writes it; times before 0 become 0."""
+    minutes, milliseconds = divmod(max(round(seconds * 1000), 0), 60_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02d}:{minutes:02d}:{milliseconds // 1000:02d},{milliseconds % 1000:03d}"
+
+
+def _lines(text: str) -> str:
+    """The text without blank lines, because a blank line ends a subtitle."""
+    return "\n".join(line for line in text.split("\n") if line.strip())
 
 
 def run(args: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from ..errors import InvalidArgumentError, OpenError, OutOfRangeError, ReadError
 from . import _text
 from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges
 from ._console import STANDARD, emit, output_stems, shown_name
-from ._extract_jobs import grid_times
+from ._extract import grid_times
 
 if TYPE_CHECKING:
     from ..ocr.io import Document

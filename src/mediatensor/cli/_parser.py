@@ -62,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor ocr scan.pdf -o text       the text of a document\n"
             "  mediatensor ocr talk.mp4 -o text       the captions in a video, as subtitles\n"
             "  mediatensor find 'error 503' *.mp4     where and when a text is to be seen\n"
+            "  mediatensor train recognition --train lines/ --validation others/ -o mine.pt   a reader of your lines\n"
             "  mediatensor evaluate recognition lines.jsonl   how well lines are read\n"
             "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
             "\n"
@@ -79,7 +80,17 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True, parser_class=_Parser
     )
-    for add in (_add_probe, _add_sheet, _add_extract, _add_ocr, _add_find, _add_evaluate, _add_verify, _add_demo):
+    for add in (
+        _add_probe,
+        _add_sheet,
+        _add_extract,
+        _add_ocr,
+        _add_find,
+        _add_train,
+        _add_evaluate,
+        _add_verify,
+        _add_demo,
+    ):
         add(commands)
     return parser
 
@@ -394,6 +405,66 @@ def _add_find(commands: Any) -> None:
     _add_json(parser)
     _add_video_text(parser, "count (default: all)")
     _add_models(parser.add_argument_group("models"))
+
+
+def _add_train(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "train",
+        summary="teach a model your lines or pages",
+        description=(
+            "Train a model on your lines or pages, and keep the weights that do best on others. A training that was\n"
+            "stopped goes on when it is called again. Needs the extra `ocr`."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor train recognition --train lines/train.jsonl --validation lines/validation.jsonl \\\n"
+            "      --keep-languages de,en -o fraktur.pt\n"
+            "  mediatensor train detection --train pages.jsonl --validation others.jsonl -o finder.pt\n"
+            "  torchrun --nproc-per-node 2 -m mediatensor train recognition ...   on two GPUs\n"
+            "\n"
+            "Lines and pages are given as for `evaluate`; orientation takes lines that are upright. Beside fraktur.pt\n"
+            "stand the log fraktur.jsonl, the curves fraktur.png, and until it is done fraktur.state.pt.\n"
+            'Then: mediatensor evaluate recognition ... --model fraktur.pt; ocr_predictor(reco_arch="fraktur.pt").\n'
+        ),
+    )
+    parser.add_argument(
+        "task", choices=("recognition", "detection", "orientation"), metavar="TASK",
+        help="recognition, detection or orientation",
+    )  # fmt: skip
+    data = parser.add_argument_group("data")
+    data.add_argument("--train", required=True, type=Path, metavar="DATA", help="what is learnt")
+    data.add_argument(
+        "--validation", required=True, type=Path, metavar="DATA", help="what decides which weights are best"
+    )
+    data.add_argument("--keep", type=Path, metavar="DATA", help="what is known, and shall not be forgotten")
+    data.add_argument(
+        "--keep-languages", metavar="L,...", help="draw lines in these languages, such as de,en, and use them as --keep"
+    )
+    data.add_argument(
+        "--on-error", choices=("raise", "skip", "replace"), default="raise",
+        help="what to do with a row that cannot be read (default: raise)",
+    )  # fmt: skip
+    data.add_argument("--no-augment", action="store_true", help="do not change pictures at random")
+    model = parser.add_argument_group("model")
+    model.add_argument("--start", metavar="MODEL", help="an architecture or a .pt file (default: the reader's)")
+    model.add_argument("--extend-vocab", action="store_true", help="learn characters that the model does not know")
+    model.add_argument("--random-weights", action="store_true", help="begin with weights that know nothing")
+    model.add_argument("--vocab", metavar="CHARACTERS", help="what a model with random weights shall read")
+    model.add_argument(
+        "--page-size", type=positive_int, metavar="PIXELS", help="bring pages to squares of this size, here and later"
+    )
+    training = parser.add_argument_group("training")
+    training.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the checkpoint, .pt")
+    training.add_argument("--epochs", type=positive_int, default=20, metavar="N", help="(default: 20)")
+    training.add_argument("--batch-size", type=positive_int, default=16, metavar="N", help="(default: 16)")
+    training.add_argument("--learning-rate", type=float, metavar="X", help="(default: 2e-4; 1e-3 for random weights)")
+    training.add_argument("--patience", type=positive_int, metavar="N", help="end after N epochs that were no better")
+    training.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    training.add_argument("--device", metavar="NAME", help="such as cuda (default: cuda where there is one)")
+    training.add_argument("--half", action="store_true", help="compute in half precision on a CPU, too")
+    training.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read rows (default: 0)")
+    training.add_argument("--no-resume", action="store_true", help="begin anew")
 
 
 def _add_evaluate(commands: Any) -> None:

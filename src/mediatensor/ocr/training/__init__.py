@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._detection import changed_page
+from ._drawn import DrawnLines, drawn_lines
 from ._evaluating import evaluate
 from ._exporting import LineFolder as LineFolder  # for the command
 from ._exporting import export_lines
@@ -25,6 +26,7 @@ from ._worst_cases import picture_format as picture_format
 __all__ = [
     "CharacterScore",
     "DetectionEvaluation",
+    "DrawnLines",
     "Evaluation",
     "Fit",
     "Latency",
@@ -38,6 +40,7 @@ __all__ = [
     "WorstPage",
     "changed_line",
     "changed_page",
+    "drawn_lines",
     "evaluate",
     "export_lines",
     "fit",

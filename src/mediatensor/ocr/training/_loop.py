@@ -6,7 +6,7 @@ import io
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -134,6 +134,7 @@ def fit(
     num_workers: int = 0,
     save_seconds: float = 120.0,
     resume: bool = True,
+    report: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Fit:
     """Train a recogniser, a detector or a classifier of directions, and keep its best weights.
 
@@ -181,6 +182,7 @@ def fit(
         num_workers: Processes that read pictures; 0 for none.
         save_seconds: The state is saved when so much time has passed, and after each epoch.
         resume: Go on with a training that was stopped; else begin anew.
+        report: Called after each epoch with its line of the log.
 
     Returns:
         The scores, the log, and where the weights are.
@@ -232,7 +234,7 @@ def fit(
     training = _Training(settings, checkpoint, train, validation, keep, path, _device(device), amp, num_workers)
     if resume:
         training.resume()
-    return training.run(finite_number("save_seconds", save_seconds))
+    return training.run(finite_number("save_seconds", save_seconds), report)
 
 
 def _num_rows(name: str, dataset: Any) -> int:
@@ -322,7 +324,7 @@ class _Training:
         rows = [train, validation, *([keep] if keep is not None else [])]
         self.learner.check(rows)
         if isinstance(self.learner, Recognition) and settings.pretrained:
-            self.learner.hold_classes(rows)
+            self.learner.hold_classes(train, rows)
         self.averaged = deepcopy(self.model).requires_grad_(False)
         self.optimizer = torch.optim.AdamW(_groups(self.model, settings))
         half = torch.bfloat16 if device.type != "cuda" or torch.cuda.is_bf16_supported() else torch.float16
@@ -348,8 +350,9 @@ class _Training:
             persistent_workers=num_workers > 0,
         )
 
-    def run(self, save_seconds: float) -> Fit:
+    def run(self, save_seconds: float, report: Callable[[Mapping[str, Any]], None] | None) -> Fit:
         """Train what is left of the epochs."""
+        self.report = report
         if not self.epochs:
             self._end_epoch(time.monotonic())
         kept = self._endless(self.keep_loader)
@@ -448,6 +451,8 @@ class _Training:
                 self._write_checkpoint()
             self.losses, self.keep_losses = [], []
             write_history(self.path.with_suffix(".jsonl"), self.epochs)
+            if self.report is not None:
+                self.report(entry)
             if self.epoch:
                 write_curves(self.path.with_suffix(".png"), f"{self.path.stem}: {self.start.arch}", self.epochs)
         if _num_ranks() > 1:

@@ -166,18 +166,16 @@ class Recognition:
                     "texts."
                 )
 
-    def hold_classes(self, datasets: Iterable[MediaDataset]) -> None:
+    def hold_classes(self, train: MediaDataset, others: Iterable[MediaDataset]) -> None:
         """Leave the classes of all characters as they are that no text has.
 
         An optimiser such as Adam moves a parameter by the learning rate however small its gradients are. Classes whose
         probability is next to nothing would drift away with every step.
         """
-        learned: set[str] = set()
-        for dataset in datasets:
-            characters = characters_of(dataset)
-            if characters is None:
-                return
-            learned |= characters
+        learned = characters_of(train)
+        if learned is None:
+            return
+        learned = learned.union(*(characters_of(dataset) or () for dataset in others))
         head, first = self.model.score_layer()
         is_learned = torch.ones(head.out_features, dtype=torch.bool, device=head.weight.device)
         names = getattr(self.model, "characters", self.model.vocab)

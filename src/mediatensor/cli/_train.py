@@ -1,0 +1,86 @@
+"""``mediatensor train``: a reader, a finder of text, or a teller of directions, that knows your pages."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidArgumentError
+from ._console import emit
+
+if TYPE_CHECKING:
+    from ..datasets import MediaDataset
+
+__all__ = ["run"]
+
+_DEFAULTS = {
+    "recognition": "ppocr_v6_small_reco",
+    "detection": "ppocr_v6_small_det",
+    "orientation": "ppocr_mobile_v2_line_orientation",
+}
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..ocr.training import drawn_lines, fit
+
+    rows = {"on_error": args.on_error}
+    train = _dataset(args.task, args.train, rows)
+    if args.keep is not None and args.keep_languages:
+        raise InvalidArgumentError("Give --keep or --keep-languages, not both.")
+    keep = None if args.keep is None else _dataset(args.task, args.keep, rows)
+    if args.keep_languages:
+        if args.task != "recognition":
+            raise InvalidArgumentError(f"--keep-languages draws lines, for recognition; {args.task} takes --keep.")
+        keep = drawn_lines(len(train), languages=args.keep_languages.split(","))
+    done = fit(
+        args.start or _DEFAULTS[args.task],
+        train,
+        validation=_dataset(args.task, args.validation, rows),
+        keep=keep,
+        out=args.output,
+        pretrained=not args.random_weights,
+        vocab=args.vocab,
+        extend_vocab=args.extend_vocab,
+        epochs=args.epochs,
+        batch_size=args.batch_size,
+        learning_rate=args.learning_rate,
+        patience=args.patience,
+        augment=not args.no_augment,
+        page_size=args.page_size,
+        seed=args.seed,
+        device=args.device,
+        amp=True if args.half else None,
+        num_workers=args.workers,
+        resume=not args.no_resume,
+        report=_report,
+    )
+    emit(f"{done.path}: epoch {done.best_epoch} is the best one. {_scores(done.scores)}.")
+    return 0
+
+
+def _dataset(task: str, path: Path, options: Mapping[str, Any]) -> MediaDataset:
+    from ..ocr.training import LineDataset, PageDataset
+
+    return PageDataset(path, **options) if task == "detection" else LineDataset(path, **options)
+
+
+def _report(epoch: Mapping[str, Any]) -> None:
+    """Print the line of an epoch."""
+    parts = [f"epoch {epoch['epoch']:>3}"]
+    if epoch["loss"] is not None:
+        parts.append(f"loss {epoch['loss']:.4f}")
+    parts.append(_scores(epoch["validation"]))
+    if epoch["keep"] is not None:
+        parts.append(f"to keep: {_scores(epoch['keep'])}")
+    parts.append(f"{epoch['seconds']:.0f} s")
+    emit("  ".join(parts))
+
+
+def _scores(scores: Mapping[str, Any]) -> str:
+    if "character_error_rate" in scores:
+        return f"characters wrong {scores['character_error_rate']:.2%}, lines exact {scores['exact']:.1%}"
+    if "recall" in scores:
+        return f"recall {scores['recall']:.1%}, precision {scores['precision']:.1%}"
+    return f"directions right {scores['score']:.1%}"
