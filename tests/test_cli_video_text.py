@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
+import pickle
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +60,9 @@ class _FakePredictor:
         assert len(video) == 20
         self.num_read += 1
         return self.make(f"video {self.num_read}")
+
+    def _read_on(self, video: VideoDecoder, kept: object, keep: object) -> VideoReading:
+        return self(video)
 
     def stream(self, video: VideoDecoder) -> _FakeStream:
         return _FakeStream(self(video))
@@ -209,6 +216,100 @@ def test_videos_that_cannot_be_read_leave_the_others_and_missing_weights_end_the
     monkeypatch.setattr(mediatensor.ocr, "video_text_predictor", no_weights)
     assert main(["ocr", str(clip), str(other), "-o", str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.count("There are no weights.") == 1
+
+
+# Interruption
+
+
+@contextmanager
+def interrupted_at(frame: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Five seconds go by whenever the time is asked for, and there is Ctrl-C at a frame."""
+    seconds, pictures = itertools.count(0.0, 5.0), VideoDecoder._pictures
+
+    def stopping(self: VideoDecoder, begin: int) -> Iterator[Any]:
+        for picture in pictures(self, begin):
+            if picture.frame == frame:
+                raise KeyboardInterrupt
+            yield picture
+
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "monotonic", lambda: next(seconds))
+        patched.setattr(VideoDecoder, "_pictures", stopping)
+        yield
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The frames from which videos are read."""
+    begun: list[int] = []
+    pictures = VideoDecoder._pictures
+    monkeypatch.setattr(VideoDecoder, "_pictures", lambda self, begin: begun.append(begin) or pictures(self, begin))
+    return begun
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clip with a few captions."""
+    plan = ClipPlan("drawn", size=(480, 270), ground="gradient", fps=15, seconds=6, decoys=("logo",), seed=3)
+    return draw_clip(plan, tmp_path_factory.mktemp("drawn"))
+
+
+@pytest.mark.parametrize("frame", [25, 61])
+def test_an_interrupted_run_goes_on_where_it_was(
+    tmp_path: Path, drawn: Path, begun: list[int], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], frame: int,
+) -> None:  # fmt: skip
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert main(["ocr", str(drawn), "-o", str(whole), "--format", "json,srt"]) == 0
+    arguments = ["ocr", str(drawn), "-o", str(parts), "--format", "json,srt"]
+    with interrupted_at(frame, monkeypatch):
+        assert main(arguments) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert not list(parts.glob("*.srt"))
+    begun.clear()
+    assert main(arguments) == 0
+    assert 0 < begun[0] < frame
+    for name in ("drawn.json", "drawn.srt"):
+        assert (parts / name).read_bytes() == (whole / name).read_bytes()
+    assert sorted(path.name for path in parts.iterdir()) == [".mediatensor-ocr.jsonl", "drawn.json", "drawn.srt"]
+
+
+def test_what_was_kept_of_another_reading_is_not_used(
+    tmp_path: Path, drawn: Path, begun: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["ocr", str(drawn), "-o", str(tmp_path)]
+    state = tmp_path / ".drawn.pages" / "video.state"
+    with interrupted_at(30, monkeypatch):
+        assert main(arguments) == 130
+    kept = state.read_bytes()
+    key, _, data = kept.partition(b"\n")
+
+    class _Evil:
+        def __reduce__(self) -> Any:
+            return Path.touch, (tmp_path / "touched",)
+
+    for damaged in (key + b"\n" + data[: len(data) // 2], b"", key + b"\n" + pickle.dumps(_Evil())):
+        state.parent.mkdir(exist_ok=True)
+        state.write_bytes(damaged)
+        begun.clear()
+        assert main(arguments) == 0
+        assert begun[0] == 0
+        (tmp_path / "drawn.srt").unlink()
+    assert not (tmp_path / "touched").exists()
+    state.parent.mkdir()
+    state.write_bytes(kept)
+    begun.clear()
+    assert main([*arguments, "--region", "0,0.5,1,1"]) == 0
+    assert begun[0] == 0
+
+
+def test_a_folder_that_is_a_file_is_refused_before_reading(
+    tmp_path: Path, clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (clip, clip / "below"):
+        assert main(["ocr", str(clip), "-o", str(folder)]) == 2
+        assert "name another" in capsys.readouterr().err
+    assert not predictor.num_read
 
 
 # find

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 import re
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -597,3 +599,24 @@ def test_credits_that_run_through_the_picture_do_not_roll_up_as_captions(
         pictures.append(np.asarray(image))
     captions = predictor(write(tmp_path / "credits.mp4", pictures)).captions
     assert [track.text for track in captions if track.places] == []
+
+
+def test_a_reading_that_was_broken_off_at_any_frame_goes_on(
+    predictor: VideoTextPredictor, clip: Path, reading: VideoReading
+) -> None:
+    class StopError(Exception):
+        pass
+
+    kept = []
+
+    def keep(make: Callable[[], Any]) -> None:
+        kept.append(pickle.dumps(make()))
+        if len(kept) % 23 == 0:
+            raise StopError
+
+    for _ in range(6):
+        with suppress(StopError):
+            # With the command it is another process that goes on.
+            last = predictor._read_on(clip, pickle.loads(kept[-1]) if kept else None, keep)
+    assert len(kept) == 125
+    assert last == reading

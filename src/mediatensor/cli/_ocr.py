@@ -157,6 +157,7 @@ def run(args: argparse.Namespace) -> int:
     if args.layout and any("txt" not in task.formats for task in documents):
         raise InvalidArgumentError(f"--layout is for text, and the output is {','.join(formats)}; add --format txt.")
     if str(args.output) != STANDARD:
+        _check_folder(args.output)
         return _Run(args, args.output, sys.stdout).read_all(tasks)
     if len(formats) > 1 or args.overlay:
         raise InvalidArgumentError("Standard output takes one format, and no pictures; name a folder with -o.")
@@ -171,6 +172,15 @@ def run(args: argparse.Namespace) -> int:
             if output.exists():  # otherwise an error was printed
                 emit_bytes(output.read_bytes())
     return code
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that can have no files, before hours are spent on reading."""
+    existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+    if not existing.is_dir():
+        raise InvalidArgumentError(f"-o names a folder for the outputs, and {str(existing)!r} is a file; name another.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InvalidArgumentError(f"No files can be written into {str(existing)!r}; name another folder with -o.")
 
 
 class _Run:
@@ -206,7 +216,7 @@ class _Run:
             code = for_each_file(list(task_of), read, noun="document", reword=_in_words_of_the_command)
         except KeyboardInterrupt as stop:
             if str(self._args.output) != STANDARD:
-                stop.add_note("pages that were read are kept, and the same command goes on from there")
+                stop.add_note("what was read is kept, and the same command goes on from there")
             raise
         if self._lines is not None:
             self._lines.say_what_is_next()

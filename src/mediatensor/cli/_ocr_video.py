@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import io
+import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from .. import __version__
 from .._common.devices import checked_device
+from .._sources import write_file
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError
 from . import _text
@@ -20,7 +26,18 @@ from ._ocr_files import Task, WrittenOutputs, source_key
 if TYPE_CHECKING:
     from ..ocr.video import TextTrack, VideoReading
 
-__all__ = ["VideoTextReader", "VideoWriter", "place_of"]
+__all__ = ["ProgressStore", "VideoTextReader", "VideoWriter", "place_of"]
+
+# An interrupted run loses no more than this; a state takes a fraction of a second to make.
+_SECONDS_BETWEEN_STATES = 10.0
+
+# What states have in them besides classes of this library.
+_OF_STATES = {
+    ("builtins", "range"), ("collections", "deque"), ("numpy", "dtype"), ("numpy", "ndarray"),
+    ("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar"),
+    ("numpy._core.numeric", "_frombuffer"), ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"), ("numpy.core.numeric", "_frombuffer"),
+}  # fmt: skip
 
 
 class VideoTextReader:
@@ -54,15 +71,27 @@ class VideoTextReader:
         """What is given to the predictor, on which the result depends."""
         return {name: getattr(self._args, name) for name in ("det_arch", "reco_arch", "region", "languages")}
 
-    def read(self, path: str, name: str) -> VideoReading:
+    def read(self, path: str, name: str, store: ProgressStore) -> VideoReading:
         """Everything that stands in a video, of the region that was asked for.
+
+        Args:
+            path: The video.
+            name: What the reading calls it.
+            store: Has how far an interrupted run came, and takes how far this one is.
 
         Raises:
             MediaTensorError: if it cannot be read.
         """
         with VideoDecoder(path) as decoder:
             self.load()
-            reading: VideoReading = self._predictor(decoder)
+            kept = store.get()
+            try:
+                reading: VideoReading = self._predictor._read_on(decoder, kept, store.put)
+            except InvalidArgumentError:
+                if kept is None:
+                    raise
+                store.clear()  # a URL may have another video by now
+                reading = self._predictor._read_on(decoder, None, store.put)
             return replace(reading, name=name)
 
     def read_on(self, path: str) -> Iterator[TextTrack | str]:
@@ -76,6 +105,57 @@ class VideoTextReader:
             with closing(self._predictor.stream(decoder)) as stream:
                 yield from stream
                 yield from stream.problems
+
+
+class ProgressStore:
+    """How far the reading of a video is, in a file of a hidden folder. It is stored whole or not at all.
+
+    Args:
+        folder: Where it is kept.
+        key: The source and the options that the reading depends on. What was kept for another key does not count.
+    """
+
+    def __init__(self, folder: Path, key: Mapping[str, Any]) -> None:
+        self._file = folder / "video.state"
+        self._key = json.dumps(key, sort_keys=True).encode() + b"\n"
+        self._put_at = time.monotonic()
+
+    def get(self) -> Any:
+        """What was put; ``None`` if there is nothing that can be used."""
+        try:
+            data = self._file.read_bytes()
+            return _ProgressUnpickler(io.BytesIO(data[len(self._key) :])).load() if data.startswith(self._key) else None
+        except FileNotFoundError:
+            return None
+        except Exception:  # what damaged bytes raise has no one type
+            return None
+
+    def put(self, make: Callable[[], Any]) -> None:
+        """Keep what a function makes, if the last time was some seconds ago."""
+        if time.monotonic() - self._put_at < _SECONDS_BETWEEN_STATES:
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(self._file, self._key + pickle.dumps(make(), pickle.HIGHEST_PROTOCOL))
+        self._put_at = time.monotonic()
+
+    def clear(self) -> None:
+        """Delete it."""
+        self._file.unlink(missing_ok=True)
+        with suppress(OSError):  # it has other files in it, or is not there
+            self._file.parent.rmdir()
+
+
+class _ProgressUnpickler(pickle.Unpickler):
+    """Makes data alone: somebody else may have put the file into the folder."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _OF_STATES:
+            return super().find_class(module, name)
+        is_ours = module.startswith(("mediatensor.ocr.video.", "mediatensor.ocr.models.video_predictor."))
+        found = super().find_class(module, name) if is_ours and "." not in name else None
+        if isinstance(found, type) and found.__module__ == module:
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of a state")
 
 
 class VideoWriter:
@@ -96,7 +176,11 @@ class VideoWriter:
         if not missing:
             return 0
         name = shown_name(os.path.basename(task.source))
-        reading, code = self._reader.read(path, name), 0
+        of_reading = {**source_key(task.source, path), "options": self._reader.options(), "version": __version__}
+        store = ProgressStore(task.work_folder, of_reading)
+        if overwrite:
+            store.clear()
+        reading, code = self._reader.read(path, name, store), 0
         task.folder.mkdir(parents=True, exist_ok=True)
         chosen = _of_kinds(reading, self._args.kinds)
         for name_of_format in missing:
@@ -108,6 +192,7 @@ class VideoWriter:
                 code = EXIT_ERROR
                 continue
             self._written.add(output, key)
+        store.clear()
         for problem in reading.problems:
             emit(f"{name}: warning: {problem}", self._messages)
         return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -58,6 +58,9 @@ LEAST_LOST_SECONDS, LEAST_LOST = 0.5, 0.05
 """Files break off that are shorter than their headers say by more: in seconds, and of what the headers say."""
 
 Region = tuple[float, float, float, float]
+Progress = tuple[list[TextTrack], dict[str, Any]]
+"""The texts that have ended, and the state of the stream."""
+_END = object()
 
 
 class VideoTextPredictor(nn.Module):
@@ -122,8 +125,29 @@ class VideoTextPredictor(nn.Module):
         Raises:
             OpenError, StreamError: The video cannot be opened, or has no frame at all.
         """
-        with closing(self.stream(video)) as stream:
-            tracks = tuple(stream)
+        return self._read_on(video)
+
+    def _read_on(
+        self, video: Any, kept: Progress | None = None, keep: Callable[[Callable[[], Progress]], None] | None = None
+    ) -> VideoReading:
+        """Read a video, or go on reading it.
+
+        Args:
+            video: As for a call.
+            kept: What an interrupted call kept: the texts that had ended, and the state of its stream.
+            keep: Called after every frame, with a function that makes what another call can go on from.
+
+        Raises:
+            InvalidArgumentError: ``kept`` is of another video.
+        """
+        tracks, state = kept or ([], None)
+        tracks = list(tracks)
+        with closing(self.stream(video, state=state)) as stream:
+            while (step := stream._step()) is not _END:
+                if isinstance(step, TextTrack):
+                    tracks.append(step)
+                elif keep is not None:
+                    keep(lambda: (list(tracks), stream.state_dict()))
             return VideoReading(
                 name=stream.name,
                 height=stream.height,
@@ -131,7 +155,7 @@ class VideoTextPredictor(nn.Module):
                 num_frames=stream.num_frames,
                 begin_seconds=stream.begin_seconds,
                 end_seconds=stream.end_seconds,
-                tracks=tracks,
+                tracks=tuple(tracks),
                 slides=tuple(stream.slides),
                 problems=tuple(stream.problems),
             )
@@ -250,11 +274,17 @@ class TextStream(Iterator[TextTrack]):
         Raises:
             ClosedError: An exception, such as that of Ctrl-C, ended the stream within a frame.
         """
+        while (step := self._step()) is None:
+            pass
+        if isinstance(step, TextTrack):
+            return step
+        raise StopIteration
+
+    def _step(self) -> TextTrack | object | None:
+        """The next text that ended, ``None`` after a frame without one, or `_END`."""
         self._check_whole()
         try:
-            return next(self._tracks)
-        except StopIteration:
-            raise
+            return next(self._tracks, _END)
         except BaseException:
             self._is_interrupted = True
             raise
@@ -337,7 +367,7 @@ class TextStream(Iterator[TextTrack]):
         self.problems = list(state["problems"])
         self._num_passed, self._unread = state["passed"], dict(state["unread"])
 
-    def _read(self) -> Generator[TextTrack]:
+    def _read(self) -> Generator[TextTrack | None]:
         left, top, right, bottom = self._part
         size = (self.height, self.width)
         first = self.num_frames
@@ -369,6 +399,7 @@ class TextStream(Iterator[TextTrack]):
                     yield from self._take_complete()
                 if decoded.frame % 64 == 0:
                     self._forget_starts(decoded.frame)
+                yield None
         except MediaTensorError as error:
             if not self.num_frames:
                 raise
