@@ -53,7 +53,7 @@ class PageDataset(MediaDataset):
     Example:
         >>> from mediatensor.datasets import Item
         >>> from mediatensor.ocr.training import PageDataset
-        >>> pages = PageDataset([Item("form.png", extra={"boxes": [[84, 109, 136, 119]]})])
+        >>> pages = PageDataset([Item("page.png", extra={"boxes": [[84, 109, 136, 119]]})])
         >>> pages[0].extra["boxes"].shape
         (1, 4)
     """

@@ -57,7 +57,12 @@ def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
     Returns:
         The mean over texts of the loss per character, a scalar. A text that T steps cannot spell counts as 0.
     """
-    losses: Tensor = _PathLoss.apply(logarithms.transpose(0, 1), labels, lengths)  # type: ignore[no-untyped-call]
+    by_step = logarithms.transpose(0, 1)
+    if logarithms.requires_grad:
+        losses: Tensor = _PathLoss.apply(by_step, labels, lengths)  # type: ignore[no-untyped-call]
+    else:
+        steps = torch.full((len(logarithms),), logarithms.shape[1])
+        losses = F.ctc_loss(by_step, labels, steps, lengths, 0, reduction="none", zero_infinity=True)
     return (losses / lengths.clamp(min=1).to(losses.device)).mean()
 
 
