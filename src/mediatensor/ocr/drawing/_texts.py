@@ -39,8 +39,13 @@ def _load() -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     return names, texts
 
 
-#: English names by ISO 639 code, with the script where a language has two; and the sentences by the same codes.
-LANGUAGES, TEXTS = _load()
+_LOADED = _load()
+
+#: English names by ISO 639 code, with the script where a language has two.
+LANGUAGES: dict[str, str] = _LOADED[0]
+
+#: Sentences by the same codes.
+TEXTS: dict[str, tuple[str, ...]] = _LOADED[1]
 
 
 def is_spaced(language: str) -> bool:
