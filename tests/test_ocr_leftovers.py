@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
-from mediatensor.ocr.models._maps import letters_left_over, windows_around, with_found
+from mediatensor.ocr.models._maps import letters_left_over, tiles_joined, windows_around, with_found
 from ocr_pages import render_text, rotated
 from ocr_reading import reader
 
@@ -120,3 +122,61 @@ def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
     assert joined[:4].tolist() == [[10, 84], [390, 84], [390, 112], [10, 112]]
     everything = np.array([[[10, 84], [390, 84], [390, 112], [10, 112]]], dtype=float)
     assert len(letters_left_over(gray, everything)) == 0
+
+
+def _counted(predictor: object, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The sizes of the inputs that the detector of a predictor sees from now on."""
+    network, sizes = predictor.det_predictor.model, list[tuple[int, ...]]()  # type: ignore[attr-defined]
+
+    def logits(x: torch.Tensor) -> torch.Tensor:
+        sizes.append(tuple(x.shape[2:]))
+        return type(network).logits(network, x)
+
+    monkeypatch.setattr(network, "logits", logits)
+    return sizes
+
+
+@pytest.mark.parametrize("is_upright", [True, False])
+def test_a_long_strip_of_one_line_is_read_whole(is_upright: bool) -> None:
+    picture, text = Image.new("RGB", (6000, 30), "white"), ""
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), 18)
+    for word in itertools.cycle(" ".join(SENTENCES).split()):
+        if font.getlength(f"{text} {word}") > 5900:
+            break
+        text = f"{text} {word}".strip()
+    ImageDraw.Draw(picture).text((20, 4), text, fill="black", font=font)
+    strip = np.array(picture if is_upright else picture.transpose(Image.Transpose.ROTATE_90))
+    read = reader()([strip]).render().split()
+    wanted = text.split()
+    assert len(read) == len(wanted)
+    assert sum(a != b for a, b in zip(read, wanted, strict=True)) <= 2
+
+
+def test_the_lines_of_a_tall_page_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{number}. {SENTENCES[number % 3][:28].strip()}" for number in range(100, 200)]
+    sheet = render_text(lines, dpi=100, font_size=12, margin=20)
+    predictor = reader(shorter_side=192, longer_side=480)
+    sizes = _counted(predictor, monkeypatch)
+    assert predictor([sheet.image]).render().split() == " ".join(lines).split()
+    assert len([height for height, _ in sizes if height > 400]) > 1  # in tiles
+
+
+def test_a_page_of_regular_dots_has_no_lines_and_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, columns = np.indices((1300, 1000))
+    page = np.where((rows % 20 - 10) ** 2 + (columns % 20 - 10) ** 2 <= 16, 0, 255).astype(np.uint8)
+    predictor = reader(shorter_side=960)
+    sizes = _counted(predictor, monkeypatch)
+    (read,) = predictor([np.repeat(page[:, :, None], 3, axis=2)]).pages
+    assert (read.render(), len(read.unread), len(sizes)) == ("", 0, 1)
+
+
+def test_boxes_of_tiles_are_joined_where_they_meet() -> None:
+    def box(x0: float, y0: float, x1: float, y1: float) -> list[list[float]]:
+        return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [0, 0.9]]
+
+    tiles = [(0, 100), (80, 180)]  # they meet at 90
+    first = np.array([box(10, 0, 100, 10), box(20, 20, 60, 30), box(92, 40, 100, 50), box(70, 60, 95, 70)])
+    second = np.array([box(80, 0, 170, 10), box(80, 20, 86, 30), box(92, 40, 130, 50), box(80, 62, 95, 70)])
+    found = tiles_joined([first, second], tiles, 0)
+    bounds = sorted((*own[:4].min(axis=0).tolist(), *own[:4].max(axis=0).tolist()) for own in found)
+    assert bounds == [(10, 0, 170, 10), (20, 20, 60, 30), (70, 60, 95, 70), (92, 40, 130, 50)]

@@ -17,7 +17,7 @@ from .boxes import (
     least_area_rectangles,
     open_bitmap,
 )
-from .leftovers import Window, letters_left_over, windows_around, with_found
+from .leftovers import Window, letters_left_over, windows_around, with_found, without_screens
 from .targets import (
     TargetMaps,
     dice_loss,
@@ -27,6 +27,7 @@ from .targets import (
     masked_l1_loss,
     signed_distance,
 )
+from .tiles import long_lines_cut, tiles_joined
 
 __all__ = [
     "MAX_REGIONS",
@@ -43,9 +44,12 @@ __all__ = [
     "hard_negative_mask",
     "least_area_rectangles",
     "letters_left_over",
+    "long_lines_cut",
     "masked_l1_loss",
     "open_bitmap",
     "signed_distance",
+    "tiles_joined",
     "windows_around",
     "with_found",
+    "without_screens",
 ]

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from .boxes import image_tools
 
-__all__ = ["Window", "letters_left_over", "windows_around", "with_found"]
+__all__ = ["Window", "joined", "letters_left_over", "windows_around", "with_found", "without_screens"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -46,6 +46,8 @@ WIDEST_DASH, DASH_FILL = 1.4, 0.75
 FEWEST_DASHES, DASH_WIDTH, DASH_SPREAD, DASH_SHARE = 6, 1.3, 0.35, 0.7
 """So many pieces may be dashes of a rule. They are so wide, in their heights, and differ from their usual width by this
 share of it; at least this share of them does."""
+FEWEST_ALIKE, ALIKE_SHARE = 60, 0.97
+"""From so many pieces on, those of one size, to the pixel, are a pattern if at least this share is: letters differ."""
 LEAST_FILL, MOST_FILL = 0.12, 0.92
 """The share of its box that a letter fills: frames fill less, bars more."""
 GROWN_ALONG, GROWN_ACROSS = 0.1, 0.0
@@ -75,6 +77,9 @@ LEAST_FILLED = 0.3
 """Letters are at least so high, in heights of their box."""
 MOST_FATTER = 1.4
 """A box that goes around others is at most this many times as high as the highest of them."""
+FEWEST_SCREEN, SCREEN_SHARE, SCREEN_SCORE, SCREEN_SHAPE = 1000, 0.9, 0.7, 1.5
+"""So many boxes are a screen of dots if at least this share is no longer than so many times its height, with half of
+the scores below this one. Lone letters have better scores."""
 SAME_LINE = 0.5
 """Boxes whose extents across the line overlap by this share of the lower one's are of one line."""
 
@@ -221,7 +226,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
         height = float(np.median(own[:, 3] - own[:, 1]))
         x0, y0 = own[:, :2].min(axis=0)
         x1, y1 = own[:, 2:].max(axis=0)
-        if _is_dashed(own):
+        if _is_dashed(own) or _is_pattern(own):
             continue
         if _number(own) < FEWEST_LETTERS and not _is_beside(np.array([x0, y0, x1, y1], dtype=np.float64), boxes):
             continue
@@ -271,6 +276,13 @@ def _is_dashed(pieces: IntArray) -> bool:
     return bool(len(pieces) >= FEWEST_DASHES and width >= DASH_WIDTH * height and same.mean() >= DASH_SHARE)
 
 
+def _is_pattern(pieces: IntArray) -> bool:
+    """Whether pieces are those of a screen of dots or a grid of signs: many of one size."""
+    sizes = pieces[:, 2:] - pieces[:, :2]
+    same = (np.abs(sizes - np.median(sizes, axis=0)) <= 1).all(axis=1)
+    return bool(len(pieces) >= FEWEST_ALIKE and same.mean() >= ALIKE_SHARE)
+
+
 def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
     """Whether letters stand on the band of a box of about their height, no farther from it than it is high."""
     height = boxes[:, 3] - boxes[:, 1]
@@ -308,6 +320,17 @@ def _merged(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
     return result
 
 
+def without_screens(boxes: FloatArray) -> FloatArray:
+    """The boxes (N, 5, 2) of a first look without those around the dots of a screen, as on a page of regular dots."""
+    if len(boxes) < FEWEST_SCREEN:
+        return boxes
+    sides = np.hypot(*(boxes[:, 1:4:2] - boxes[:, :1]).transpose(2, 0, 1))
+    is_dot = sides.max(axis=1) <= SCREEN_SHAPE * sides.min(axis=1)
+    if is_dot.mean() < SCREEN_SHARE or np.median(boxes[is_dot, 4, 1]) >= SCREEN_SCORE:
+        return boxes
+    return boxes[~is_dot]
+
+
 def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
     """The boxes of a page with those of a second look.
 
@@ -334,11 +357,11 @@ def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> Float
             continue
         own, kept = box, []
         for other in result:
-            joined = _joined(own, other)
-            if joined is None:
+            both = joined(own, other)
+            if both is None:
                 kept.append(other)
             else:
-                own = joined
+                own = both
         if len(kept) < len(result) or (_number(letters[inside]) >= FEWEST_LETTERS and box[4, 1] >= SURE):
             result = [*kept, own]
     if not result:
@@ -347,7 +370,7 @@ def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> Float
     return joined_boxes[np.argsort(joined_boxes[:, :4, 1].min(axis=1), kind="stable")]
 
 
-def _joined(box: FloatArray, other: FloatArray) -> FloatArray | None:
+def joined(box: FloatArray, other: FloatArray) -> FloatArray | None:
     """One box around two that overlap on one line, in the direction of the longer one; None for others."""
     longer = box if _length(box) >= _length(other) else other
     along, across = _frame(longer[:4])

@@ -22,6 +22,8 @@ from .inputs import Image, as_image, as_images
 __all__ = ["FlexiblePreProcessor", "PageBatch", "Placement", "PreProcessor", "part_of_page", "positive", "resized"]
 
 
+LEAST_SCALE, TILE_OVERLAP = 0.6, 0.25
+"""Strips that would be scaled by less are cut into tiles, which share so much of their length."""
 MAX_ENLARGEMENT = 2.0
 """Pages are not enlarged by more: blurred edges of large letters, as in small frames of a video, mislead a detector."""
 
@@ -279,6 +281,21 @@ class FlexiblePreProcessor(nn.Module):
         scale = min(max(1.0, self.shorter_side / min(height, width)), MAX_ENLARGEMENT)
         scale = min(scale, self.longer_side / max(height, width))
         return self._rounded(height * scale), self._rounded(width * scale)
+
+    def tiles_for(self, height: int, width: int) -> list[tuple[int, int]]:
+        """Where the tiles of a long strip begin and end along its longer side, in pixels; none for other pages.
+
+        The limit of the longer side would make the letters of a strip too small to be found.
+        """
+        shorter, longer = min(height, width), max(height, width)
+        is_long = longer * self.shorter_side > 2 * shorter * self.longer_side
+        if not is_long or self.longer_side >= LEAST_SCALE * longer:
+            return []
+        scale = min(max(1.0, self.shorter_side / shorter), MAX_ENLARGEMENT)
+        length = math.ceil(max(self.longer_side / scale, 2 * shorter))
+        number = math.ceil((longer - TILE_OVERLAP * length) / ((1 - TILE_OVERLAP) * length))
+        starts = [round(position * (longer - length) / max(number - 1, 1)) for position in range(number)]
+        return [(start, start + length) for start in starts]
 
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32

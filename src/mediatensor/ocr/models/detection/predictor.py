@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._maps import Window, letters_left_over, windows_around, with_found
+from .._maps import Window, letters_left_over, long_lines_cut, tiles_joined, windows_around, with_found, without_screens
 from .._networks import compile_network, download, plain, upload_images, with_open_sizes
 from .._pages import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
 from ._segmentation import SegmentationDetector
@@ -95,13 +95,41 @@ class DetectionPredictor(nn.Module):
             What was found, page by page.
         """
         parameter = next(self.model.parameters())
+        rotated = rotated and self.finds_lines
+        tiles: dict[int, list[tuple[int, int]]] = {}
+        if rotated and not return_maps and isinstance(self.pre_processor, FlexiblePreProcessor):
+            cuts = (self.pre_processor.tiles_for(image.shape[1], image.shape[2]) for image in images)
+            tiles = {index: own for index, own in enumerate(cuts) if own}
+        at_once = [index for index in range(len(images)) if index not in tiles]
+        whole = [images[index] for index in at_once]
         found: dict[int, Located] = {}
         position = 0
-        for batch in self.pre_processor.batches(images, parameter.device, parameter.dtype):
-            found.update(self._locate_batch(images, batch, rotated and self.finds_lines, return_maps, kwargs))
-            while position in found:
-                yield found.pop(position)
+        for batch in self.pre_processor.batches(whole, parameter.device, parameter.dtype):
+            for place, located in self._locate_batch(whole, batch, rotated, return_maps, kwargs):
+                found[at_once[place]] = located
+            while position in found or position in tiles:
+                yield found.pop(position, None) or self._located_in_tiles(images[position], tiles[position], kwargs)
                 position += 1
+        for rest in range(position, len(images)):
+            yield self._located_in_tiles(images[rest], tiles[rest], kwargs)
+
+    def _located_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
+        """What is on a long strip, whose letters would be too small in one input."""
+        axis = 0 if page.shape[2] > page.shape[1] else 1
+        views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
+        parts: dict[str, list[npt.NDArray[np.floating]]] = {}
+        # One by one: the tiles of a page that has no end must not all be in memory.
+        for view, (start, _) in zip(views, tiles, strict=True):
+            located = next(self.locate([view], rotated=True, **kwargs))
+            scale = np.concatenate([np.tile([view.shape[2], view.shape[1]], (4, 1)), [[1, 1]]])
+            shift = np.concatenate([np.tile([start, 0] if axis == 0 else [0, start], (4, 1)), [[0, 0]]])
+            for name, boxes in located.boxes.items():
+                parts.setdefault(name, []).append(boxes * scale + shift)
+        whole = np.concatenate([np.tile([page.shape[2], page.shape[1]], (4, 1)), [[1, 1]]])
+        shades = page.float().mean(0)
+        (gray,) = download((shades if page.dtype == torch.uint8 else shades * 255).to(torch.uint8))
+        lines = {name: long_lines_cut(gray, tiles_joined(own, tiles, axis), axis) for name, own in parts.items()}
+        return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _open_sizes(self) -> tuple[int, ...]:
         """The dimensions of a batch that differ from batch to batch."""
@@ -149,7 +177,7 @@ class DetectionPredictor(nn.Module):
         name, first = next(iter(boxes.items()))
         size = np.array([gray.shape[1], gray.shape[0]])
         scale = np.concatenate([np.tile(size, (4, 1)), [[1, 1]]])
-        in_pixels = first * scale
+        in_pixels = without_screens(first * scale)
         changed, seen = in_pixels[:, :4], set[Window]()
         for look in range(MOST_LOOKS):
             letters = letters_left_over(gray, in_pixels[:, :4])
