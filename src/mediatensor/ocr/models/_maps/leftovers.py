@@ -328,7 +328,8 @@ def without_screens(boxes: FloatArray) -> FloatArray:
     is_dot = sides.max(axis=1) <= SCREEN_SHAPE * sides.min(axis=1)
     if is_dot.mean() < SCREEN_SHARE or np.median(boxes[is_dot, 4, 1]) >= SCREEN_SCORE:
         return boxes
-    return boxes[~is_dot]
+    kept: FloatArray = boxes[~is_dot]
+    return kept
 
 
 def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:

@@ -108,7 +108,10 @@ class DetectionPredictor(nn.Module):
             for place, located in self._locate_batch(whole, batch, rotated, return_maps, kwargs):
                 found[at_once[place]] = located
             while position in found or position in tiles:
-                yield found.pop(position, None) or self._located_in_tiles(images[position], tiles[position], kwargs)
+                if position in found:
+                    yield found.pop(position)
+                else:
+                    yield self._located_in_tiles(images[position], tiles[position], kwargs)
                 position += 1
         for rest in range(position, len(images)):
             yield self._located_in_tiles(images[rest], tiles[rest], kwargs)
@@ -117,14 +120,14 @@ class DetectionPredictor(nn.Module):
         """What is on a long strip, whose letters would be too small in one input."""
         axis = 0 if page.shape[2] > page.shape[1] else 1
         views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
-        parts: dict[str, list[npt.NDArray[np.floating]]] = {}
+        parts: dict[str, list[npt.NDArray[np.float64]]] = {}
         # One by one: the tiles of a page that has no end must not all be in memory.
         for view, (start, _) in zip(views, tiles, strict=True):
             located = next(self.locate([view], rotated=True, **kwargs))
             scale = np.concatenate([np.tile([view.shape[2], view.shape[1]], (4, 1)), [[1, 1]]])
             shift = np.concatenate([np.tile([start, 0] if axis == 0 else [0, start], (4, 1)), [[0, 0]]])
             for name, boxes in located.boxes.items():
-                parts.setdefault(name, []).append(boxes * scale + shift)
+                parts.setdefault(name, []).append(np.asarray(boxes * scale + shift, dtype=np.float64))
         whole = np.concatenate([np.tile([page.shape[2], page.shape[1]], (4, 1)), [[1, 1]]])
         shades = page.float().mean(0)
         (gray,) = download((shades if page.dtype == torch.uint8 else shades * 255).to(torch.uint8))
