@@ -406,6 +406,18 @@ def test_damaged_matlab_files(tmp_path: Path) -> None:
         datasets.SynthText(cache_dir=tmp_path)
 
 
+@pytest.mark.parametrize(("place", "value"), [(260, 1), (280, 128)])
+def test_matlab_files_that_crash_the_parser(place: int, value: int, tmp_path: Path) -> None:
+    """One byte is enough for SciPy to end the process that reads the file."""
+    files.write_files(tmp_path, "IIIT5K")
+    (file,) = tmp_path.rglob("trainCharBound.mat")
+    content = bytearray(file.read_bytes())
+    content[place] = value
+    file.write_bytes(content)
+    with pytest.raises(OpenError, match=r"trainCharBound\.mat cannot be read as a MATLAB file"):
+        datasets.IIIT5K(cache_dir=tmp_path)
+
+
 def test_texts_with_quotation_marks_commas_and_marks(tmp_path: Path) -> None:
     folder = tmp_path / "datasets" / "sroie2019_train_task1"
     files.draw(folder / "images" / "a.jpg")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..._common.checks import shown
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
+from ...isolate import IsolatedWorker
 from ..utils.geometry import boxes_to_polygons
 
 __all__ = [
@@ -41,6 +43,9 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+
+#: What the process may take that reads a MATLAB file first. The file of SynthText has some 400 MB, compressed.
+_MAX_MAT_SECONDS, _MAX_MAT_MEMORY = 600.0, 16 << 30
 
 #: Bytes of a label file. The largest published one, the list of MJSynth, has half a GB.
 MAX_LABEL_BYTES = 4 << 30
@@ -171,25 +176,39 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
 
 
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
-    """Variables of a MATLAB file of a version before 7.3. SciPy may crash on a damaged one.
+    """Variables of a MATLAB file of a version before 7.3.
+
+    SciPy's parser crashes on some files that are damaged. Another process reads the file first, and this one reads only
+    a file that the other one survived.
 
     Raises:
         MissingDependencyError: if SciPy is not installed.
         OpenError: if it is no such file, or lacks a variable.
     """
     check_file(path, "label file")
+    if find_spec("scipy") is None:
+        raise MissingDependencyError(f'Reading {path} needs SciPy: pip install "mediatensor[ocr]".')
     try:
-        from scipy.io import loadmat
-    except ImportError:
-        raise MissingDependencyError(f'Reading {path} needs SciPy: pip install "mediatensor[ocr]".') from None
-    try:
-        variables = loadmat(os.fspath(path), variable_names=names)
+        with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
+            worker.run(_names_in_mat, os.fspath(path), names)
+        variables = _variables_of_mat(os.fspath(path), names)
     except Exception as error:  # SciPy raises almost anything for a damaged file
         raise OpenError(f"{path} cannot be read as a MATLAB file ({error}).") from error
     for name in names:
         if name not in variables:
             raise OpenError(f"{path} has no variable {name!r}.")
     return [variables[name] for name in names]
+
+
+def _variables_of_mat(path: str, names: Sequence[str]) -> dict[str, Any]:
+    from scipy.io import loadmat
+
+    variables: dict[str, Any] = loadmat(path, variable_names=names)
+    return variables
+
+
+def _names_in_mat(path: str, names: Sequence[str]) -> list[str]:
+    return list(_variables_of_mat(path, names))
 
 
 def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[tuple[str, Any, str]]:
