@@ -425,6 +425,11 @@ def test_a_detector_learns_where_lines_are(tmp_path: Path) -> None:
     )
     assert done.epochs[0]["validation"]["recall"] < 0.3
     assert done.scores["recall"] > 0.6
+    # Predictors bring pages to the size that it was trained at, and so does another training.
+    again = fit(done.path, pages, validation=unseen, out=tmp_path / "again.pt", batch_size=4, epochs=1)
+    for path in (done.path, again.path):
+        assert load_checkpoint(path, "detection").cfg["input_shape"] == (3, 160, 160)
+    assert again.epochs[0]["validation"]["recall"] == done.scores["recall"]
     assert ocr_predictor(det_arch=done.path, reco_arch="crnn_mobilenet_v3_small").det_predictor is not None
 
 

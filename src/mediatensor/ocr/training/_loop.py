@@ -267,9 +267,10 @@ def _is_first() -> bool:
 
 def _start(settings: _Settings, datasets: list[MediaDataset]) -> Checkpoint:
     """The network that training begins with: weights, characters, architecture."""
+    first = Checkpoint("", {})
     if is_checkpoint(settings.arch):
-        checkpoint = read_checkpoint(settings.arch)
-        arch, model = checkpoint.arch, checkpoint.network()
+        first = read_checkpoint(settings.arch)
+        arch, model = first.arch, first.network()
     else:
         arch = settings.arch
         if arch not in list_models():
@@ -282,8 +283,9 @@ def _start(settings: _Settings, datasets: list[MediaDataset]) -> Checkpoint:
         model = network_factory(arch)(pretrained=settings.pretrained, **options)
     task = model_card(arch).task
     if task != "recognition":
-        shape = () if settings.page_size is None else (3, settings.page_size, settings.page_size)
-        return Checkpoint(arch, model.state_dict(), input_shape=shape)
+        size = settings.page_size
+        shape = first.input_shape if size is None else (3, size, size)
+        return Checkpoint(arch, model.state_dict(), options=first.options, input_shape=shape)
     if settings.extend_vocab:
         new = sorted(set().union(*(characters_of(dataset) or () for dataset in datasets)) - set(model.vocab))
         if new and not hasattr(model, "extend_vocab"):
@@ -332,6 +334,11 @@ class _Training:
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.half == torch.float16)
         self.loader = self._loader(self.learner.prepared(train, settings.augment), num_workers)
         self.keep_loader = None if keep is None else self._loader(self.learner.prepared(keep, False), num_workers)
+        if not len(self.loader):
+            raise InvalidArgumentError(
+                f"train has {len(train)} rows; {_num_ranks()} processes take {_POOL_BATCHES} batches of "
+                f"{settings.batch_size} each at once. Use fewer processes, or a smaller batch_size."
+            )
         self.epoch, self.round, self.num_steps, self.num_bad = 0, 0, 0, 0
         self.epochs: list[dict[str, Any]] = []
         self.best_epoch = 0
