@@ -124,7 +124,7 @@ def fit(
     warmup: float = 0.05,
     ema_decay: float = 0.998,
     clip_norm: float = 5.0,
-    keep_weight: float = 1.0,
+    keep_weight: float = 2.0,
     patience: int | None = None,
     augment: bool = True,
     page_size: int | None = None,
