@@ -212,15 +212,15 @@ class Detection:
         flips = cfg.get("color_order") == "BGR"
         return _PageBatches(batch_size, size, pre_processor, flips, tuple(self.model.class_names))
 
-    def loss(self, batch: PageBatch) -> Tensor:
-        """The loss of the network for a batch."""
-        device = next(self.model.parameters()).device
-        loss: Tensor = self.model(batch.data.to(device), batch.boxes)["loss"]
+    def loss(self, model: Any, batch: PageBatch) -> Tensor:
+        """The loss of a network like this one for a batch."""
+        device = next(model.parameters()).device
+        loss: Tensor = model(batch.data.to(device), batch.boxes)["loss"]
         return loss
 
     def keeping_loss(self, batch: PageBatch) -> Tensor:
         """The same for pages that were known."""
-        return self.loss(batch)
+        return self.loss(self.model, batch)
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> DetectionScores:

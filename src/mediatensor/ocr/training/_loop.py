@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ..._common.checks import finite_number, path_text, shown, whole_number
 from ..._common.messages import progress
 from ..._sources import write_file
-from ...datasets import DataLoader, MediaDataset
+from ...datasets import DataLoader, MediaDataset, RowKey
 from ...errors import InvalidArgumentError, TrainingError, WeightsError
 from ..models import find_weights, list_models, model_card
 from ..models._networks import (
@@ -328,11 +328,15 @@ class _Training:
         if isinstance(self.learner, Recognition) and settings.pretrained:
             self.learner.hold_classes(train, rows)
         self.averaged = deepcopy(self.model).requires_grad_(False)
+        self.averaged.eval()
+        # Predictors, which learners make, set a network to evaluate: its statistics would stay as they are.
+        self.model.train()
         self.optimizer = torch.optim.AdamW(_groups(self.model, settings))
         half = torch.bfloat16 if device.type != "cuda" or torch.cuda.is_bf16_supported() else torch.float16
         self.half = half if (device.type == "cuda" if amp is None else amp) else None
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.half == torch.float16)
-        self.loader = self._loader(self.learner.prepared(train, settings.augment), num_workers)
+        self.train = self.learner.prepared(train, settings.augment)
+        self.loader = self._loader(self.train, num_workers)
         self.keep_loader = None if keep is None else self._loader(self.learner.prepared(keep, False), num_workers)
         if not len(self.loader):
             raise InvalidArgumentError(
@@ -396,7 +400,7 @@ class _Training:
             group["lr"] = group["greatest"] * _rate(share, self.settings.warmup)
         self.optimizer.zero_grad()
         with self._autocast():
-            loss = self.learner.loss(batch)
+            loss = self.learner.loss(self.model, batch)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.losses.append(float(loss.detach()))
         if kept is not None:
@@ -432,13 +436,35 @@ class _Training:
         decay = min(self.settings.ema_decay, (1 + self.num_steps) / (10 + self.num_steps))
         for mean, value in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
             mean.lerp_(value, 1 - decay)
-        for mean, value in zip(self.averaged.buffers(), self.model.buffers(), strict=True):
-            mean.copy_(value)
+
+    @torch.no_grad()
+    def _settle(self) -> None:
+        """Take the statistics of normalisation anew, for the averaged weights (Izmailov et al., 2018).
+
+        Those of the network belong to other weights. After a few dozen steps some of them have hardly moved.
+        """
+        layers = [layer for layer in self.averaged.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+        if not layers:
+            return
+        rows = range(min(len(self.train), self.settings.batch_size * _POOL_BATCHES))
+        samples = self.train.__getitems__([RowKey(row, self.epoch) for row in rows])
+        momenta = [layer.momentum for layer in layers]
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None  # the mean over all batches
+            layer.train()
+        for batch in self.learner.collator(self.settings.batch_size)(samples):
+            self.learner.loss(self.averaged, batch)
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+            layer.eval()
 
     def _end_epoch(self, began: float) -> None:
         """Score the averaged weights, keep them if they are the best, and write down how it went."""
         if _is_first():
             trained = time.monotonic()
+            if self.num_steps:
+                self._settle()
             scores = self.learner.scores(self.averaged, self.validation)
             entry: dict[str, Any] = {
                 "epoch": self.epoch,
@@ -478,7 +504,7 @@ class _Training:
             "task": self.learner.task,
             "started_from": self.settings.arch,
             "settings": {name: value for name, value in asdict(self.settings).items() if name != "vocab"},
-            "train": repr(self.loader.dataset),
+            "train": repr(self.train),
             "validation": repr(self.validation),
             "keep": None if self.keep is None else repr(self.keep),
             "epoch": self.epoch,

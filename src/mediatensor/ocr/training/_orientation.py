@@ -109,14 +109,14 @@ class Orientation:
         )
         return _TurnedBatches(batch_size, pre_processor, cfg.get("color_order") == "BGR")
 
-    def loss(self, batch: TurnedBatch) -> Tensor:
-        """The cross-entropy of a batch."""
-        device = next(self.model.parameters()).device
-        return F.cross_entropy(self.model(batch.data.to(device)).float(), batch.classes.to(device))
+    def loss(self, model: Any, batch: TurnedBatch) -> Tensor:
+        """The cross-entropy of a network like this one for a batch."""
+        device = next(model.parameters()).device
+        return F.cross_entropy(model(batch.data.to(device)).float(), batch.classes.to(device))
 
     def keeping_loss(self, batch: TurnedBatch) -> Tensor:
         """The same for pictures that were known."""
-        return self.loss(batch)
+        return self.loss(self.model, batch)
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> OrientationScores:

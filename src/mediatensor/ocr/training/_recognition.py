@@ -192,9 +192,9 @@ class Recognition:
         height = self.model.cfg["input_shape"][1] if self._reads_lines else None
         return TextBatches(batch_size, height, self._predictor.pre_processor)
 
-    def loss(self, batch: TextBatch) -> Tensor:
-        """The loss of the network for a batch: the mean over its lines."""
-        loss: Tensor = self.model(self._inputs(batch), batch.texts)["loss"]
+    def loss(self, model: Any, batch: TextBatch) -> Tensor:
+        """The loss of a network like this one for a batch: the mean over its lines."""
+        loss: Tensor = model(self._inputs(batch), batch.texts)["loss"]
         return loss
 
     def keeping_loss(self, batch: TextBatch) -> Tensor:
@@ -205,7 +205,7 @@ class Recognition:
         https://arxiv.org/abs/1412.6550).
         """
         if self._teacher is None:
-            return self.loss(batch)
+            return self.loss(self.model, batch)
         inputs = self._inputs(batch)
         features = self.model.features(inputs)
         with torch.no_grad():
