@@ -12,12 +12,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...datasets import MediaDataset, RowKey, Sample, Skipped
+from ...datasets import MediaDataset, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import detection_predictor
-from ..models._pages import PreProcessor
-from ..utils import Letterbox, match_boxes
-from ._learning import random_number, with_changes
+from ..models._lines import straight_boxes
+from ..models._pages import Placement, PreProcessor
+from ..utils import LocalizationConfusion
+from ._learning import first_rows, random_number, with_changes
 
 __all__ = ["Detection", "changed_page"]
 
@@ -26,7 +27,7 @@ Boxes = dict[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
-class PageBatch:
+class BoxBatch:
     """Pages that go through a detector together.
 
     Attributes:
@@ -37,43 +38,30 @@ class PageBatch:
     data: Tensor
     boxes: list[Boxes]
 
-    def __len__(self) -> int:
-        return len(self.boxes)
-
 
 @dataclass(frozen=True)
-class _PageBatches:
+class _BoxBatches:
     """Makes batches of pages of one size: scaled, and padded on all sides."""
 
-    batch_size: int
-    page_size: int
     pre_processor: PreProcessor
     flips_channels: bool
     class_names: tuple[str, ...]
 
-    def __call__(self, samples: list[Sample | Skipped]) -> list[PageBatch]:
+    def __call__(self, samples: list[Sample | Skipped]) -> list[BoxBatch]:
         rows = [sample for sample in samples if isinstance(sample, Sample) and sample.image is not None]
-        letterbox = Letterbox((self.page_size, self.page_size), True, True)
         batches = []
-        for start in range(0, len(rows), self.batch_size):
-            chosen = rows[start : start + self.batch_size]
-            images = [sample.image for sample in chosen if sample.image is not None]
-            (data,) = self.pre_processor(images)
-            height, width = data.shape[-2:]
+        for batch in self.pre_processor.batches([sample.image for sample in rows if sample.image is not None]):
             boxes = []
-            for sample, image in zip(chosen, images, strict=True):
-                top, left, own_height, own_width = letterbox.place(image)
-                scale = np.array([own_width / width, own_height / height])
-                offset = np.array([left / width, top / height])
-                true = boxes_of(sample, self.class_names)
-                boxes.append({name: _placed(own, scale, offset) for name, own in true.items()})
-            batches.append(PageBatch(data.flip(1) if self.flips_channels else data, boxes))
+            for index, place in zip(batch.indices, batch.placements, strict=True):
+                true = boxes_of(rows[index], self.class_names)
+                boxes.append({name: _placed(own, place) for name, own in true.items()})
+            batches.append(BoxBatch(batch.data.flip(1) if self.flips_channels else batch.data, boxes))
         return batches
 
 
-def _placed(boxes: NDArray[np.float64], scale: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Boxes relative to a page, relative to the picture that it is a part of."""
-    points = boxes.reshape(len(boxes), -1, 2) * scale + offset
+def _placed(boxes: NDArray[np.float64], place: Placement) -> NDArray[np.float64]:
+    """Boxes relative to a picture, relative to the input that it is a part of."""
+    points = boxes.reshape(len(boxes), -1, 2) * (place.width, place.height) + (place.left, place.top)
     return points.reshape(boxes.shape)
 
 
@@ -202,45 +190,35 @@ class Detection:
         """The rows as they are learnt."""
         return with_changes(dataset, _changed) if augment else dataset
 
-    def collator(self, batch_size: int) -> _PageBatches:
+    def collator(self, batch_size: int) -> _BoxBatches:
         """Makes batches of samples."""
         cfg = self.model.cfg
-        size = cfg["input_shape"][-1]
-        pre_processor = PreProcessor(
-            size, batch_size, cfg["mean"], cfg["std"], preserve_aspect_ratio=True, symmetric_pad=True
-        )
-        flips = cfg.get("color_order") == "BGR"
-        return _PageBatches(batch_size, size, pre_processor, flips, tuple(self.model.class_names))
+        size, mean, std = cfg["input_shape"][-1], cfg["mean"], cfg["std"]
+        pre_processor = PreProcessor(size, batch_size, mean, std, preserve_aspect_ratio=True, symmetric_pad=True)
+        return _BoxBatches(pre_processor, cfg.get("color_order") == "BGR", tuple(self.model.class_names))
 
-    def loss(self, model: Any, batch: PageBatch) -> Tensor:
+    def loss(self, model: Any, batch: BoxBatch) -> Tensor:
         """The loss of a network like this one for a batch."""
         device = next(model.parameters()).device
         loss: Tensor = model(batch.data.to(device), batch.boxes)["loss"]
         return loss
 
-    def keeping_loss(self, batch: PageBatch) -> Tensor:
+    def keeping_loss(self, batch: BoxBatch) -> Tensor:
         """The same for pages that were known."""
         return self.loss(self.model, batch)
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> DetectionScores:
         """Search the pages of a dataset, or the first of them, with a network like this one, and compare."""
-        predictor = detection_predictor(model)
-        num_true = num_found = num_matched = 0
-        for row in range(len(dataset) if num_rows is None else min(num_rows, len(dataset))):
-            sample = dataset[RowKey(row, 0)]
-            if not isinstance(sample, Sample) or sample.image is None:
-                continue
-            true_by_class = boxes_of(sample, model.class_names)
-            (found_by_class,) = predictor([sample.image])
-            for name, found in found_by_class.items():
-                own = found[:, :4]
-                true = true_by_class.get(name, np.zeros((0, 4)))
-                if true.ndim == 3:
-                    true = np.concatenate([true.min(axis=1), true.max(axis=1)], axis=1)
-                matches = match_boxes(true, own, _IOU, False)
-                num_true, num_found = num_true + len(true), num_found + len(own)
-                num_matched += len(matches.truth)
-        if not num_true:
+        predictor, confusion = detection_predictor(model), LocalizationConfusion(_IOU)
+        for samples in first_rows(dataset, num_rows, at_once=1):
+            for sample in samples:
+                true_by_class = boxes_of(sample, model.class_names)
+                (found_by_class,) = predictor([sample.image])
+                for name, found in found_by_class.items():
+                    true = true_by_class.get(name, np.zeros((0, 4)))
+                    confusion.update(straight_boxes(true) if true.ndim == 3 else true, found[:, :4])
+        recall, precision, _ = confusion.summary()
+        if recall is None:
             raise InvalidArgumentError(f"{dataset!r} has no page with a box: there is nothing to compare with.")
-        return DetectionScores(num_true, num_matched / num_true, num_matched / max(num_found, 1))
+        return DetectionScores(confusion.num_gts, recall, precision or 0.0)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from ...datasets import Item, MediaDataset, Recipe, Sample, Skipped
+from ...datasets import Item, MediaDataset, Recipe, RowKey, Sample, Skipped
 
-__all__ = ["Learner", "Scores", "random_number", "with_changes"]
+__all__ = ["Learner", "Scores", "first_rows", "random_number", "with_changes"]
 
 
 class Scores(Protocol):
@@ -87,6 +87,14 @@ def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> M
     other = copy(dataset)
     other.recipe = _Changed(dataset.recipe, change)
     return other
+
+
+def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
+    """The first rows of an epoch, or all, some at a time; rows that were skipped, or have no picture, are left out."""
+    stop = len(dataset) if num_rows is None else min(num_rows, len(dataset))
+    for start in range(0, stop, at_once):
+        rows = dataset.__getitems__([RowKey(row, epoch) for row in range(start, min(start + at_once, stop))])
+        yield [row for row in rows if isinstance(row, Sample) and row.image is not None]
 
 
 def random_number(low: float = 0.0, high: float = 1.0) -> float:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ..._common.checks import finite_number, path_text, shown, whole_number
 from ..._common.messages import progress
 from ..._sources import write_file
-from ...datasets import DataLoader, MediaDataset, RowKey
+from ...datasets import DataLoader, MediaDataset
 from ...errors import InvalidArgumentError, TrainingError, WeightsError
 from ..models import find_weights, list_models, model_card
 from ..models._networks import (
@@ -34,7 +34,7 @@ from ..models._networks import (
 )
 from ._detection import Detection
 from ._history import write_curves, write_history
-from ._learning import Learner
+from ._learning import Learner, first_rows
 from ._lines import characters_of
 from ._orientation import Orientation
 from ._recognition import Recognition, look_alikes
@@ -446,15 +446,15 @@ class _Training:
         layers = [layer for layer in self.averaged.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
         if not layers:
             return
-        rows = range(min(len(self.train), self.settings.batch_size * _POOL_BATCHES))
-        samples = self.train.__getitems__([RowKey(row, self.epoch) for row in rows])
+        num_rows = self.settings.batch_size * _POOL_BATCHES
         momenta = [layer.momentum for layer in layers]
         for layer in layers:
             layer.reset_running_stats()
             layer.momentum = None  # the mean over all batches
             layer.train()
-        for batch in self.learner.collator(self.settings.batch_size)(samples):
-            self.learner.loss(self.averaged, batch)
+        for samples in first_rows(self.train, num_rows, num_rows, self.epoch):
+            for batch in self.learner.collator(self.settings.batch_size)([*samples]):
+                self.learner.loss(self.averaged, batch)
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
             layer.eval()

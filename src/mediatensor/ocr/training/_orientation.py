@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...datasets import MediaDataset, RowKey, Sample, Skipped
+from ...datasets import MediaDataset, Sample, Skipped
 from ..models._pages import PreProcessor
-from ._learning import random_number, with_changes
+from ._learning import first_rows, random_number, with_changes
 from ._lines import changed_picture
 
 __all__ = ["Orientation"]
@@ -26,9 +26,6 @@ class TurnedBatch:
 
     data: Tensor
     classes: Tensor
-
-    def __len__(self) -> int:
-        return len(self.classes)
 
 
 @dataclass(frozen=True)
@@ -126,10 +123,8 @@ class Orientation:
         device = next(model.parameters()).device
         model.eval()
         num_pictures = num_right = 0
-        stop = len(turned) if num_rows is None else min(num_rows, len(turned))
-        for start in range(0, stop, _SCORED_AT_ONCE):
-            rows = range(start, min(start + _SCORED_AT_ONCE, stop))
-            for batch in collate(turned.__getitems__([RowKey(row, 0) for row in rows])):
+        for samples in first_rows(turned, num_rows, _SCORED_AT_ONCE):
+            for batch in collate([*samples]):
                 found = model(batch.data.to(device)).argmax(1).cpu()
-                num_pictures, num_right = num_pictures + len(batch), num_right + int((found == batch.classes).sum())
+                num_pictures, num_right = num_pictures + len(found), num_right + int((found == batch.classes).sum())
         return OrientationScores(num_pictures, num_right / max(num_pictures, 1))

@@ -18,9 +18,8 @@ from ..models import recognition_predictor
 from ..models._lines import MAX_LINE_WIDTH, network_input, padded_width, to_float
 from ..models._pages import resized
 from ..models.recognition.ppocr import CtcLineRecognizer
-from ..utils import aligned
-from ..utils.metrics import edit_distance
-from ._learning import with_changes
+from ..utils import CharacterErrorRate, aligned
+from ._learning import first_rows, with_changes
 from ._lines import changed_picture, characters_of
 
 __all__ = ["Recognition", "TextBatch", "TextBatches", "TextScores", "look_alikes"]
@@ -43,9 +42,6 @@ class TextBatch:
 
     data: Tensor
     texts: list[str]
-
-    def __len__(self) -> int:
-        return len(self.texts)
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ class TextBatches:
     pre_processor: Any
 
     def __call__(self, samples: list[Sample | Skipped]) -> list[TextBatch]:
-        rows = [sample for sample in samples if isinstance(sample, Sample)]
+        rows = [sample for sample in samples if isinstance(sample, Sample) and sample.image is not None]
         images = [sample.image for sample in rows if sample.image is not None]
         texts = [_text_of(sample) for sample in rows]
         starts = range(0, len(rows), self.batch_size)
@@ -123,9 +119,9 @@ def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str,
     seen: dict[str, Counter[str]] = {character: Counter() for character in characters}
     missing = set(characters)
     for row in range(min(len(dataset), _MOST_LOOKED_AT)):
-        sample = dataset[RowKey(row, 0)]
         if not missing:
             break
+        sample = dataset[RowKey(row, 0)]
         if not isinstance(sample, Sample) or sample.image is None or missing.isdisjoint(_text_of(sample)):
             continue
         ((text, _),) = predictor.read([sample.image])
@@ -230,21 +226,20 @@ class Recognition:
         Raises:
             InvalidArgumentError: if there is no text to compare with.
         """
-        predictor = recognition_predictor(model)
-        num_lines = num_exact = num_characters = num_edits = 0
-        for start in range(0, len(dataset) if num_rows is None else min(num_rows, len(dataset)), _SCORED_AT_ONCE):
-            stop = min(start + _SCORED_AT_ONCE, len(dataset) if num_rows is None else num_rows, len(dataset))
-            samples = dataset.__getitems__([RowKey(row, 0) for row in range(start, stop)])
-            rows = [sample for sample in samples if isinstance(sample, Sample)]
-            read = predictor.read([sample.image for sample in rows if sample.image is not None])
-            for sample, (text, _) in zip(rows, read, strict=True):
-                truth = _text_of(sample)
-                edits = edit_distance(truth, text)
-                num_lines, num_exact = num_lines + 1, num_exact + (edits == 0)
-                num_characters, num_edits = num_characters + len(truth), num_edits + edits
-        if not num_characters:
+        predictor, errors = recognition_predictor(model), CharacterErrorRate()
+        num_lines = num_exact = 0
+        for samples in first_rows(dataset, num_rows, _SCORED_AT_ONCE):
+            truths = [_text_of(sample) for sample in samples]
+            read = [
+                text for text, _ in predictor.read([sample.image for sample in samples if sample.image is not None])
+            ]
+            errors.update(truths, read)
+            num_lines += len(truths)
+            num_exact += sum(true == text for true, text in zip(truths, read, strict=True))
+        rate = errors.summary()
+        if rate is None:
             raise InvalidArgumentError(f"{dataset!r} has no line with a text: there is nothing to compare with.")
-        return TextScores(num_lines, num_exact / num_lines, num_edits / num_characters)
+        return TextScores(num_lines, num_exact / num_lines, rate)
 
 
 def _text_of(sample: Sample) -> str:
