@@ -502,6 +502,13 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert [line.split()[:2] for line in printed[:3]] == [["epoch", "0"], ["epoch", "1"], ["epoch", "2"]]
     assert printed[3].startswith(f"{out}: epoch ")
     assert load_checkpoint(out).vocab == VOCAB
+    # What was trained is not lost to a command that is given again.
+    trained = out.read_bytes()
+    assert main(command) == 2
+    assert "is there already, of a training that is done" in capsys.readouterr().err
+    assert out.read_bytes() == trained
+    assert main([*command, "--no-resume"]) == 0
+    capsys.readouterr()
     assert main([*command, "--keep", data[1], "--keep-languages", "de"]) == 2
     assert "not both" in capsys.readouterr().err
     assert main([*command[:-2], "-o", str(tmp_path / "digits.txt")]) == 2

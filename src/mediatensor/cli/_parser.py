@@ -465,7 +465,7 @@ def _add_train(commands: Any) -> None:
     training.add_argument("--device", metavar="NAME", help="such as cuda (default: cuda where there is one)")
     training.add_argument("--half", action="store_true", help="compute in half precision on a CPU, too")
     training.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read rows (default: 0)")
-    training.add_argument("--no-resume", action="store_true", help="begin anew")
+    training.add_argument("--no-resume", action="store_true", help="begin anew, and replace what is there")
 
 
 def _add_evaluate(commands: Any) -> None:

@@ -123,7 +123,7 @@ def drawn_lines(
     languages = (languages,) if isinstance(languages, str) else tuple(languages)
     unknown = sorted(set(languages) - set(LANGUAGES))
     if unknown or not languages:
-        raise InvalidArgumentError(f"languages={list(languages)}: choose of {', '.join(LANGUAGES)}; or give texts=.")
+        raise InvalidArgumentError(f"languages={list(languages)}: choose of {', '.join(LANGUAGES)}.")
     if style not in STYLES:
         raise InvalidArgumentError(f"style must be one of {', '.join(STYLES)} (got {style!r}).")
     own = tuple(texts)

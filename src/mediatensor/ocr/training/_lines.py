@@ -37,7 +37,7 @@ class LineDataset(WordCrops):
             * a manifest, ``.jsonl``, ``.csv``, ``.tsv``, ``.json`` or ``.parquet``, with a column ``file`` (or
               ``path``, ``file_name``, ``image``) and a column ``text``;
             * a folder of pictures, each with a file of its text beside it: ``0001.png`` with ``0001.gt.txt`` or
-              ``0001.txt``, as OCR-D, Kraken and Tesseract have them;
+              ``0001.txt``, as OCR-D, Kraken and Tesseract have them; pictures without one are left out;
             * a file ``labels.json``, ``{file: text}``, beside a folder ``images``, as docTR has it;
             * anything else that `WordCrops` takes: pages with the boxes and texts of their lines, items, mappings.
         images: The folder that the files of a manifest are in. By default it is the folder of the manifest, or one

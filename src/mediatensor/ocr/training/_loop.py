@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ... import __version__
 from ..._common.checks import finite_number, path_text, shown, whole_number
 from ..._common.messages import progress
 from ..._sources import write_file
@@ -181,7 +181,8 @@ def fit(
         amp: Compute in half precision where that is safe; by default on CUDA alone.
         num_workers: Processes that read pictures; 0 for none.
         save_seconds: The state is saved when so much time has passed, and after each epoch.
-        resume: Go on with a training that was stopped; else begin anew.
+        resume: Go on with a training that was stopped; a checkpoint of one that is done stays. Else begin anew, and
+            replace it.
         report: Called after each epoch with its line of the log.
 
     Returns:
@@ -189,7 +190,7 @@ def fit(
 
     Raises:
         InvalidArgumentError: if an argument is not among the accepted ones, texts have characters that the recogniser
-            does not know, or the state beside ``out`` is that of another training.
+            does not know, the state beside ``out`` is that of another training, or there is a checkpoint already.
         TrainingError: if the gradients are not finite any more; the best weights so far stay where they are.
         WeightsNotFoundError: if there are no weights to start with.
         WriteError: if a file cannot be written; what was written before stays.
@@ -234,6 +235,8 @@ def fit(
     training = _Training(settings, checkpoint, train, validation, keep, path, _device(device), amp, num_workers)
     if resume:
         training.resume()
+    if _num_ranks() > 1:
+        dist.barrier()  # all have looked for files before the first process writes some
     return training.run(finite_number("save_seconds", save_seconds), report)
 
 
@@ -510,7 +513,7 @@ class _Training:
             "epoch": self.epoch,
             "scores_before": self.epochs[0]["validation"],
             "scores": self.epochs[-1]["validation"],
-            "mediatensor": version("mediatensor"),
+            "mediatensor": __version__,
             "torch": str(torch.__version__),
         }
         save_checkpoint(self.path, replace(self.start, state_dict=self.averaged.state_dict(), card=card))
@@ -546,11 +549,16 @@ class _Training:
         """Go on where the state beside the checkpoint was saved, if there is one.
 
         Raises:
-            InvalidArgumentError: if it is that of a training with other settings.
+            InvalidArgumentError: if it is that of a training with other settings, or there is a checkpoint without it.
             WeightsError: if it is damaged.
         """
         file = self._state_path
         if not file.exists():
+            if self.path.exists():
+                raise InvalidArgumentError(
+                    f"{self.path} is there already, of a training that is done. Give another file, go on from it by "
+                    "its path as the architecture, or replace it with resume=False (--no-resume)."
+                )
             return
         state = read_safely(file)
         if (
