@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 from ..._common.messages import progress
 from ...errors import MediaTensorError, OpenError, ReadError, SourceNotFoundError, WriteError
 
-__all__ = ["Archive", "dataset_folder", "default_cache", "inner_folder", "published_part"]
+__all__ = ["Archive", "dataset_folder", "default_cache", "inner_folder"]
 
 #: Files in an archive. SynthText, the largest, has 858,751.
 MAX_MEMBERS = 4_000_000
@@ -45,12 +45,6 @@ class Archive(NamedTuple):
     name: str
     url: str
     sha256: str | None
-
-
-def published_part(published: tuple[str, str | None, str]) -> Archive:
-    """An archive from what docTR's classes state of it: URL, checksum and name."""
-    url, sha256, name = published
-    return Archive(name, url, sha256)
 
 
 def inner_folder(folder: Path, name: str) -> Path:

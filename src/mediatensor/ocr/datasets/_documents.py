@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._common.checks import shown
 from ...errors import InvalidArgumentError
-from ._archives import Archive, inner_folder, published_part
+from ._archives import Archive, inner_folder
 from ._labels import (
     boxes_of,
     corners_of,
@@ -106,9 +106,6 @@ class SROIE(ArchivedWords):
         "sroie2019_test.zip",
     )
 
-    def _archive(self, train: bool) -> Archive:
-        return published_part(self.TRAIN if train else self.TEST)
-
     def _folder(self, unpacked: Path) -> Path:
         return unpacked / "images"
 
@@ -147,9 +144,6 @@ class CORD(ArchivedWords):
         "cord_test.zip",
     )
     _IN_WHOLE_PIXELS = True
-
-    def _archive(self, train: bool) -> Archive:
-        return published_part(self.TRAIN if train else self.TEST)
 
     def _folder(self, unpacked: Path) -> Path:
         return unpacked / "image"

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError
-from ._archives import Archive, inner_folder, published_part
+from ._archives import Archive, inner_folder
 from ._labels import (
     Array,
     check_file,
@@ -63,9 +63,6 @@ class IC03(ArchivedWords):
         "dbc4b5fd5d04616b8464a1b42ea22db351ee22c2546dd15ac35611857ea111f8",
         "ic03_test.zip",
     )
-
-    def _archive(self, train: bool) -> Archive:
-        return published_part(self.TRAIN if train else self.TEST)
 
     def _folder(self, unpacked: Path) -> Path:
         return inner_folder(unpacked, "SceneTrialTrain" if self.train else "SceneTrialTest")
@@ -225,9 +222,6 @@ class SVHN(ArchivedWords):
         "57ac9ceb530e4aa85b55d991be8fc49c695b3d71c6f6a88afea86549efde7fb5",
         "svhn_test.tar",
     )
-
-    def _archive(self, train: bool) -> Archive:
-        return published_part(self.TRAIN if train else self.TEST)
 
     def _folder(self, unpacked: Path) -> Path:
         return inner_folder(unpacked, "train" if self.train else "test")

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -144,6 +144,10 @@ class ArchivedWords(_Words, VisionDataset):
             ``img_transforms`` and ``sample_transforms``.
     """
 
+    #: The archives of both parts, as docTR's classes state them: URL, checksum, name.
+    TRAIN: ClassVar[tuple[str, str | None, str]]
+    TEST: ClassVar[tuple[str, str | None, str]]
+
     def __init__(
         self,
         train: bool = True,
@@ -169,7 +173,8 @@ class ArchivedWords(_Words, VisionDataset):
 
     def _archive(self, train: bool) -> Archive:
         """The archive that has the part."""
-        raise NotImplementedError
+        url, sha256, name = self.TRAIN if train else self.TEST
+        return Archive(name, url, sha256)
 
     def _folder(self, unpacked: Path) -> Path:
         """Where in the unpacked archive the pictures are."""

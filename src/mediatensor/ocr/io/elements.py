@@ -84,7 +84,7 @@ class Page(PageExportsMixin):
         ((20, 30), '')
     """
 
-    _children_names: ClassVar[list[str]] = ["blocks", "layout", "tables"]
+    _children_names: ClassVar[Sequence[str]] = ["blocks", "layout", "tables"]
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class KIEPage(KIEPageExportsMixin):
         'total: 12.50'
     """
 
-    _children_names: ClassVar[list[str]] = ["predictions", "layout"]
+    _children_names: ClassVar[Sequence[str]] = ["predictions", "layout"]
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class Document(DocumentExportsMixin):
         )
     """
 
-    _children_names: ClassVar[list[str]] = ["pages"]
+    _children_names: ClassVar[Sequence[str]] = ["pages"]
     _page_cls: ClassVar[type[PageBase]] = Page
     pages: list[Any]
 

@@ -7,6 +7,7 @@ from . import common_types, fonts, geometry, metrics, reconstitution, visualizat
 from ._drawing import as_picture as as_picture
 from ._drawing import font_for as font_for
 from ._matching import match_boxes as match_boxes
+from ._nested import Nested as Nested
 from ._page_images import Matrix as Matrix
 from ._page_images import rotation as rotation
 from ._page_images import translation as translation

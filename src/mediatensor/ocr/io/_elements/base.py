@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from ....errors import InvalidArgumentError
+from ...utils import Nested
 from ...utils.geometry import resolve_enclosing_rbbox
 
 __all__ = [
@@ -104,11 +105,7 @@ def mean_score(scores: Iterable[float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
-
-
-class Element:
+class Element(Nested):
     """A node of the document tree.
 
     Subclasses list the names of their children in ``_children_names``, and the attributes that ``export`` includes in
@@ -127,7 +124,6 @@ class Element:
         ('Total', 0.9)
     """
 
-    _children_names: ClassVar[list[str]] = []
     _exported_keys: ClassVar[list[str]] = []
 
     def __init__(self, **kwargs: Any) -> None:
@@ -135,19 +131,6 @@ class Element:
             if name not in self._children_names:
                 raise KeyError(f"{type(self).__name__} has no children named {name!r}; it has {self._children_names}.")
             setattr(self, name, children)
-
-    def extra_repr(self) -> str:
-        """The part of ``repr`` that describes the element itself, without its children."""
-        return ""
-
-    def __repr__(self) -> str:
-        lines = self.extra_repr().splitlines()
-        if len(lines) == 1 and not self._children_names:
-            return f"{type(self).__name__}({lines[0]})"
-        lines += [f"({name}): {_indented(_children_repr(getattr(self, name)))}" for name in self._children_names]
-        if not lines:
-            return f"{type(self).__name__}()"
-        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
         """Export the element and its descendants into nested dictionaries of plain types.
@@ -183,14 +166,6 @@ class Element:
     def render(self) -> str:
         """The text of the element."""
         raise NotImplementedError
-
-
-def _children_repr(children: Any) -> str:
-    if not isinstance(children, list) or not children:
-        return repr(children)
-    if len(children) == 1:
-        return f"[{children[0]!r}]"
-    return "[" + _indented("\n" + ",\n".join(map(repr, children)) + ",") + "\n]"
 
 
 # Largest coordinate of an export, relative to the page or in pixels.

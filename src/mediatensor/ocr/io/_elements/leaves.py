@@ -364,7 +364,7 @@ class Table(Element):
     """
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "num_rows", "num_cols", "confidence"]
-    _children_names: ClassVar[list[str]] = ["cells"]
+    _children_names: ClassVar[Sequence[str]] = ["cells"]
     cells: list[TableCell]
 
     def __init__(
@@ -431,7 +431,7 @@ class Line(Element):
     """
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "objectness_score"]
-    _children_names: ClassVar[list[str]] = ["words"]
+    _children_names: ClassVar[Sequence[str]] = ["words"]
     words: list[Word]
 
     def __init__(
@@ -485,7 +485,7 @@ class Block(Element):
     """
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "objectness_score"]
-    _children_names: ClassVar[list[str]] = ["lines", "artefacts"]
+    _children_names: ClassVar[Sequence[str]] = ["lines", "artefacts"]
     lines: list[Line]
     artefacts: list[Artefact]
 

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
-from ...utils import Sample
+from ...utils import Nested, Sample
 from ..functional import blurred, invert_colors, random_shadow
-from ._composition import Nested
 from ._samples import image_of, range_of
 
 

@@ -4,37 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from ...utils import Sample
-
-
-class Nested:
-    """What is printed with its parts, one a line and indented, as docTR prints it."""
-
-    _children_names: ClassVar[tuple[str, ...]] = ()
-
-    def extra_repr(self) -> str:
-        """What is printed beside the parts: none by default."""
-        return ""
-
-    def __repr__(self) -> str:
-        lines = self.extra_repr().splitlines()
-        if len(lines) == 1 and not self._children_names:
-            return f"{type(self).__name__}({lines[0]})"
-        lines += [f"({name}): {_indented(_shown_part(getattr(self, name)))}" for name in self._children_names]
-        return f"{type(self).__name__}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
-
-
-def _shown_part(part: object) -> str:
-    if not isinstance(part, list) or not part:
-        return repr(part)
-    each = ",\n".join(map(repr, part))
-    return f"[{each}]" if len(part) == 1 else "[" + _indented(f"\n{each},") + "\n]"
-
-
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
+from ...utils import Nested, Sample
 
 
 class SampleCompose(Nested):

@@ -14,9 +14,8 @@ from torch import nn
 
 from ...._common.checks import shown, whole_number
 from ....errors import InvalidArgumentError
-from ...utils import Letterbox, Sample
+from ...utils import Letterbox, Nested, Sample
 from ..functional import crop_window, rotate_sample, rotated_image
-from ._composition import Nested
 from ._samples import Array, corners_of, image_of, move_boxes, range_of
 
 # As torchvision names them, and as Pillow numbers them.
