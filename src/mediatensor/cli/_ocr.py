@@ -20,7 +20,7 @@ from .._common.devices import checked_device
 from .._sources import writing
 from ..errors import InvalidArgumentError, MediaTensorError, PageError
 from . import _text
-from ._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, progress, shown_name
+from ._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, shown_name
 from ._ocr_files import (
     OpenPages,
     PageImages,
@@ -31,6 +31,7 @@ from ._ocr_files import (
     find_files,
     open_pages,
     plan_tasks,
+    read_missing,
     source_key,
     write_document,
 )
@@ -235,15 +236,11 @@ class _Run:
             store = PageStore(task.work_folder, {**key, "pages": None, "version": __version__})
             if self._args.overwrite:
                 store.clear()
-            missing = [number for number in numbers if number not in store]
-            if missing:
-                self._reader.load()
-            failures = {}
-            for number in progress(missing, _text.shorten(os.path.basename(task.source), 30), unit="page"):
-                try:
-                    self._read_page(task, opened, number, store)
-                except (MediaTensorError, OSError) as error:
-                    failures[number] = _page_failure(shown_name(task.source), number, error)
+
+            def read(number: int) -> None:
+                self._read_page(task, opened, number, store)
+
+            failures = read_missing(task, numbers, store, self._reader.load, read, _page_failure)
         for message in failures.values():
             emit_error(message)
         if len(failures) < len(numbers):

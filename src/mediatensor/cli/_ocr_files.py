@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html import escape
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from .._sources import write_file
 from ..decoders import VideoDecoder
-from ..errors import InvalidArgumentError, OpenError, OutOfRangeError, ReadError, SourceNotFoundError
+from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, ReadError, SourceNotFoundError
 from . import _text
 from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges
-from ._console import STANDARD, emit, output_stems, shown_name
+from ._console import STANDARD, emit, output_stems, progress, shown_name
 from ._extract import grid_times
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "OpenPages",
     "PageImages",
     "PageStore",
+    "Record",
     "Task",
     "WrittenOutputs",
     "choose_pages",
@@ -39,6 +40,7 @@ __all__ = [
     "merge_hocr",
     "open_pages",
     "plan_tasks",
+    "read_missing",
     "source_key",
     "write_document",
 ]
@@ -418,26 +420,78 @@ class PageStore:
         return self._folder / f"{number:08d}.json"
 
 
-class WrittenOutputs:
-    """The record of the complete outputs in a folder: the source and options of each, and its state when written.
+def read_missing(
+    task: Task,
+    numbers: Sequence[int],
+    store: PageStore,
+    load: Callable[[], None],
+    read: Callable[[int], None],
+    describe: Callable[[str, int, Exception], str],
+) -> dict[int, str]:
+    """Read the pages of a document that are not kept yet, under a bar.
 
-    A hidden file has a line of JSON for each. Lines are only ever added, and the last one of an output counts, so that
-    several programs may write into one folder.
+    Args:
+        task: The document.
+        numbers: The pages, from 0.
+        store: Those that are kept.
+        load: Loads the models, if there is a page to read.
+        read: Reads a page and keeps it.
+        describe: Gives the message for a page that failed: of the document, the page and the error.
+
+    Returns:
+        The messages of the pages that failed.
+    """
+    missing = [number for number in numbers if number not in store]
+    if missing:
+        load()
+    failures = {}
+    for number in progress(missing, _text.shorten(os.path.basename(task.source), 30), unit="page"):
+        try:
+            read(number)
+        except (MediaTensorError, OSError) as error:
+            failures[number] = describe(shown_name(task.source), number, error)
+    return failures
+
+
+class Record:
+    """A hidden file with a line of JSON for each thing in a folder that is complete.
+
+    Lines are only ever added, and the last one of a thing counts, so that several programs may write into one folder.
+
+    Args:
+        path: The file.
+        name: The key of an entry under which its name stands.
     """
 
-    _FILE = ".mediatensor-ocr.jsonl"
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / self._FILE
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
         self._entries: dict[str, dict[str, Any]] = {}
         try:
-            lines = self._path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             return
         for line in lines:
             with suppress(ValueError, KeyError, TypeError):  # a line that was cut off does not count
                 entry = json.loads(line)
-                self._entries[entry["output"]] = entry
+                self._entries[entry[name]] = entry
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        """The entry of a thing; empty if there is none."""
+        return self._entries.get(name, {})
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Note a thing that is complete as of now."""
+        line = json.dumps(entry)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        self._entries[entry[self._name]] = json.loads(line)
+
+
+class WrittenOutputs:
+    """The record of the complete outputs in a folder: the source and options of each, and its state when written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._record = Record(folder / ".mediatensor-ocr.jsonl", "output")
 
     def is_kept(self, output: Path, key: Mapping[str, Any], is_again: bool, messages: TextIO | None) -> bool:
         """Whether an output is there that was made from this, and stays. It is told.
@@ -455,7 +509,7 @@ class WrittenOutputs:
             raise InvalidArgumentError(f"The output must be a file, and {str(output)!r} is a folder.")
         if is_again or not output.exists():
             return False
-        entry = self._entries.get(output.name, {})
+        entry = self._record[output.name]
         is_as_written = entry.get("state") == _file_state(output)
         if entry.get("key") == json.loads(json.dumps(key)):
             changed = "" if is_as_written else ", and was changed since"
@@ -470,10 +524,7 @@ class WrittenOutputs:
 
     def add(self, output: Path, key: Mapping[str, Any]) -> None:
         """Note an output that was written just now."""
-        entry = {"output": output.name, "key": key, "state": _file_state(output)}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
-        self._entries[output.name] = json.loads(json.dumps(entry))
+        self._record.add({"output": output.name, "key": key, "state": _file_state(output)})
 
 
 def source_key(source: str, path: str) -> dict[str, Any]:

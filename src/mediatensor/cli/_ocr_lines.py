@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from .. import __version__
-from ..errors import InvalidArgumentError, MediaTensorError
+from ..errors import InvalidArgumentError
 from . import _text
-from ._console import EXIT_ERROR, emit, emit_error, progress, shown_name
-from ._ocr_files import PageImages, PageStore, Task, choose_pages, open_pages, source_key
+from ._console import EXIT_ERROR, emit, emit_error, shown_name
+from ._ocr_files import PageImages, PageStore, Record, Task, choose_pages, open_pages, read_missing, source_key
 
 if TYPE_CHECKING:
     from ..ocr.models.predictor import CutLine
@@ -97,20 +95,16 @@ class LineExporter:
             if args.overwrite:
                 store.clear()
                 self._folder.remove(task.source)
-            missing = [number for number in numbers if number not in store]
-            if missing:
-                self._reader.load()
-            failures = {}
-            for number in progress(missing, _text.shorten(os.path.basename(task.source), 30), unit="page"):
-                try:
-                    lines = self._reader.cut_lines(opened.images, number)
-                    has_pages = len(opened.images) > 1
-                    rows = self._folder.write_pictures(lines, task.stem, task.source, number, has_pages=has_pages)
-                    if number in opened.times:
-                        rows = [{**row, "pts_seconds": opened.times[number]} for row in rows]
-                    store.put(number, {"rows": rows})
-                except (MediaTensorError, OSError) as error:
-                    failures[number] = self._describe(name, number, error)
+
+            def read(number: int) -> None:
+                lines = self._reader.cut_lines(opened.images, number)
+                has_pages = len(opened.images) > 1
+                rows = self._folder.write_pictures(lines, task.stem, task.source, number, has_pages=has_pages)
+                if number in opened.times:
+                    rows = [{**row, "pts_seconds": opened.times[number]} for row in rows]
+                store.put(number, {"rows": rows})
+
+            failures = read_missing(task, numbers, store, self._reader.load, read, self._describe)
             for message in failures.values():
                 emit_error(message)
             if len(failures) == len(numbers):
@@ -120,8 +114,8 @@ class LineExporter:
                 pages = self._without_repeats(pages)
         rows = [row for page in pages for row in page]
         self._folder.add(rows)
-        read = f"{_text.count(len(pages), 'page')}, {_text.count(len(rows), 'line')}"
-        emit(f"wrote {self._folder.file}: {read} of {name}", self._messages)
+        counted = f"{_text.count(len(pages), 'page')}, {_text.count(len(rows), 'line')}"
+        emit(f"wrote {self._folder.file}: {counted} of {name}", self._messages)
         if failures:
             return EXIT_ERROR
         self._complete.add(task.source, key)
@@ -165,19 +159,10 @@ def _span(points: Sequence[Sequence[float]]) -> tuple[tuple[float, float], tuple
 
 
 class _CompleteDocuments:
-    """The record of the documents whose lines are complete: a hidden file with a line of JSON for each."""
+    """The record of the documents whose lines are complete."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / ".mediatensor-lines.jsonl"
-        self._keys: dict[str, Any] = {}
-        try:
-            lines = self._path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError):
-            return
-        for line in lines:
-            with suppress(ValueError, KeyError, TypeError):  # a line that was cut off does not count
-                entry = json.loads(line)
-                self._keys[entry["source"]] = entry["key"]
+        self._record = Record(folder / ".mediatensor-lines.jsonl", "source")
 
     def has(self, source: str, key: Mapping[str, Any]) -> bool:
         """Whether the lines of a document are complete.
@@ -185,9 +170,10 @@ class _CompleteDocuments:
         Raises:
             InvalidArgumentError: if they were made from another version of it, or with other options.
         """
-        if source not in self._keys:
+        entry = self._record[source]
+        if "key" not in entry:
             return False
-        if self._keys[source] != json.loads(json.dumps(key)):
+        if entry["key"] != json.loads(json.dumps(key)):
             raise InvalidArgumentError(
                 "Its lines are there, of another version of the file or read with other options. --overwrite cuts them "
                 "anew; corrections of their texts are then lost."
@@ -196,6 +182,4 @@ class _CompleteDocuments:
 
     def add(self, source: str, key: Mapping[str, Any]) -> None:
         """Note a document whose lines were written just now."""
-        self._keys[source] = json.loads(json.dumps(key))
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"source": source, "key": key}) + "\n")
+        self._record.add({"source": source, "key": key})
