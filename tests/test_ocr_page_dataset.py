@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mediatensor.datasets import Item, Skipped
+from mediatensor.datasets import Item, Skipped, WordCrops
 from mediatensor.errors import InvalidArgumentError, MediaTensorError, OpenError, SourceNotFoundError
 from mediatensor.ocr.training import PageDataset
 
@@ -71,11 +71,18 @@ def test_labels_as_doctr_has_them(folder: Path, by_class: bool) -> None:
 def test_a_page_of_a_document(folder: Path) -> None:
     frames = [Image.new("L", (WIDTH, HEIGHT), level) for level in (10, 20)]
     frames[0].save(folder / "scan.tif", save_all=True, append_images=frames[1:])
-    item = Item(folder / "scan.tif", extra={"boxes": [[0, 0, 5, 5]], "page_index": 1})
-    page = PageDataset([item])[0]
-    assert not isinstance(page, Skipped)
-    assert page.image is not None
-    assert page.image.unique().tolist() == [20]
+    # A CSV file has its numbers as text, and a table with gaps as floats.
+    for index in (1, "1", 1.0):
+        item = Item(folder / "scan.tif", extra={"boxes": [[0, 0, 5, 5]], "page_index": index})
+        page = PageDataset([item])[0]
+        assert not isinstance(page, Skipped)
+        assert page.image is not None
+        assert page.image.unique().tolist() == [20]
+    for index in (1.5, True, None, float("inf")):
+        item = Item(folder / "scan.tif", extra={"boxes": [[0, 0, 5, 5]], "page_index": index})
+        for dataset in (PageDataset([item]), WordCrops([item])):
+            with pytest.raises(InvalidArgumentError, match=r"page_index of .* must be a whole number"):
+                dataset[0]
 
 
 def test_pages_that_fail_are_skipped_if_asked(folder: Path) -> None:

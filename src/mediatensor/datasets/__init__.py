@@ -23,8 +23,10 @@ from ._stalls import StallFacts, StallMeter
 from ._video_audio_clips import VideoAudioClips, VideoAudioRecipe
 from ._video_clips import VideoClips, VideoRecipe
 from ._video_text_clips import VideoTextClips, VideoTextRecipe
-from ._word_crops import WORD_COLUMNS as WORD_COLUMNS  # for datasets of other rooms, as the next name
+from ._word_crops import WORD_COLUMNS as WORD_COLUMNS  # for datasets of other rooms, as those below
 from ._word_crops import WordCrops
+from ._word_crops import page_index_of as page_index_of
+from ._word_crops import read_labels as read_labels
 from ._word_crops import words_of as words_of
 
 __all__ = [

@@ -31,7 +31,17 @@ from ._rows import (
 )
 from ._sources import Item, as_items, limits
 
-__all__ = ["WORD_COLUMNS", "BoxUnit", "WordCrops", "WordRecipe", "Words", "crop_word", "words_of"]
+__all__ = [
+    "WORD_COLUMNS",
+    "BoxUnit",
+    "WordCrops",
+    "WordRecipe",
+    "Words",
+    "crop_word",
+    "page_index_of",
+    "read_labels",
+    "words_of",
+]
 
 BoxUnit: TypeAlias = Literal["auto", "pixels", "relative"]
 
@@ -245,9 +255,7 @@ class WordCrops(MediaDataset):
         """
         folder = Path(path_text("images", images))
         if not isinstance(labels, Mapping):
-            labels = _read_labels(
-                folder.parent / "labels.json" if labels is None else Path(path_text("labels", labels))
-            )
+            labels = _read_texts(folder.parent / "labels.json" if labels is None else Path(path_text("labels", labels)))
         return cls([Item(folder / name, label=text) for name, text in labels.items()], **options)
 
 
@@ -269,7 +277,7 @@ class WordRecipe(Recipe):
 
     def read(self, opened: _Pages, item: Item, part: int) -> Sample:
         words = opened.words(item, self.box_unit)
-        page = opened.page(_page_index(item))
+        page = opened.page(page_index_of(item))
         if words is None:
             return Sample(image=apply_image_transform(self.transform, _tensor(page)))
         number = words.numbers[part]
@@ -330,26 +338,47 @@ def _num_rows(item: Item, unit: BoxUnit) -> int:
     return 1 if words is None else len(words.numbers)
 
 
-def _page_index(item: Item) -> int:
-    number = item.extra.get("page_index", 0)
+def page_index_of(item: Item) -> int:
+    """Which page of a document is meant, from 0.
+
+    Raises:
+        InvalidArgumentError: if the column ``page_index`` is no whole number.
+    """
+    given = item.extra.get("page_index", 0)
     try:
-        return int(number)
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(
-            f"The column page_index of {item.name} must be a whole number (got {number!r})."
-        ) from None
+        number = int(given)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    # Text is what a CSV file has, and a whole float what a table with gaps has.
+    if number is None or isinstance(given, bool) or (isinstance(given, float) and given != number):
+        raise InvalidArgumentError(f"The column page_index of {item.name} must be a whole number (got {given!r}).")
+    return number
 
 
-def _read_labels(file: Path) -> dict[str, str]:
+def read_labels(file: Path, hint: str = "") -> Any:
+    """What a JSON file of labels holds.
+
+    Args:
+        file: The file.
+        hint: What to do if there is none, for the message.
+
+    Raises:
+        SourceNotFoundError: if there is no such file.
+        OpenError: if it is no JSON, or larger than 1 GiB.
+    """
     try:
         if file.stat().st_size > limits.MAX_LABELS_BYTES:
             raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes.")
         with file.open(encoding="utf-8") as stream:
-            labels = json.load(stream)
+            return json.load(stream)
     except FileNotFoundError:
-        raise SourceNotFoundError(f"Could not open {file}: there is no such file of labels; pass labels=.") from None
+        raise SourceNotFoundError(f"Could not open {file}: there is no such file of labels{hint}.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise OpenError(f"Could not open {file} as JSON: {error}.") from None
+
+
+def _read_texts(file: Path) -> dict[str, str]:
+    labels = read_labels(file, "; pass labels=")
     if not isinstance(labels, dict) or not all(isinstance(text, str) for text in labels.values()):
         raise InvalidArgumentError(
             f"{file} must hold one JSON object with a text for each name of a file, {{'1.png': 'invoice', ...}}."

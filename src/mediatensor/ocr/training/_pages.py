@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._images import MAX_PIXELS
-from ...datasets import WORD_COLUMNS, Item, MediaDataset, Recipe, Sample, as_items, words_of
+from ...datasets import WORD_COLUMNS, Item, MediaDataset, Recipe, Sample, as_items, page_index_of, read_labels, words_of
 from ...datasets._rows import DEFAULT_DPI, Document, DocumentOptions, check_dataset_options
-from ...errors import InvalidArgumentError, OpenError, SourceNotFoundError
+from ...errors import InvalidArgumentError
 
 __all__ = ["PageDataset"]
 
 _LABELS = "labels.json"
-_MAX_LABELS_BYTES = 1 << 30
 
 
 class PageDataset(MediaDataset):
@@ -83,10 +81,7 @@ class _PageRecipe(Recipe):
         return Document(item.source, self.options)
 
     def read(self, opened: Document, item: Item, part: int) -> Sample:
-        number = item.extra.get("page_index", 0)
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise InvalidArgumentError(f"The column page_index of {item.name} must be a whole number (got {number!r}).")
-        image = opened.pages.tensor(number)
+        image = opened.pages.tensor(page_index_of(item))
         size = np.array([image.shape[2], image.shape[1]], dtype=np.float64)
         boxes = item.extra.get("boxes")
         if isinstance(boxes, Mapping):
@@ -122,14 +117,7 @@ def _items(source: Any) -> Sequence[Item]:
 
 
 def _items_of_labels(file: Path) -> list[Item]:
-    try:
-        if file.stat().st_size > _MAX_LABELS_BYTES:
-            raise OpenError(f"Could not open {file}: it has more than {_MAX_LABELS_BYTES} bytes.")
-        labels = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"Could not open {file}: there is no such file.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise OpenError(f"Could not open {file} as JSON: {error}.") from None
+    labels = read_labels(file)
     if not isinstance(labels, dict) or not all(
         isinstance(page, dict) and isinstance(page.get("polygons"), list | dict) for page in labels.values()
     ):
