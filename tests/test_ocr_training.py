@@ -25,6 +25,7 @@ from mediatensor.errors import (
     TrainingError,
     WeightsError,
     WeightsNotFoundError,
+    WriteError,
 )
 from mediatensor.ocr.models import (
     crnn_mobilenet_v3_small,
@@ -125,6 +126,12 @@ def test_lines_that_are_none(tmp_path: Path) -> None:
         LineDataset([tmp_path / "empty" / "0.png"])
     with pytest.raises(SourceNotFoundError):
         LineDataset(tmp_path / "absent.jsonl")
+    (tmp_path / "empty" / "0.gt.txt").write_bytes("Größe".encode("latin-1"))
+    with pytest.raises(InvalidArgumentError, match=r"0\.gt\.txt' is no text in UTF-8"):
+        LineDataset(tmp_path / "empty")
+    (tmp_path / "empty" / "0.gt.txt").write_bytes(b"a" * ((1 << 20) + 1))
+    with pytest.raises(InvalidArgumentError, match=r"0\.gt\.txt' has 1048577 bytes, too many"):
+        LineDataset(tmp_path / "empty")
 
 
 def test_changed_lines_differ_and_repeat() -> None:
@@ -329,6 +336,11 @@ def test_arguments_that_cannot_be(lines: LineDataset, validation: LineDataset, t
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             fit(arch, lines, **{**given, **changes})
+    two_lines = LineDataset([Item(lines.items[0].source, extra={"text": "12\n3"})])
+    with pytest.raises(InvalidArgumentError, match=r"does not know: '\\n'\."):
+        fit("crnn_mobilenet_v3_small", two_lines, **given, **TINY)
+    with pytest.raises(WriteError, match=r"there is no folder .*absent"):
+        fit("crnn_mobilenet_v3_small", lines, **{**given, **TINY, "out": tmp_path / "absent" / "out.pt"})
     with pytest.raises(WeightsNotFoundError):
         fit("crnn_mobilenet_v3_small", lines, **given)
     with pytest.raises(WeightsNotFoundError):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..._common.checks import path_text
 from ...datasets import Item, MediaDataset, Sample, WordCrops, as_items
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, ReadError
 from ._learning import random_number
 
 __all__ = ["LineDataset", "changed_line", "changed_picture", "characters_of"]
@@ -45,8 +45,10 @@ class LineDataset(WordCrops):
         options: Arguments of `WordCrops`: ``transform``, ``box_unit``, ``max_pixels``, ``on_error``, ``seed``...
 
     Raises:
-        InvalidArgumentError: if there are no lines, one has no text, or an argument is not among the accepted ones.
+        InvalidArgumentError: if there are no lines, one has no text or one that is not UTF-8, or an argument is not
+            among the accepted ones.
         SourceNotFoundError: if there is no such folder or manifest.
+        ReadError: if a file of texts cannot be read.
 
     Example:
         >>> from mediatensor.ocr.training import LineDataset
@@ -83,14 +85,25 @@ def _items_of_folder(folder: Path) -> list[Item]:
     for picture in pictures:
         stem = picture.with_suffix("")
         beside = [text for suffix in _TEXT_SUFFIXES if (text := stem.with_name(stem.name + suffix)).is_file()]
-        if beside and beside[0].stat().st_size <= _MAX_TEXT_BYTES:
-            items.append(Item(picture, label=beside[0].read_text(encoding="utf-8-sig").rstrip("\r\n")))
+        if beside:
+            items.append(Item(picture, label=_text_in(beside[0])))
     if not items:
         raise InvalidArgumentError(
             f"There are no lines in {str(folder)!r}: it has {len(pictures)} pictures, and none with a text beside it, "
             "NAME.gt.txt or NAME.txt. Is there a manifest? Give its path."
         )
     return items
+
+
+def _text_in(file: Path) -> str:
+    try:
+        if (size := file.stat().st_size) > _MAX_TEXT_BYTES:
+            raise InvalidArgumentError(f"{str(file)!r} has {size} bytes, too many for the text of a line.")
+        return file.read_text(encoding="utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{str(file)!r} is no text in UTF-8 ({error}).") from None
+    except OSError as error:
+        raise ReadError(f"{str(file)!r} cannot be read ({error.strerror}).") from error
 
 
 def _path(item: Item) -> str:

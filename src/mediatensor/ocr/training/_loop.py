@@ -22,7 +22,7 @@ from ..._common.checks import finite_number, path_text, shown, whole_number
 from ..._common.messages import progress
 from ..._sources import write_file
 from ...datasets import DataLoader, MediaDataset
-from ...errors import InvalidArgumentError, TrainingError, WeightsError
+from ...errors import InvalidArgumentError, TrainingError, WeightsError, WriteError
 from ..models import find_weights, list_models, model_card
 from ..models._networks import (
     Checkpoint,
@@ -205,6 +205,8 @@ def fit(
     path = Path(path_text("out", out))
     if path.suffix not in (".pt", ".pth"):
         raise InvalidArgumentError(f"out must be a file that ends in .pt (got {str(path)!r}).")
+    if not path.parent.is_dir():
+        raise WriteError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
     settings = _Settings(
         arch=os.fspath(arch),
         pretrained=pretrained,

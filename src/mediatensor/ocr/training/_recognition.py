@@ -155,7 +155,8 @@ class Recognition:
         known = set(self.model.vocab)
         for dataset in datasets:
             if unknown := sorted((characters_of(dataset) or frozenset()) - known):
-                shown = " ".join(unknown[:_MAX_NAMED]) + (" ..." if len(unknown) > _MAX_NAMED else "")
+                signs = [sign if sign.isprintable() and not sign.isspace() else repr(sign) for sign in unknown]
+                shown = " ".join(signs[:_MAX_NAMED]) + (" ..." if len(unknown) > _MAX_NAMED else "")
                 raise InvalidArgumentError(
                     f"The texts of {dataset!r} have {len(unknown)} characters that the recogniser does not know: "
                     f"{shown}. Pass extend_vocab=True (--extend-vocab) to give it a class for each, or correct the "
