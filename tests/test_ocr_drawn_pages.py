@@ -53,6 +53,13 @@ def test_the_same_source_gives_the_same_page(kind: str) -> None:
         assert {region.kind for region in first.regions} <= set(REGION_KINDS)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_pages_have_what_there_is_room_for(kind: str) -> None:
+    for size in ((64, 64), (64, 200), (200, 64), (128, 128)):
+        for seed in range(4):
+            assert page_of(kind, seed, size=size).image.shape[1] == size[0]
+
+
 @pytest.mark.parametrize("kind", ["letter", "columns", "report", "slide"])
 def test_ink_is_where_words_are(kind: str) -> None:
     """Each word's polygon touches its ink on all four sides, and beside words, rules and pictures there is none."""

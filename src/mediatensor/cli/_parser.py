@@ -422,6 +422,8 @@ def _add_train(commands: Any) -> None:
             "  mediatensor train recognition --train lines/train.jsonl --validation lines/validation.jsonl \\\n"
             "      --keep-languages de,en -o fraktur.pt\n"
             "  mediatensor train detection --train pages.jsonl --validation others.jsonl -o finder.pt\n"
+            "  mediatensor train detection --start linknet_resnet18 --random-weights --train-languages en,de \\\n"
+            "      --crop-size 512 -o own.pt   from nothing, on drawn pages\n"
             "  torchrun --nproc-per-node 2 -m mediatensor train recognition ...   on two GPUs\n"
             "\n"
             "Lines and pages are given as for `evaluate`; orientation takes lines that are upright. Beside fraktur.pt\n"
@@ -434,14 +436,24 @@ def _add_train(commands: Any) -> None:
         help="recognition, detection or orientation",
     )  # fmt: skip
     data = parser.add_argument_group("data")
-    data.add_argument("--train", required=True, type=Path, metavar="DATA", help="what is learnt")
+    data.add_argument("--train", type=Path, metavar="DATA", help="what is learnt")
     data.add_argument(
-        "--validation", required=True, type=Path, metavar="DATA", help="what decides which weights are best"
-    )
+        "--train-languages", metavar="L,...",
+        help="draw lines, or pages, in these languages, such as de,en, and learn them instead of --train",
+    )  # fmt: skip
+    data.add_argument(
+        "--num-drawn", type=positive_int, default=1000, metavar="N",
+        help="how many are drawn for each epoch, other ones each time (default: 1000)",
+    )  # fmt: skip
+    data.add_argument(
+        "--validation", type=Path, metavar="DATA",
+        help="what decides which weights are best (default with --train-languages: drawn, too)",
+    )  # fmt: skip
     data.add_argument("--keep", type=Path, metavar="DATA", help="what is known, and shall not be forgotten")
     data.add_argument(
-        "--keep-languages", metavar="L,...", help="draw lines in these languages, such as de,en, and use them as --keep"
-    )
+        "--keep-languages", metavar="L,...",
+        help="draw lines, or pages, in these languages, and use them as --keep",
+    )  # fmt: skip
     data.add_argument(
         "--on-error", choices=("raise", "skip", "replace"), default="raise",
         help="what to do with a row that cannot be read (default: raise)",
@@ -455,6 +467,7 @@ def _add_train(commands: Any) -> None:
     model.add_argument(
         "--page-size", type=positive_int, metavar="PIXELS", help="bring pages to squares of this size, here and later"
     )
+    model.add_argument("--crop-size", type=positive_int, metavar="PIXELS", help="learn squares cut out of these pages")
     training = parser.add_argument_group("training")
     training.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the checkpoint, .pt")
     training.add_argument("--epochs", type=positive_int, default=20, metavar="N", help="(default: 20)")

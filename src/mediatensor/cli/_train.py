@@ -20,24 +20,36 @@ _DEFAULTS = {
     "detection": "ppocr_v6_small_det",
     "orientation": "ppocr_mobile_v2_line_orientation",
 }
+#: Drawn rows that decide which weights are best; a tenth of those that are learnt, if that is less.
+_MOST_DRAWN_VALIDATION = 100
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..ocr.training import drawn_lines, fit
+    from ..ocr.training import fit
 
     rows = {"on_error": args.on_error}
-    train = _dataset(args.task, args.train, rows)
+    if (args.train is None) == (args.train_languages is None):
+        raise InvalidArgumentError("Give --train or --train-languages, one of them.")
+    if args.train is not None and args.validation is None:
+        raise InvalidArgumentError("--train needs --validation: others, which decide which weights are best.")
     if args.keep is not None and args.keep_languages:
         raise InvalidArgumentError("Give --keep or --keep-languages, not both.")
+    if args.train is not None:
+        train = _dataset(args.task, args.train, rows)
+    else:
+        train = _drawn(args, args.num_drawn, args.train_languages, args.seed)
+    if args.validation is not None:
+        validation = _dataset(args.task, args.validation, rows)
+    else:
+        num_rows = min(max(args.num_drawn // 10, 1), _MOST_DRAWN_VALIDATION)
+        validation = _drawn(args, num_rows, args.train_languages, args.seed + 1)
     keep = None if args.keep is None else _dataset(args.task, args.keep, rows)
     if args.keep_languages:
-        if args.task != "recognition":
-            raise InvalidArgumentError(f"--keep-languages draws lines, for recognition; {args.task} takes --keep.")
-        keep = drawn_lines(len(train), languages=args.keep_languages.split(","))
+        keep = _drawn(args, len(train), args.keep_languages, args.seed + 2)
     done = fit(
         args.start or _DEFAULTS[args.task],
         train,
-        validation=_dataset(args.task, args.validation, rows),
+        validation=validation,
         keep=keep,
         out=args.output,
         pretrained=not args.random_weights,
@@ -49,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         patience=args.patience,
         augment=not args.no_augment,
         page_size=args.page_size,
+        crop_size=args.crop_size,
         seed=args.seed,
         device=args.device,
         amp=True if args.half else None,
@@ -64,6 +77,21 @@ def _dataset(task: str, path: Path, options: Mapping[str, Any]) -> MediaDataset:
     from ..ocr.training import LineDataset, PageDataset
 
     return PageDataset(path, **options) if task == "detection" else LineDataset(path, **options)
+
+
+def _drawn(args: argparse.Namespace, num_rows: int, languages: str, seed: int) -> MediaDataset:
+    """Rows that are drawn: pages for what looks at pages, lines for what looks at lines."""
+    from ..ocr.models import detection_predictor
+    from ..ocr.training import drawn_lines, drawn_pages
+
+    known = languages.split(",")
+    start = args.start or _DEFAULTS[args.task]
+    if args.task == "detection":
+        text_unit = "line" if detection_predictor(start).finds_lines else "word"
+        return drawn_pages(num_rows, languages=known, text_unit=text_unit, seed=seed)
+    if "page_orientation" in start:
+        return drawn_pages(num_rows, languages=known, seed=seed)
+    return drawn_lines(num_rows, languages=known, characters=args.vocab, seed=seed)
 
 
 def _report(epoch: Mapping[str, Any]) -> None:

@@ -111,7 +111,7 @@ def draw_grid(
     tops = [y]
     for height in heights:
         tops.append(tops[-1] + height)
-    count = max([number for number in range(len(rows) + 1) if tops[number] <= stop])
+    count = sum(bottom <= stop for bottom in tops[1:])
     if count < 2:
         return y
     num_heads = sum(any(cell.header for cell in row.values()) for row in rows)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ._detection import changed_page
-from ._drawn import DrawnLines, drawn_lines
+from ._detection import changed_page, cropped_page
+from ._drawn import DrawnLines, DrawnPages, drawn_lines, drawn_pages
 from ._evaluating import evaluate
 from ._exporting import LineFolder as LineFolder  # for the command
 from ._exporting import export_lines
@@ -27,6 +27,7 @@ __all__ = [
     "CharacterScore",
     "DetectionEvaluation",
     "DrawnLines",
+    "DrawnPages",
     "Evaluation",
     "Fit",
     "Latency",
@@ -40,7 +41,9 @@ __all__ = [
     "WorstPage",
     "changed_line",
     "changed_page",
+    "cropped_page",
     "drawn_lines",
+    "drawn_pages",
     "evaluate",
     "export_lines",
     "fit",

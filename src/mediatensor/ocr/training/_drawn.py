@@ -1,4 +1,4 @@
-"""Lines that are drawn when they are asked for, as rows of a dataset."""
+"""Lines and pages that are drawn when they are asked for, as rows of a dataset."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from ..._common.checks import whole_number
+from ..._common.checks import finite_number, whole_number
 from ...datasets import Item, MediaDataset, Recipe, Sample
 from ...errors import InvalidArgumentError
-from ..drawing import LANGUAGES, STYLES, Face, draw_random_line, find_faces, random_text
+from ..drawing import (
+    LANGUAGES,
+    PAGE_KINDS,
+    STYLES,
+    DrawnPage,
+    Face,
+    draw_random_line,
+    draw_random_page,
+    find_faces,
+    random_text,
+)
 
-__all__ = ["DrawnLines", "drawn_lines"]
+__all__ = ["DrawnLines", "DrawnPages", "drawn_lines", "drawn_pages"]
 
 #: From so many texts it is known which characters lines have; those with others are not drawn.
 _NUM_TEXTS = 3000
@@ -45,7 +57,7 @@ class DrawnLines(MediaDataset):
 
 @dataclass(frozen=True)
 class _Faces:
-    """The faces that lines are drawn in."""
+    """The faces that text is drawn in."""
 
     faces: tuple[Face, ...]
 
@@ -120,14 +132,146 @@ def drawn_lines(
         (torch.uint8, True)
     """
     whole_number("num_lines", num_lines, at_least=1)
-    languages = (languages,) if isinstance(languages, str) else tuple(languages)
-    unknown = sorted(set(languages) - set(LANGUAGES))
-    if unknown or not languages:
-        raise InvalidArgumentError(f"languages={list(languages)}: choose of {', '.join(LANGUAGES)}.")
-    if style not in STYLES:
-        raise InvalidArgumentError(f"style must be one of {', '.join(STYLES)} (got {style!r}).")
+    known = _known_languages(languages)
+    _check_style(style)
     own = tuple(texts)
     source = random.Random(0)
-    seen = {c for _ in range(_NUM_TEXTS) for c in random_text(source, languages, characters, own)}
-    files = None if fonts is None else tuple(os.fspath(font) for font in fonts)
-    return DrawnLines(num_lines, _DrawnLineRecipe(languages, characters, own, style, files, frozenset(seen)), seed=seed)
+    seen = {c for _ in range(_NUM_TEXTS) for c in random_text(source, known, characters, own)}
+    recipe = _DrawnLineRecipe(known, characters, own, style, _font_files(fonts), frozenset(seen))
+    return DrawnLines(num_lines, recipe, seed=seed)
+
+
+class DrawnPages(MediaDataset):
+    """Drawn pages with the boxes of their words or lines; see `drawn_pages`.
+
+    Example:
+        >>> from mediatensor.ocr.training import DrawnPages, drawn_pages
+        >>> isinstance(drawn_pages(10), DrawnPages)
+        True
+    """
+
+    def __init__(self, num_pages: int, recipe: _DrawnPageRecipe, **dataset_options: Any) -> None:
+        name = f"drawn pages in {', '.join(recipe.languages)}"
+        super().__init__([Item(b"", name=name)], recipe, rows_per_file=num_pages, **dataset_options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} {self.items[0].name})"
+
+
+@dataclass(frozen=True)
+class _DrawnPageRecipe(Recipe):
+    """How a page is drawn; see `drawn_pages`."""
+
+    kind: str
+    languages: tuple[str, ...]
+    texts: tuple[str, ...]
+    style: str
+    size: tuple[int, int] | None
+    text_unit: str
+    margin: float
+    fonts: tuple[str, ...] | None
+
+    def open(self, item: Item) -> _Faces:
+        return _Faces(find_faces(self.fonts))
+
+    def read(self, opened: _Faces, item: Item, part: int) -> Sample:
+        page = draw_random_page(
+            random.Random(random.getrandbits(64)),
+            kind=self.kind,
+            languages=self.languages,
+            size=self.size,
+            faces=opened.faces,
+            style=self.style,
+            texts=self.texts,
+        )
+        boxes = _boxes_of(page, self.text_unit, self.margin)
+        return Sample(image=torch.from_numpy(page.image).permute(2, 0, 1).contiguous(), extra={"boxes": boxes})
+
+
+def drawn_pages(
+    num_pages: int = 1000,
+    *,
+    kind: str = "mixed",
+    languages: Sequence[str] = ("en",),
+    texts: Iterable[str] = (),
+    style: str = "mixed",
+    size: tuple[int, int] | None = None,
+    text_unit: str = "word",
+    margin: float = 0.12,
+    fonts: Iterable[str | os.PathLike[str]] | None = None,
+    seed: int = 0,
+) -> DrawnPages:
+    """Pages that are drawn when they are asked for: other ones in each epoch, the same ones for the same seed.
+
+    ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the quadrangles of all words, or lines, float64
+    (N, 4, 2), in shares of the page: top left, top right, bottom right, bottom left in reading direction, as those of
+    `PageDataset`. Letters, forms, receipts, tables, columns, reports, slides and captions are among the pages, and a
+    few are empty. They are for training detectors, and classifiers of directions, where there are few real pages.
+
+    Args:
+        num_pages: The rows of an epoch.
+        kind: What pages are, one of `mediatensor.ocr.drawing.PAGE_KINDS`.
+        languages: Languages of the texts, see `mediatensor.ocr.drawing.LANGUAGES`; a page is in one of them.
+        texts: Lines of your own, which are drawn in place of our sentences.
+        style: How pages look, one of `mediatensor.ocr.drawing.STYLES`.
+        size: Width and height in pixels; by default random ones.
+        text_unit: What has a box: ``"word"`` or ``"line"``.
+        margin: Room around the ink of a word or line, in heights of its line. People who mark text leave about as much
+            as the default.
+        fonts: Font files, and folders of them; by default those of the machine. Other machines have other ones, and
+            draw other pages.
+        seed: Decides what is drawn.
+
+    Raises:
+        InvalidArgumentError: if an argument is not among the accepted ones.
+
+    Example:
+        >>> from mediatensor.ocr.training import drawn_pages
+        >>> pages = drawn_pages(100, kind="letter", size=(400, 600), style="clean")
+        >>> page = pages[0]
+        >>> page.image.shape, page.extra["boxes"].shape[1:]
+        (torch.Size([3, 600, 400]), (4, 2))
+    """
+    whole_number("num_pages", num_pages, at_least=1)
+    known = _known_languages(languages)
+    _check_style(style)
+    if kind not in PAGE_KINDS:
+        raise InvalidArgumentError(f"kind must be one of {', '.join(PAGE_KINDS)} (got {kind!r}).")
+    if text_unit not in ("word", "line"):
+        raise InvalidArgumentError(f"text_unit must be 'word' or 'line' (got {text_unit!r}).")
+    if not 0 <= finite_number("margin", margin) <= 1:
+        raise InvalidArgumentError(f"margin must be from 0 to 1 (got {margin!r}).")
+    recipe = _DrawnPageRecipe(kind, known, tuple(texts), style, size, text_unit, margin, _font_files(fonts))
+    return DrawnPages(num_pages, recipe, seed=seed)
+
+
+def _known_languages(languages: Sequence[str]) -> tuple[str, ...]:
+    known = (languages,) if isinstance(languages, str) else tuple(languages)
+    if not known or not set(known) <= set(LANGUAGES):
+        raise InvalidArgumentError(f"languages={list(known)}: choose of {', '.join(LANGUAGES)}.")
+    return known
+
+
+def _check_style(style: str) -> None:
+    if style not in STYLES:
+        raise InvalidArgumentError(f"style must be one of {', '.join(STYLES)} (got {style!r}).")
+
+
+def _font_files(fonts: Iterable[str | os.PathLike[str]] | None) -> tuple[str, ...] | None:
+    return None if fonts is None else tuple(os.fspath(font) for font in fonts)
+
+
+def _boxes_of(page: DrawnPage, text_unit: str, margin: float) -> NDArray[np.float64]:
+    """The quadrangles of words or lines with room around them, relative; those beyond the edges are left out."""
+    parts = [(part, line) for line in page.lines for part in (line.words if text_unit == "word" else [line])]
+    quads = np.array([part.polygon for part, _ in parts], np.float64).reshape(-1, 4, 2)
+    lines = np.array([line.polygon for _, line in parts], np.float64).reshape(-1, 4, 2)
+    room = margin * np.linalg.norm(lines[:, 3] - lines[:, 0], axis=1)[:, None, None]
+    along = quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]
+    down = quads[:, 3] - quads[:, 0] + quads[:, 2] - quads[:, 1]
+    along, down = (way / np.linalg.norm(way, axis=1, keepdims=True).clip(1e-9) for way in (along, down))
+    outwards = np.stack([-along - down, along - down, along + down, down - along], axis=1)
+    relative = (quads + room * outwards) / (page.image.shape[1], page.image.shape[0])
+    centres = relative.mean(axis=1)
+    inside: NDArray[np.float64] = relative[((centres > 0) & (centres < 1)).all(axis=1)]
+    return inside.clip(0, 1)

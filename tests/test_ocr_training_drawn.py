@@ -1,0 +1,214 @@
+"""Lines and pages that are drawn for training: what repeats, where their boxes are, and what is learnt from them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from mediatensor.cli import main
+from mediatensor.datasets import DataLoader, Sample
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.models import load_checkpoint
+from mediatensor.ocr.training import cropped_page, drawn_lines, drawn_pages, fit
+
+matplotlib = pytest.importorskip("matplotlib")
+
+FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+# Faces that are the same wherever matplotlib is.
+FILES = [FONTS / f"{name}.ttf" for name in ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono")]
+
+
+def test_drawn_lines_are_new_in_each_epoch_and_the_same_for_a_seed() -> None:
+    lines, same, other = (drawn_lines(4, languages=["de", "en"], style="clean", seed=seed) for seed in (1, 1, 2))
+    first = [lines[row] for row in range(4)]
+    assert all(torch.equal(first[row].image, same[row].image) for row in range(4))
+    assert [sample.label for sample in first] != [other[row].label for row in range(4)]
+    lines.set_epoch(1)
+    assert [sample.label for sample in first] != [lines[row].label for row in range(4)]
+    assert all(lines.characters.issuperset(lines[row].label) for row in range(4))
+    assert set(drawn_lines(2, characters="0123456789")[0].label) <= set("0123456789 ")
+    with pytest.raises(InvalidArgumentError, match="choose of"):
+        drawn_lines(2, languages=["xx"])
+    with pytest.raises(InvalidArgumentError, match="style must be one of"):
+        drawn_lines(2, style="wet")
+
+
+def same(one: Sample, other: Sample) -> bool:
+    assert one.image is not None
+    assert other.image is not None
+    return torch.equal(one.image, other.image) and np.array_equal(one.extra["boxes"], other.extra["boxes"])
+
+
+def test_drawn_pages_are_new_in_each_epoch_and_the_same_for_a_seed() -> None:
+    pages, again, other = (
+        drawn_pages(6, languages=["de", "ru"], size=(300, 360), fonts=FILES, seed=seed) for seed in (1, 1, 2)
+    )
+    first = [pages[row] for row in range(6)]
+    assert all(same(first[row], again[row]) for row in range(6))
+    assert not any(same(first[row], other[row]) for row in range(6))
+    for page in first:
+        assert page.image is not None
+        assert page.image.shape == (3, 360, 300)
+        assert page.image.dtype == torch.uint8
+        boxes = page.extra["boxes"]
+        assert boxes.dtype == np.float64
+        assert boxes.shape[1:] == (4, 2)
+        assert 0 <= boxes.min(initial=0) <= boxes.max(initial=1) <= 1
+    pages.set_epoch(1)
+    second = [pages[row] for row in range(6)]
+    assert not any(same(first[row], second[row]) for row in range(6))
+    # Workers get the dataset pickled, and draw what the process itself draws; a loader goes on where it was.
+    loader = DataLoader(pickle.loads(pickle.dumps(again)), 2, collate_fn=list, num_workers=1)
+    batches = iter(loader)
+    whole = list(next(batches))
+    state = loader.state_dict()
+    rest = [page for batch in batches for page in batch]
+    assert all(same(one, other) for one, other in zip(first, whole + rest, strict=True))
+    resumed = DataLoader(again, 2, collate_fn=list)
+    resumed.load_state_dict(state)
+    assert all(same(one, other) for one, other in zip(rest, [p for batch in resumed for p in batch], strict=True))
+
+
+def in_pixels(page: Sample) -> NDArray[np.float64]:
+    """The boxes of an upright page, (N, 4)."""
+    assert page.image is not None
+    corners = page.extra["boxes"] * [page.image.shape[2], page.image.shape[1]]
+    np.testing.assert_allclose(corners[:, 0, 1], corners[:, 1, 1], atol=1e-6)
+    return np.concatenate([corners[:, 0], corners[:, 2]], axis=1)
+
+
+@pytest.mark.parametrize("kind", ["letter", "form"])
+def test_boxes_of_drawn_pages_are_around_the_ink(kind: str) -> None:
+    """A threshold of the picture says where ink is."""
+    options = {"kind": kind, "style": "clean", "fonts": FILES, "size": (700, 900), "seed": 3}
+    num_words = 0
+    for row in range(2):
+        tight, roomy, lines = (
+            drawn_pages(2, **options, **more)[row]
+            for more in ({"margin": 0}, {"margin": 0.2}, {"margin": 0, "text_unit": "line"})
+        )
+        assert tight.image is not None
+        assert roomy.image is not None
+        assert torch.equal(tight.image, roomy.image)
+        ink = tight.image.float().mean(0).numpy() < 190
+        words, wide, whole = in_pixels(tight), in_pixels(roomy), in_pixels(lines)
+        assert len(words) == len(wide) > len(whole) > 5
+        for left, top, right, bottom in words.round().astype(int):
+            part = ink[top:bottom, left:right]
+            # The outermost pixel of a thin stroke may be fainter than the threshold.
+            assert all(edge.any() for edge in (part[:2], part[-2:], part[:, :2], part[:, -2:]))
+        for word, box in zip(words, wide, strict=True):
+            middle = (word[:2] + word[2:]) / 2
+            around = whole[((whole[:, :2] <= middle) & (middle <= whole[:, 2:])).all(axis=1)]
+            room = 0.2 * (around[:, 3] - around[:, 1])
+            moved = np.array([word[0] - box[0], word[1] - box[1], box[2] - word[2], box[3] - word[3]])
+            assert (np.abs(moved[:, None] - room).max(axis=0) < 0.01).any()
+        num_words += len(words)
+        # Beside signatures and rules there is no ink but in lines.
+        covered = np.zeros_like(ink)
+        for left, top, right, bottom in whole.round().astype(int):
+            covered[top : bottom + 1, left : right + 1] = True
+        is_rule = (ink.mean(axis=1) > 0.3)[:, None] | (ink.mean(axis=0) > 0.3)[None]
+        if kind == "letter":
+            assert (ink & ~covered & ~is_rule).sum() < 0.1 * ink.sum()
+    assert num_words > 60
+
+
+def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path) -> None:
+    options = {"kind": "slide", "style": "clean", "fonts": FILES, "size": (128, 128), "text_unit": "line"}
+    done = fit(
+        "linknet_resnet18",
+        drawn_pages(128, **options),
+        validation=drawn_pages(6, seed=1, **options),
+        out=tmp_path / "finder.pt",
+        pretrained=False,
+        page_size=256,
+        crop_size=128,
+        batch_size=4,
+        epochs=2,
+        learning_rate=1e-2,
+        ema_decay=0.9,
+        augment=False,
+    )
+    assert done.epochs[0]["validation"]["recall"] < 0.02
+    assert done.scores["recall"] > 0.1
+    # Learnt from crops, searched as a whole.
+    assert load_checkpoint(done.path, "detection").cfg["input_shape"] == (3, 256, 256)
+
+
+def test_crops_have_boxes_where_the_ink_is() -> None:
+    """The page is white but for black bars, so that a crop shows where they must be: a slow count of its pixels."""
+    page = torch.full((3, 90, 120), 255, dtype=torch.uint8)
+    boxes = np.array([[0.1, 0.2, 0.3, 0.3], [0.5, 0.1, 0.9, 0.2], [0.4, 0.6, 0.7, 0.8]])
+    for left, top, right, bottom in (boxes * [120, 90, 120, 90]).round().astype(int):
+        page[:, top:bottom, left:right] = 0
+    quads = boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
+    torch.manual_seed(0)
+    num_padded = 0
+    for number in range(60):
+        size = (120, 240, 300)[number % 3]
+        crop, found = cropped_page(page, {"a": boxes[:2], "b": quads[2:], "c": np.zeros((0, 4))}, size, 96)
+        assert crop.shape == (3, 96, 96)
+        assert found["c"].shape == (0, 4)
+        assert found["b"].shape[1:] == (4, 2)
+        bars = [*found["a"], *(np.concatenate([quad[0], quad[2]]) for quad in found["b"])]
+        light, marked = crop.float().mean(0).numpy(), np.zeros((96, 96), bool)
+        for left, top, right, bottom in np.array(bars).reshape(-1, 4) * 96:
+            assert 0 <= left < right <= 96
+            assert 0 <= top < bottom <= 96
+            marked[round(top) : round(bottom), round(left) : round(right)] = True
+            inside = light[round(top) + 1 : round(bottom) - 1, round(left) + 1 : round(right) - 1]
+            assert inside.size == 0 or inside.max() < 60
+        # The page is 4 to 3, in the middle of a square: black is above and below it, and in the bars alone.
+        rows = (light < 60).all(axis=1)
+        num_padded += rows.any()
+        black = (light < 60) & ~rows[:, None]
+        assert (black & ~marked).sum() < 0.02 * light.size
+    assert num_padded > 5
+    # Most crops are around a bar.
+    assert sum(len(v) for _ in range(20) for v in cropped_page(page, {"a": boxes}, 240, 96)[1].values()) > 15
+
+
+def test_arguments_of_drawn_pages() -> None:
+    for name, value, message in (
+        ("num_pages", 0, "num_pages"),
+        ("kind", "poster", "kind must be one of letter"),
+        ("languages", [], r"languages=\[\]"),
+        ("style", "wet", "style must be one of"),
+        ("text_unit", "words", "text_unit must be 'word' or 'line'"),
+        ("margin", -0.1, "margin must be from 0 to 1"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            drawn_pages(**{name: value})
+
+
+def test_the_command_draws_what_it_learns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = ["--random-weights", "--train-languages", "en,de", "--num-drawn", "4", "--epochs", "1", "--batch-size", "2"]
+    pages = ["--start", "linknet_resnet18", "--page-size", "96", "--crop-size", "64"]
+    out = tmp_path / "finder.pt"
+    command = ["train", "detection", *pages, *drawn, "-o", str(out)]
+    assert main([*command, "--keep-languages", "fr"]) == 0
+    assert "recall" in capsys.readouterr().out
+    card = torch.load(out, weights_only=True)["card"]
+    assert card["train"] == "DrawnPages(4 drawn pages in en, de)"
+    assert card["keep"] == "DrawnPages(4 drawn pages in fr)"
+    assert card["settings"]["crop_size"] == 64
+    digits = ["--start", "crnn_mobilenet_v3_small", "--vocab", "0123456789 "]
+    assert main(["train", "recognition", *digits, *drawn, "-o", str(tmp_path / "digits.pt")]) == 0
+    assert "lines exact" in capsys.readouterr().out
+    for more, message in (
+        (["--train", str(tmp_path)], "Give --train or --train-languages"),
+        (["--train-languages", "xx"], "choose of"),
+        (["--crop-size", "70"], "crop_size must be a multiple of 32"),
+    ):
+        assert main([*command[:-1], str(tmp_path / "other.pt"), *more]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["train", "recognition", *digits, *drawn, "--crop-size", "64", "-o", str(tmp_path / "other.pt")]) == 2
+    assert "crop_size is for detectors" in capsys.readouterr().err
+    assert main(["train", "detection", "--train", str(tmp_path), "-o", str(tmp_path / "other.pt")]) == 2
+    assert "--train needs --validation" in capsys.readouterr().err
