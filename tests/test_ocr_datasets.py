@@ -10,6 +10,7 @@ import os
 import pickle
 import random
 import shutil
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -416,6 +417,16 @@ def test_matlab_files_that_crash_the_parser(place: int, value: int, tmp_path: Pa
     file.write_bytes(content)
     with pytest.raises(OpenError, match=r"trainCharBound\.mat cannot be read as a MATLAB file"):
         datasets.IIIT5K(cache_dir=tmp_path)
+
+
+def test_a_crash_of_h5py_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is known that h5py crashes on: one that always does takes its place."""
+    (tmp_path / "h5py.py").write_text("import os\ndef File(path, mode):\n    os.abort()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "h5py", raising=False)
+    files.write(tmp_path / "datasets" / "svhn_train" / "train" / "digitStruct.mat", "damaged")
+    with pytest.raises(OpenError, match=r"digitStruct\.mat cannot be read as a MATLAB file of version 7\.3 .*SIGABRT"):
+        datasets.SVHN(cache_dir=tmp_path)
 
 
 def test_texts_with_quotation_marks_commas_and_marks(tmp_path: Path) -> None:

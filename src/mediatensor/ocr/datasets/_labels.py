@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ __all__ = [
     "parsed_json",
     "picture_in",
     "quads_of",
+    "read_apart",
     "read_json",
     "read_lines",
     "read_mat",
@@ -44,7 +45,7 @@ __all__ = [
 
 Array = NDArray[Any]
 
-#: What the process may take that reads a MATLAB file first. The file of SynthText has some 400 MB, compressed.
+#: What the process may take that reads a MATLAB file. The file of SynthText has some 400 MB, compressed.
 _MAX_MAT_SECONDS, _MAX_MAT_MEMORY = 600.0, 16 << 30
 
 #: Bytes of a label file. The largest published one, the list of MJSynth, has half a GB.
@@ -188,9 +189,8 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
     check_file(path, "label file")
     if find_spec("scipy") is None:
         raise MissingDependencyError(f'Reading {path} needs SciPy: pip install "mediatensor[ocr]".')
+    read_apart(path, "a MATLAB file", _names_in_mat, names)
     try:
-        with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
-            worker.run(_names_in_mat, os.fspath(path), names)
         variables = _variables_of_mat(os.fspath(path), names)
     except Exception as error:  # SciPy raises almost anything for a damaged file
         raise OpenError(f"{path} cannot be read as a MATLAB file ({error}).") from error
@@ -198,6 +198,25 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
         if name not in variables:
             raise OpenError(f"{path} has no variable {name!r}.")
     return [variables[name] for name in names]
+
+
+def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function reads of a file in another process, which its parser may crash.
+
+    Args:
+        path: The file, the first argument of the function.
+        what: What it must be, for errors.
+        read: Returns plain data; a function of a module.
+        *arguments: Its other arguments.
+
+    Raises:
+        OpenError: if the process crashes or takes too long, or the function fails.
+    """
+    try:
+        with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
+            return worker.run(read, os.fspath(path), *arguments)
+    except Exception as error:  # parsers raise almost anything for a damaged file
+        raise OpenError(f"{path} cannot be read as {what} ({error}).") from error
 
 
 def _variables_of_mat(path: str, names: Sequence[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -24,6 +25,7 @@ from ._labels import (
     files_in,
     picture_in,
     quads_of,
+    read_apart,
     read_json,
     read_lines,
     read_mat,
@@ -229,35 +231,30 @@ class SVHN(ArchivedWords):
     def _pages(self, folder: Path) -> Iterator[Page]:
         file = folder / "digitStruct.mat"
         check_file(file, "label file")
-        try:
-            import h5py
-        except ImportError:
-            raise MissingDependencyError(f'Reading {file} needs h5py: pip install "mediatensor[svhn]".') from None
-        try:
-            with h5py.File(file, "r") as variables:
-                numbers = list(_house_numbers(variables))
-        except Exception as error:  # h5py raises almost anything for a damaged file
-            raise OpenError(f"{file} cannot be read as a MATLAB file of version 7.3 ({error}).") from error
-        for name, digits in numbers:
+        if find_spec("h5py") is None:
+            raise MissingDependencyError(f'Reading {file} needs h5py: pip install "mediatensor[svhn]".')
+        for name, digits in read_apart(file, "a MATLAB file of version 7.3", _house_numbers):
             boxes = np.array([digits[key] for key in ("left", "top", "width", "height")], np.float32).T
             quads = corners_of(_with_far_corners(boxes), str(file))
             yield Page(picture_in(folder, name, file), quads, [str(digit) for digit in digits["label"]])
 
 
-def _house_numbers(variables: Any) -> Iterator[tuple[str, dict[str, list[int]]]]:
-    """Names of pictures, and for each key of a box its value for every digit."""
-    for name, box in zip(variables["digitStruct/name"], variables["digitStruct/bbox"], strict=True):
-        fields = variables[box[0]]
-        yield (
-            "".join(map(chr, variables[name[0]][()].ravel())),
+def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
+    """Names of pictures, and for each key of a box its value for every digit. Called in another process."""
+    import h5py
+
+    numbers = []
+    with h5py.File(path, "r") as variables:
+        for name, box in zip(variables["digitStruct/name"], variables["digitStruct/bbox"], strict=True):
             # Of several digits each value is a reference; that of a single one is there itself.
-            {
+            digits = {
                 key: [int(values[0][0])]
                 if values.shape[0] == 1
                 else [int(variables[value[0]][()].item()) for value in values]
-                for key, values in fields.items()
-            },
-        )
+                for key, values in variables[box[0]].items()
+            }
+            numbers.append(("".join(map(chr, variables[name[0]][()].ravel())), digits))
+    return numbers
 
 
 class SynthText(ArchivedWords):
