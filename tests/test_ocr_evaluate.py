@@ -96,6 +96,25 @@ def test_lines_that_are_read_exactly() -> None:
     assert 0 < found.latency.low_seconds <= found.latency.median_seconds <= found.latency.high_seconds
 
 
+def test_rows_that_are_read_together_are_read_alike() -> None:
+    rows = with_texts("lnvoice 204l of the firm", "Total due 1,250.00 EUR", "Thank you very very much!")
+    one_by_one = recognised(rows)
+    asked: list[int] = []
+    reader = recogniser()
+    handle = reader.register_forward_pre_hook(lambda _, images: asked.append(len(images[0])))
+    together = evaluate(reader, rows, name="reader", batch_size=2)
+    handle.remove()
+    assert asked == [2, 1]
+    assert isinstance(together, RecognitionEvaluation)
+    shown = [[(line.source, line.row, line.read, line.num_edits) for line in e.lines] for e in (one_by_one, together)]
+    assert shown[0] == shown[1]
+    assert together.latency is None
+    assert "time a line" in one_by_one.render()
+    assert "time a line" not in together.render()
+    with pytest.raises(InvalidArgumentError, match="batch_size"):
+        evaluate(reader, rows, batch_size=0)
+
+
 def test_planted_errors_are_counted_and_named() -> None:
     # What is true is changed, so that what is read is wrong in known places.
     changed = ("lnvoice 204l of the firm", "Total due 1,250.00 EUR", "Thank you very very much!")

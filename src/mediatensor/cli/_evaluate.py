@@ -30,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
         device=args.device,
         num_worst=args.worst,
         iou_threshold=args.iou,
+        batch_size=args.batch_size,
     )
     # Files first: whoever reads the output may stop early, as `head` does.
     if args.picture is not None:

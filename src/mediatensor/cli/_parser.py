@@ -504,7 +504,8 @@ def _add_evaluate(commands: Any) -> None:
             "where the detector finds lines, as the default one does, and those of words where it finds words.\n"
             "\n"
             "Texts are compared in Unicode's composed form (NFC), and nothing else is normalised. Rows are read one\n"
-            "by one, so that times are those of single calls. The exit code is 2 if a row could not be read.\n"
+            "by one, so that times are those of single calls; --batch-size 32 is faster on a GPU, and has none. The\n"
+            "exit code is 2 if a row could not be read.\n"
         ),
     )
     parser.add_argument("task", choices=("recognition", "detection"), metavar="TASK", help="recognition or detection")
@@ -514,6 +515,9 @@ def _add_evaluate(commands: Any) -> None:
     )
     parser.add_argument("--device", default="cpu", metavar="NAME", help="such as cuda (default: cpu)")
     parser.add_argument("--images", type=Path, metavar="FOLDER", help="where the pictures of a manifest of lines are")
+    parser.add_argument(
+        "--batch-size", type=positive_int, default=1, metavar="N", help="rows read at once (default: 1)"
+    )
     parser.add_argument(
         "--iou", type=share, default=0.5, metavar="X",
         help="the overlap from which on a found box is a true one (default: 0.5)",

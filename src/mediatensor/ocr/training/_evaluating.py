@@ -59,10 +59,9 @@ def evaluate(
     name: str | None = None,
     device: str | torch.device | None = None,
     task: Literal["recognition", "detection"] | None = None,
+    batch_size: int = 1,
 ) -> Evaluation:
     """Compare what a model reads, or finds, with what is true.
-
-    Rows go through the model one by one, so that their times are those of single calls.
 
     Args:
         model: The name of an architecture with weights on this machine, see
@@ -77,6 +76,8 @@ def evaluate(
         name: The name of the model in reports; by default the name, or the class, of what was given.
         device: Where the model is moved to; by default it stays where it is.
         task: What the model must be for; by default for either.
+        batch_size: How many rows go to the model at once. More than one is faster, on a GPU above all, and then there
+            is no ``latency``, which is the time of single calls.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.
@@ -95,6 +96,7 @@ def evaluate(
         (1.0, 0, None)
     """
     whole_number("num_worst", num_worst, at_least=0)
+    whole_number("batch_size", batch_size, at_least=1)
     if not 0 < iou_threshold <= 1:
         raise InvalidArgumentError(f"iou_threshold must be above 0 and at most 1 (got {iou_threshold!r}).")
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
@@ -108,8 +110,8 @@ def evaluate(
     if device is not None:
         predictor.to(checked_device(device))
     if isinstance(predictor, RecognitionPredictor):
-        return _evaluate_recognition(predictor, name, dataset, num_worst)
-    return _evaluate_detection(predictor, name, dataset, num_worst, iou_threshold)
+        return _evaluate_recognition(_Rows(dataset, "text", predictor, batch_size), name, num_worst)
+    return _evaluate_detection(_Rows(dataset, "boxes", predictor, batch_size), name, num_worst, iou_threshold)
 
 
 def _predictor(model: Any) -> _Predictor:
@@ -127,18 +129,14 @@ def _predictor(model: Any) -> _Predictor:
     return recognition_predictor(name, pretrained=True)
 
 
-def _evaluate_recognition(
-    predictor: RecognitionPredictor, name: str, dataset: Any, num_worst: int
-) -> RecognitionEvaluation:
+def _evaluate_recognition(rows: _Rows, name: str, num_worst: int) -> RecognitionEvaluation:
     lines: list[LineScore] = []
     pairs: Counter[tuple[str, str]] = Counter()
     words = WordErrorRate()
     worst: _WorstRows[WorstLine] = _WorstRows(num_worst)
-    rows = _Rows(dataset, "text", predictor)
-    for number, sample, image, text in rows:
+    for number, sample, image, text, (found, confidence) in rows:
         if not isinstance(text, str):
             raise InvalidArgumentError(f"row {number}: the text of a line must be a string (got {shown(text)}).")
-        ((found, confidence),) = rows.timed(image)
         true, read = unicodedata.normalize("NFC", text), unicodedata.normalize("NFC", found)
         both = aligned(true, read)
         num_edits = sum(one != other for one, other in both)
@@ -159,15 +157,11 @@ def _evaluate_recognition(
     )
 
 
-def _evaluate_detection(
-    predictor: DetectionPredictor, name: str, dataset: Any, num_worst: int, iou_threshold: float
-) -> DetectionEvaluation:
+def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: float) -> DetectionEvaluation:
     pages: list[PageScore] = []
     total_iou = 0.0
     worst: _WorstRows[WorstPage] = _WorstRows(num_worst)
-    rows = _Rows(dataset, "boxes", predictor)
-    for number, sample, image, boxes in rows:
-        (by_class,) = rows.timed(image)
+    for number, sample, image, boxes, by_class in rows:
         found_by_class = {key: np.asarray(value)[:, :4] for key, value in by_class.items()}
         if isinstance(boxes, dict) and set(boxes) == {"boxes", "labels"}:
             boxes = boxes["boxes"]  # as docTR's datasets of words have it; the labels are texts
@@ -219,29 +213,45 @@ class _Rows:
         dataset: The dataset.
         wanted: What is true of a row: ``"text"`` or ``"boxes"``.
         predictor: Takes a list of images.
+        batch_size: How many images it gets at once.
     """
 
-    def __init__(self, dataset: Any, wanted: str, predictor: _Predictor) -> None:
+    def __init__(self, dataset: Any, wanted: str, predictor: _Predictor, batch_size: int) -> None:
         self._dataset = dataset
         self._wanted = wanted
         self._predictor = predictor
+        self._batch_size = batch_size
         self._seconds: list[float] = []
         self.failures: list[Failure] = []
 
-    def __iter__(self) -> Iterator[tuple[int, Any, Any, Any]]:
-        """Index, row, image and truth."""
+    def __iter__(self) -> Iterator[tuple[int, Any, Any, Any, Any]]:
+        """Index, row, image, truth, and what the predictor says of the image."""
         unit = "line" if self._wanted == "text" else "page"
+        waiting: list[tuple[int, Any, Any, Any]] = []
         for number in progress(range(len(self._dataset)), f"{unit}s", unit=unit):
             row = self._dataset[number]
             failures: tuple[Failure, ...] = getattr(row, "failures", ())
             if isinstance(row, Skipped) or failures:
                 self.failures += failures[:1]  # the row itself; others are those tried in its place
-                continue
-            image, truth = self._parts_of(row, number)
-            if not self._seconds:
-                for _ in range(NUM_WARM_UP):
-                    self._predictor([image])
-            yield number, row, image, truth
+            else:
+                waiting.append((number, row, *self._parts_of(row, number)))
+            if len(waiting) == self._batch_size:
+                yield from self._with_answers(waiting)
+                waiting = []
+        if waiting:
+            yield from self._with_answers(waiting)
+
+    def _with_answers(self, rows: list[tuple[int, Any, Any, Any]]) -> Iterator[tuple[int, Any, Any, Any, Any]]:
+        images = [image for _, _, image, _ in rows]
+        if self._batch_size == 1 and not self._seconds:
+            for _ in range(NUM_WARM_UP):
+                self._predictor(images)
+        started = time.perf_counter()
+        answers = self._predictor(images)
+        if self._batch_size == 1:
+            self._seconds.append(time.perf_counter() - started)
+        for row, answer in zip(rows, answers, strict=True):
+            yield *row, answer
 
     def _parts_of(self, row: Any, number: int) -> tuple[Any, Any]:
         if isinstance(row, tuple) and len(row) == 2:
@@ -257,13 +267,6 @@ class _Rows:
                 f"(got {shown(row)})."
             )
         return image, truth
-
-    def timed(self, image: Any) -> Any:
-        """What the predictor says of one image."""
-        started = time.perf_counter()
-        found = self._predictor([image])
-        self._seconds.append(time.perf_counter() - started)
-        return found
 
     def latency(self) -> Latency | None:
         return latency_of(self._seconds, NUM_WARM_UP)

@@ -119,7 +119,7 @@ class Evaluation:
 
     Attributes:
         model: The name of the model.
-        latency: Times of single calls; ``None`` if there was nothing to read.
+        latency: Times of single calls; ``None`` if there was nothing to read, or rows were read several at once.
         failures: The rows that could not be read from their files.
 
     Example:
