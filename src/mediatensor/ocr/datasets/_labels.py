@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -189,7 +190,11 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
     check_file(path, "label file")
     if find_spec("scipy") is None:
         raise MissingDependencyError(f'Reading {path} needs SciPy: pip install "mediatensor[ocr]".')
-    read_apart(path, "a MATLAB file", _names_in_mat, names)
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise ReadError(f"{path} cannot be read ({error}).") from error
+    _survive_mat(os.fspath(path), names, status.st_size, status.st_mtime_ns)
     try:
         variables = _variables_of_mat(os.fspath(path), names)
     except Exception as error:  # SciPy raises almost anything for a damaged file
@@ -217,6 +222,12 @@ def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any]
             return worker.run(read, os.fspath(path), *arguments)
     except Exception as error:  # parsers raise almost anything for a damaged file
         raise OpenError(f"{path} cannot be read as {what} ({error}).") from error
+
+
+@lru_cache
+def _survive_mat(path: str, names: Sequence[str], size: int, modified_ns: int) -> None:
+    """Read a MATLAB file in another process: once, as long as it stays as it is, for all data sets made of it."""
+    read_apart(path, "a MATLAB file", _names_in_mat, names)
 
 
 def _variables_of_mat(path: str, names: Sequence[str]) -> dict[str, Any]:
