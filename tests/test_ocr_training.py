@@ -301,6 +301,10 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: 
     unused = [i + 1 for i, character in enumerate(before.characters) if not set(character) & set("123457Total Heyu")]
     assert torch.equal(model.head.weight[unused], before.head.weight[unused])
     assert torch.equal(model.head.bias[unused], before.head.bias[unused])
+    # Six lines say nothing of the statistics that thousands of pages have.
+    statistics = {name: value for name, value in before.state_dict().items() if "running" in name}
+    assert statistics
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in statistics.items())
     used = before.characters.index("3") + 1
     assert not torch.equal(model.head.weight[used], before.head.weight[used])
     assert done.epochs[-1]["keep"]["character_error_rate"] <= done.epochs[0]["keep"]["character_error_rate"]

@@ -162,7 +162,8 @@ def fit(
         out: The file of the checkpoint, ``.pt``.
         keep: Rows of what the network does well, and shall go on doing well. As many of them as of ``train`` are in
             every step. The default recogniser is also held to what it saw in them before.
-        pretrained: Start with the weights of this machine; else with random ones.
+        pretrained: Start with the weights of this machine, and with the statistics of its normalisation, which stay;
+            else with random ones.
         vocab: The characters of a recogniser that starts with random weights.
         extend_vocab: Learn characters of ``train`` and ``validation`` that the recogniser has no class for.
         epochs: How often all rows of ``train`` are used.
@@ -311,6 +312,10 @@ def _start(settings: _Settings, datasets: list[MediaDataset]) -> Checkpoint:
     return Checkpoint(arch, model.state_dict(), characters)
 
 
+def _normalisations(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    return [layer for layer in model.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+
+
 def _learner(model: Any, task: str, settings: _Settings, keeps: bool) -> Learner:
     if task == "recognition":
         return Recognition(model, distils=keeps and settings.pretrained)
@@ -342,8 +347,12 @@ class _Training:
             self.learner.hold_classes(train, rows)
         self.averaged = deepcopy(self.model).requires_grad_(False)
         self.averaged.eval()
-        # Predictors, which learners make, set a network to evaluate: its statistics would stay as they are.
+        # Predictors, which learners make, set a network to evaluate.
         self.model.train()
+        if settings.pretrained:
+            # Statistics of many pages are worth more than those of a small batch of few.
+            for layer in _normalisations(self.model):
+                layer.eval()
         self.optimizer = torch.optim.AdamW(_groups(self.model, settings))
         half = torch.bfloat16 if device.type != "cuda" or torch.cuda.is_bf16_supported() else torch.float16
         self.half = half if (device.type == "cuda" if amp is None else amp) else None
@@ -456,8 +465,8 @@ class _Training:
 
         Those of the network belong to other weights. After a few dozen steps some of them have hardly moved.
         """
-        layers = [layer for layer in self.averaged.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
-        if not layers:
+        layers = _normalisations(self.averaged)
+        if not layers or self.settings.pretrained:
             return
         num_rows = self.settings.batch_size * _POOL_BATCHES
         momenta = [layer.momentum for layer in layers]

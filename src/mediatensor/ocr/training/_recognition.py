@@ -159,8 +159,8 @@ class Recognition:
                 shown = " ".join(signs[:_MAX_NAMED]) + (" ..." if len(unknown) > _MAX_NAMED else "")
                 raise InvalidArgumentError(
                     f"The texts of {dataset!r} have {len(unknown)} characters that the recogniser does not know: "
-                    f"{shown}. Pass extend_vocab=True (--extend-vocab) to give it a class for each, or correct the "
-                    "texts."
+                    f"{shown}. Correct the texts, or pass extend_vocab=True (--extend-vocab), which gives each "
+                    "character of train and validation a class."
                 )
 
     def hold_classes(self, train: MediaDataset, others: Iterable[MediaDataset]) -> None:
