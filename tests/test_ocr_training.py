@@ -37,7 +37,16 @@ from mediatensor.ocr.models import (
     recognition_predictor,
 )
 from mediatensor.ocr.models._networks import Checkpoint, save_checkpoint
-from mediatensor.ocr.training import LineDataset, PageDataset, changed_line, changed_page, evaluate, fit
+from mediatensor.ocr.training import (
+    DrawnLines,
+    LineDataset,
+    PageDataset,
+    changed_line,
+    changed_page,
+    drawn_lines,
+    evaluate,
+    fit,
+)
 from ocr_onnx_sessions import require_weights
 
 VOCAB = "0123456789"
@@ -204,12 +213,12 @@ def test_a_killed_training_goes_on_to_the_same_weights(lines: LineDataset, tmp_p
         from mediatensor.ocr.training import _orientation
         torch.set_num_threads({torch.get_num_threads()})
         loss, count = _orientation.Orientation.loss, 0
-        def dying(self, model, batch):
+        def dying(self, model, batch, share=1.0):
             global count
             count += model.training
             if count == 56:  # in the middle of the second epoch, of 18 steps with two losses each
                 os._exit(9)
-            return loss(self, model, batch)
+            return loss(self, model, batch, share)
         _orientation.Orientation.loss = dying
         lines = LineDataset({manifest!r})
         fit({arch!r}, lines, validation=lines, keep=LineDataset({manifest!r}), out={str(parts)!r}, **{settings!r})
@@ -312,6 +321,35 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: 
     found = evaluate(done.path, stars)
     assert found.cer == pytest.approx(done.scores["character_error_rate"])
     assert ocr_predictor(reco_arch=done.path, pretrained=True).reco_predictor.model.vocab == model.vocab
+
+
+@pytest.mark.slow
+def test_a_recogniser_learns_to_read_from_nothing(tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="brings a font")
+    random_digits = random.Random(0)
+    texts = ["".join(random_digits.choices("0123456789", k=random_digits.randint(1, 6))) for _ in range(4000)]
+
+    def drawn(num_lines: int, seed: int) -> DrawnLines:
+        font = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
+        return drawn_lines(num_lines, characters="0123456789", texts=texts, style="clean", fonts=[font], seed=seed)
+
+    done = fit(
+        "crnn_mobilenet_v3_small",
+        drawn(800, 0),
+        validation=drawn(100, 1),
+        out=tmp_path / "digits.pt",
+        pretrained=False,
+        vocab="0123456789",
+        epochs=4,
+        batch_size=8,
+        learning_rate=1e-3,
+        ema_decay=0.98,
+        augment=False,
+    )
+    assert done.epochs[0]["validation"]["exact"] == 0
+    unseen = [drawn(200, 2)[row] for row in range(200)]
+    read = recognition_predictor(done.path).read([line.image for line in unseen])
+    assert sum(text == line.label for (text, _), line in zip(read, unseen, strict=True)) >= 198
 
 
 def test_gradients_that_are_not_finite_end_it(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ class Detection:
         pre_processor = PreProcessor(size, batch_size, mean, std, preserve_aspect_ratio=True, symmetric_pad=True)
         return _BoxBatches(pre_processor, cfg.get("color_order") == "BGR", tuple(self.model.class_names))
 
-    def loss(self, model: Any, batch: BoxBatch) -> Tensor:
+    def loss(self, model: Any, batch: BoxBatch, share: float = 1.0) -> Tensor:
         """The loss of a network like this one for a batch."""
         # Channels last, convolutions take a quarter less time.
         data = batch.data.to(next(model.parameters()).device).contiguous(memory_format=torch.channels_last)

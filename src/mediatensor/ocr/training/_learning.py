@@ -49,8 +49,8 @@ class Learner(Protocol):
     def collator(self, batch_size: int) -> Callable[[list[Sample | Skipped]], list[Any]]:
         """Makes batches of samples; worker processes get it."""
 
-    def loss(self, model: Any, batch: Any) -> Tensor:
-        """The loss of a network like this one for a batch."""
+    def loss(self, model: Any, batch: Any, share: float = 1.0) -> Tensor:
+        """The loss of a network like this one for a batch, ``share`` of the way from the first step to the last."""
 
     def keeping_loss(self, batch: Any) -> Tensor:
         """The loss for rows that the network did well on, and shall go on doing well on."""

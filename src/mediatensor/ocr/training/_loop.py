@@ -318,7 +318,7 @@ def _normalisations(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
 
 def _learner(model: Any, task: str, settings: _Settings, keeps: bool) -> Learner:
     if task == "recognition":
-        return Recognition(model, distils=keeps and settings.pretrained)
+        return Recognition(model, distils=keeps and settings.pretrained, is_new=not settings.pretrained)
     return Detection(model, settings.crop_size) if task == "detection" else Orientation(model)
 
 
@@ -422,7 +422,7 @@ class _Training:
             group["lr"] = group["greatest"] * _rate(share, self.settings.warmup)
         self.optimizer.zero_grad()
         with self._autocast():
-            loss = self.learner.loss(self.model, batch)
+            loss = self.learner.loss(self.model, batch, share)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.losses.append(float(loss.detach()))
         if kept is not None:

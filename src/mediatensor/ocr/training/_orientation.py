@@ -106,7 +106,7 @@ class Orientation:
         )
         return _TurnedBatches(batch_size, pre_processor, cfg.get("color_order") == "BGR")
 
-    def loss(self, model: Any, batch: TurnedBatch) -> Tensor:
+    def loss(self, model: Any, batch: TurnedBatch, share: float = 1.0) -> Tensor:
         """The cross-entropy of a network like this one for a batch."""
         device = next(model.parameters()).device
         return F.cross_entropy(model(batch.data.to(device)).float(), batch.classes.to(device))

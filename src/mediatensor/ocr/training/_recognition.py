@@ -16,7 +16,8 @@ from ...datasets import MediaDataset, RowKey, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import recognition_predictor
 from ..models._lines import MAX_LINE_WIDTH, network_input, padded_width, to_float
-from ..models._pages import resized
+from ..models._pages import Placement, resized
+from ..models.recognition import CTCPostProcessor
 from ..models.recognition.ppocr import CtcLineRecognizer
 from ..utils import CharacterErrorRate, aligned
 from ._learning import first_rows, with_changes
@@ -29,6 +30,8 @@ _MAX_NAMED = 40
 #: How often a character is to be seen before it is known what it looks like, and in how many rows it is looked for.
 _ENOUGH_SEEN = 5
 _MOST_LOOKED_AT = 1000
+#: The weight of a flat start beside that of CTC, and the share of the steps in which it falls to nothing.
+_FLAT_WEIGHT, _FLAT_SHARE = 2.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,12 @@ class TextBatch:
     Attributes:
         data: (N, 3, H, W): of lines RGB from 0 to 1, NaN where there is no picture; of words as the network takes them.
         texts: The N texts.
+        placements: Where the pictures of words are in ``data``.
     """
 
     data: Tensor
     texts: list[str]
+    placements: list[Placement] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,7 @@ class TextBatches:
         texts = [_text_of(sample) for sample in rows]
         starts = range(0, len(rows), self.batch_size)
         if self.height is None:
-            parts = [slice(start, start + self.batch_size) for start in starts]
-            return [TextBatch(torch.cat(self.pre_processor(images[part])), texts[part]) for part in parts]
+            return [self._words(images[start : start + self.batch_size], texts[start:]) for start in starts]
         height = self.height
         widths = [min(max(round(height * image.shape[2] / image.shape[1]), 8), MAX_LINE_WIDTH) for image in images]
         by_width = sorted(range(len(rows)), key=widths.__getitem__)
@@ -101,6 +105,12 @@ class TextBatches:
             data = torch.stack([F.pad(line, (0, padded - line.shape[2]), value=torch.nan) for line in lines])
             batches.append(TextBatch(data, [texts[index] for index in chosen]))
         return batches
+
+    def _words(self, images: list[Tensor], texts: list[str]) -> TextBatch:
+        made = list(self.pre_processor.batches(images))
+        order = [index for part in made for index in part.indices]
+        placements = [place for part in made for place in part.placements]
+        return TextBatch(torch.cat([part.data for part in made]), [texts[index] for index in order], placements)
 
 
 @torch.no_grad()
@@ -138,12 +148,13 @@ class Recognition:
     Args:
         model: The recogniser, on its device.
         distils: Keep a copy of the model as it is now, for `keeping_loss`.
+        is_new: The weights are random: texts are at first taken to be spread evenly over their pictures, see `loss`.
     """
 
     task = "recognition"
 
-    def __init__(self, model: Any, distils: bool) -> None:
-        self.model = model
+    def __init__(self, model: Any, distils: bool, is_new: bool = False) -> None:
+        self.model, self._is_new = model, is_new
         self._predictor = recognition_predictor(model)
         self._reads_lines = isinstance(model, CtcLineRecognizer)
         self._teacher: Any = None
@@ -189,10 +200,21 @@ class Recognition:
         height = self.model.cfg["input_shape"][1] if self._reads_lines else None
         return TextBatches(batch_size, height, self._predictor.pre_processor)
 
-    def loss(self, model: Any, batch: TextBatch) -> Tensor:
-        """The loss of a network like this one for a batch: the mean over its lines."""
-        loss: Tensor = model(self._inputs(batch), batch.texts)["loss"]
-        return loss
+    def loss(self, model: Any, batch: TextBatch, share: float = 1.0) -> Tensor:
+        """The loss of a network like this one for a batch: the mean over its lines.
+
+        With random weights CTC sees no letter before it sees them all: for thousands of steps every text is as likely
+        as another. What speech recognisers are begun with helps, a flat start (Young et al., "The HTK Book", 2006):
+        each character is first looked for where it would be if all were as wide as each other.
+        """
+        weight = _FLAT_WEIGHT * (1 - share / _FLAT_SHARE)
+        if not self._is_new or weight <= 0 or not isinstance(getattr(model, "postprocessor", None), CTCPostProcessor):
+            loss: Tensor = model(self._inputs(batch), batch.texts)["loss"]
+            return loss
+        made = model(self._inputs(batch), batch.texts, return_model_output=True)
+        flat = _flat_classes(batch, made["out_map"].shape[1], model.vocab).to(made["out_map"].device)
+        total: Tensor = made["loss"] + weight * F.cross_entropy(made["out_map"].float().flatten(0, 1), flat.flatten())
+        return total
 
     def keeping_loss(self, batch: TextBatch) -> Tensor:
         """The loss for lines whose reading is to stay as it is.
@@ -241,6 +263,17 @@ class Recognition:
         if rate is None:
             raise InvalidArgumentError(f"{dataset!r} has no line with a text: there is nothing to compare with.")
         return TextScores(num_lines, num_exact / num_lines, rate)
+
+
+def _flat_classes(batch: TextBatch, num_steps: int, vocab: str) -> Tensor:
+    """The class of each step, (N, T), if all characters of a word are as wide as each other; -100 beside the words."""
+    classes = torch.full((len(batch.texts), num_steps), -100)
+    for row, (text, place) in enumerate(zip(batch.texts, batch.placements or (), strict=True)):
+        first = round(place.left * num_steps)
+        width = max(round(place.width * num_steps), 1)
+        for step in range(width if text else 0):
+            classes[row, min(first + step, num_steps - 1)] = vocab.index(text[step * len(text) // width])
+    return classes
 
 
 def _text_of(sample: Sample) -> str:
