@@ -14,7 +14,7 @@ from mediatensor.cli import main
 from mediatensor.datasets import DataLoader, Sample
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import load_checkpoint
-from mediatensor.ocr.training import cropped_page, drawn_lines, drawn_pages, fit
+from mediatensor.ocr.training import DetectionEvaluation, cropped_page, drawn_lines, drawn_pages, evaluate, fit
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -138,7 +138,19 @@ def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path) -> None:
     assert done.epochs[0]["validation"]["recall"] < 0.02
     assert done.scores["recall"] > 0.1
     # Learnt from crops, searched as a whole.
-    assert load_checkpoint(done.path, "detection").cfg["input_shape"] == (3, 256, 256)
+    model = load_checkpoint(done.path, "detection")
+    assert model.cfg["input_shape"] == (3, 256, 256)
+    # The thresholds go with the weights, and others do no better on the validation pages.
+    own = (model.postprocessor.bin_thresh, model.postprocessor.box_thresh)
+    scores = {}
+    for model.postprocessor.bin_thresh, model.postprocessor.box_thresh in (own, (0.1, 0.1), (0.3, 0.5), (0.7, 0.7)):
+        found = evaluate(model, drawn_pages(6, seed=1, **options))
+        assert isinstance(found, DetectionEvaluation)
+        thresholds = (model.postprocessor.bin_thresh, model.postprocessor.box_thresh)
+        recall, precision = found.recall or 0.0, found.precision or 0.0
+        scores[thresholds] = 2 * recall * precision / max(recall + precision, 1e-9)
+    assert scores[own] == pytest.approx(done.scores["score"])
+    assert scores[own] == max(scores.values()) > min(scores.values())
 
 
 def test_crops_have_boxes_where_the_ink_is() -> None:

@@ -27,6 +27,10 @@ _IOU = 0.5
 _MOST_ZOOM = 0.6
 #: How many of the crops are around text.
 _TEXT_SHARE = 0.9
+#: Thresholds that are tried, of pixels and of boxes, and on how many pages.
+_PIXEL_THRESHOLDS = (0.1, 0.2, 0.3, 0.5, 0.7)
+_BOX_THRESHOLDS = (0.1, 0.3, 0.5, 0.6, 0.7)
+_NUM_PAGES_TRIED = 20
 Boxes = dict[str, NDArray[np.float64]]
 
 
@@ -300,6 +304,36 @@ class Detection:
         return self.loss(self.model, batch)
 
     @torch.no_grad()
+    def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
+        """Choose the thresholds of pixels and boxes.
+
+        Those of an architecture are for networks that learnt for days. Before, probabilities fall slowly at the edges
+        of text: boxes are too large, and few of them are right.
+        """
+        predictor, post = detection_predictor(model), model.postprocessor
+        device = next(model.parameters()).device
+        confusions = {
+            (pixel, box): LocalizationConfusion(_IOU) for pixel in _PIXEL_THRESHOLDS for box in _BOX_THRESHOLDS
+        }
+        before, post.box_thresh = (post.bin_thresh, post.box_thresh), _BOX_THRESHOLDS[0]
+        for samples in first_rows(dataset, _NUM_PAGES_TRIED, at_once=1):
+            for sample in samples:
+                true_by_class = boxes_of(sample, model.class_names)
+                (batch,) = predictor.pre_processor.batches([] if sample.image is None else [sample.image])
+                data = batch.data.flip(1) if model.cfg.get("color_order") == "BGR" else batch.data
+                maps = model(data.to(device), maps_only=True)["out_map"].float().cpu().permute(0, 2, 3, 1).numpy()
+                trues = [_straight(true_by_class, name, batch.placements[0]) for name in model.class_names]
+                for pixel in _PIXEL_THRESHOLDS:
+                    post.bin_thresh = pixel
+                    for true, found in zip(trues, post(maps)[0], strict=True):
+                        for box in _BOX_THRESHOLDS:
+                            confusions[pixel, box].update(true, found[found[:, 4] >= box, :4])
+        scores = {choice: _scores_of(confusion).score for choice, confusion in confusions.items()}
+        best = max(scores, key=scores.__getitem__)
+        post.bin_thresh, post.box_thresh = best if scores[best] else before
+        return {"bin_thresh": post.bin_thresh, "box_thresh": post.box_thresh}
+
+    @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> DetectionScores:
         """Search the pages of a dataset, or the first of them, with a network like this one, and compare."""
         predictor, confusion = detection_predictor(model), LocalizationConfusion(_IOU)
@@ -310,7 +344,17 @@ class Detection:
                 for name, found in found_by_class.items():
                     true = true_by_class.get(name, np.zeros((0, 4)))
                     confusion.update(straight_boxes(true) if true.ndim == 3 else true, found[:, :4])
-        recall, precision, _ = confusion.summary()
-        if recall is None:
+        if not confusion.num_gts:
             raise InvalidArgumentError(f"{dataset!r} has no page with a box: there is nothing to compare with.")
-        return DetectionScores(confusion.num_gts, recall, precision or 0.0)
+        return _scores_of(confusion)
+
+
+def _straight(by_class: Boxes, name: str, place: Placement) -> NDArray[np.float64]:
+    """The straight boxes of a class, relative to the input of a network."""
+    boxes = _placed(by_class.get(name, np.zeros((0, 4))), place)
+    return straight_boxes(boxes).astype(np.float64) if boxes.ndim == 3 else boxes
+
+
+def _scores_of(confusion: LocalizationConfusion) -> DetectionScores:
+    recall, precision, _ = confusion.summary()
+    return DetectionScores(confusion.num_gts, recall or 0.0, precision or 0.0)

@@ -55,6 +55,13 @@ class Learner(Protocol):
     def keeping_loss(self, batch: Any) -> Tensor:
         """The loss for rows that the network did well on, and shall go on doing well on."""
 
+    def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
+        """Choose what is not learnt so that a network like this one does best on a dataset.
+
+        Returns:
+            Arguments of the function that makes the network, which has them already.
+        """
+
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> Scores:
         """How well a network like this one does on a dataset, or on its first rows."""
 

@@ -148,6 +148,8 @@ def fit(
 
     Started by ``torchrun``, all processes train together, each on its share of every batch.
 
+    The thresholds of a detector are those that do best on the validation pages, and go with its weights.
+
     The optimiser is AdamW (Loshchilov and Hutter, 2019, https://arxiv.org/abs/1711.05101); the learning rate rises, and
     falls as a cosine. What is scored and written is a moving average of the weights.
 
@@ -485,8 +487,10 @@ class _Training:
         """Score the averaged weights, keep them if they are the best, and write down how it went."""
         if _is_first():
             trained = time.monotonic()
+            chosen = {}
             if self.num_steps:
                 self._settle()
+                chosen = self.learner.chosen_options(self.averaged, self.validation)
             scores = self.learner.scores(self.averaged, self.validation)
             entry: dict[str, Any] = {
                 "epoch": self.epoch,
@@ -503,7 +507,7 @@ class _Training:
             self.epochs.append(entry)
             if self.epoch == 0 or scores.score > self.epochs[self.best_epoch]["validation"]["score"]:
                 self.best_epoch = self.epoch
-                self._write_checkpoint()
+                self._write_checkpoint(chosen)
             self.losses, self.keep_losses = [], []
             write_history(self.path.with_suffix(".jsonl"), self.epochs)
             if self.report is not None:
@@ -521,7 +525,7 @@ class _Training:
         patience = self.settings.patience
         return patience is not None and self.epoch - self.best_epoch >= patience
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, chosen: Mapping[str, Any]) -> None:
         card = {
             "task": self.learner.task,
             "started_from": self.settings.arch,
@@ -535,7 +539,9 @@ class _Training:
             "mediatensor": __version__,
             "torch": str(torch.__version__),
         }
-        save_checkpoint(self.path, replace(self.start, state_dict=self.averaged.state_dict(), card=card))
+        options = {**self.start.options, **chosen}
+        weights = self.averaged.state_dict()
+        save_checkpoint(self.path, replace(self.start, state_dict=weights, options=options, card=card))
 
     @property
     def _state_path(self) -> Path:

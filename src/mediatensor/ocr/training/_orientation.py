@@ -115,6 +115,10 @@ class Orientation:
         """The same for pictures that were known."""
         return self.loss(self.model, batch)
 
+    def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
+        """All there is is learnt."""
+        return {}
+
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> OrientationScores:
         """Classify the pictures of a dataset, or the first of them, with a network like this one."""

@@ -242,6 +242,10 @@ class Recognition:
         )
         return data.contiguous(memory_format=torch.channels_last)
 
+    def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
+        """All there is is learnt."""
+        return {}
+
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> TextScores:
         """Read the lines of a dataset, or the first of them, with a network like this one, and compare.
