@@ -216,6 +216,7 @@ def test_the_command_draws_what_it_learns(tmp_path: Path, capsys: pytest.Capture
     for more, message in (
         (["--train", str(tmp_path)], "Give --train or --train-languages"),
         (["--train-languages", "xx"], "choose of"),
+        (["--text-unit", "page"], "invalid choice"),
         (["--crop-size", "70"], "crop_size must be a multiple of 32"),
     ):
         assert main([*command[:-1], str(tmp_path / "other.pt"), *more]) == 2

@@ -446,6 +446,10 @@ def _add_train(commands: Any) -> None:
         help="how many are drawn for each epoch, other ones each time (default: 1000)",
     )  # fmt: skip
     data.add_argument(
+        "--text-unit", choices=("word", "line"), metavar="word|line",
+        help="what has a box on drawn pages (default: what the detector marks that is the start)",
+    )  # fmt: skip
+    data.add_argument(
         "--validation", type=Path, metavar="DATA",
         help="what decides which weights are best (default with --train-languages: drawn, too)",
     )  # fmt: skip

@@ -87,7 +87,7 @@ def _drawn(args: argparse.Namespace, num_rows: int, languages: str, seed: int) -
     known = languages.split(",")
     start = args.start or _DEFAULTS[args.task]
     if args.task == "detection":
-        text_unit = "line" if detection_predictor(start).finds_lines else "word"
+        text_unit = args.text_unit or ("line" if detection_predictor(start).finds_lines else "word")
         return drawn_pages(num_rows, languages=known, text_unit=text_unit, seed=seed)
     if "page_orientation" in start:
         return drawn_pages(num_rows, languages=known, seed=seed)
