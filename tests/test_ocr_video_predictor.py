@@ -319,6 +319,23 @@ def test_a_file_that_breaks_off_gives_what_is_there(predictor: VideoTextPredicto
     assert "promises 5.000 seconds" in problem
 
 
+def test_a_file_without_a_length_in_its_header_breaks_off_too(
+    predictor: VideoTextPredictor, clip: Path, tmp_path: Path
+) -> None:
+    with av.open(str(clip)) as source, av.open(str(tmp_path / "clip.mkv"), "w") as output:
+        stream = output.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                output.mux(packet)
+    whole = (tmp_path / "clip.mkv").read_bytes()
+    assert predictor(whole).problems == ()
+    reading = predictor(whole[: len(whole) // 3])
+    (problem,) = reading.problems
+    assert problem == f"The video breaks off after {reading.end_seconds:.3f} seconds: the end of its file is missing."
+    assert 0.5 < reading.end_seconds < 4
+
+
 def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
     data = bytearray(with_index_in_front(clip, tmp_path / "front.mp4"))
     # What is behind the first half is lost: zeros are no slices of a picture.

@@ -1,12 +1,13 @@
 """What containers say: bytes in, tables out.
 
-MP4 and its relatives, Matroska, MP3, WAV, and files that were joined end to end. Everything here is pure: it parses
-bytes that somebody else has read, and never trusts a number in them.
+MP4 and its relatives, Matroska, MP3, WAV, files that were joined end to end, and files that break off. Everything here
+is pure: it parses bytes that somebody else has read, and never trusts a number in them.
 """
 
 from __future__ import annotations
 
 from .boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
+from .endings import breaks_off
 from .fragments import packets_of_fragments
 from .joined_files import FrameWalk, begins_file, flac_seconds, id3_end, ogg_links, time_restarts, wavpack_seconds
 from .matroska import PAYLOAD_BYTES, Blocks, blocks_of_track
@@ -43,6 +44,7 @@ __all__ = [
     "WavHeader",
     "begins_file",
     "blocks_of_track",
+    "breaks_off",
     "constant_frames",
     "entries_to_compare",
     "expected_entries",

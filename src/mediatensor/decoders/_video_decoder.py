@@ -17,9 +17,10 @@ from .._common import checks
 from .._common.checks import real_number, shown
 from .._common.devices import resolve_device
 from .._common.locks import Closing
+from .._containers import breaks_off
 from .._index import FrameIndex, check_index_belongs, note_source, parse_frame_mappings
 from .._metadata import VideoStreamMetadata, video_stream_metadata
-from .._sources import make_source
+from .._sources import MIN_REQUEST_BYTES, make_source
 from .._video import (
     ApproximateFrames,
     CpuFallbackStatus,
@@ -253,6 +254,13 @@ class VideoDecoder(Closing):
                 start += _PICTURES_AT_A_TIME
         finally:
             video.pool.close()
+
+    def _breaks_off(self) -> bool:
+        """Whether the end of the file is missing, by what its container says; ``False`` where looking is costly."""
+        with self._video.lend_reader(is_moved=False) as reader:
+            # On a web server every part of the file would cost a request.
+            is_near = reader.small_read_bytes < MIN_REQUEST_BYTES
+            return is_near and bool(reader.look_at_bytes(breaks_off))
 
     def _get_key_frame_indices(self) -> Tensor:
         """Indices of the key frames, int64 (K,)."""

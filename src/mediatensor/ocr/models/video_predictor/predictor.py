@@ -445,8 +445,12 @@ class TextStream(Iterator[TextTrack]):
         self._num_passed = max(min(max(here, self._num_passed) + 1, after), self._num_passed)
         promised = self._decoder.metadata.duration_seconds_from_header or 0.0
         found = self.end_seconds - self.begin_seconds
-        if seconds is None and not len(missing) and promised - found > max(LEAST_LOST_SECONDS, LEAST_LOST * promised):
+        if seconds is not None or len(missing):
+            return
+        if promised - found > max(LEAST_LOST_SECONDS, LEAST_LOST * promised):
             self._note(f"The video breaks off after {found:.3f} seconds; its header promises {promised:.3f} seconds.")
+        elif self._decoder._breaks_off():
+            self._note(f"The video breaks off after {found:.3f} seconds: the end of its file is missing.")
 
     def _note_scripts(self) -> None:
         """Note the texts in scripts that cannot be read."""
