@@ -1,0 +1,75 @@
+"""Real videos, whole and damaged: the texts found in them lie within them, as PyAV alone sees them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from mediatensor.errors import MediaTensorError
+from mediatensor.ocr import video_text_predictor
+from mediatensor.ocr.models.video_predictor import VideoTextPredictor
+from ocr_onnx_sessions import require_weights
+from real_files import TEST_DATA
+
+_MEDIA = TEST_DATA / "media"
+_OTHERS = {".md", ".json", ".gz", ".mp3", ".flac", ".mka"}
+_FILES = sorted(path for path in _MEDIA.glob("*.*") if path.suffix not in _OTHERS) if _MEDIA.is_dir() else []
+
+pytestmark = [
+    pytest.mark.skipif(not _FILES, reason="the real media files are not here"),
+    pytest.mark.filterwarnings("ignore:This video is HDR"),
+]
+
+
+@pytest.fixture(scope="module")
+def predictor() -> VideoTextPredictor:
+    require_weights()
+    return video_text_predictor(pretrained=True)
+
+
+def times_of_pictures(path: Path) -> list[float | None]:
+    """When pictures are shown, in seconds, by a plain decode that passes over what cannot be decoded."""
+    times: list[float | None] = []
+    try:
+        with av.open(str(path), metadata_errors="ignore") as source:
+            for packet in source.demux(source.streams.video[:1]) if source.streams.video else ():
+                with suppress(av.FFmpegError):
+                    times += [picture.time for picture in packet.decode()]
+    except av.FFmpegError:
+        pass
+    return times
+
+
+def num_subtitles(path: Path) -> int:
+    with av.open(str(path)) as source:
+        return sum(packet.size > 0 for packet in source.demux(subtitles=0))
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.name)
+def test_texts_lie_within_the_video(path: Path, predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    pictures = times_of_pictures(path)
+    if not pictures:
+        with pytest.raises(MediaTensorError):
+            predictor(path)
+        return
+    reading = predictor(path)
+    # Pictures that cannot be shown on their own, at the begin and around an edit, a plain decode may give or not.
+    assert reading.num_frames == pytest.approx(len(pictures), abs=max(2, 0.05 * len(pictures)))
+    # An elementary stream has no times; those that are made up begin with zero.
+    times = sorted(time for time in pictures if time is not None) or [0.0, reading.end_seconds]
+    for track in reading.tracks:
+        assert track.text.strip()
+        assert 0 <= track.first_frame <= track.last_frame < reading.num_frames
+        assert times[0] - 1e-3 <= track.start_seconds < track.end_seconds
+        assert track.end_seconds <= times[-1] + 1
+        # It begins when some picture is shown.
+        assert np.abs(np.array(times) - track.start_seconds).min() < 1e-3
+    reading.save(tmp_path / "captions.srt")
+    if reading.captions:
+        assert num_subtitles(tmp_path / "captions.srt") == len(reading.captions)
+    else:
+        assert (tmp_path / "captions.srt").read_text() == ""
