@@ -241,6 +241,7 @@ def test_kinds_choose(clip: Path) -> None:
         ({"kinds": ["captions"]}, "kinds"),
         ({"kinds": []}, "kinds"),
         ({"languages": "klingon"}, "languages"),
+        ({"languages": ["german", "russian"]}, "not half of the letters of russian"),
         ({"min_confidence": 2}, "min_confidence"),
         ({"speed": 3}, "speed"),
     ],

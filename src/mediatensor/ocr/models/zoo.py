@@ -205,7 +205,8 @@ def video_text_predictor(
         The predictor, a module: ``predictor.to("cuda")`` moves its networks. Frames are decoded on the CPU.
 
     Raises:
-        InvalidArgumentError: An architecture or a language is unknown, or reads no lines.
+        InvalidArgumentError: An architecture or a language is unknown, or the recogniser reads no lines, or not the
+            language.
         WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:
@@ -226,8 +227,20 @@ def video_text_predictor(
     _refuse_unknown(VideoTextPredictor, kwargs, _keywords_of(VideoTextPredictor))
     # Bands of frames are searched in the size that they have.
     detector = detection_predictor(det_arch, pretrained=pretrained, shorter_side=32, longer_side=4096)
+    if languages is not None:
+        known = set(recognition_predictor(reco_arch, pretrained=pretrained).model.vocab)
+        unread = [name for name in names if 2 * len(known.intersection(_letters(name))) < len(_letters(name))]
+        if unread:
+            raise InvalidArgumentError(
+                f"languages={languages!r}: the recogniser has not half of the letters of {', '.join(unread)}. Leave it "
+                "out, or pass a reco_arch that reads them."
+            )
     recogniser = recognition_predictor(reco_arch, pretrained=pretrained, **vocab)
     return VideoTextPredictor(detector, recogniser, **kwargs)
+
+
+def _letters(language: str) -> set[str]:
+    return {character for character in VOCABS[language] if character.isalpha()}
 
 
 def _refuse_layout(detect_layout: bool, layout_arch: str | None, detect_tables: bool) -> None:
