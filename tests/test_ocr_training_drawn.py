@@ -204,12 +204,12 @@ def test_the_command_draws_what_it_learns(tmp_path: Path, capsys: pytest.Capture
     pages = ["--start", "linknet_resnet18", "--page-size", "96", "--crop-size", "64"]
     out = tmp_path / "finder.pt"
     command = ["train", "detection", *pages, *drawn, "-o", str(out)]
-    assert main([*command, "--keep-languages", "fr"]) == 0
+    assert main([*command, "--keep-languages", "fr", "--ema-decay", "0.9"]) == 0
     assert "recall" in capsys.readouterr().out
     card = torch.load(out, weights_only=True)["card"]
     assert card["train"] == "DrawnPages(4 drawn pages in en, de)"
     assert card["keep"] == "DrawnPages(4 drawn pages in fr)"
-    assert card["settings"]["crop_size"] == 64
+    assert (card["settings"]["crop_size"], card["settings"]["ema_decay"]) == (64, 0.9)
     digits = ["--start", "crnn_mobilenet_v3_small", "--vocab", "0123456789 "]
     assert main(["train", "recognition", *digits, *drawn, "-o", str(tmp_path / "digits.pt")]) == 0
     assert "lines exact" in capsys.readouterr().out

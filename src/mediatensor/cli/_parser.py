@@ -477,6 +477,10 @@ def _add_train(commands: Any) -> None:
     training.add_argument("--epochs", type=positive_int, default=20, metavar="N", help="(default: 20)")
     training.add_argument("--batch-size", type=positive_int, default=16, metavar="N", help="(default: 16)")
     training.add_argument("--learning-rate", type=float, metavar="X", help="(default: 2e-4; 1e-3 for random weights)")
+    training.add_argument(
+        "--ema-decay", type=float, default=0.998, metavar="X",
+        help="how much of the average of weights stays in a step; less for few steps (default: 0.998)",
+    )  # fmt: skip
     training.add_argument("--patience", type=positive_int, metavar="N", help="end after N epochs that were no better")
     training.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
     training.add_argument("--device", metavar="NAME", help="such as cuda (default: cuda where there is one)")

@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         epochs=args.epochs,
         batch_size=args.batch_size,
         learning_rate=args.learning_rate,
+        ema_decay=args.ema_decay,
         patience=args.patience,
         augment=not args.no_augment,
         page_size=args.page_size,
