@@ -317,6 +317,11 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: 
     used = before.characters.index("3") + 1
     assert not torch.equal(model.head.weight[used], before.head.weight[used])
     assert done.epochs[-1]["keep"]["character_error_rate"] <= done.epochs[0]["keep"]["character_error_rate"]
+    # German has marks that the reader does not know; there is nothing to keep of them.
+    german = drawn_lines(4, languages=["de"])
+    assert not german.characters <= set(model.vocab)
+    once: dict[str, Any] = {**settings, "out": tmp_path / "german.pt", "epochs": 1}
+    assert fit(done.path, stars, keep=german, **once).epochs[-1]["keep"]["num_lines"] == 4
     # The file is a reader wherever a name is.
     found = evaluate(done.path, stars)
     assert found.cer == pytest.approx(done.scores["character_error_rate"])

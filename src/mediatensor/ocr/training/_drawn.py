@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,20 @@ class DrawnLines(MediaDataset):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} {self.items[0].name})"
+
+    def limited_to(self, characters: Iterable[str]) -> DrawnLines:
+        """Such lines of some characters alone: texts with others are passed over.
+
+        Example:
+            >>> from mediatensor.ocr.training import drawn_lines
+            >>> sorted(drawn_lines(10, characters="012").limited_to("1 23").characters)
+            [' ', '1', '2']
+        """
+        other = copy(self)
+        assert isinstance(self.recipe, _DrawnLineRecipe)
+        other.characters = self.characters.intersection(characters)
+        other.recipe = replace(self.recipe, drawn_characters=other.characters)
+        return other
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from ..models._networks import (
     save_checkpoint,
 )
 from ._detection import Detection
+from ._drawn import DrawnLines
 from ._history import write_curves, write_history
 from ._learning import Learner, first_rows
 from ._lines import characters_of
@@ -340,8 +341,11 @@ class _Training:
         num_workers: int,
     ) -> None:
         self.settings, self.start, self.path, self.device = settings, start, path, device
-        self.validation, self.keep = validation, keep
         self.model = start.network().to(device)
+        if isinstance(keep, DrawnLines):
+            # Languages have signs that the recogniser never knew: there is nothing to keep of them.
+            keep = keep.limited_to(self.model.vocab)
+        self.validation, self.keep = validation, keep
         self.learner = _learner(self.model, model_card(start.arch).task, settings, keep is not None)
         rows = [train, validation, *([keep] if keep is not None else [])]
         self.learner.check(rows)
