@@ -61,22 +61,23 @@ def _plates(args: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, A
     def lines(num_lines: int, seed: int) -> Any:
         return drawn_lines(num_lines, texts=texts, style="clean", fonts=args.font, seed=seed)
 
-    done = fit(
-        "crnn_mobilenet_v3_small",
-        lines(args.lines or 3000, 0),
-        validation=lines(200, 1),
-        out=args.output / "plates.pt",
-        pretrained=False,
-        vocab=_CAPITALS,
-        epochs=args.epochs or 6,
-        batch_size=8,
-        learning_rate=args.learning_rate or 1e-3,
-        ema_decay=0.98,
-        augment=False,
-        report=_print,
-    )
-    rows = [_row("digits and capitals", done.path, lines(5 * args.scored, 2))]
-    return rows, {"epochs": list(done.epochs)}
+    path = args.output / "plates.pt"
+    if not _is_trained(path):
+        fit(
+            "crnn_mobilenet_v3_small",
+            lines(args.lines or 3000, 0),
+            validation=lines(200, 1),
+            out=path,
+            pretrained=False,
+            vocab=_CAPITALS,
+            epochs=args.epochs or 6,
+            batch_size=8,
+            learning_rate=args.learning_rate or 1e-3,
+            ema_decay=0.98,
+            augment=False,
+            report=_print,
+        )
+    return [_row("digits and capitals", path, lines(5 * args.scored, 2))], {"epochs": _epochs(path)}
 
 
 def _script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -99,7 +100,7 @@ def _script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, A
     faces = find_faces(args.font)
     to_learn, to_score = parted_faces(faces, "".join(filter(str.isalpha, letters)), args.held_out)
     arch, path = "ppocr_v6_small_reco", args.output / "script.pt"
-    if not path.exists() or path.with_suffix(".state.pt").exists():
+    if not _is_trained(path):
         fit(
             arch,
             drawn_lines(args.lines or 2400, texts=learnt, fonts=to_learn, seed=1),
@@ -118,9 +119,20 @@ def _script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, A
         for model in (arch, path):
             rows.append(_row(language, model, drawn_lines(args.scored, seed=11, **own)))
             print(rows[-1], flush=True)
+    return rows, {
+        "epochs": _epochs(path),
+        "faces learnt": len(to_learn),
+        "faces scored": [Path(f).stem for f in to_score],
+    }
+
+
+def _is_trained(path: Path) -> bool:
+    return path.exists() and not path.with_suffix(".state.pt").exists()
+
+
+def _epochs(path: Path) -> list[dict[str, Any]]:
     with path.with_suffix(".jsonl").open(encoding="utf-8") as log:
-        epochs = [json.loads(line) for line in log]
-    return rows, {"epochs": epochs, "faces learnt": len(to_learn), "faces scored": [Path(f).stem for f in to_score]}
+        return [json.loads(line) for line in log]
 
 
 def _print(epoch: Mapping[str, Any]) -> None:
@@ -176,7 +188,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args.output.mkdir(parents=True, exist_ok=True)
     began, cpu = time.monotonic(), time.process_time()
     rows, details = (_plates if args.what == "plates" else _script)(args)
+    epochs = details["epochs"]
     notes = {
+        "training": f"{epochs[-1]['steps']} steps, {sum(epoch['seconds'] for epoch in epochs):.0f} seconds",
         "seconds of this call": f"{time.monotonic() - began:.0f}, of CPU {time.process_time() - cpu:.0f}",
         "threads": str(torch.get_num_threads()),
         **machine_stamp(),
