@@ -51,10 +51,8 @@ def write_curves(path: Path, title: str, epochs: Sequence[Mapping[str, Any]]) ->
         scored = [epoch for epoch in epochs if epoch.get(name)]
         if scored:
             shares = [1 - epoch[name]["score"] for epoch in scored]
-            errors.plot([epoch["epoch"] for epoch in scored], shares, marker="o", markersize=3, label=label)
-            errors.annotate(
-                f"{shares[-1]:.2%}", (scored[-1]["epoch"], shares[-1]), xytext=(4, 4), textcoords="offset points"
-            )
+            named = f"{label}, {shares[-1]:.2%} in the end"
+            errors.plot([epoch["epoch"] for epoch in scored], shares, marker="o", markersize=3, label=named)
     errors.set(ylabel="errors", xlabel="epoch", ylim=(0, None))
     errors.yaxis.set_major_formatter(PercentFormatter(1.0))
     errors.xaxis.set_major_locator(MaxNLocator(integer=True))
