@@ -317,6 +317,23 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: 
     used = before.characters.index("3") + 1
     assert not torch.equal(model.head.weight[used], before.head.weight[used])
     assert done.epochs[-1]["keep"]["character_error_rate"] <= done.epochs[0]["keep"]["character_error_rate"]
+    # Blended, half of the way from the weights at the start; new characters have all of what they learnt.
+    half = fit(
+        "ppocr_v6_small_reco",
+        stars,
+        keep=kept,
+        extend_vocab=True,
+        epochs=4,
+        learning_rate=3e-4,
+        ema_decay=0.8,
+        blend=0.5,
+        **{**settings, "out": tmp_path / "half.pt"},
+    )
+    assert half.best_epoch == done.best_epoch  # the same training up to there
+    blended = load_checkpoint(half.path).state_dict()
+    assert torch.equal(blended["head.weight"][-1], model.head.weight[-1])
+    expected = (before.head.weight + model.head.weight[:-1]) / 2
+    assert torch.allclose(blended["head.weight"][:-1], expected, atol=1e-6)
     # German has marks that the reader does not know; there is nothing to keep of them.
     german = drawn_lines(4, languages=["de"])
     assert not german.characters <= set(model.vocab)

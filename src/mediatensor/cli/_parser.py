@@ -478,6 +478,10 @@ def _add_train(commands: Any) -> None:
     training.add_argument("--batch-size", type=positive_int, default=16, metavar="N", help="(default: 16)")
     training.add_argument("--learning-rate", type=float, metavar="X", help="(default: 2e-4; 1e-3 for random weights)")
     training.add_argument(
+        "--blend", type=share, default=1.0, metavar="X",
+        help="the share of the learnt weights in those that are written; less forgets less (default: 1)",
+    )  # fmt: skip
+    training.add_argument(
         "--ema-decay", type=float, default=0.998, metavar="X",
         help="how much of the average of weights stays in a step; less for few steps (default: 0.998)",
     )  # fmt: skip

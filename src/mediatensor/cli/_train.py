@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         batch_size=args.batch_size,
         learning_rate=args.learning_rate,
         ema_decay=args.ema_decay,
+        blend=args.blend,
         patience=args.patience,
         augment=not args.no_augment,
         page_size=args.page_size,

@@ -100,6 +100,7 @@ class _Settings:
     ema_decay: float
     clip_norm: float
     keep_weight: float
+    blend: float
     patience: int | None
     augment: bool
     page_size: int | None
@@ -127,6 +128,7 @@ def fit(
     ema_decay: float = 0.998,
     clip_norm: float = 5.0,
     keep_weight: float = 2.0,
+    blend: float = 1.0,
     patience: int | None = None,
     augment: bool = True,
     page_size: int | None = None,
@@ -178,6 +180,9 @@ def fit(
         ema_decay: How much of the average stays in each step; smaller at the start.
         clip_norm: The greatest norm of the gradients of a step.
         keep_weight: The weight of the loss of ``keep``.
+        blend: The share of the learnt weights in those that are scored and written. The rest are the weights that
+            training began with, except for new characters. Less than 1 forgets less (Wortsman et al., "Robust
+            fine-tuning of zero-shot models", 2022, https://arxiv.org/abs/2109.01903).
         patience: End after so many epochs without a better score.
         augment: Change the pictures of ``train`` at random, see `changed_line` and `changed_page`.
         page_size: For detectors and classifiers: pictures are brought to squares of so many pixels, a multiple of 32,
@@ -228,6 +233,7 @@ def fit(
         ema_decay=finite_number("ema_decay", ema_decay),
         clip_norm=finite_number("clip_norm", clip_norm),
         keep_weight=finite_number("keep_weight", keep_weight),
+        blend=finite_number("blend", blend),
         patience=patience if patience is None else whole_number("patience", patience, at_least=1),
         augment=augment,
         page_size=page_size if page_size is None else whole_number("page_size", page_size, at_least=32),
@@ -237,13 +243,17 @@ def fit(
         num_kept_rows=0 if keep is None else _num_rows("keep", keep),
     )
     _num_rows("validation", validation)
-    for name, low, high in (("learning_rate", 0, 1), ("warmup", 0, 1), ("ema_decay", 0, 1), ("weight_decay", 0, 10)):
-        if not low <= getattr(settings, name) <= high:
-            raise InvalidArgumentError(f"{name} must be from {low} to {high} (got {getattr(settings, name)}).")
+    for name, high in (("learning_rate", 1), ("warmup", 1), ("ema_decay", 1), ("blend", 1), ("weight_decay", 10)):
+        if not 0 <= getattr(settings, name) <= high:
+            raise InvalidArgumentError(f"{name} must be from 0 to {high} (got {getattr(settings, name)}).")
+    if blend != 1 and not pretrained:
+        raise InvalidArgumentError(f"blend must be 1 for random weights, which know nothing to keep (got {blend}).")
     _join_processes()
     torch.manual_seed(settings.seed)
-    checkpoint = _start(settings, [train, validation])
-    training = _Training(settings, checkpoint, train, validation, keep, path, _device(device), amp, num_workers)
+    checkpoint, num_new = _start(settings, [train, validation])
+    training = _Training(
+        settings, checkpoint, num_new, train, validation, keep, path, _device(device), amp, num_workers
+    )
     if resume:
         training.resume()
     if _num_ranks() > 1:
@@ -279,8 +289,8 @@ def _is_first() -> bool:
     return _num_ranks() == 1 or dist.get_rank() == 0
 
 
-def _start(settings: _Settings, datasets: list[MediaDataset]) -> Checkpoint:
-    """The network that training begins with: weights, characters, architecture."""
+def _start(settings: _Settings, datasets: list[MediaDataset]) -> tuple[Checkpoint, int]:
+    """The network that training begins with: weights, characters, architecture; and how many characters are new."""
     first = Checkpoint("", {})
     if is_checkpoint(settings.arch):
         first = read_checkpoint(settings.arch)
@@ -302,7 +312,8 @@ def _start(settings: _Settings, datasets: list[MediaDataset]) -> Checkpoint:
     if task != "recognition":
         size = settings.page_size
         shape = first.input_shape if size is None else (3, size, size)
-        return Checkpoint(arch, model.state_dict(), options=first.options, input_shape=shape)
+        return Checkpoint(arch, model.state_dict(), options=first.options, input_shape=shape), 0
+    new: list[str] = []
     if settings.extend_vocab:
         new = sorted(set().union(*(characters_of(dataset) or () for dataset in datasets)) - set(model.vocab))
         if new and not hasattr(model, "extend_vocab"):
@@ -312,7 +323,7 @@ def _start(settings: _Settings, datasets: list[MediaDataset]) -> Checkpoint:
         if new:
             model.extend_vocab("".join(new), like=look_alikes(model.eval(), "".join(new), datasets[0]))
     characters = list(getattr(model, "characters", model.vocab))
-    return Checkpoint(arch, model.state_dict(), characters)
+    return Checkpoint(arch, model.state_dict(), characters), len(new)
 
 
 def _normalisations(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
@@ -332,6 +343,7 @@ class _Training:
         self,
         settings: _Settings,
         start: Checkpoint,
+        num_new: int,
         train: MediaDataset,
         validation: MediaDataset,
         keep: MediaDataset | None,
@@ -341,6 +353,7 @@ class _Training:
         num_workers: int,
     ) -> None:
         self.settings, self.start, self.path, self.device = settings, start, path, device
+        self.num_new = num_new
         self.model = start.network().to(device)
         if isinstance(keep, DrawnLines):
             # Languages have signs that the recogniser never knew: there is nothing to keep of them.
@@ -487,6 +500,19 @@ class _Training:
             layer.momentum = momentum
             layer.eval()
 
+    @torch.no_grad()
+    def _blended(self) -> Any:
+        """The averaged network, part of the way back to the network at the start."""
+        if self.settings.blend == 1:
+            return self.averaged
+        network = deepcopy(self.averaged)
+        head = {id(value) for value in network.score_layer()[0].parameters()} if self.num_new else set()
+        for name, value in network.named_parameters():
+            num_known = len(value) - (self.num_new if id(value) in head else 0)
+            before = self.start.state_dict[name].to(value.device)
+            value[:num_known] = before.lerp(value, self.settings.blend)[:num_known]
+        return network
+
     def _end_epoch(self, began: float) -> None:
         """Score the averaged weights, keep them if they are the best, and write down how it went."""
         if _is_first():
@@ -494,8 +520,10 @@ class _Training:
             chosen = {}
             if self.num_steps:
                 self._settle()
-                chosen = self.learner.chosen_options(self.averaged, self.validation)
-            scores = self.learner.scores(self.averaged, self.validation)
+            network = self._blended()
+            if self.num_steps:
+                chosen = self.learner.chosen_options(network, self.validation)
+            scores = self.learner.scores(network, self.validation)
             entry: dict[str, Any] = {
                 "epoch": self.epoch,
                 "steps": self.num_steps,
@@ -507,11 +535,11 @@ class _Training:
                 "keep": None,
             }
             if self.keep is not None:
-                entry["keep"] = self.learner.scores(self.averaged, self.keep, _NUM_KEPT_SCORED).as_dict()
+                entry["keep"] = self.learner.scores(network, self.keep, _NUM_KEPT_SCORED).as_dict()
             self.epochs.append(entry)
             if self.epoch == 0 or scores.score > self.epochs[self.best_epoch]["validation"]["score"]:
                 self.best_epoch = self.epoch
-                self._write_checkpoint(chosen)
+                self._write_checkpoint(network, chosen)
             self.losses, self.keep_losses = [], []
             write_history(self.path.with_suffix(".jsonl"), self.epochs)
             if self.report is not None:
@@ -529,7 +557,7 @@ class _Training:
         patience = self.settings.patience
         return patience is not None and self.epoch - self.best_epoch >= patience
 
-    def _write_checkpoint(self, chosen: Mapping[str, Any]) -> None:
+    def _write_checkpoint(self, network: Any, chosen: Mapping[str, Any]) -> None:
         card = {
             "task": self.learner.task,
             "started_from": self.settings.arch,
@@ -544,7 +572,7 @@ class _Training:
             "torch": str(torch.__version__),
         }
         options = {**self.start.options, **chosen}
-        weights = self.averaged.state_dict()
+        weights = network.state_dict()
         save_checkpoint(self.path, replace(self.start, state_dict=weights, options=options, card=card))
 
     @property
