@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from mediatensor.ocr.models._maps import letters_left_over, tiles_joined, windows_around, with_found
+from mediatensor.ocr.models._maps import ink_left_over, tiles_joined, windows_around, with_colons, with_found
 from ocr_pages import render_text, rotated
 from ocr_reading import reader
 
@@ -87,7 +87,7 @@ def test_faint_letters_are_shown_with_full_contrast(paper: int, ink: int) -> Non
     for left in range(20, 380, 14):
         page[90:106, left : left + 3] = page[90:93, left : left + 9] = ink
     none = np.zeros((0, 4, 2))
-    (window,) = windows_around(letters_left_over(page, none), none, page)
+    (window,) = windows_around(ink_left_over(page, none).letters, none, page)
     assert (window.dark, window.light) == (min(paper, ink), max(paper, ink))
 
 
@@ -97,7 +97,7 @@ def test_a_rule_of_dashes_is_not_looked_at() -> None:
         page[90:95, left : left + 11] = 120
         page[91:94, left + 1 : left + 11 : 2] = 240  # printed badly: less than solid
     none = np.zeros((0, 4, 2))
-    letters = letters_left_over(page, none)
+    letters = ink_left_over(page, none).letters
     assert len(letters) > 20
     assert windows_around(letters, none, page) == []
 
@@ -109,7 +109,7 @@ def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
         page[90:106, left : left + 3] = page[90:93, left : left + 9] = 10
     gray = 255 - page if inverted else page
     covered = np.array([[[10, 84], [150, 84], [150, 112], [10, 112]], [[300, 84], [390, 84], [390, 112], [300, 112]]])
-    letters = letters_left_over(gray, covered.astype(float))
+    letters = ink_left_over(gray, covered.astype(float)).letters
     assert letters[:, 0].tolist() == [left for left in range(20, 380, 14) if 152 < left < 290]
     (window,) = windows_around(letters, covered.astype(float), gray)
     assert window.left < 155
@@ -121,7 +121,55 @@ def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
     (joined,) = with_found(boxes, found.astype(float), letters)
     assert joined[:4].tolist() == [[10, 84], [390, 84], [390, 112], [10, 112]]
     everything = np.array([[[10, 84], [390, 84], [390, 112], [10, 112]]], dtype=float)
-    assert len(letters_left_over(gray, everything)) == 0
+    assert len(ink_left_over(gray, everything).letters) == 0
+
+
+def _colons_beside(box: tuple[int, int, int, int], *dots: tuple[int, int]) -> np.ndarray:
+    """What becomes of a box of a page with dots of 4 x 4 pixels, left and top of each."""
+    page = np.full((120, 400), 240, np.uint8)
+    for left, top in dots:
+        page[top : top + 4, left : left + 4] = 20
+    left, top, right, bottom = box
+    boxes = np.array([[[left, top], [right, top], [right, bottom], [left, bottom], [0, 1]]], dtype=float)
+    return with_colons(boxes, ink_left_over(page, boxes[:, :4]))[0, :4]
+
+
+def test_a_colon_beside_a_box_gets_into_it() -> None:
+    behind = _colons_beside((100, 40, 200, 70), (220, 50), (220, 62))
+    assert behind[0].tolist() == [100, 40]
+    assert 224 <= behind[1][0] <= 240
+    before = _colons_beside((100, 40, 200, 70), (80, 50), (80, 62))
+    assert 60 <= before[0][0] <= 80
+    assert before[2].tolist() == [200, 70]
+
+
+@pytest.mark.parametrize(
+    "dots",
+    [
+        [(220, 50)],  # one dot
+        [(220, 50), (230, 62)],  # askew
+        [(220, top) for top in range(37, 80, 7)],  # a dotted rule
+        [(213, 50), (220, 50), (220, 62), (227, 62)],  # dirt
+        [(280, 50), (280, 62)],  # far away
+        [(220, 80), (220, 92)],  # on another line
+    ],
+)
+def test_other_dots_leave_a_box_as_it_is(dots: list[tuple[int, int]]) -> None:
+    assert _colons_beside((100, 40, 200, 70), *dots).tolist() == [[100, 40], [200, 40], [200, 70], [100, 70]]
+
+
+def test_colons_in_a_column_of_their_own_are_read() -> None:
+    sheet = Image.new("RGB", (620, 308), "white")
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSansMono.ttf"), 22)
+    draw = ImageDraw.Draw(sheet)
+    values = {"Discount": "0.00", "Total": "12.50", "Date": "27/03/2018", "Cashier": "Mary", "Net amount": "48.30"}
+    for number, (name, value) in enumerate(values.items()):
+        y = 22 * (1 + 2.4 * number)
+        x = 20 + draw.textlength(name, font=font) + (22 if number % 2 else 11)
+        for place, text in ((20, name), (x, ":"), (x + 65, value)):
+            draw.text((place, y), text, font=font, fill=0)
+    lines = reader()([np.array(sheet)]).render().splitlines()
+    assert [line.split() for line in lines] == [[*name.split(), ":", value] for name, value in values.items()]
 
 
 def _counted(predictor: object, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:

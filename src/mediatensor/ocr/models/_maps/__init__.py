@@ -1,6 +1,7 @@
 """Maps of where text is: boxes from the probabilities of a detector, and what it learns from boxes.
 
 * ``boxes``: from a map of probabilities to boxes, straight or at any angle;
+* ``colons``: boxes made long enough to hold the colons beside them;
 * ``leftovers``: the letters that no box covers, where to look again, and what to make of what is found there;
 * ``targets``: from the boxes of a page to the maps that a detector should give, and how far a map is from them.
 
@@ -17,7 +18,8 @@ from .boxes import (
     least_area_rectangles,
     open_bitmap,
 )
-from .leftovers import Window, letters_left_over, windows_around, with_found, without_screens
+from .colons import with_colons
+from .leftovers import InkLeftOver, Window, ink_left_over, windows_around, with_found, without_screens
 from .targets import (
     TargetMaps,
     dice_loss,
@@ -31,6 +33,7 @@ from .tiles import long_lines_cut, tiles_joined
 
 __all__ = [
     "MAX_REGIONS",
+    "InkLeftOver",
     "Rectangles",
     "Regions",
     "TargetMaps",
@@ -42,14 +45,15 @@ __all__ = [
     "find_regions",
     "focal_loss",
     "hard_negative_mask",
+    "ink_left_over",
     "least_area_rectangles",
-    "letters_left_over",
     "long_lines_cut",
     "masked_l1_loss",
     "open_bitmap",
     "signed_distance",
     "tiles_joined",
     "windows_around",
+    "with_colons",
     "with_found",
     "without_screens",
 ]

@@ -4,7 +4,7 @@ A detector sees the whole page at once, and what it sees elsewhere weakens its a
 the first letters of one, or a whole line of small letters may stay below its threshold. The same line in a picture of
 its own is found without fail. So after the first look
 
-* ink that no box covers is grouped into letters (:func:`letters_left_over`);
+* ink that no box covers is grouped into pieces, and letters told from others (:func:`ink_left_over`);
 * letters that stand together, or beside a box, become windows of the page (:func:`windows_around`), which go through
   the network again, each by itself;
 * boxes found there that hold such letters join those of their line, or become lines (:func:`with_found`).
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from .boxes import image_tools
 
-__all__ = ["Window", "joined", "letters_left_over", "windows_around", "with_found", "without_screens"]
+__all__ = ["InkLeftOver", "Window", "ink_left_over", "joined", "windows_around", "with_found", "without_screens"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -108,21 +108,43 @@ class Window:
         return (self.right - self.left) * (self.bottom - self.top) * self.scale**2
 
 
-def letters_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> IntArray:
-    """Bounds of pieces of ink of the size of letters that no box covers.
+@dataclass(frozen=True)
+class InkLeftOver:
+    """The pieces of ink that no box covers.
+
+    Attributes:
+        bounds: Left, top, right, bottom of each, the last two exclusive, int64 (M, 4).
+        fill: The share of its bounds that each fills, (M,).
+    """
+
+    bounds: IntArray
+    fill: FloatArray
+
+    @property
+    def letters(self) -> IntArray:
+        """The bounds of the pieces of the size and the shape of letters; none where there are too many."""
+        width, height = (self.bounds[:, 2:] - self.bounds[:, :2]).T
+        is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
+        is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, WIDEST) * height
+        is_letter &= (width >= 2) & (self.fill >= LEAST_FILL) & ((self.fill <= MOST_FILL) | (width * 2 < height))
+        return self.bounds[is_letter] if is_letter.sum() <= MOST_LETTERS else self.bounds[:0]
+
+
+def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
+    """Find the ink that no box covers.
 
     Args:
         gray: The page, (H, W), dark on light, light on dark, or both.
         quads: Boxes (N, 4, 2), in pixels.
 
     Returns:
-        Left, top, right, bottom, the last two exclusive, int64 (M, 4).
+        Its pieces, without the smallest specks.
 
     Raises:
         MissingDependencyError: if SciPy is not installed.
     """
     ndimage = image_tools()
-    nothing = np.zeros((0, 4), dtype=np.int64)
+    nothing = InkLeftOver(np.zeros((0, 4), dtype=np.int64), np.zeros(0))
     contrast = _contrast(gray)
     noise = float(np.median(contrast[::3, ::3]))
     ink = contrast >= max(LEAST_CONTRAST, NOISE_FACTOR * noise)
@@ -143,13 +165,7 @@ def letters_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> IntArray:
     starts = np.flatnonzero(np.diff(of[order], prepend=-1))
     top, bottom = np.minimum.reduceat(rows[order], starts), np.maximum.reduceat(rows[order], starts) + 1
     left, right = np.minimum.reduceat(columns[order], starts), np.maximum.reduceat(columns[order], starts) + 1
-    height, width = bottom - top, right - left
-    fill = pixels / (height * width)
-    is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
-    is_letter &= width <= np.where(fill > DASH_FILL, WIDEST_DASH, WIDEST) * height
-    is_letter &= (width >= 2) & (fill >= LEAST_FILL) & ((fill <= MOST_FILL) | (width * 2 < height))
-    bounds = np.stack([left, top, right, bottom], axis=1)[is_letter]
-    return bounds if len(bounds) <= MOST_LETTERS else nothing
+    return InkLeftOver(np.stack([left, top, right, bottom], axis=1), pixels / ((bottom - top) * (right - left)))
 
 
 def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
@@ -196,7 +212,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
     Letters that stand alone are left out, unless a box is beside them.
 
     Args:
-        letters: The result of :func:`letters_left_over`.
+        letters: The letters of :func:`ink_left_over`.
         quads: Boxes (N, 4, 2), in pixels.
         gray: The page, (H, W).
 
@@ -338,7 +354,7 @@ def with_found(boxes: FloatArray, found: FloatArray, letters: IntArray) -> Float
     Args:
         boxes: Those of the first look, (N, 5, 2): corners in pixels, then (0, score).
         found: Those of the second look, the same (K, 5, 2).
-        letters: The result of :func:`letters_left_over`.
+        letters: The letters of :func:`ink_left_over`.
 
     Returns:
         Boxes (N', 5, 2). What was found counts if a letter that was left over is in it. Where it overlaps boxes of

@@ -11,7 +11,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._maps import Window, letters_left_over, long_lines_cut, tiles_joined, windows_around, with_found, without_screens
+from .._maps import (
+    Window,
+    ink_left_over,
+    long_lines_cut,
+    tiles_joined,
+    windows_around,
+    with_colons,
+    with_found,
+    without_screens,
+)
 from .._networks import compile_network, download, plain, upload_images, with_open_sizes
 from .._pages import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
 from ._segmentation import SegmentationDetector
@@ -176,15 +185,15 @@ class DetectionPredictor(nn.Module):
     def _with_second_look(
         self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
     ) -> dict[str, npt.NDArray[np.floating]]:
-        """Boxes of lines, relative, with those that are found where letters were left over."""
+        """Boxes of lines, relative, with those found where letters were left over, and with colons."""
         name, first = next(iter(boxes.items()))
         size = np.array([gray.shape[1], gray.shape[0]])
         scale = np.concatenate([np.tile(size, (4, 1)), [[1, 1]]])
         in_pixels = without_screens(first * scale)
         changed, seen = in_pixels[:, :4], set[Window]()
         for look in range(MOST_LOOKS):
-            letters = letters_left_over(gray, in_pixels[:, :4])
-            windows = windows_around(letters, in_pixels[:, :4], gray)
+            ink = ink_left_over(gray, in_pixels[:, :4])
+            windows = windows_around(ink.letters, in_pixels[:, :4], gray)
             # Later looks are at what is beside lines that the last one found; the same part gives the same again.
             windows = [w for w in windows if w not in seen and (look == 0 or _overlaps(w, changed))]
             if not windows:
@@ -198,11 +207,11 @@ class DetectionPredictor(nn.Module):
                 for w, part in zip(windows, parts, strict=True)
             ]
             before = {box.tobytes() for box in in_pixels}
-            in_pixels = with_found(in_pixels, np.concatenate(found), letters)
+            in_pixels = with_found(in_pixels, np.concatenate(found), ink.letters)
             changed = np.array([box[:4] for box in in_pixels if box.tobytes() not in before])
             if not len(changed):
                 break
-        return {name: in_pixels / scale}
+        return {name: with_colons(in_pixels, ink) / scale}
 
     def _looked_at(
         self, page: Tensor, shape: tuple[int, ...], windows: Sequence[Window]
