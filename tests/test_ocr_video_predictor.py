@@ -474,6 +474,19 @@ def test_a_state_is_of_one_video(predictor: VideoTextPredictor, clip: Path, tmp_
         predictor.stream(faster, state=state)
 
 
+@pytest.mark.parametrize(
+    "options", [{"kinds": ["caption"]}, {"min_confidence": 0.3}, {"languages": "german"}, {"region": (0, 0, 1, 0.5)}]
+)
+def test_states_of_readers_that_want_others_are_refused(
+    predictor: VideoTextPredictor, clip: Path, options: dict[str, Any]
+) -> None:
+    with closing(predictor.stream(clip)) as stream:
+        next(stream)
+        state = stream.state_dict()
+    with pytest.raises(InvalidArgumentError, match="the same region, kinds, min_confidence and languages"):
+        video_text_predictor(pretrained=True, **options).stream(clip, state=state)
+
+
 SAID = (
     "Good evening and welcome",
     "to the nine o'clock news.",

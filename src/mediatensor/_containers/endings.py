@@ -36,7 +36,7 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
     Example:
         >>> from mediatensor._containers import breaks_off
         >>> data = b"\\0\\0\\0\\x10ftypisom\\0\\0\\0\\0" + b"\\0\\0\\0\\x0cmdat\\1\\2\\3\\4"
-        >>> [breaks_off(lambda at, count: data[at : min(at + count, size)], size) for size in (28, 27, 18, 16)]
+        >>> [breaks_off(lambda at, count: data[at : min(at + count, size)], size) for size in (28, 27, 22, 16)]
         [False, True, True, False]
     """
     start = read_at(0, 64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
@@ -334,14 +335,17 @@ class TextStream(Iterator[TextTrack]):
         }
 
     def _identity(self) -> tuple[Any, ...]:
-        """What tells this video and region from others, before anything is decoded."""
-        stated = self._decoder.metadata
+        """What tells this video, and what is wanted of it, from others, before anything is decoded."""
+        stated, predictor = self._decoder.metadata, self._predictor
         rates = (stated.codec, stated.average_fps_from_header, stated.num_frames_from_header)
-        return (self.height, self.width, self.begin_seconds, self._total_seconds, *rates, self._part)
+        characters = hashlib.sha256(predictor.reco_predictor.model.vocab.encode()).hexdigest()
+        wanted = (self._part, tuple(predictor.kinds), predictor.min_confidence, characters)
+        return (self.height, self.width, self.begin_seconds, self._total_seconds, *rates, *wanted)
 
     def _load(self, state: dict[str, Any]) -> None:
         problem = InvalidArgumentError(
-            f"state={shown(state)}: give what state_dict() of a stream over this video, with the same region, returned."
+            f"state={shown(state)}: give what state_dict() of a stream over this video returned, with the same "
+            "region, kinds, min_confidence and languages."
         )
         mine = self.state_dict()
         if not isinstance(state, dict) or set(state) != set(mine) or state["video"] != mine["video"]:
