@@ -213,6 +213,11 @@ def test_the_command_draws_what_it_learns(tmp_path: Path, capsys: pytest.Capture
     digits = ["--start", "crnn_mobilenet_v3_small", "--vocab", "0123456789 "]
     assert main(["train", "recognition", *digits, *drawn, "-o", str(tmp_path / "digits.pt")]) == 0
     assert "lines exact" in capsys.readouterr().out
+    lines = ["--start", "mobilenet_v3_small_crop_orientation", "--keep-languages", "fr"]
+    assert main(["train", "orientation", *lines, *drawn, "-o", str(tmp_path / "directions.pt")]) == 0
+    card = torch.load(tmp_path / "directions.pt", weights_only=True)["card"]
+    assert card["keep"] == "DrawnLines(4 drawn lines in fr)"
+    capsys.readouterr()
     for more, message in (
         (["--train", str(tmp_path)], "Give --train or --train-languages"),
         (["--train-languages", "xx"], "choose of"),

@@ -355,11 +355,12 @@ class _Training:
         self.settings, self.start, self.path, self.device = settings, start, path, device
         self.num_new = num_new
         self.model = start.network().to(device)
-        if isinstance(keep, DrawnLines):
+        task = model_card(start.arch).task
+        if task == "recognition" and isinstance(keep, DrawnLines):
             # Languages have signs that the recogniser never knew: there is nothing to keep of them.
             keep = keep.limited_to(self.model.vocab)
         self.validation, self.keep = validation, keep
-        self.learner = _learner(self.model, model_card(start.arch).task, settings, keep is not None)
+        self.learner = _learner(self.model, task, settings, keep is not None)
         rows = [train, validation, *([keep] if keep is not None else [])]
         self.learner.check(rows)
         if isinstance(self.learner, Recognition) and settings.pretrained:
@@ -517,12 +518,10 @@ class _Training:
         """Score the averaged weights, keep them if they are the best, and write down how it went."""
         if _is_first():
             trained = time.monotonic()
-            chosen = {}
             if self.num_steps:
                 self._settle()
             network = self._blended()
-            if self.num_steps:
-                chosen = self.learner.chosen_options(network, self.validation)
+            chosen = self.learner.chosen_options(network, self.validation) if self.num_steps else {}
             scores = self.learner.scores(network, self.validation)
             entry: dict[str, Any] = {
                 "epoch": self.epoch,
