@@ -94,11 +94,8 @@ def _script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, A
     source = random.Random(3)
     learnt += [text.upper() for text in source.sample(learnt, len(learnt) // 8)]
     learnt += [random_text(source, [source.choice(args.languages)]) for _ in range(len(learnt) // 4)]
-    letters = "".join(
-        sorted({letter for texts in scored.values() for text in texts for letter in text.strip()} - {" "})
-    )
-    faces = find_faces(args.font)
-    to_learn, to_score = parted_faces(faces, "".join(filter(str.isalpha, letters)), args.held_out)
+    letters = "".join(sorted({sign for texts in scored.values() for text in texts for sign in text if sign.isalpha()}))
+    to_learn, to_score = parted_faces(find_faces(args.font), letters, args.held_out)
     arch, path = "ppocr_v6_small_reco", args.output / "script.pt"
     if not _is_trained(path):
         fit(

@@ -294,16 +294,8 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: 
     ):
         fit("ppocr_v6_small_reco", stars, **settings)
     kept = LineDataset(write_lines(tmp_path, ["Total 12", "Hello you"], "kept"))
-    done = fit(
-        "ppocr_v6_small_reco",
-        stars,
-        keep=kept,
-        extend_vocab=True,
-        epochs=4,
-        learning_rate=3e-4,
-        ema_decay=0.8,
-        **settings,
-    )
+    taught: dict[str, Any] = {"keep": kept, "extend_vocab": True, "epochs": 4, "learning_rate": 3e-4, "ema_decay": 0.8}
+    done = fit("ppocr_v6_small_reco", stars, **taught, **settings)
     assert done.scores["character_error_rate"] < 0.5 * done.epochs[0]["validation"]["character_error_rate"]
     model = load_checkpoint(done.path)
     assert model.vocab == before.vocab + new
@@ -318,17 +310,7 @@ def test_the_default_learns_new_signs_and_keeps_the_classes_of_others(tmp_path: 
     assert not torch.equal(model.head.weight[used], before.head.weight[used])
     assert done.epochs[-1]["keep"]["character_error_rate"] <= done.epochs[0]["keep"]["character_error_rate"]
     # Blended, half of the way from the weights at the start; new characters have all of what they learnt.
-    half = fit(
-        "ppocr_v6_small_reco",
-        stars,
-        keep=kept,
-        extend_vocab=True,
-        epochs=4,
-        learning_rate=3e-4,
-        ema_decay=0.8,
-        blend=0.5,
-        **{**settings, "out": tmp_path / "half.pt"},
-    )
+    half = fit("ppocr_v6_small_reco", stars, **taught, **{**settings, "out": tmp_path / "half.pt"}, blend=0.5)
     assert half.best_epoch == done.best_epoch  # the same training up to there
     blended = load_checkpoint(half.path).state_dict()
     assert torch.equal(blended["head.weight"][-1], model.head.weight[-1])

@@ -447,7 +447,7 @@ def _add_train(commands: Any) -> None:
     )  # fmt: skip
     data.add_argument(
         "--text-unit", choices=("word", "line"), metavar="word|line",
-        help="what has a box on drawn pages (default: what the detector marks that is the start)",
+        help="what has a box on drawn pages (default: what the detector of --start marks)",
     )  # fmt: skip
     data.add_argument(
         "--validation", type=Path, metavar="DATA",

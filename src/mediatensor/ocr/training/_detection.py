@@ -31,6 +31,7 @@ _TEXT_SHARE = 0.9
 _PIXEL_THRESHOLDS = (0.1, 0.2, 0.3, 0.5, 0.7)
 _BOX_THRESHOLDS = (0.1, 0.3, 0.5, 0.6, 0.7)
 _NUM_PAGES_TRIED = 20
+_NO_BOXES: NDArray[np.float64] = np.zeros((0, 4))
 Boxes = dict[str, NDArray[np.float64]]
 
 
@@ -322,7 +323,10 @@ class Detection:
                 (batch,) = predictor.pre_processor.batches([] if sample.image is None else [sample.image])
                 data = batch.data.flip(1) if model.cfg.get("color_order") == "BGR" else batch.data
                 maps = model(data.to(device), maps_only=True)["out_map"].float().cpu().permute(0, 2, 3, 1).numpy()
-                trues = [_straight(true_by_class, name, batch.placements[0]) for name in model.class_names]
+                trues = [
+                    _straight(_placed(true_by_class.get(name, _NO_BOXES), *batch.placements))
+                    for name in model.class_names
+                ]
                 for pixel in _PIXEL_THRESHOLDS:
                     post.bin_thresh = pixel
                     for true, found in zip(trues, post(maps)[0], strict=True):
@@ -342,16 +346,14 @@ class Detection:
                 true_by_class = boxes_of(sample, model.class_names)
                 (found_by_class,) = predictor([sample.image])
                 for name, found in found_by_class.items():
-                    true = true_by_class.get(name, np.zeros((0, 4)))
-                    confusion.update(straight_boxes(true) if true.ndim == 3 else true, found[:, :4])
+                    confusion.update(_straight(true_by_class.get(name, _NO_BOXES)), found[:, :4])
         if not confusion.num_gts:
             raise InvalidArgumentError(f"{dataset!r} has no page with a box: there is nothing to compare with.")
         return _scores_of(confusion)
 
 
-def _straight(by_class: Boxes, name: str, place: Placement) -> NDArray[np.float64]:
-    """The straight boxes of a class, relative to the input of a network."""
-    boxes = _placed(by_class.get(name, np.zeros((0, 4))), place)
+def _straight(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The upright boxes, (K, 4), of quadrangles; others stay as they are."""
     return straight_boxes(boxes).astype(np.float64) if boxes.ndim == 3 else boxes
 
 
