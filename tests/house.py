@@ -162,6 +162,7 @@ ROOMS = {
     "ocr.models": "networks, predictors",
     "ocr.io": "documents in and out",
     "ocr.models.reading_order": "what is read first",
+    "ocr.structure": "tables, regions, fields",
     "ocr.utils": "geometry, scores, drawing",
     "ocr.datasets": "data sets, vocabularies",
     "ocr.transforms": "pictures with their truth",

@@ -1,0 +1,14 @@
+"""The structure of a page: tables, regions and fields, found by rules in its words, rules and pictures.
+
+All of it is pure: arrays in, plain data out. Predictors bring the words, of pictures or of PDF files, and turn what is
+found into elements of the document.
+"""
+
+from ._content import PageContent as PageContent
+from ._found import REGION_KINDS as REGION_KINDS
+from ._found import FoundCell as FoundCell
+from ._found import FoundField as FoundField
+from ._found import FoundRegion as FoundRegion
+from ._found import FoundTable as FoundTable
+
+__all__ = ["REGION_KINDS", "FoundCell", "FoundField", "FoundRegion", "FoundTable", "PageContent"]
