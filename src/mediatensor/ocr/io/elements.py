@@ -22,6 +22,7 @@ from ._elements import (
     Block,
     Character,
     Element,
+    Field,
     LayoutElement,
     Line,
     PageBase,
@@ -43,6 +44,7 @@ __all__ = [
     "Character",
     "Document",
     "Element",
+    "Field",
     "KIEDocument",
     "KIEPage",
     "LayoutElement",
@@ -73,8 +75,9 @@ class Page(PageExportsMixin):
         tables: The tables; their words are not part of the blocks.
         error: The reason why the page could not be read; such a page is empty. Exported only if set.
         unread: Lines that were detected, but not read or not completely. Exported only if there are any.
-        in_reading_order: Whether blocks and lines are in reading order, as those of predictors are. Exports then keep
-            that order; otherwise they determine one. Exported only if set.
+        fields: Keys with their values; their words are part of blocks and tables, too. Exported only if there are any.
+        in_reading_order: Whether blocks and lines, and the regions of the layout, are in reading order, as those of
+            predictors are. Exports then keep that order; otherwise they determine one. Exported only if set.
 
     Example:
         >>> import numpy as np
@@ -99,6 +102,7 @@ class Page(PageExportsMixin):
         *,
         error: str | None = None,
         unread: Sequence[UnreadLine] = (),
+        fields: Sequence[Field] = (),
         in_reading_order: bool = False,
     ) -> None:
         super().__init__(
@@ -109,6 +113,7 @@ class Page(PageExportsMixin):
             language,
             error,
             unread,
+            fields,
             blocks=blocks,
             layout=[] if layout is None else layout,
             tables=[] if tables is None else tables,
@@ -178,6 +183,7 @@ class KIEPage(KIEPageExportsMixin):
         layout: The regions of the layout.
         error: The reason why the page could not be read; such a page is empty. Exported only if set.
         unread: Lines that were detected, but not read or not completely. Exported only if there are any.
+        fields: Keys with their values; their words are part of blocks and tables, too. Exported only if there are any.
 
     Example:
         >>> import numpy as np
@@ -202,6 +208,7 @@ class KIEPage(KIEPageExportsMixin):
         *,
         error: str | None = None,
         unread: Sequence[UnreadLine] = (),
+        fields: Sequence[Field] = (),
     ) -> None:
         super().__init__(
             page,
@@ -211,6 +218,7 @@ class KIEPage(KIEPageExportsMixin):
             language,
             error,
             unread,
+            fields,
             predictions=predictions,
             layout=[] if layout is None else layout,
         )

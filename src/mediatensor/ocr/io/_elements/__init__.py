@@ -2,26 +2,15 @@
 
 These classes are data. Each can export itself into dictionaries like those of docTR (`export`, `from_dict`) and render
 its text. They know nothing of documents and of other formats. `base` has what all elements share, `leaves` has words,
-tables, lines and blocks, and `pages` has pages.
+lines and blocks, `structure` has regions, tables and fields, and `pages` has pages.
 """
 
 from __future__ import annotations
 
 from .base import Element, Geometry, enclosing_geometry, stored, stored_list, to_json_safe
-from .leaves import (
-    Artefact,
-    Block,
-    Character,
-    LayoutElement,
-    Line,
-    Prediction,
-    Table,
-    TableCell,
-    UnreadLine,
-    Word,
-    line_confidence,
-)
+from .leaves import Block, Character, Line, Prediction, UnreadLine, Word, line_confidence
 from .pages import DocumentBase, PageBase, PageImage, PredictionPage, TextPage, page_origin, page_pixels
+from .structure import Artefact, Field, LayoutElement, Table, TableCell
 
 __all__ = [
     "Artefact",
@@ -29,6 +18,7 @@ __all__ = [
     "Character",
     "DocumentBase",
     "Element",
+    "Field",
     "Geometry",
     "LayoutElement",
     "Line",

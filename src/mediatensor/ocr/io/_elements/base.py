@@ -241,6 +241,7 @@ def _are_lists(value: object) -> bool:
 _Expected = tuple[Callable[[Any], bool], str]
 _ANYTHING: _Expected = (lambda value: True, "anything")
 _LIST: _Expected = (_is_list, "a list")
+_TEXT: _Expected = (lambda value: isinstance(value, str), "a text")
 _NUMBER: _Expected = (_is_number, "a number")
 _WHOLE: _Expected = (_is_whole, "a whole number")
 _VALUE_AND_CONFIDENCE: _Expected = (_is_mapping, "a dictionary of value and confidence")
@@ -255,13 +256,18 @@ _EXPECTED: dict[str, _Expected] = {
     "cells": _LIST,
     "layout": _LIST,
     "tables": _LIST,
+    "fields": _LIST,
+    "name": _TEXT,
+    "key": _TEXT,
+    "key_geometry": (lambda value: value is None or _is_geometry(value), "None, two corners or four points (x, y)"),
+    "level": _WHOLE,
     "characters": _LIST,
     "predictions": (_are_lists, "a dictionary of lists"),
-    "value": (lambda value: isinstance(value, str), "a text"),
+    "value": _TEXT,
     "unread": _LIST,
-    "reason": (lambda value: isinstance(value, str), "a text"),
+    "reason": _TEXT,
     "script": (lambda value: value is None or isinstance(value, str), "a text or None"),
-    "type": (lambda value: isinstance(value, str), "a text"),
+    "type": _TEXT,
     "confidence": _NUMBER,
     "objectness_score": _NUMBER,
     "geometry": (_is_geometry, "two corners or four points (x, y)"),

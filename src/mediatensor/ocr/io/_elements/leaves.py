@@ -1,4 +1,4 @@
-"""Elements without lines below them: words, characters, artefacts, regions of a layout, tables and their cells."""
+"""Text: characters, words, lines, blocks, and lines that were not read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
-from ....errors import InvalidArgumentError
 from .base import Element, Geometry, enclosing_geometry, mean_score, stored, stored_list
+from .structure import Artefact
 
 __all__ = [
-    "Artefact",
     "Block",
     "Character",
-    "LayoutElement",
     "Line",
     "Prediction",
-    "Table",
-    "TableCell",
     "UnreadLine",
     "Word",
     "line_confidence",
@@ -26,8 +22,6 @@ __all__ = [
 # The odds that a line is right are those of its least sure word, times the product of the others' confidences to this
 # power, see `Line.confidence`. `benchmarks.ocr_calibration --fit` fits it.
 OTHERS = 1.6
-# Maximum number of cells in a grid, because a stored export may claim any number of rows and columns.
-_MAX_GRID_SIZE = 1_000_000
 
 
 def line_confidence(confidences: Iterable[float]) -> float:
@@ -211,204 +205,6 @@ class UnreadLine(Element):
         if "script" in save_dict:
             values["script"] = stored(save_dict, "script", cls)
         return cls(**values)
-
-
-class _TypedRegion(Element):
-    """A region of the page that has a type and no text of its own."""
-
-    _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
-
-    def __init__(self, region_type: str, confidence: float, geometry: Geometry) -> None:
-        super().__init__()
-        self.geometry = geometry
-        self.type = region_type
-        self.confidence = confidence
-
-    def render(self) -> str:
-        """The type as a tag: ``<[LOGO]>``."""
-        return f"<[{self.type.upper()}]>"
-
-    def extra_repr(self) -> str:
-        """Type and confidence."""
-        return f"type='{self.type}', confidence={float(self.confidence):.2}"
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore the element from the result of `export`."""
-        return cls(*(stored(save_dict, key, cls) for key in ("type", "confidence", "geometry")))
-
-
-class Artefact(_TypedRegion):
-    """Something on the page that is not text: a logo, a bar code, a photograph.
-
-    Args:
-        artefact_type: The type, such as "qr_code".
-        confidence: The confidence of the type, in [0, 1].
-        geometry: Its position, relative to the page.
-
-    Example:
-        >>> from mediatensor.ocr.io import Artefact
-        >>> Artefact("qr_code", 0.8, ((0.1, 0.1), (0.2, 0.2))).export()["type"]
-        'qr_code'
-    """
-
-    def __init__(self, artefact_type: str, confidence: float, geometry: Geometry) -> None:
-        super().__init__(artefact_type, confidence, geometry)
-
-
-class LayoutElement(_TypedRegion):
-    """A region of a page's layout.
-
-    Args:
-        layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
-        confidence: The confidence of the class, in [0, 1].
-        geometry: Its position, relative to the page.
-
-    Example:
-        >>> from mediatensor.ocr.io import LayoutElement
-        >>> LayoutElement("Title", 0.8, ((0.1, 0.1), (0.9, 0.2))).export()["type"]
-        'Title'
-    """
-
-    def __init__(self, layout_type: str, confidence: float, geometry: Geometry) -> None:
-        super().__init__(layout_type, confidence, geometry)
-
-
-class TableCell(Element):
-    """One cell of a table.
-
-    Args:
-        value: Its text.
-        confidence: The mean confidence of its words, in [0, 1].
-        geometry: Its position, relative to the page.
-        row_start: First row that it spans, from 0.
-        row_end: Last row that it spans.
-        col_start: First column that it spans, from 0.
-        col_end: Last column that it spans.
-
-    Example:
-        >>> from mediatensor.ocr.io import TableCell
-        >>> cell = TableCell("Total", 0.9, ((0.0, 0.0), (0.5, 0.1)), 0, 0, 0, 1)
-        >>> cell.col_span, cell.row_span, cell.render()
-        (2, 1, 'Total')
-    """
-
-    _exported_keys: ClassVar[list[str]] = [
-        "geometry",
-        "value",
-        "confidence",
-        "row_start",
-        "row_end",
-        "col_start",
-        "col_end",
-    ]
-
-    def __init__(
-        self,
-        value: str,
-        confidence: float,
-        geometry: Geometry,
-        row_start: int,
-        row_end: int,
-        col_start: int,
-        col_end: int,
-    ) -> None:
-        super().__init__()
-        self.value = value
-        self.confidence = confidence
-        self.geometry = geometry
-        self.row_start = row_start
-        self.row_end = row_end
-        self.col_start = col_start
-        self.col_end = col_end
-
-    @property
-    def row_span(self) -> int:
-        """The number of rows that the cell spans."""
-        return self.row_end - self.row_start + 1
-
-    @property
-    def col_span(self) -> int:
-        """The number of columns that the cell spans."""
-        return self.col_end - self.col_start + 1
-
-    def render(self) -> str:
-        """The text in the cell."""
-        return self.value
-
-    def extra_repr(self) -> str:
-        """Value, rows and columns."""
-        return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a cell from the result of `export`."""
-        return cls(**{key: stored(save_dict, key, cls) for key in cls._exported_keys})
-
-
-class Table(Element):
-    """A table as a grid of cells. Its words are not part of the blocks of the page.
-
-    Args:
-        cells: The cells, in any order.
-        num_rows: Number of rows.
-        num_cols: Number of columns.
-        geometry: The position of the whole table, relative to the page.
-        confidence: The confidence of its structure, in [0, 1].
-
-    Example:
-        >>> from mediatensor.ocr.io import Table, TableCell
-        >>> box = ((0.0, 0.0), (1.0, 1.0))
-        >>> Table([TableCell("sum", 1.0, box, 0, 0, 0, 0)], 1, 2, box).to_grid()
-        [['sum', '']]
-    """
-
-    _exported_keys: ClassVar[list[str]] = ["geometry", "num_rows", "num_cols", "confidence"]
-    _children_names: ClassVar[Sequence[str]] = ["cells"]
-    cells: list[TableCell]
-
-    def __init__(
-        self, cells: list[TableCell], num_rows: int, num_cols: int, geometry: Geometry, confidence: float = 1.0
-    ) -> None:
-        super().__init__(cells=cells)
-        self.num_rows = num_rows
-        self.num_cols = num_cols
-        self.geometry = geometry
-        self.confidence = confidence
-
-    def to_grid(self) -> list[list[str]]:
-        """The texts of the cells as a list of rows; ``pandas.DataFrame`` accepts it directly.
-
-        Returns:
-            ``num_rows`` lists of ``num_cols`` texts. A cell that spans several positions has its text in the top left
-            one. The others are empty, and so are positions without a cell.
-
-        Raises:
-            InvalidArgumentError: if the table has more than a million positions.
-        """
-        if self.num_rows * self.num_cols > _MAX_GRID_SIZE:
-            raise InvalidArgumentError(
-                f"A table of {self.num_rows} x {self.num_cols} positions is more than the {_MAX_GRID_SIZE} accepted."
-            )
-        grid = [[""] * self.num_cols for _ in range(self.num_rows)]
-        for cell in self.cells:
-            if 0 <= cell.row_start < self.num_rows and 0 <= cell.col_start < self.num_cols:
-                grid[cell.row_start][cell.col_start] = cell.value
-        return grid
-
-    def render(self, row_break: str = "\n", col_break: str = "\t") -> str:
-        """The texts of the cells, separated by ``col_break`` and ``row_break``."""
-        return row_break.join(col_break.join(row) for row in self.to_grid())
-
-    def extra_repr(self) -> str:
-        """Size and confidence."""
-        return f"num_rows={self.num_rows}, num_cols={self.num_cols}, confidence={float(self.confidence):.2}"
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a table from the result of `export`."""
-        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
-        return cls(cells=[TableCell.from_dict(cell) for cell in stored(save_dict, "cells", cls)], **values)
 
 
 class Line(Element):

@@ -14,7 +14,8 @@ from ...._common.display import png_of
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ...utils.visualization import overlay
 from .base import Element, stored, stored_list
-from .leaves import Block, LayoutElement, Prediction, Table, UnreadLine
+from .leaves import Block, Prediction, UnreadLine
+from .structure import Field, LayoutElement, Table
 
 __all__ = ["DocumentBase", "PageBase", "PageImage", "PredictionPage", "TextPage", "page_origin", "page_pixels"]
 
@@ -64,6 +65,7 @@ class PageBase(Element):
 
     _exported_keys: ClassVar[list[str]] = ["page_idx", "dimensions", "orientation", "language"]
     layout: list[LayoutElement]
+    fields: list[Field]
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class PageBase(Element):
         language: dict[str, Any] | None,
         error: str | None,
         unread: Sequence[UnreadLine],
+        fields: Sequence[Field],
         **children: Any,
     ) -> None:
         super().__init__(**children)
@@ -84,6 +87,7 @@ class PageBase(Element):
         self.language = language if isinstance(language, dict) else {"value": None, "confidence": None}
         self.error = error
         self.unread = list(unread)
+        self.fields = list(fields)
 
     @property
     def page(self) -> PageImage:
@@ -106,6 +110,8 @@ class PageBase(Element):
             exported["error"] = self.error
         if self.unread:
             exported["unread"] = [line.export() for line in self.unread]
+        if self.fields:
+            exported["fields"] = [field.export() for field in self.fields]
         return exported
 
     def show(self, interactive: bool = True, preserve_aspect_ratio: bool = False, **kwargs: Any) -> None:
@@ -152,6 +158,7 @@ class PageBase(Element):
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
         values["error"] = save_dict.get("error")
         values["unread"] = [UnreadLine.from_dict(line) for line in stored_list(save_dict, "unread", cls)]
+        values["fields"] = [Field.from_dict(field) for field in stored_list(save_dict, "fields", cls)]
         return values
 
 
