@@ -162,8 +162,11 @@ def test_bad_arguments_are_refused_by_name() -> None:
         DocumentBuilder()(**arguments)
     with pytest.raises(InvalidArgumentError, match=r"shape \(1, 3\)"):
         DocumentBuilder()(**{**arguments, "boxes": [np.zeros((1, 3))]})
-    with pytest.raises(InvalidArgumentError, match="tables are not available"):
-        DocumentBuilder()(**arguments, tables=[{"cells": []}])
+    one = arguments_of(np.array([[0.1, 0.1, 0.2, 0.2]]), ["one"])
+    with pytest.raises(InvalidArgumentError, match="this one cannot be read"):
+        DocumentBuilder()(**one, tables=[{"cells": [{"geometry": (0, 0, 1, 1)}]}])
+    with pytest.raises(InvalidArgumentError, match="tables has 2 items for 1 pages"):
+        DocumentBuilder()(**one, tables=[None, None])
     with pytest.raises(InvalidArgumentError, match="line_ids has 2 items for 1 pages"):
         DocumentBuilder()(**arguments, line_ids=[None, None])
     with pytest.raises(InvalidArgumentError, match="paragraph_break=-1"):

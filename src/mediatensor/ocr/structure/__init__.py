@@ -10,5 +10,6 @@ from ._found import FoundCell as FoundCell
 from ._found import FoundField as FoundField
 from ._found import FoundRegion as FoundRegion
 from ._found import FoundTable as FoundTable
+from ._found import PageStructure as PageStructure
 
-__all__ = ["REGION_KINDS", "FoundCell", "FoundField", "FoundRegion", "FoundTable", "PageContent"]
+__all__ = ["REGION_KINDS", "FoundCell", "FoundField", "FoundRegion", "FoundTable", "PageContent", "PageStructure"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["REGION_KINDS", "Box", "FoundCell", "FoundField", "FoundRegion", "FoundTable"]
+__all__ = ["REGION_KINDS", "Box", "FoundCell", "FoundField", "FoundRegion", "FoundTable", "PageStructure"]
 
 # xmin, ymin, xmax, ymax
 Box = tuple[float, float, float, float]
@@ -100,3 +100,21 @@ class FoundField:
     key_words: tuple[int, ...]
     value_words: tuple[int, ...]
     confidence: float
+
+
+@dataclass(frozen=True)
+class PageStructure:
+    """All that was found on a page.
+
+    Attributes:
+        width, height: The size of the page, in the unit of all boxes.
+        regions: In reading order.
+        tables: In any order.
+        fields: In any order.
+    """
+
+    width: float
+    height: float
+    regions: tuple[FoundRegion, ...] = ()
+    tables: tuple[FoundTable, ...] = ()
+    fields: tuple[FoundField, ...] = ()

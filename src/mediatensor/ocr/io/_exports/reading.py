@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -134,10 +134,10 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
     words = [word for line in lines for word in line.words]
     is_auto = direction == "auto"
     direction = _resolve_direction(page, [word.value for word in words], direction)
-    if page.in_reading_order and is_auto and not page.tables and not page.layout:
-        return list(page.blocks), [None] * len(page.blocks), direction
     if not elements:
         return [], [], direction
+    if page.in_reading_order and is_auto:
+        return *_stored_order(page), direction
 
     geometries, regions = _upright_geometries(page, elements, page.layout)
     labels: list[str | None] = [None] * len(elements)
@@ -152,6 +152,19 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
     return _make_blocks(items, elements, page.blocks), [item.label for item in items], direction
 
 
+def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
+    """The blocks of a page as they are stored, with its tables among them, and the types of their regions."""
+    from ...models.reading_order import assign_layout_labels
+
+    items: list[Block | Table] = _inserted(page, page.blocks, page.tables)
+    labels: list[str | None] = [None] * len(items)
+    if page.layout:
+        geometries, regions = _upright_geometries(page, items, page.layout)
+        labels = list(assign_layout_labels(geometries, regions, [region.type for region in page.layout]))
+    is_table = [isinstance(item, Table) for item in items]
+    return items, ["Table" if own else label for own, label in zip(is_table, labels, strict=True)]
+
+
 def unread_lines(page: PageBase) -> list[UnreadLine]:
     """The lines of a page of which no text is on it. Those that were read with gaps have some."""
     return [line for line in page.unread if line.reason != "gaps"]
@@ -160,31 +173,46 @@ def unread_lines(page: PageBase) -> list[UnreadLine]:
 def with_unread_lines(page: PageBase, items: Sequence[Block | Table]) -> list[Block | Table | UnreadLine]:
     """Put the lines that were not read among blocks and tables in reading order.
 
-    A line comes behind the nearest item of its column if that begins above it, and before it otherwise.
-
     Args:
         page: The page.
         items: Its blocks and tables, in order.
     """
-    unread = unread_lines(page)
+    return _inserted(page, items, unread_lines(page))
+
+
+_Others = TypeVar("_Others", Table, UnreadLine)
+
+
+def _inserted(
+    page: PageBase, items: Sequence[Block | Table], others: Sequence[_Others]
+) -> list[Block | Table | _Others]:
+    """Put other elements among items in reading order.
+
+    Each comes behind the nearest item of its column if that begins above it, and before it otherwise.
+    """
+    ordered: list[Block | Table | _Others] = []
     if not items:
-        return [*unread]
-    geometries, places = _upright_geometries(page, items, unread)
+        ordered += sorted(others, key=lambda element: float(np.asarray(element.geometry)[:, 1].min()))
+        return ordered
+    geometries, places = _upright_geometries(page, items, others)
     boxes, frames = _extents(geometries), _extents(places)
-    slots: list[list[UnreadLine]] = [[] for _ in range(len(items) + 1)]
+    slots: list[list[_Others]] = [[] for _ in range(len(items) + 1)]
     for index in np.lexsort((frames[:, 0], frames[:, 1])).tolist():
         left, top, right, bottom = frames[index]
         middle = (top + bottom) / 2
         beside = np.maximum(np.maximum(boxes[:, 0] - right, left - boxes[:, 2]), 0)
         above_or_below = np.maximum(np.maximum(boxes[:, 1] - middle, middle - boxes[:, 3]), 0)
         nearest = int(np.lexsort((beside, above_or_below, beside > 0))[0])
-        slots[nearest + bool(boxes[nearest, 1] < middle)].append(unread[index])
-    behind = (line for item, group in zip(items, slots[1:], strict=True) for line in (item, *group))
-    return [*slots[0], *behind]
+        slots[nearest + bool(boxes[nearest, 1] < middle)].append(others[index])
+    ordered += slots[0]
+    for item, behind in zip(items, slots[1:], strict=True):
+        ordered.append(item)
+        ordered += behind
+    return ordered
 
 
 def _upright_geometries(
-    page: PageBase, elements: Sequence[Block | Line | Table], regions: Sequence[LayoutElement | UnreadLine] = ()
+    page: PageBase, elements: Sequence[Block | Line | Table], regions: Sequence[LayoutElement | Table | UnreadLine] = ()
 ) -> tuple[list[Any], list[Any]]:
     """The geometries of lines, or blocks, and regions on the page turned upright.
 

@@ -11,7 +11,9 @@ from ...._common.checks import real_number
 from ....errors import InvalidArgumentError
 from ...io.elements import Block, Character, Document, KIEDocument, KIEPage, LayoutElement, Line, Page, Prediction, Word
 from ...io.exporters import ordered_line_words, page_reading_order
+from ...structure import PageStructure
 from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
+from ._structure import fields_of, found_tables, layout_of, tables_of_grids
 
 __all__ = ["DocumentBuilder", "KIEDocumentBuilder"]
 
@@ -66,13 +68,15 @@ def check_words(boxes: np.ndarray, page: str, **arguments: Sequence[Any] | np.nd
 
 
 def refuse_tables(tables: Sequence[Any] | None) -> None:
-    """Refuse tables, which are not recognised here; an argument that holds none is fine.
+    """Refuse tables on pages of predictions, which have no place for them; an argument that holds none is fine.
 
     Raises:
         InvalidArgumentError: if a page has one.
     """
     if tables is not None and any(tables):
-        raise InvalidArgumentError("tables are not available: leave the argument out, or None for every page")
+        raise InvalidArgumentError(
+            "pages of predictions have no tables: leave the argument out, or None for every page"
+        )
 
 
 def straight(boxes: np.ndarray) -> np.ndarray:
@@ -226,6 +230,7 @@ class DocumentBuilder(_Builder):
         line_ids: Sequence[np.ndarray | None] | None = None,
         characters: Sequence[Sequence[Sequence[Character]] | None] | None = None,
         errors: Sequence[str | None] | None = None,
+        structures: Sequence[PageStructure | None] | None = None,
     ) -> Document:
         """Build a document.
 
@@ -240,18 +245,21 @@ class DocumentBuilder(_Builder):
             orientations: For each page, such a dictionary of its own.
             languages: For each page, a dictionary ``{"value": code, "confidence": ...}``.
             regions: For each page, its layout ``{"boxes": ..., "class_names": [...], "scores": [...]}``, or None.
-            tables: Not available: None, for the whole or for each page.
+            tables: For each page, None, or its tables as ``{"cells": [{"geometry", "score", "row_start", "row_end",
+                "col_start", "col_end"}, ...]}``. Words whose middle lies in a cell are its text, and in no block.
             line_ids: For each page, N integers: which detected line a word was cut from, negative for none. Words of
                 one line stay together unless a gap of two heights parts them, as between the fields of a form.
             characters: For each page, the characters of its N words.
             errors: For each page, why it could not be read, or None.
+            structures: For each page, the regions, tables and fields that were found by rules, or None. Its regions
+                are then the layout, the blocks and their order, in place of ``regions`` and ``tables``.
 
         Returns:
             The document.
 
         Raises:
-            InvalidArgumentError: if arguments do not speak of the same pages and words, boxes are not finite or of
-                another shape, or tables are given.
+            InvalidArgumentError: if arguments do not speak of the same pages and words, or boxes are not finite or of
+                another shape.
         """
         number = check_lengths(
             boxes=boxes,
@@ -261,10 +269,11 @@ class DocumentBuilder(_Builder):
             objectness_scores=objectness_scores,
             page_shapes=page_shapes,
         )
-        refuse_tables(tables)
         orientations = per_page(orientations, number, "orientations")
         languages = per_page(languages, number, "languages")
         regions = per_page(regions, number, "regions")
+        tables = per_page(tables, number, "tables")
+        structures = per_page(structures, number, "structures")
         line_ids = per_page(line_ids, number, "line_ids")
         characters = per_page(characters, number, "characters")
         errors = per_page(errors, number, "errors")
@@ -287,15 +296,39 @@ class DocumentBuilder(_Builder):
                 crop_orientations[index],
                 characters[index],
             )
+            structure, is_rotated = structures[index], boxes[index].ndim == 3
+            if structure is None:
+                found, is_used = tables_of_grids(tables[index], boxes[index], text_preds[index], page_shapes[index])
+            else:
+                found = found_tables(structure, text_preds[index], is_rotated)
+                is_used = np.zeros(len(words), dtype=bool)
+                is_used[[word for table in structure.tables for cell in table.cells for word in cell.words]] = True
+            groups = [np.flatnonzero(~is_used)]
+            is_ordered = self.keep_reading_order and structure is not None and len(structure.regions) > 0
+            if structure is not None and is_ordered:
+                groups = _words_by_region(structure, is_used)
+            ids = line_ids[index]
             page = Page(
                 pages[index],
-                self._blocks(words, boxes[index], page_shapes[index], line_ids[index]),
+                [
+                    block
+                    for group in groups
+                    for block in self._blocks(
+                        [words[word] for word in group.tolist()],
+                        boxes[index][group],
+                        page_shapes[index],
+                        None if ids is None else ids[group],
+                    )
+                ],
                 index,
                 page_shapes[index],
                 orientations[index],
                 languages[index],
-                layout_elements(regions[index]),
+                layout_elements(regions[index]) if structure is None else layout_of(structure, is_rotated),
+                found,
                 error=errors[index],
+                fields=[] if structure is None else fields_of(structure, words, is_rotated),
+                in_reading_order=is_ordered,
             )
             if self.keep_reading_order:
                 self._arrange(page)
@@ -348,6 +381,17 @@ class DocumentBuilder(_Builder):
             page.blocks = [
                 Block([Line([word for block in page.blocks for line in block.lines for word in line.words])])
             ]
+
+
+def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.ndarray]:
+    """The words of each region in turn, without those of tables; then those that are in no region."""
+    left, groups = ~is_used, []
+    for region in structure.regions:
+        own = np.array(region.words, dtype=np.int64)
+        groups.append(own[left[own]])
+        left[own] = False
+    groups.append(np.flatnonzero(left))
+    return [group for group in groups if len(group)]
 
 
 def _as_read(words: list[Word]) -> list[Word]:

@@ -1,0 +1,237 @@
+"""From what was found on a page, regions, tables and fields, to elements of its tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import InvalidArgumentError
+from ...io.elements import Field, LayoutElement, Table, TableCell, Word
+from ...structure import FoundTable, PageStructure
+from ...utils.geometry import boxes_to_polygons
+
+__all__ = ["fields_of", "found_tables", "layout_of", "tables_of_grids"]
+
+# A word that lies in a table and in none of its cells belongs to the nearest one, if that is no further than this share
+# of the usual diagonal of a cell; as in docTR.
+_MAX_DISTANCE = 0.5
+# Words of a cell are in one row if their middles differ by less than this share of their usual height; as in docTR.
+_ROW_SHARE = 0.5
+
+
+def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
+    """Elements for the regions that were found, in reading order.
+
+    Args:
+        structure: What was found.
+        is_rotated: Whether the words of the page are four points, so that its regions are, too.
+    """
+    place = _Places(structure, is_rotated)
+    return [
+        LayoutElement(region.kind, region.confidence, place(region.box), level=region.level)
+        for region in structure.regions
+    ]
+
+
+def found_tables(structure: PageStructure, texts: Sequence[tuple[str, float]], is_rotated: bool) -> list[Table]:
+    """Elements for the tables that were found.
+
+    Args:
+        structure: What was found.
+        texts: The words of the page with their confidences.
+        is_rotated: As for `layout_of`.
+    """
+    place = _Places(structure, is_rotated)
+    return [_table(table, texts, place) for table in structure.tables]
+
+
+def _table(table: FoundTable, texts: Sequence[tuple[str, float]], place: _Places) -> Table:
+    cells = [
+        _cell(
+            [texts[index] for index in cell.words],
+            1.0,
+            place(cell.box),
+            (cell.row_start, cell.row_end, cell.col_start, cell.col_end),
+            is_header=cell.is_header,
+        )
+        for cell in table.cells
+    ]
+    return Table(cells, table.num_rows, table.num_cols, place(table.box), table.confidence)
+
+
+def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Field]:
+    """Elements for the fields that were found.
+
+    Args:
+        structure: What was found.
+        words: The words of the page, as its content has them.
+        is_rotated: As for `layout_of`.
+    """
+
+    def around(indices: Sequence[int]) -> Any:
+        points = np.concatenate([np.asarray(words[index].geometry).reshape(-1, 2) for index in indices])
+        box = np.concatenate([points.min(axis=0), points.max(axis=0)])
+        return _geometry(box, is_rotated)
+
+    return [
+        Field(
+            field.key,
+            field.value,
+            field.confidence,
+            around(field.value_words),
+            around(field.key_words) if field.key_words else None,
+            field.name,
+        )
+        for field in structure.fields
+        if field.value_words
+    ]
+
+
+class _Places:
+    """Geometries of boxes that were found on a page, relative to it."""
+
+    def __init__(self, structure: PageStructure, is_rotated: bool) -> None:
+        self._size = np.array([structure.width, structure.height] * 2, dtype=np.float64)
+        self._is_rotated = is_rotated
+
+    def __call__(self, box: Sequence[float]) -> Any:
+        return _geometry((np.asarray(box) / self._size).clip(0, 1), self._is_rotated)
+
+
+def _geometry(box: np.ndarray, is_rotated: bool) -> Any:
+    if is_rotated:
+        return tuple((x, y) for x, y in boxes_to_polygons(box[None])[0].tolist())
+    left, top, right, bottom = box.tolist()
+    return (left, top), (right, bottom)
+
+
+def _cell(
+    texts: Sequence[tuple[str, float]],
+    score: float,
+    geometry: Any,
+    spans: tuple[int, int, int, int],
+    *,
+    is_header: bool = False,
+) -> TableCell:
+    """A cell; an empty one is as sure as its structure."""
+    confidence = float(np.mean([confidence for _, confidence in texts])) if texts else score
+    return TableCell(" ".join(text for text, _ in texts), confidence, geometry, *spans, is_header=is_header)
+
+
+def tables_of_grids(
+    grids: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+    boxes: np.ndarray,
+    texts: Sequence[tuple[str, float]],
+    shape: tuple[int, int],
+) -> tuple[list[Table], np.ndarray]:
+    """Elements for tables in docTR's form, with the words whose middle lies in their cells.
+
+    Args:
+        grids: ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``, or a list of
+            such grids; geometries are (xmin, ymin, xmax, ymax) or four points, relative to the page. Rows and columns
+            may begin at any number.
+        boxes: Relative boxes of the N words of the page, (N, 4) or (N, 4, 2).
+        texts: Their texts with their confidences.
+        shape: Height and width of the page in pixels.
+
+    Returns:
+        The tables, and of which words they consist: bool (N,).
+
+    Raises:
+        InvalidArgumentError: if a grid has another form.
+    """
+    is_used = np.zeros(len(boxes), dtype=bool)
+    given = [grids] if isinstance(grids, Mapping) else list(grids or ())
+    tables = []
+    for grid in given:
+        try:
+            cells = list(grid["cells"])
+            quads = np.stack([_quad(cell["geometry"]) for cell in cells]) if cells else np.zeros((0, 4, 2))
+            spans = np.array(
+                [[int(cell[key]) for key in ("row_start", "row_end", "col_start", "col_end")] for cell in cells]
+            ).reshape(-1, 4)
+            scores = [float(cell["score"]) for cell in cells]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"a table is {{'cells': [{{'geometry', 'score', 'row_start', 'row_end', 'col_start', 'col_end'}}, "
+                f"...]}}; this one cannot be read ({error})."
+            ) from None
+        if cells:
+            members = _words_in_cells(quads, boxes, ~is_used, shape)
+            is_used[[word for own in members for word in own]] = True
+            tables.append(_table_of_grid(quads, spans, scores, members, texts, boxes.ndim == 3))
+    return tables, is_used
+
+
+def _quad(geometry: Any) -> np.ndarray:
+    points = np.asarray(geometry, dtype=np.float64)
+    return boxes_to_polygons(points.reshape(1, 4))[0] if points.size == 4 else points.reshape(4, 2)
+
+
+def _table_of_grid(
+    quads: np.ndarray,
+    spans: np.ndarray,
+    scores: Sequence[float],
+    members: Sequence[Sequence[int]],
+    texts: Sequence[tuple[str, float]],
+    is_rotated: bool,
+) -> Table:
+    spans = spans - spans.min(axis=0)[[0, 0, 2, 2]]
+    boxes = np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
+    cells = [
+        _cell(
+            [texts[index] for index in own],
+            score,
+            tuple((x, y) for x, y in quad.tolist()) if is_rotated else _geometry(box, False),
+            (rows[0], rows[1], rows[2], rows[3]),
+        )
+        for own, score, quad, box, rows in zip(members, scores, quads, boxes, spans.tolist(), strict=True)
+    ]
+    whole = np.concatenate([quads.min(axis=(0, 1)), quads.max(axis=(0, 1))])
+    num_rows, num_columns = int(spans[:, 1].max()) + 1, int(spans[:, 3].max()) + 1
+    return Table(cells, num_rows, num_columns, _geometry(whole, is_rotated), float(np.mean(scores)))
+
+
+def _words_in_cells(
+    quads: np.ndarray, boxes: np.ndarray, is_free: np.ndarray, shape: tuple[int, int]
+) -> list[list[int]]:
+    """For each cell the words that are free and have their middle in it or near it, in reading order."""
+    words = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
+    # Along the sides of the table, in units of the width of the page.
+    to_width = np.array([1.0, shape[0] / shape[1] if all(shape) else 1.0])
+    quads, words = quads * to_width, words * to_width
+    across = (quads[:, 1] - quads[:, 0]).sum(axis=0)
+    across = across / max(float(np.linalg.norm(across)), 1e-9)
+    to_table = np.array([across, [-across[1], across[0]]]).T
+    quads, words = quads @ to_table, words @ to_table
+
+    middles, heights = words.mean(axis=1), np.linalg.norm(words[:, 3] - words[:, 0], axis=1)
+    low, high = quads.min(axis=(0, 1)), quads.max(axis=(0, 1))
+    in_table = np.flatnonzero(is_free & (middles >= low).all(axis=1) & (middles <= high).all(axis=1))
+    sides = np.roll(quads, -1, axis=1) - quads
+    furthest = _MAX_DISTANCE * float(np.median(np.linalg.norm(quads[:, 2] - quads[:, 0], axis=1)))
+    members: list[list[int]] = [[] for _ in quads]
+    for word in in_table.tolist():
+        offsets = middles[word] - quads
+        turns = sides[..., 0] * offsets[..., 1] - sides[..., 1] * offsets[..., 0]
+        inside = (turns >= 0).all(axis=1) | (turns <= 0).all(axis=1)
+        distances = np.linalg.norm(quads.mean(axis=1) - middles[word], axis=1)
+        if inside.any():
+            members[int(inside.argmax())].append(word)
+        elif distances.min() <= furthest:
+            members[int(distances.argmin())].append(word)
+    return [_by_rows(own, middles, heights) for own in members]
+
+
+def _by_rows(words: list[int], middles: np.ndarray, heights: np.ndarray) -> list[int]:
+    """The words of a cell row by row."""
+    if len(words) < 2:
+        return words
+    chosen = np.array(words)
+    order = chosen[np.argsort(middles[chosen, 1], kind="stable")]
+    gaps = np.diff(middles[order, 1], prepend=middles[order[0], 1])
+    rows = np.cumsum(gaps >= _ROW_SHARE * float(np.median(heights[chosen])))
+    by_row: list[int] = order[np.lexsort((middles[order, 0], rows))].tolist()
+    return by_row

@@ -1,0 +1,157 @@
+"""Pages of words with tables, regions and fields: the tree that is built of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mediatensor.ocr.io import Page
+from mediatensor.ocr.models.builder import DocumentBuilder
+from mediatensor.ocr.structure import FoundCell, FoundField, FoundRegion, FoundTable, PageStructure
+
+UPRIGHT = {"value": 0, "confidence": None}
+
+
+def built(boxes: Any, texts: list[str], *, builder: DocumentBuilder | None = None, **arguments: Any) -> Page:
+    """The page of some words, all read with a confidence of 0.9."""
+    places = np.asarray(boxes, dtype=np.float64)
+    document = (builder or DocumentBuilder())(
+        [np.full((100, 200, 3), 255, np.uint8)],
+        [places],
+        [np.ones(len(texts))],
+        [[(text, 0.9) for text in texts]],
+        [(100, 200)],
+        [[UPRIGHT] * len(texts)],
+        **{name: [value] for name, value in arguments.items()},
+    )
+    page: Page = document.pages[0]
+    return page
+
+
+def grid(cells: dict[tuple[int, int, int, int], Any]) -> dict[str, Any]:
+    """A table as a network gives it: places by first row, last row, first column, last column."""
+    keys = ("row_start", "row_end", "col_start", "col_end")
+    return {
+        "cells": [
+            {"geometry": geometry, "score": 0.5, **dict(zip(keys, spans, strict=True))}
+            for spans, geometry in cells.items()
+        ]
+    }
+
+
+WORDS = {
+    "Above": (0.1, 0.02, 0.3, 0.08),
+    "Item": (0.1, 0.12, 0.2, 0.18),
+    "Price": (0.6, 0.12, 0.7, 0.18),
+    "tea": (0.22, 0.25, 0.28, 0.29),
+    "Green": (0.1, 0.25, 0.2, 0.29),
+    "leaf": (0.1, 0.31, 0.2, 0.35),
+    "2.50": (0.6, 0.25, 0.7, 0.29),
+    "Below": (0.1, 0.9, 0.3, 0.96),
+}
+CELLS = {
+    (1, 1, 2, 2): (0.05, 0.1, 0.5, 0.2),
+    (1, 1, 3, 3): (0.5, 0.1, 0.9, 0.2),
+    (2, 2, 2, 2): (0.05, 0.2, 0.5, 0.4),
+    (2, 2, 3, 3): (0.5, 0.2, 0.9, 0.4),
+    (3, 3, 2, 3): (0.05, 0.4, 0.9, 0.5),
+}
+
+
+def test_words_in_the_cells_of_a_network_are_a_table() -> None:
+    """Cells count from 0, words come row by row, and are in no block; the words around the table are."""
+    page = built(list(WORDS.values()), list(WORDS), tables=grid(CELLS))
+    (table,) = page.tables
+    assert table.to_grid() == [["Item", "Price"], ["Green tea leaf", "2.50"], ["", ""]]
+    assert (table.num_rows, table.num_cols, table.cells[-1].col_span) == (3, 2, 2)
+    assert table.geometry == ((0.05, 0.1), (0.9, 0.5))
+    assert table.cells[0].confidence == pytest.approx(0.9)
+    assert table.cells[-1].confidence == 0.5  # of the structure: there are no words
+    lines = [line.render() for block in page.blocks for line in block.lines]
+    assert lines == ["Above", "Below"]
+    assert page.render() == "Above\n\nItem\tPrice\nGreen tea leaf\t2.50\n\t\n\nBelow"
+
+
+def test_a_word_beside_the_cells_belongs_to_the_nearest() -> None:
+    cells = {(0, 0, 0, 0): (0.1, 0.1, 0.4, 0.2), (0, 0, 1, 1): (0.5, 0.1, 0.9, 0.2)}
+    page = built([(0.41, 0.12, 0.44, 0.18), (0.1, 0.6, 0.2, 0.7)], ["near", "far"], tables=grid(cells))
+    assert page.tables[0].to_grid() == [["near", ""]]
+    assert page.blocks[0].render() == "far"
+
+
+@pytest.mark.parametrize("angle", [-20.0, 90.0])
+def test_a_turned_table_has_the_same_texts(angle: float) -> None:
+    """Words and cells of four points, turned alike about the middle of the page."""
+    turn = np.deg2rad(angle)
+    rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
+    size = np.array([200.0, 200.0])
+
+    def turned(box: tuple[float, ...]) -> np.ndarray:
+        left, top, right, bottom = box
+        quad = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+        return ((quad * size - 100) @ rotation + 100) / size
+
+    cells = {spans: turned(box) for spans, box in CELLS.items()}
+    page = built([turned(box) for box in WORDS.values()], list(WORDS), tables=grid(cells))
+    assert page.tables[0].to_grid() == [["Item", "Price"], ["Green tea leaf", "2.50"], ["", ""]]
+    assert len(page.tables[0].geometry) == len(page.tables[0].cells[0].geometry) == 4
+
+
+def structure(**found: Any) -> PageStructure:
+    return PageStructure(200.0, 100.0, **found)
+
+
+def test_regions_are_the_blocks_in_their_order() -> None:
+    """A narrow column that is read first although it lies to the right, then a title with its level."""
+    boxes = [(0.1, 0.1, 0.3, 0.15), (0.1, 0.2, 0.3, 0.25), (0.6, 0.1, 0.8, 0.15), (0.6, 0.2, 0.8, 0.25)]
+    found = structure(
+        regions=(
+            FoundRegion("Text", (120, 10, 160, 25), 0.8, (2, 3)),
+            FoundRegion("Section-header", (20, 10, 60, 15), 0.7, (0,), level=2),
+            FoundRegion("List-item", (20, 20, 60, 25), 0.6, (1,)),
+        )
+    )
+    builder = DocumentBuilder(keep_reading_order=True)
+    page = built(boxes, ["left", "item", "right", "more"], builder=builder, structures=found)
+    assert [block.render() for block in page.blocks] == ["right\nmore", "left", "item"]
+    assert [(region.type, region.level) for region in page.layout] == [
+        ("Text", 0),
+        ("Section-header", 2),
+        ("List-item", 0),
+    ]
+    assert page.layout[0].geometry == ((0.6, 0.1), (0.8, 0.25))
+    assert page.export_as_markdown() == "right\nmore\n\n## left\n\n- item"
+    again = Page.from_dict(page.export())
+    assert again.export() == page.export()
+    assert again.export_as_markdown() == page.export_as_markdown()
+
+
+def test_tables_and_fields_that_were_found_are_elements() -> None:
+    boxes = [(0.1, 0.1, 0.3, 0.2), (0.5, 0.1, 0.7, 0.2), (0.1, 0.5, 0.3, 0.6), (0.5, 0.5, 0.7, 0.6)]
+    cells = (
+        FoundCell((20, 10, 80, 30), 0, 0, 0, 0, (0,), is_header=True),
+        FoundCell((80, 10, 150, 30), 0, 0, 1, 1, (1,), is_header=True),
+        FoundCell((20, 30, 80, 40), 1, 1, 0, 0),
+        FoundCell((80, 30, 150, 40), 1, 1, 1, 1),
+    )
+    found = structure(
+        regions=(
+            FoundRegion("Table", (20, 10, 150, 40), 0.9, (0, 1)),
+            FoundRegion("Text", (20, 50, 140, 60), 0.9, (2, 3)),
+        ),
+        tables=(FoundTable((20, 10, 150, 40), 2, 2, cells, 0.75),),
+        fields=(FoundField("total", "Total:", "9.50", (2,), (3,), 0.8),),
+    )
+    builder = DocumentBuilder(keep_reading_order=True)
+    page = built(boxes, ["name", "sum", "Total:", "9.50"], builder=builder, structures=found)
+    assert list(page.tables[0].to_dataframe().columns) == ["name", "sum"]
+    assert page.tables[0].confidence == 0.75
+    assert [line.render() for block in page.blocks for line in block.lines] == ["Total:", "9.50"]
+    (field,) = page.fields
+    assert (field.name, field.key, field.value, field.render()) == ("total", "Total:", "9.50", "Total: 9.50")
+    assert field.geometry == ((0.5, 0.5), (0.7, 0.6))
+    assert field.key_geometry == ((0.1, 0.5), (0.3, 0.6))
+    assert Page.from_dict(page.export()).export() == page.export()
+    assert page.export_as_markdown().startswith("| name | sum |\n| --- | --- |")
