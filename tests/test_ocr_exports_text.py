@@ -96,8 +96,8 @@ def test_each_format_has_the_type_that_is_written_down(element: type) -> None:
             assert isinstance(exported, get_origin(promised) or promised), name
             checked.add(name)
     assert checked == {
-        *("json", "dict", "text", "txt", "markdown", "md", "asciidoc", "adoc", "html", "tsv"),
-        *("xml", "hocr", "alto", "pdf"),
+        *("json", "dict", "text", "txt", "markdown", "md", "asciidoc", "adoc", "html", "tsv", "csv"),
+        *("xml", "hocr", "alto", "pdf", "xlsx"),
     }
 
 

@@ -28,6 +28,8 @@ from ._exports import (
     ordered_line_words,
     page_reading_order,
     predictions_in_reading_order,
+    tables_csv,
+    tables_xlsx,
 )
 
 __all__ = [
@@ -54,6 +56,7 @@ _METHODS = {
     "adoc": "export_as_asciidoc",
     "alto": "export_as_alto",
     "asciidoc": "export_as_asciidoc",
+    "csv": "export_as_csv",
     "dict": "export",
     "hocr": "export_as_xml",
     "html": "export_as_html",
@@ -64,6 +67,7 @@ _METHODS = {
     "text": "render",
     "tsv": "export_as_tsv",
     "txt": "render",
+    "xlsx": "export_as_xlsx",
     "xml": "export_as_xml",
 }
 
@@ -76,7 +80,7 @@ class _Exports(Element, Generic[_HocrType]):
 
     @overload
     def export_as(
-        self, format: Literal["text", "txt", "markdown", "md", "asciidoc", "adoc", "html", "tsv"], **kwargs: Any
+        self, format: Literal["text", "txt", "markdown", "md", "asciidoc", "adoc", "html", "tsv", "csv"], **kwargs: Any
     ) -> str: ...
 
     @overload
@@ -86,7 +90,7 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as(self, format: Literal["alto"], **kwargs: Any) -> tuple[bytes, ElementTree]: ...
 
     @overload
-    def export_as(self, format: Literal["pdf"], **kwargs: Any) -> bytes: ...
+    def export_as(self, format: Literal["pdf", "xlsx"], **kwargs: Any) -> bytes: ...
 
     @overload
     def export_as(self, format: str, **kwargs: Any) -> Any: ...
@@ -102,11 +106,11 @@ class _Exports(Element, Generic[_HocrType]):
             One type for each format, which type checkers know:
 
             * 'json' or 'dict': a dictionary of plain types, for ``json.dumps``;
-            * 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc', 'html', 'tsv': a ``str``;
+            * 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc', 'html', 'tsv', 'csv': a ``str``;
             * 'xml' or 'hocr': a tuple of the file in UTF-8, ``bytes``, and its ``ElementTree``; a list of such tuples,
               one for each page, for a document;
             * 'alto': such a tuple, also for a document;
-            * 'pdf': ``bytes``.
+            * 'pdf', 'xlsx': ``bytes``.
 
         Raises:
             InvalidArgumentError: if there is no such format.
@@ -153,6 +157,53 @@ class _Exports(Element, Generic[_HocrType]):
             The table; its first line has the column names.
         """
         return TSVExporter().export(self, direction=direction, reading_order=reading_order)
+
+    def export_as_csv(self) -> str:
+        """Export the tables as CSV (RFC 4180), one after the other, with an empty line between two.
+
+        A spanning cell has its text in its first row and column. Texts stay as they were read: a program that opens the
+        file may take what begins with ``=`` for a formula, unlike in `export_as_xlsx`.
+
+        Returns:
+            The text, empty without tables; its lines end with ``"\\r\\n"``.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Page, Table, TableCell
+            >>> box = ((0.0, 0.0), (1.0, 1.0))
+            >>> table = Table([TableCell("Tea", 1.0, box, 0, 0, 0, 0), TableCell("2", 1.0, box, 0, 0, 1, 1)], 1, 2, box)
+            >>> Page(np.zeros((8, 8, 3), np.uint8), [], 0, (8, 8), tables=[table]).export_as_csv()
+            'Tea,2\\r\\n'
+        """
+        return tables_csv(self)
+
+    def export_as_xlsx(self, path: str | PathLike[str] | None = None) -> bytes:
+        """Export the tables as an Excel workbook, a sheet for each table.
+
+        Spanning cells are merged, and heads are bold and stay in sight. Plain numbers are numbers; all else is text as
+        it was read, also what begins with ``=``.
+
+        Args:
+            path: A file to write the result to; ``None`` for none. The file appears, or replaces another, when it is
+                complete.
+
+        Returns:
+            The file. Without tables, it has one empty sheet.
+
+        Raises:
+            MissingDependencyError: if openpyxl is not installed.
+            WriteError: if the file cannot be written.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Page
+            >>> Page(np.zeros((8, 8, 3), np.uint8), [], 0, (8, 8)).export_as_xlsx()[:2]
+            b'PK'
+        """
+        data = tables_xlsx(self)
+        if path is not None:
+            write_file(path, data)
+        return data
 
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
         """Export as a searchable PDF: pages of PDF files as they are, others as images, with an invisible text layer.

@@ -72,7 +72,7 @@ class FoundRegion:
         box: Its place.
         confidence: In [0, 1].
         words: The indices of its words in the content of the page, in reading order.
-        level: The level of a heading, from 1; 0 for all other kinds.
+        level: The level of a section header, from 1 for the sections right below the title; 0 for all other kinds.
     """
 
     kind: str

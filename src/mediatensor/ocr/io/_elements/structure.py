@@ -69,8 +69,8 @@ class LayoutElement(_TypedRegion):
         layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
         confidence: The confidence of the class, in [0, 1].
         geometry: Its position, relative to the page.
-        level: The level of a heading, from 1; 0 for all other regions, and where it is not known. Exported only if
-            it is known.
+        level: The level of a section header, from 1 for the sections right below the title; 0 for all other regions,
+            and where it is not known. Exported only if it is known.
 
     Example:
         >>> from mediatensor.ocr.io import LayoutElement
@@ -266,10 +266,11 @@ class Table(Element):
                 "without)."
             ) from error
         head = self.num_header_rows
-        return pandas.DataFrame(self.to_grid()[head:], columns=self._column_names(head) if head else None)
+        return pandas.DataFrame(self.to_grid()[head:], columns=self.column_names() if head else None)
 
-    def _column_names(self, num_rows: int) -> list[str]:
-        """The texts of the head above each column, from top to bottom."""
+    def column_names(self) -> list[str]:
+        """The texts of the head above each column, from top to bottom; empty without a head."""
+        num_rows = self.num_header_rows
         texts: list[list[str]] = [[] for _ in range(self.num_cols)]
         for cell in sorted(self.cells, key=lambda cell: cell.row_start):
             if cell.row_start < num_rows and cell.value:

@@ -1,4 +1,5 @@
-"""Exports, one module for each format: text (with Markdown and AsciiDoc), HTML, hOCR, ALTO, TSV, searchable PDF.
+"""Exports, one module for each format: text (with Markdown and AsciiDoc), HTML, hOCR, ALTO, TSV, searchable PDF,
+CSV and workbooks of tables.
 
 Text formats are written from `reading`, the content of a page in reading order. Formats with positions are written from
 `regions`, the same content with positions in pixels. Exporters take elements, and know nothing of the methods of pages.
@@ -11,6 +12,7 @@ from .hocr import DEFAULT_TITLE, XMLExporter
 from .html import HTMLExporter
 from .reading import ordered_line_words, page_reading_order, predictions_in_reading_order
 from .searchable_pdf import PDFExporter
+from .tables import tables_csv, tables_xlsx
 from .text import AsciiDocExporter, MarkdownExporter, TextExporter
 from .tsv import TSVExporter
 
@@ -27,4 +29,6 @@ __all__ = [
     "ordered_line_words",
     "page_reading_order",
     "predictions_in_reading_order",
+    "tables_csv",
+    "tables_xlsx",
 ]

@@ -36,9 +36,10 @@ class HTMLExporter(TextFormat):
         """The text with ``&``, ``<`` and ``>`` replaced by character references."""
         return escape_html(one_line(text), quote=False)
 
-    def render_heading(self, kind: str, text: str) -> str:
-        """``<h1>`` or ``<h2>``."""
-        return f"<{self.headings[kind]}>{text}</{self.headings[kind]}>"
+    def render_heading(self, kind: str, text: str, level: int = 1) -> str:
+        """``<h1>`` for titles, ``<h2>`` to ``<h6>`` for section headers."""
+        mark = f"h{min(int(self.headings[kind][1:]) + level - 1, 6)}"
+        return f"<{mark}>{text}</{mark}>"
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
         """``<ul>``."""
@@ -65,7 +66,11 @@ class HTMLExporter(TextFormat):
         return f"{self.class_header(class_name, escape)}\n{self.render_list(values, escape)}"
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """``<table>`` with the first row as its header; spanning cells have ``rowspan`` and ``colspan``."""
+        """``<table>`` with its head, or the first row where no head is known, as ``<th>``.
+
+        Spanning cells have ``rowspan`` and ``colspan``.
+        """
+        num_header_rows = table.num_header_rows or 1
         grid = table.to_grid()
         if not grid or not grid[0]:
             return ""
@@ -74,12 +79,12 @@ class HTMLExporter(TextFormat):
         rows = [
             "<tr>"
             + "".join(
-                self._cell(value, "td" if row_index else "th", starts.get((row_index, column)), escape)
-                for column, value in enumerate(row)
-                if (row_index, column) not in covered
+                self._cell(value, "th" if row < num_header_rows else "td", starts.get((row, column)), escape)
+                for column, value in enumerate(values)
+                if (row, column) not in covered
             )
             + "</tr>"
-            for row_index, row in enumerate(grid)
+            for row, values in enumerate(grid)
         ]
         return "\n".join(["<table>", *rows, "</table>"])
 

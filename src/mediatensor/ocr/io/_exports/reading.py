@@ -27,6 +27,7 @@ from .._elements import (
 )
 
 __all__ = [
+    "heading_levels",
     "line_boxes",
     "line_direction",
     "one_line",
@@ -163,6 +164,19 @@ def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]
         labels = list(assign_layout_labels(geometries, regions, [region.type for region in page.layout]))
     is_table = [isinstance(item, Table) for item in items]
     return items, ["Table" if own else label for own, label in zip(is_table, labels, strict=True)]
+
+
+def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
+    """The level of the section header that each item is, from 1; 0 where it is none, or its level is not known.
+
+    Args:
+        page: The page.
+        items: Its blocks and tables.
+    """
+    headers = [region for region in page.layout if region.level]
+    geometries, regions = _upright_geometries(page, items, headers) if headers else ([], [])
+    levels = [0 if index < 0 else headers[index].level for index in _covering_regions(geometries, regions)]
+    return levels or [0] * len(items)
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:

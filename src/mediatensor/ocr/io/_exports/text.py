@@ -13,6 +13,7 @@ import numpy as np
 
 from .._elements import Block, DocumentBase, PredictionPage, Table, TextPage, UnreadLine
 from .reading import (
+    heading_levels,
     line_boxes,
     line_direction,
     one_line,
@@ -196,6 +197,8 @@ def _collide(one: Cell, other: Cell) -> bool:
     )
 
 
+# Headings go down to this level.
+_DEEPEST = 6
 _FURNITURE = ("header", "footer", "footnote")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):))")
@@ -210,6 +213,7 @@ class _Part:
     table: Table | None = None
     has_rows: bool = False
     unread: UnreadLine | None = None
+    level: int = 0
 
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
@@ -217,19 +221,20 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
     from ...models.reading_order import normalize_layout_label
 
     found = list(_page_items(page, direction, include_furniture))
-    contents = {id(item): (label, cells) for item, label, cells in found}
+    levels = heading_levels(page, [item for item, _, _ in found])
+    contents = {id(item): (label, cells, level) for (item, label, cells), level in zip(found, levels, strict=True)}
     for item in with_unread_lines(page, [item for item, _, _ in found]):
         if isinstance(item, UnreadLine):
             yield _Part("unread", unread=item)
             continue
-        label, cells = contents[id(item)]
+        label, cells, level = contents[id(item)]
         rows = level_rows(cells)
         has_rows = len(rows) < len(cells)
         if isinstance(item, Table):
             yield _Part("table", table=item)
         elif rows:
             lines = grid_lines(rows) if has_rows else [cell.text for cell in cells]
-            yield _Part(normalize_layout_label(label), lines, has_rows=has_rows)
+            yield _Part(normalize_layout_label(label), lines, has_rows=has_rows, level=level)
 
 
 def _page_items(
@@ -270,6 +275,12 @@ def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
     return cells
 
 
+def _one_head(table: Table) -> list[list[str]]:
+    """The grid of a table with its head in one row, for formats that have no more."""
+    grid, num_rows = table.to_grid(), table.num_header_rows
+    return grid if num_rows < 2 else [table.column_names(), *grid[num_rows:]]
+
+
 class TextFormat:
     """A text format: its headings, lists, tables and breaks. Subclass it for a new format."""
 
@@ -294,9 +305,10 @@ class TextFormat:
         """The table in the format; empty if it has no cells."""
         raise NotImplementedError
 
-    def render_heading(self, kind: str, text: str) -> str:
-        """A heading of a kind that `headings` has."""
-        return self.headings[kind] + text
+    def render_heading(self, kind: str, text: str, level: int = 1) -> str:
+        """A heading of a kind that `headings` has; the mark of deeper sections is longer, up to six characters."""
+        mark = self.headings[kind]
+        return mark[:1] * min(level - 1, _DEEPEST - len(mark) + 1) + mark + text
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
         """A list of escaped texts."""
@@ -325,7 +337,10 @@ class TextFormat:
             return [self.render_table(part.table, escape) for part in parts if part.table is not None]
         texts = [[self.escape_text(line) if escape else line for line in part.lines] for part in parts]
         if kind in self.headings:
-            return [self.render_heading(kind, " ".join(lines)) for lines in texts]
+            return [
+                self.render_heading(kind, " ".join(lines), max(part.level, 1))
+                for part, lines in zip(parts, texts, strict=True)
+            ]
         if kind == "list_item":
             return [self.render_list([" ".join(lines) for lines in texts], escape)]
         return [
@@ -485,8 +500,8 @@ class MarkdownExporter(TextFormat):
         return "  \n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table in the syntax of GitHub, with the first row as its header."""
-        rows = [[self._cell(value, escape) for value in row] for row in table.to_grid()]
+        """The table in the syntax of GitHub: its head as one row, or the first row where no head is known."""
+        rows = [[self._cell(value, escape) for value in row] for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
         return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]])
@@ -532,8 +547,8 @@ class AsciiDocExporter(TextFormat):
         return " +\n".join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """The table, with the first row as its header."""
-        rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in table.to_grid()]
+        """The table: its head as one row, or the first row where no head is known."""
+        rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
         return "\n".join(["|===", rows[0], "", *rows[1:], "|==="])

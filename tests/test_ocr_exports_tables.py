@@ -1,0 +1,132 @@
+"""Tables as CSV, workbooks, frames, HTML and Markdown, and headings of several levels: read by other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pytest
+
+from mediatensor.ocr.io import Block, Document, LayoutElement, Line, Page, Table, TableCell, Word
+
+BOX = ((0.0, 0.2), (1.0, 0.4))
+IMAGE = np.full((100, 100, 3), 255, np.uint8)
+
+
+def cell(value: str, rows: tuple[int, int], columns: tuple[int, int], *, is_header: bool = False) -> TableCell:
+    return TableCell(value, 0.9, BOX, *rows, *columns, is_header=is_header)
+
+
+@pytest.fixture
+def table() -> Table:
+    """A head of two rows, in which one cell spans two columns and one spans both rows."""
+    return Table(
+        [
+            cell("Item", (0, 1), (0, 0), is_header=True),
+            cell("Price, net", (0, 0), (1, 2), is_header=True),
+            cell("each", (1, 1), (1, 1), is_header=True),
+            cell("all", (1, 1), (2, 2), is_header=True),
+            cell('Tea "green"\nleaf', (2, 2), (0, 0)),
+            cell("2.50", (2, 2), (1, 1)),
+            cell("1,250.00", (2, 2), (2, 2)),
+            cell("=1+1", (3, 3), (0, 0)),
+            cell("007", (3, 3), (1, 1)),
+            cell("-12", (3, 3), (2, 2)),
+        ],
+        4,
+        3,
+        BOX,
+    )
+
+
+@pytest.fixture
+def document(table: Table) -> Document:
+    second = Table([cell("alone", (0, 0), (0, 0))], 1, 1, BOX)
+    return Document([Page(IMAGE, [], 0, (100, 100), tables=[table]), Page(IMAGE, [], 1, (100, 100), tables=[second])])
+
+
+def test_csv_reads_back(document: Document) -> None:
+    rows = list(csv.reader(io.StringIO(document.export_as_csv(), newline=""), strict=True))
+    assert rows == [
+        ["Item", "Price, net", ""],
+        ["", "each", "all"],
+        ['Tea "green" leaf', "2.50", "1,250.00"],
+        ["=1+1", "007", "-12"],
+        [],
+        ["alone"],
+    ]
+    assert document.export_as("csv") == document.export_as_csv()
+    assert Document([]).export_as_csv() == ""
+
+
+def test_workbook_reads_back(document: Document, tmp_path: Path) -> None:
+    """Codes stay texts, a formula on a page is no formula, and spans are merged."""
+    document.export_as_xlsx(tmp_path / "tables.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "tables.xlsx")
+    assert book.sheetnames == ["page 1 table 1", "page 2 table 1"]
+    sheet = book["page 1 table 1"]
+    assert sheet["A3"].value == 'Tea "green"\nleaf'
+    assert [sheet[place].value for place in ("B3", "C3", "A4", "B4", "C4")] == [2.5, "1,250.00", "=1+1", "007", -12]
+    assert sheet["A4"].data_type == "s"
+    assert {str(merged) for merged in sheet.merged_cells.ranges} == {"A1:A2", "B1:C1"}
+    assert sheet["A1"].font.bold
+    assert not sheet["A3"].font.bold
+    assert sheet.freeze_panes == "A3"
+    empty = openpyxl.load_workbook(io.BytesIO(Document([]).export_as_xlsx()))
+    assert empty.sheetnames == ["no tables"]
+
+
+def test_frame_has_the_head_as_names(table: Table) -> None:
+    frame = table.to_dataframe()
+    assert list(frame.columns) == ["Item", "Price, net each", "Price, net all"]
+    assert frame.values.tolist() == [['Tea "green"\nleaf', "2.50", "1,250.00"], ["=1+1", "007", "-12"]]
+    plain = Table([cell("a", (0, 0), (0, 0)), cell("b", (1, 1), (0, 0))], 2, 1, BOX)
+    assert plain.to_dataframe().values.tolist() == [["a"], ["b"]]
+
+
+class Tags(HTMLParser):
+    """Cells and headings as (tag, attributes, text)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None], str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.found and data.strip():
+            tag, attributes, text = self.found[-1]
+            self.found[-1] = (tag, attributes, text + data)
+
+
+def test_html_has_all_rows_of_the_head(document: Document) -> None:
+    tags = Tags(document.pages[0].export_as_html()).found
+    heads = [(text, attributes) for tag, attributes, text in tags if tag == "th"]
+    assert heads == [("Item", {"rowspan": "2"}), ("Price, net", {"colspan": "2"}), ("each", {}), ("all", {})]
+    assert sum(tag == "td" for tag, _, _ in tags) == 6
+
+
+def test_markdown_has_the_head_in_one_row(document: Document) -> None:
+    lines = document.pages[0].export_as_markdown().splitlines()
+    assert lines[0] == "| Item | Price, net each | Price, net all |"
+    assert lines[1] == "| --- | --- | --- |"
+    assert len(lines) == 4
+
+
+def test_sections_have_levels() -> None:
+    upright = {"value": 0, "confidence": None}
+    kinds = [("Title", 0), ("Section-header", 1), ("Section-header", 3), ("Section-header", 9), ("Text", 0)]
+    boxes = [((0.1, 0.1 * row), (0.5, 0.1 * row + 0.05)) for row in range(len(kinds))]
+    blocks = [Block([Line([Word(f"w{row}", 0.9, box, 0.9, upright)])]) for row, box in enumerate(boxes)]
+    layout = [LayoutElement(kind, 0.9, box, level=level) for (kind, level), box in zip(kinds, boxes, strict=True)]
+    page = Page(IMAGE, blocks, 0, (100, 100), layout=layout, in_reading_order=True)
+    assert page.export_as_markdown().split("\n\n") == ["# w0", "## w1", "#### w2", "###### w3", "w4"]
+    assert [tag for tag, _, _ in Tags(page.export_as_html()).found] == ["h1", "h2", "h4", "h6", "p"]
+    assert page.export_as_asciidoc().split("\n\n")[:4] == ["== w0", "=== w1", "===== w2", "====== w3"]
+    assert Page.from_dict(page.export()).export_as_markdown() == page.export_as_markdown()
