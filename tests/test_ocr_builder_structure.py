@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mediatensor.ocr.io import Page
-from mediatensor.ocr.models.builder import DocumentBuilder
+from mediatensor.ocr.io import KIEPage, Page
+from mediatensor.ocr.models.builder import DocumentBuilder, KIEDocumentBuilder
 from mediatensor.ocr.structure import FoundCell, FoundField, FoundRegion, FoundTable, PageStructure
+from mediatensor.ocr.utils import overlay
 
 UPRIGHT = {"value": 0, "confidence": None}
 
@@ -155,3 +156,52 @@ def test_tables_and_fields_that_were_found_are_elements() -> None:
     assert field.key_geometry == ((0.1, 0.5), (0.3, 0.6))
     assert Page.from_dict(page.export()).export() == page.export()
     assert page.export_as_markdown().startswith("| name | sum |\n| --- | --- |")
+
+
+def test_structure_is_drawn_over_the_page() -> None:
+    """Outlines where regions and cells are, an arrow from key to value; nothing of it unless asked for."""
+    cells = (FoundCell((20, 10, 80, 30), 0, 0, 0, 0, (0,)), FoundCell((80, 10, 150, 30), 0, 0, 1, 1))
+    found = structure(
+        regions=(FoundRegion("Table", (20, 10, 150, 30), 0.9), FoundRegion("Text", (20, 60, 180, 90), 0.9, (1, 2))),
+        tables=(FoundTable((20, 10, 150, 30), 1, 2, cells),),
+        fields=(FoundField("", "Total", "9.50", (1,), (2,), 0.8),),
+    )
+    builder = DocumentBuilder(keep_reading_order=True)
+    boxes = [(0.2, 0.15, 0.3, 0.25), (0.1, 0.65, 0.3, 0.8), (0.6, 0.65, 0.8, 0.8)]
+    page = built(boxes, ["cell", "Total", "9.50"], builder=builder, structures=found)
+    plain = overlay(page, text="none", structure=False).astype(int)
+    drawn = overlay(page, text="none").astype(int)
+    changed = (plain != drawn).any(axis=2)
+    assert changed[10, 25:145].all()  # the upper side of the table
+    assert changed[15:25, 80].any()  # between its cells
+    assert changed[90, 25:175].all()  # the lower side of the text
+    assert changed[72, 70:115].any()  # from the key to the value
+    assert not changed[40:58, 160:].any()
+    page.layout, page.tables, page.fields = [], [], []
+    assert (overlay(page, text="none") == overlay(page, text="none", structure=False)).all()
+
+
+def test_named_fields_are_predictions_of_their_class() -> None:
+    """Words of all classes count one after the other."""
+    found = structure(
+        fields=(FoundField("total", "Sum", "9.50", (1,), (2,), 0.8), FoundField("", "a", "b", (), (0,), 1))
+    )
+    boxes = {"words": np.array([[0.5, 0.5, 0.6, 0.6], [0.1, 0.1, 0.3, 0.2]]), "sums": np.array([[0.6, 0.1, 0.8, 0.2]])}
+    document = KIEDocumentBuilder()(
+        [np.full((100, 200, 3), 255, np.uint8)],
+        [boxes],
+        [{"words": np.ones(2), "sums": np.ones(1)}],
+        [{"words": [("later", 0.9), ("Sum", 0.9)], "sums": [("9.50", 0.9)]}],
+        [(100, 200)],
+        [{"words": [UPRIGHT] * 2, "sums": [UPRIGHT]}],
+        structures=[structure(fields=fields)],
+    )
+    page = document.pages[0]
+    assert {name: [one.value for one in own] for name, own in page.predictions.items()} == {
+        "words": ["Sum", "later"],
+        "sums": ["9.50"],
+        "total": ["9.50"],
+    }
+    assert page.predictions["total"][0].geometry == ((0.6, 0.1), (0.8, 0.2))
+    assert [field.value for field in page.fields] == ["9.50", "later"]
+    assert KIEPage.from_dict(page.export()).export() == page.export()

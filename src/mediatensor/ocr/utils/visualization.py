@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw
 from ...errors import InvalidArgumentError
 from ._drawing import Lettering, Placed, as_picture, confidence_color, pixel_quad, place
 from ._figures import Rgb, create_obj_patch, get_colors, polygon_patch, pyplot, rect_patch, show_labels_on_hover
+from ._structure import draw_structure
 from .geometry import boxes_to_polygons
 from .reconstitution import synthesize_kie_page, synthesize_page
 
@@ -44,6 +45,7 @@ _LABEL_HEIGHT = 0.7
 _LABEL_SIZES = (7, 40)
 
 _BLOCK, _LINE, _WORD, _ARTEFACT = (0.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.5, 0.5, 0.5)
+_CELL = (0.08, 0.47, 0.24)
 
 
 class _Shape(NamedTuple):
@@ -118,6 +120,8 @@ def visualize_page(
             ]
         if display_artefacts:
             shapes += [_Shape(artefact["geometry"], "artefact", _ARTEFACT) for artefact in block["artefacts"]]
+    for table in page.get("tables") or ():
+        shapes += [_Shape(cell["geometry"], _hover_text(cell), _CELL, caption=cell["value"]) for cell in table["cells"]]
     return _figure(as_picture(image), shapes, scale, interactive, add_labels, kwargs)
 
 
@@ -260,8 +264,12 @@ def overlay(
     text: OverlayText = "beside",
     line_width: int | None = None,
     font_family: str | None = None,
+    structure: bool = True,
 ) -> NDArray[np.uint8]:
     """Draw the boxes of the words on their page, colored by confidence, together with the text.
+
+    Where a page has a structure, regions have their kinds, and numbers and arrows in reading order; tables have their
+    cells, and arrows lead from keys to values.
 
     Args:
         page: A `Page` or `KIEPage`, or an exported one.
@@ -270,6 +278,7 @@ def overlay(
             each box, for pages of few words, such as video frames; or ``"none"``.
         line_width: The width of outlines in pixels; ``None`` depends on the size of the page.
         font_family: As for `get_font`.
+        structure: Whether regions, cells of tables and fields are drawn, where the page has them.
 
     Returns:
         Array (H, W, 3) uint8, or (H, 2 W, 3). Blue boxes have a high confidence, orange boxes a lower one, and red
@@ -299,7 +308,10 @@ def overlay(
     size = picture.shape[0], picture.shape[1]
     words = [place(word, size, confidence_color(word["confidence"])) for word in _words(exported)]
     unread = [Placed("", pixel_quad(line["geometry"], size), _UNREAD) for line in exported.get("unread") or ()]
-    canvas = _with_boxes(picture, words + unread, line_width or max(round(max(size) / 1000), 1))
+    width = line_width or max(round(max(size) / 1000), 1)
+    canvas = _with_boxes(picture, words + unread, width)
+    if structure:
+        canvas = draw_structure(canvas, exported, width)
     if text == "above":
         _label(canvas, words, font_family)
     if text == "beside":
@@ -317,7 +329,7 @@ def _words(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for predictions in (page.get("predictions") or {}).values():
         yield from predictions
     for table in page.get("tables") or ():
-        yield from table["cells"]
+        yield from (cell for cell in table["cells"] if cell["value"])
 
 
 def _with_boxes(picture: NDArray[np.uint8], words: list[Placed], line_width: int) -> Image.Image:

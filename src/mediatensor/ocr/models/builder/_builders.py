@@ -9,7 +9,19 @@ import numpy as np
 
 from ...._common.checks import real_number
 from ....errors import InvalidArgumentError
-from ...io.elements import Block, Character, Document, KIEDocument, KIEPage, LayoutElement, Line, Page, Prediction, Word
+from ...io.elements import (
+    Block,
+    Character,
+    Document,
+    Field,
+    KIEDocument,
+    KIEPage,
+    LayoutElement,
+    Line,
+    Page,
+    Prediction,
+    Word,
+)
 from ...io.exporters import ordered_line_words, page_reading_order
 from ...structure import PageStructure
 from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
@@ -424,6 +436,7 @@ class KIEDocumentBuilder(_Builder):
         *,
         characters: Sequence[Mapping[str, Sequence[Sequence[Character]]] | None] | None = None,
         errors: Sequence[str | None] | None = None,
+        structures: Sequence[PageStructure | None] | None = None,
     ) -> KIEDocument:
         """Build a document of predictions.
 
@@ -440,6 +453,8 @@ class KIEDocumentBuilder(_Builder):
             tables: Not available: None, for the whole or for each page.
             characters: For each page and class, the characters of its N predictions.
             errors: For each page, why it could not be read, or None.
+            structures: For each page, the regions and fields that were found by rules in the words of all its classes,
+                or None. Fields that have a name are predictions of that class, too.
 
         Returns:
             The document; predictions of a class are sorted from top to bottom and from left to right.
@@ -461,38 +476,49 @@ class KIEDocumentBuilder(_Builder):
         regions = per_page(regions, number, "regions")
         spelled = [{} if own is None else own for own in per_page(characters, number, "characters")]
         errors = per_page(errors, number, "errors")
-        return KIEDocument(
-            [
-                KIEPage(
-                    pages[index],
-                    {
-                        name: self._predictions(
-                            own,
-                            f"class {name!r} of page {index}",
-                            page_shapes[index],
-                            objectness_scores[index][name],
-                            text_preds[index][name],
-                            crop_orientations[index][name],
-                            spelled[index].get(name),
-                        )
-                        for name, own in boxes[index].items()
-                    },
-                    index,
-                    page_shapes[index],
-                    orientations[index],
-                    languages[index],
-                    layout_elements(regions[index]),
-                    error=errors[index],
+        structures = per_page(structures, number, "structures")
+        built = []
+        for index in range(number):
+            found = {
+                name: self._predictions(
+                    own,
+                    f"class {name!r} of page {index}",
+                    objectness_scores[index][name],
+                    text_preds[index][name],
+                    crop_orientations[index][name],
+                    spelled[index].get(name),
                 )
-                for index in range(number)
-            ]
-        )
+                for name, own in boxes[index].items()
+            }
+            structure, fields, layout = structures[index], [], layout_elements(regions[index])
+            predictions = {
+                name: self._sorted(own, boxes[index][name], page_shapes[index]) for name, own in found.items()
+            }
+            if structure is not None:
+                is_rotated = any(own.ndim == 3 for own in boxes[index].values())
+                words = [word for own in found.values() for word in own]
+                layout, fields = layout_of(structure, is_rotated), fields_of(structure, words, is_rotated)
+                for field in fields:
+                    if field.name:
+                        predictions.setdefault(field.name, []).append(_prediction_of(field))
+            page = KIEPage(
+                pages[index],
+                predictions,
+                index,
+                page_shapes[index],
+                orientations[index],
+                languages[index],
+                layout,
+                error=errors[index],
+                fields=fields,
+            )
+            built.append(page)
+        return KIEDocument(built)
 
     def _predictions(
         self,
         boxes: np.ndarray,
         page: str,
-        shape: tuple[int, int],
         scores: np.ndarray,
         texts: Sequence[tuple[str, float]],
         orientations: Sequence[dict[str, Any]],
@@ -506,7 +532,15 @@ class KIEDocumentBuilder(_Builder):
             crop_orientations=orientations,
             characters=characters,
         )
-        if len(boxes) == 0:
+        return self._elements(Prediction, boxes, scores, texts, orientations, characters)
+
+    def _sorted(self, predictions: list[Prediction], boxes: np.ndarray, shape: tuple[int, int]) -> list[Prediction]:
+        if not predictions:
             return []
-        predictions = self._elements(Prediction, boxes, scores, texts, orientations, characters)
         return [predictions[index] for index in frame_order(upright_boxes(boxes, shape)[0]).tolist()]
+
+
+def _prediction_of(field: Field) -> Prediction:
+    """A field as a prediction of the class that has its name."""
+    upright = {"value": 0, "confidence": None}
+    return Prediction(field.value, field.confidence, field.geometry, field.confidence, upright)
