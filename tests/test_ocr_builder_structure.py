@@ -123,7 +123,7 @@ def test_regions_are_the_blocks_in_their_order() -> None:
         ("List-item", 0),
     ]
     assert page.layout[0].geometry == ((0.6, 0.1), (0.8, 0.25))
-    assert page.export_as_markdown() == "right\nmore\n\n## left\n\n- item"
+    assert page.export_as_markdown() == "right\nmore\n\n### left\n\n- item"
     again = Page.from_dict(page.export())
     assert again.export() == page.export()
     assert again.export_as_markdown() == page.export_as_markdown()
@@ -183,9 +183,7 @@ def test_structure_is_drawn_over_the_page() -> None:
 
 def test_named_fields_are_predictions_of_their_class() -> None:
     """Words of all classes count one after the other."""
-    found = structure(
-        fields=(FoundField("total", "Sum", "9.50", (1,), (2,), 0.8), FoundField("", "a", "b", (), (0,), 1))
-    )
+    fields = (FoundField("total", "Sum", "9.50", (1,), (2,), 0.8), FoundField("", "", "later", (), (0,), 1.0))
     boxes = {"words": np.array([[0.5, 0.5, 0.6, 0.6], [0.1, 0.1, 0.3, 0.2]]), "sums": np.array([[0.6, 0.1, 0.8, 0.2]])}
     document = KIEDocumentBuilder()(
         [np.full((100, 200, 3), 255, np.uint8)],
