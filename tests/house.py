@@ -167,6 +167,7 @@ ROOMS = {
     "ocr.datasets": "data sets, vocabularies",
     "ocr.transforms": "pictures with their truth",
     "ocr.drawing": "pages, drawn with their truth",
+    "compat": "calls of other libraries",
     "isolate": "calls in other processes",
     "encoders": "tensors to files",
     "decoders": "the public classes",

@@ -1,0 +1,12 @@
+"""The calls of other libraries, done by this one: programs that were written for those run with another import.
+
+`mediatensor.compat.decord` has the readers of decord. What is different is on the page "Coming from" of that library.
+"""
+
+from __future__ import annotations
+
+# For the modules below, and not public.
+from ._bounded_calls import BoundedCalls as BoundedCalls
+from ._bounded_calls import run_bounded as run_bounded
+
+__all__: list[str] = []

@@ -1,0 +1,78 @@
+"""Calls of one decoder that may be limited in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from .._common.checks import real_number
+from ..errors import InvalidArgumentError
+from ..isolate import IsolatedWorker
+
+__all__ = ["BoundedCalls", "run_bounded"]
+
+Decoder = TypeVar("Decoder")
+Result = TypeVar("Result")
+
+
+class BoundedCalls(Generic[Decoder]):
+    """Calls functions on a decoder: here, or with a limit on their time in a process that keeps the decoder open.
+
+    Args:
+        make: Makes the decoder. With a limit it must be picklable, as must be the functions.
+        timeout_seconds: Most seconds of a call; ``None`` for no limit, and no process.
+
+    Raises:
+        InvalidArgumentError: if ``timeout_seconds`` is not a positive number.
+    """
+
+    def __init__(self, make: Callable[[], Decoder], timeout_seconds: float | None) -> None:
+        self._make = make
+        self._worker = _worker(timeout_seconds)
+        self._decoder = make() if self._worker is None else None
+
+    def run(self, function: Callable[[Decoder], Result]) -> Result:
+        """The result of ``function(decoder)``.
+
+        Raises:
+            IsolatedWorkerError: if it took too long, or its process crashed. The next call has a new one.
+            Exception: whatever the function raises.
+        """
+        if self._worker is None:
+            assert self._decoder is not None
+            return function(self._decoder)
+        # How to make the decoder, which may hold a whole file, goes over once for each process.
+        found = self._worker.run(_run_on_kept, function)
+        if found is None:
+            found = self._worker.run(_run_on_new, self._make, function)
+        return found[0]
+
+
+def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
+    """The result of ``function()``, which must be picklable if there is a limit on its time."""
+    worker = _worker(timeout_seconds)
+    if worker is None:
+        return function()
+    with worker:
+        return worker.run(function)
+
+
+def _worker(timeout_seconds: float | None) -> IsolatedWorker | None:
+    if timeout_seconds is None:
+        return None
+    if not real_number("timeout_seconds", timeout_seconds) > 0:
+        raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
+    return IsolatedWorker(timeout_seconds=timeout_seconds, max_memory_bytes=None, allow_network=True)
+
+
+# In the process: a worker has one, and serves one reader.
+_kept: list[Any] = []
+
+
+def _run_on_new(make: Callable[[], Decoder], function: Callable[[Decoder], Result]) -> tuple[Result]:
+    _kept[:] = [make()]
+    return (function(_kept[0]),)
+
+
+def _run_on_kept(function: Callable[[Any], Result]) -> tuple[Result] | None:
+    return (function(_kept[0]),) if _kept else None

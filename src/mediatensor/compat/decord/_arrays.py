@@ -1,0 +1,149 @@
+"""Devices as decord names them, and the arrays that its readers return."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray as NumpyArray
+from torch import Tensor
+
+from ..._common.checks import whole_number
+
+__all__ = ["DECORDContext", "NDArray", "cpu", "gpu"]
+
+_CPU, _GPU = 1, 2
+
+
+@dataclass(frozen=True)
+class DECORDContext:
+    """A device: `cpu` and `gpu` make them.
+
+    Attributes:
+        device_type: 1 for a CPU, 2 for a GPU.
+        device_id: Number of the device.
+
+    Example:
+        >>> from mediatensor.compat.decord import DECORDContext, gpu
+        >>> gpu(1), gpu(1) == DECORDContext(2, 1)
+        (gpu(1), True)
+    """
+
+    device_type: int
+    device_id: int
+
+    @property
+    def device(self) -> str:
+        """The device as torch names it.
+
+        Example:
+            >>> from mediatensor.compat.decord import cpu, gpu
+            >>> cpu(0).device, gpu(1).device
+            ('cpu', 'cuda:1')
+        """
+        return "cpu" if self.device_type == _CPU else f"cuda:{self.device_id}"
+
+    def __repr__(self) -> str:
+        return f"{'cpu' if self.device_type == _CPU else 'gpu'}({self.device_id})"
+
+
+def cpu(dev_id: int = 0) -> DECORDContext:
+    """The CPU, which decodes.
+
+    Example:
+        >>> from mediatensor.compat.decord import cpu
+        >>> cpu(0)
+        cpu(0)
+    """
+    return DECORDContext(_CPU, whole_number("dev_id", dev_id, at_least=0))
+
+
+def gpu(dev_id: int = 0) -> DECORDContext:
+    """A CUDA device: NVDEC decodes if it can, and frames come out on the device.
+
+    Example:
+        >>> from mediatensor.compat.decord import gpu
+        >>> gpu(0)
+        gpu(0)
+    """
+    return DECORDContext(_GPU, whole_number("dev_id", dev_id, at_least=0))
+
+
+class NDArray:
+    """An array as decord's readers return it: numbers and a device, for `asnumpy` or another library.
+
+    As of decord, ``len`` is the number of values in all dimensions, and it cannot be indexed. Beyond decord,
+    ``numpy.asarray(array)`` and ``torch.from_dlpack(array)`` take it as it is.
+
+    Args:
+        tensor: The values, which are not copied.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat.decord import NDArray
+        >>> array = NDArray(torch.zeros(4, 6, 3, dtype=torch.uint8))
+        >>> array.shape, array.dtype, len(array), array.ctx
+        ((4, 6, 3), 'uint8', 72, cpu(0))
+        >>> torch.from_dlpack(array).shape
+        torch.Size([4, 6, 3])
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return tuple(self._tensor.shape)
+
+    @property
+    def dtype(self) -> str:
+        """The type of the values, such as ``"uint8"``."""
+        return str(self._tensor.dtype).removeprefix("torch.")
+
+    @property
+    def ctx(self) -> DECORDContext:
+        """The device that has the values."""
+        device = self._tensor.device
+        return cpu(0) if device.type == "cpu" else gpu(device.index or 0)
+
+    context = ctx
+
+    def asnumpy(self) -> NumpyArray[Any]:
+        """The values as an array of numpy; those on the CPU are not copied.
+
+        Example:
+            >>> from mediatensor.compat.decord import VideoReader
+            >>> VideoReader("video.mp4")[0].asnumpy().shape
+            (360, 640, 3)
+        """
+        values: NumpyArray[Any] = self._tensor.cpu().numpy()
+        return values
+
+    def to_dlpack(self) -> Any:
+        """The values as a DLPack capsule, which one library can take once.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.compat.decord import NDArray
+            >>> torch.utils.dlpack.from_dlpack(NDArray(torch.zeros(2, 3)).to_dlpack()).shape
+            torch.Size([2, 3])
+        """
+        return self._tensor.__dlpack__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._tensor.__dlpack_device__()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray[Any]:
+        return np.array(self.asnumpy(), dtype=dtype) if copy else np.asarray(self.asnumpy(), dtype=dtype)
+
+    def __len__(self) -> int:
+        return math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<decord.NDArray shape={self.shape}, {self.ctx}>\n{self.asnumpy()!r}"

@@ -1,0 +1,118 @@
+"""What the readers return: an `NDArray`, or the array of another library.
+
+>>> from mediatensor.compat import decord
+>>> with decord.bridge.use_torch():
+...     print(decord.VideoReader("video.mp4").get_batch([0, 5]).shape)
+torch.Size([2, 360, 640, 3])
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor
+
+from ..._common.checks import check_choice
+from ._arrays import NDArray
+
+__all__ = ["bridge_out", "reset_bridge", "set_bridge", "use_numpy", "use_torch"]
+
+_BRIDGES: dict[str, Callable[[Tensor], Any]] = {
+    "native": NDArray,
+    "torch": lambda tensor: tensor,
+    "numpy": lambda tensor: tensor.cpu().numpy(),
+}
+_of_thread = threading.local()
+# Threads that set none have that of the main thread.
+_of_program = ["native"]
+
+
+def set_bridge(new_bridge: str) -> None:
+    """Choose what readers return from now on, in this thread and in those that choose nothing.
+
+    Args:
+        new_bridge: ``"native"`` for `NDArray`, ``"torch"`` for a tensor on the reader's device, or ``"numpy"``.
+
+    Raises:
+        InvalidArgumentError: if it is none of these. decord's others (``"mxnet"``, ``"tensorflow"``, ``"tvm"``) take a
+            native result through DLPack.
+
+    Example:
+        >>> from mediatensor.compat import decord
+        >>> decord.bridge.set_bridge("torch")
+        >>> decord.VideoReader("video.mp4")[0].shape
+        torch.Size([360, 640, 3])
+        >>> decord.bridge.set_bridge("native")
+    """
+    check_choice("bridge", new_bridge, tuple(_BRIDGES))
+    _of_thread.name = new_bridge
+    if threading.current_thread() is threading.main_thread():
+        _of_program[0] = new_bridge
+
+
+def reset_bridge() -> None:
+    """Return `NDArray` again.
+
+    Example:
+        >>> from mediatensor.compat import decord
+        >>> decord.bridge.reset_bridge()
+    """
+    set_bridge("native")
+
+
+def bridge_out(tensor: Tensor) -> Any:
+    """A tensor as the readers of this thread return it.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat import decord
+        >>> decord.bridge.bridge_out(torch.zeros(2, 3)).shape
+        (2, 3)
+    """
+    return _BRIDGES[_name()](tensor)
+
+
+@contextmanager
+def use_torch() -> Iterator[None]:
+    """Return tensors within a ``with`` block.
+
+    Example:
+        >>> from mediatensor.compat import decord
+        >>> with decord.bridge.use_torch():
+        ...     print(decord.VideoReader("video.mp4")[0].dtype)
+        torch.uint8
+    """
+    with _using("torch"):
+        yield
+
+
+@contextmanager
+def use_numpy() -> Iterator[None]:
+    """Return arrays of numpy within a ``with`` block.
+
+    Example:
+        >>> from mediatensor.compat import decord
+        >>> with decord.bridge.use_numpy():
+        ...     print(decord.VideoReader("video.mp4")[0].dtype)
+        uint8
+    """
+    with _using("numpy"):
+        yield
+
+
+@contextmanager
+def _using(name: str) -> Iterator[None]:
+    before = _name()
+    set_bridge(name)
+    try:
+        yield
+    finally:
+        set_bridge(before)
+
+
+def _name() -> str:
+    name: str = getattr(_of_thread, "name", _of_program[0])
+    return name

@@ -1,0 +1,180 @@
+"""`mediatensor.compat.decord` against recorded calls of decord, and what it does beyond them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import media
+from decord_calls import CALLS, CLIP, FOLDER, LATE, UNEVEN, outcome
+from mediatensor.compat import decord
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError
+
+RECORDED: dict[str, Any] = json.loads((FOLDER / "decord.json").read_text(encoding="utf-8"))
+FAILING = [name for name, value in RECORDED.items() if "raises" in str(value)]
+# Levels of 255: the two convert colours, and resize, with different filters.
+MAX_LEVELS = {"size": 6.0, "width alone": 6.0, "height alone": 6.0, "larger": 6.0}
+# What is different on purpose, as the page "Coming from decord" says it, and what comes instead.
+DIFFERENT: dict[str, Any] = {
+    "sound: shape": [1, 57600],
+    "sound: duration": 1.2,
+    "sound: rate that is not given": 48_000,
+}
+
+
+def differences(ours: Any, theirs: Any, levels: float, path: str = "") -> list[str]:
+    """Where two outcomes differ: in anything but the colours of pixels and the values of samples, exactly."""
+    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
+        return [text for key in theirs for text in differences(ours[key], theirs[key], levels, f"{path}.{key}")]
+    if path.endswith((".means", ".values")):
+        one, other = np.array(ours, float), np.array(theirs, float)
+        most = levels if path.endswith(".means") else 2e-3
+        if one.shape == other.shape and (not one.size or np.abs(one - other).max() <= most):
+            return []
+    elif isinstance(theirs, list) and isinstance(ours, list) and len(ours) == len(theirs):
+        pairs = zip(ours, theirs, strict=True)
+        return [text for i, (one, other) in enumerate(pairs) for text in differences(one, other, levels, f"{path}.{i}")]
+    elif isinstance(theirs, float) and isinstance(ours, float):
+        if abs(ours - theirs) <= levels:
+            return []
+    elif ours == theirs:
+        return []
+    return [f"{path}: {ours} and not {theirs}"]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, value in RECORDED.items() if name in CALLS and "raises" not in str(value)]
+)
+def test_results_are_those_of_decord(name: str) -> None:
+    ours, theirs = outcome(decord, CALLS[name]), RECORDED[name]
+    if name in DIFFERENT:
+        assert ours == DIFFERENT[name] != theirs
+        return
+    if name == "sound: samples":  # an encoder's padding at the end is not sound
+        assert (ours["shape"], theirs["shape"]) == ([1, 57600], [1, 58368])
+        ours, theirs = ours["values"], theirs["values"]
+        assert np.allclose(np.array(ours)[:, :57], np.array(theirs)[:, :57], atol=2e-3)
+        return
+    assert differences(ours, theirs, MAX_LEVELS.get(name, 1.0)) == []
+
+
+def test_every_call_was_recorded() -> None:
+    assert set(RECORDED) - set(CALLS) == {"decord for frames", "decord for sound"}
+    assert set(CALLS) <= set(RECORDED)
+    assert len(RECORDED) > 80
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_errors_are_of_the_types_of_decord(name: str) -> None:
+    kinds: dict[str, type[Exception]] = {
+        "IndexError": IndexError,
+        "AssertionError": AssertionError,
+        "TypeError": TypeError,
+        "RuntimeError": RuntimeError,
+        "StopIteration": StopIteration,
+        "DECORDError": decord.DECORDError,
+    }
+    with pytest.raises(kinds[RECORDED[name]["raises"]]):
+        CALLS[name](decord)
+
+
+def test_bridges() -> None:
+    reader = decord.VideoReader(CLIP)
+    truth = VideoDecoder(CLIP, dimension_order="NHWC")[3:5]
+    with decord.bridge.use_torch():
+        tensor = reader.get_batch([3, 4])
+        assert isinstance(tensor, torch.Tensor)
+        assert torch.equal(tensor, truth)
+        seen: list[Any] = []
+        thread = threading.Thread(target=lambda: seen.append(reader[0]))
+        thread.start()
+        thread.join()
+        assert isinstance(seen[0], torch.Tensor)  # a thread has the main thread's bridge
+    with decord.bridge.use_numpy():
+        assert np.array_equal(reader.get_batch([3, 4]), truth.numpy())
+    native = reader.get_batch([3, 4])
+    assert np.array_equal(np.asarray(native), truth.numpy())
+    assert torch.equal(torch.from_dlpack(native), truth)
+    assert torch.equal(torch.utils.dlpack.from_dlpack(native.to_dlpack()), truth)
+    decord.bridge.set_bridge("torch")
+    decord.bridge.reset_bridge()
+    assert isinstance(reader[0], decord.NDArray)
+
+
+def test_a_time_limit_changes_nothing_else() -> None:
+    with open(CLIP, "rb") as file:
+        reader = decord.VideoReader(file, width=32, timeout_seconds=60)
+    here = decord.VideoReader(CLIP, width=32)
+    assert len(reader) == 30
+    assert np.array_equal(reader.get_batch([29, 3]).asnumpy(), here.get_batch([29, 3]).asnumpy())
+    assert np.array_equal(reader[7].asnumpy(), here[7].asnumpy())
+    assert np.array_equal(reader.next().asnumpy(), here[8].asnumpy())
+    with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
+        decord.VideoReader(CLIP, timeout_seconds=0)
+
+
+def test_a_call_that_takes_too_long_ends(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts and never answers
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/video.mp4"
+        with pytest.raises(IsolatedWorkerError, match=r"0\.5") as caught:
+            decord.VideoReader(url, timeout_seconds=0.5)
+    assert caught.value.reason == "timeout"
+    assert time.monotonic() - began < 60
+
+
+def test_frames_that_cannot_be_decoded(tmp_path: Path) -> None:
+    path = media.make("damaged_packet_mpeg2_ts", tmp_path)
+    truth = VideoDecoder(path, on_error="nearest")
+    failed = {report.index for report in truth.get_all_frames().replaced}
+    assert failed
+    reader = decord.VideoReader(path)
+    with pytest.warns(UserWarning, match=f"{min(failed)}"):
+        frames = reader[:]
+    assert np.array_equal(frames.asnumpy(), truth.get_all_frames().data.permute(0, 2, 3, 1).numpy())
+    with pytest.raises(decord.DECORDLimitReachedError, match=f"{len(failed)} frames"):
+        decord.VideoReader(path, fault_tol=0)[:]
+    with pytest.raises(decord.DECORDLimitReachedError):
+        decord.VideoReader(path, fault_tol=0.5 / len(truth))[:]
+    assert decord.VideoReader(path, fault_tol=len(failed))[:].shape == frames.shape
+
+
+def test_sound_that_begins_late_is_padded_once() -> None:
+    reader = decord.AudioReader(LATE)
+    num_samples = reader.shape[1]
+    first = reader[:100].asnumpy()
+    assert reader.add_padding() == reader.add_padding() == 22944
+    assert reader.shape == (1, num_samples + 22944)
+    assert not reader[:22944].asnumpy().any()
+    assert np.array_equal(reader[22944:23044].asnumpy(), first)
+
+
+def test_sound_of_frames_is_whole_however_long_the_video_is() -> None:
+    sound, frames = decord.AVReader(CLIP)[:]
+    assert frames.shape == (30, 48, 64, 3)
+    assert [part.shape for part in sound] == [(1, 1764)] * 30  # 44,100 Hz at 25 frames a second
+    joined = np.concatenate([part.asnumpy() for part in sound], 1)
+    assert np.array_equal(joined, decord.AudioReader(CLIP, sample_rate=44_100)[: 30 * 1764].asnumpy())
+
+
+def test_what_a_reader_returns_is_the_callers() -> None:
+    sound = decord.AudioReader(CLIP)
+    before = sound[:10].asnumpy().copy()
+    sound[:10].asnumpy()[:] = 1
+    sound[3].asnumpy()[:] = 1
+    assert np.array_equal(sound[:10].asnumpy(), before)
+
+
+@pytest.mark.parametrize("indices", [3, "abc", None, [None], [1e30]])
+def test_what_crashes_decord_is_an_error(indices: Any) -> None:
+    with pytest.raises((InvalidArgumentError, IndexError)):
+        decord.VideoReader(UNEVEN).get_batch(indices)
