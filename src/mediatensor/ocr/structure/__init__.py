@@ -11,5 +11,15 @@ from ._found import FoundField as FoundField
 from ._found import FoundRegion as FoundRegion
 from ._found import FoundTable as FoundTable
 from ._found import PageStructure as PageStructure
+from ._from_picture import content_of_picture as content_of_picture
 
-__all__ = ["REGION_KINDS", "FoundCell", "FoundField", "FoundRegion", "FoundTable", "PageContent", "PageStructure"]
+__all__ = [
+    "REGION_KINDS",
+    "FoundCell",
+    "FoundField",
+    "FoundRegion",
+    "FoundTable",
+    "PageContent",
+    "PageStructure",
+    "content_of_picture",
+]

@@ -1,0 +1,368 @@
+"""Rules in a picture: long straight edges, and lines of dots.
+
+A rule, whatever its thickness and colour, has two long edges, and a filled cell has one at each side. An edge is a row
+of blocks of pixels, side by side or a row up or down, that all become darker, or all brighter, from above to below.
+Letters have edges as well, but short ones within words. Lines of dots and dashes have none: they are thin rows of
+blocks that are each darker, somewhere, than all that is close above and below.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ...errors import MissingDependencyError
+from ._content import Boxes
+
+__all__ = ["find_rules", "image_tools", "painted"]
+
+# A block is four pixels of a picture that was reduced to half its width.
+_BLOCK = 8
+# Rise of a rule over its length: two degrees.
+_MAX_SLOPE = 0.035
+# In ems: edges closer together than this are those of one rule; gaps in a rule; the shortest rules, across and down.
+_MAX_THICKNESS = 0.35
+_MAX_GAP = 0.4
+_MIN_LENGTHS = (1.5, 1.2)
+_MIN_DOTTED = 3.0
+# The shortest line at the upper or lower edge of words.
+_MIN_UNDERLINE = 4.0
+# The weakest pixel of a block of an edge, as a share of its strongest.
+_EVEN = 0.5
+# Most edges of each kind; a page of noise has more, and none of them matters.
+_MAX_EDGES = 6000
+
+
+class _Segments(NamedTuple):
+    """Parts of edges, each float64 (N,): where they begin and end, y at their middle, how y changes along them."""
+
+    left: NDArray[np.float64]
+    right: NDArray[np.float64]
+    y: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    # Half of the thickness where the part is a whole line; 0 for edges.
+    reach: NDArray[np.float64]
+
+
+def find_rules(ink: NDArray[np.uint8], words: Boxes, em: float) -> tuple[Boxes, Boxes]:
+    """The rules of a page that run across, and those that run down, each float64 (N, 4).
+
+    Args:
+        ink: uint8 (H, W): how much each pixel differs from the paper.
+        words: float64 (N, 4): the boxes of the words; the strokes of their letters are no rules.
+        em: The height of words, in pixels.
+    """
+    across = _rules_across(ink, words, em, _MIN_LENGTHS[0] * em, is_turned=False)
+    turned = np.ascontiguousarray(ink.T)
+    down = _rules_across(turned, words[:, [1, 0, 3, 2]], em, _MIN_LENGTHS[1] * em, is_turned=True)
+    return across, down[:, [1, 0, 3, 2]]
+
+
+def image_tools() -> ModuleType:
+    """``scipy.ndimage``.
+
+    Raises:
+        MissingDependencyError: if SciPy is not installed.
+    """
+    try:
+        from scipy import ndimage
+    except ImportError as error:
+        raise MissingDependencyError(
+            'Finding rules and pictures needs SciPy: pip install "mediatensor[ocr]" brings it.'
+        ) from error
+    tools: ModuleType = ndimage
+    return tools
+
+
+def painted(
+    boxes: Boxes, shape: tuple[int, int], scale: tuple[float, float], values: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """How many boxes cover each cell of a grid at least by half, int64 (rows, columns).
+
+    Args:
+        boxes: float64 (N, 4), in pixels.
+        shape: (rows, columns).
+        scale: Pixels per cell, across and down.
+        values: int64 (N,): what is summed up instead.
+    """
+    edges = np.round(boxes / np.array([*scale, *scale])).astype(np.int64)
+    x0, x1 = edges[:, [0, 2]].clip(0, shape[1]).T
+    y0, y1 = edges[:, [1, 3]].clip(0, shape[0]).T
+    weights = np.ones(len(boxes), np.int64) if values is None else values
+    corners = np.zeros((shape[0] + 1, shape[1] + 1), np.int64)
+    for y, x, sign in ((y0, x0, 1), (y1, x1, 1), (y0, x1, -1), (y1, x0, -1)):
+        np.add.at(corners, (y, x), sign * weights)
+    sums: NDArray[np.int64] = corners.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
+    return sums
+
+
+class _Letters(NamedTuple):
+    """Where letters are, each (rows, columns) of blocks, and how long a part may be there without being theirs."""
+
+    within: NDArray[np.bool_]
+    # The share of a part that may be within.
+    limit: float
+    # How long, in pixels, parts at each place should be; 0 where there are no letters.
+    stroke: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, words: Boxes, shape: tuple[int, int], em: float, *, is_turned: bool) -> _Letters:
+        """The letters of words, on a grid of blocks."""
+        scale = (float(_BLOCK), 1.0)
+        if is_turned:
+            # Stems of letters are within the box, and no longer than it is high.
+            around = words + np.array([0, -2, 0, 2])
+            count = painted(around, shape, scale)
+            length = painted(around, shape, scale, np.ceil(1.3 * (words[:, 2] - words[:, 0])).astype(np.int64))
+            return cls(count > 0, 2.0, length // np.maximum(count, 1))
+        # Letters side by side make edges at the top and at the base line of words.
+        high = (words[:, 3] - words[:, 1])[:, None]
+        within = painted(words + 0.15 * high * np.array([0, 1, 0, -1]), shape, scale) > 0
+        near = painted(words + (0.12 * high + 1.5) * np.array([0, -1, 0, 1]), shape, scale) > 0
+        return cls(within, 0.6, near * np.int64(_MIN_UNDERLINE * em))
+
+    def paired(self) -> _Letters:
+        """The same for blocks that are twice as wide, of lines of dots."""
+        near = np.pad(self.stroke > 0, ((0, 0), (0, self.stroke.shape[1] % 2)))
+        near = near[:, ::2] | near[:, 1::2]
+        return _Letters(near, 0.3, np.zeros(near.shape, np.int64))
+
+
+def _rules_across(ink: NDArray[np.uint8], words: Boxes, em: float, min_length: float, *, is_turned: bool) -> Boxes:
+    height, width = ink.shape
+    columns = -(-width // _BLOCK)
+    halved = np.zeros((height, 4 * columns), np.uint8)
+    reduced = np.asarray(Image.fromarray(ink).reduce((2, 1)))
+    halved[:, : reduced.shape[1]] = reduced
+    halved[:, reduced.shape[1] :] = reduced[:, -1:]
+    letters = _Letters.of(words, (height, columns), em, is_turned=is_turned)
+    change = np.subtract(halved[2:], halved[:-2], dtype=np.int16)
+    noise = float(np.median(np.abs(change[::5, ::3]))) if change.size else 0.0
+    threshold = int(np.clip(3.7 * noise, 8, 32))
+    found = [_edges(change, threshold, sign, letters, em) for sign in (1, -1)]
+    found.append(_dotted(halved, letters, em, 2 * threshold))
+    parts = _Segments(*(np.concatenate(values) for values in zip(*found, strict=True)))
+    return _joined(parts, em, min_length)
+
+
+def _edges(change: NDArray[np.int16], threshold: int, sign: int, letters: _Letters, em: float) -> _Segments:
+    """Rows of blocks whose pixels all get darker (``sign`` 1), or brighter (-1), from one row to the row after next."""
+    is_edge = change > threshold if sign > 0 else change < -threshold
+    is_edge[:-1] |= is_edge[1:]
+    is_block = is_edge.view(np.uint32) == 0x01010101
+    rows, columns = np.nonzero(is_block)
+    # Where letters stand close together, every pixel may be an edge, but not equally: some are in gaps.
+    at = rows[:, None] * change.shape[1] + 4 * columns[:, None] + np.arange(4)
+    steps = change.ravel()
+    below = np.where(rows[:, None] + 1 < len(change), at + change.shape[1], at)
+    strengths = np.maximum(sign * steps[at], sign * steps[below])
+    is_even = strengths.min(axis=1) >= _EVEN * strengths.max(axis=1) - threshold / 2
+    is_block[rows[~is_even], columns[~is_even]] = False
+    labels, _ = image_tools().label(is_block, np.ones((3, 3)))
+    rows, columns = rows[is_even], columns[is_even]
+    names = labels[rows, columns]
+    parts, size, first, last = _fitted(rows + 1, columns, names, letters, _BLOCK, 0.8 * em)
+    # A step between two rows is seen from three, a line of one row from two on each side.
+    y = parts.y + np.where(size < 2.5, 1 + sign * 0.5, 1.0)
+    return _trimmed(parts._replace(y=y), parts.y - 1, is_edge, 4 * first, 4 * last + 4)
+
+
+def _trimmed(
+    parts: _Segments,
+    rows: NDArray[np.float64],
+    is_line: NDArray[np.bool_],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    *,
+    has_gaps: bool = False,
+) -> _Segments:
+    """Parts with their ends where pixels say they are, up to a block further out or in.
+
+    Args:
+        parts: The parts.
+        rows: float64 (N,): their rows in ``is_line``, in their middle.
+        is_line: bool (H, W / 2).
+        first, last: int64 (N,): columns of the first pixel, and of the one after the last.
+        has_gaps: Whether they are dots and dashes.
+    """
+    height, width = is_line.shape
+    offsets = np.arange(-4, 4)
+    ends = []
+    for edge, sign in ((first, 1), (last - 1, -1)):
+        rise = parts.slope * (2 * edge - (parts.left + parts.right) / 2)
+        row = np.round(rows + rise).astype(np.int64)[:, None].clip(1, max(1, height - 2))
+        column = edge[:, None] + sign * offsets
+        inside = (column >= 0) & (column < width)
+        column = column.clip(0, width - 1)
+        seen = (is_line[row, column] | is_line[row - 1, column] | is_line[row + 1, column]) & inside
+        # What is not joined to the inner half does not belong to it.
+        joined = seen
+        if not has_gaps:
+            joined = seen & np.logical_and.accumulate((seen | (offsets >= 0))[:, ::-1], axis=1)[:, ::-1]
+        begins = np.where(joined.any(axis=1), np.argmax(joined, axis=1) - 4, 0)
+        ends.append(edge + sign * begins)
+    return parts._replace(left=2.0 * ends[0], right=2.0 * (ends[1] + 1))
+
+
+def _dotted(halved: NDArray[np.uint8], letters: _Letters, em: float, threshold: int) -> _Segments:
+    """Thin lines whose blocks, twice as wide as those of edges, all have some ink."""
+    reach = int(np.clip(round(0.18 * em), 2, 6))
+    height, width = halved.shape
+    darkest = halved.reshape(height, width // 4, 4)
+    blocks = np.maximum(np.maximum(darkest[..., 0], darkest[..., 1]), np.maximum(darkest[..., 2], darkest[..., 3]))
+    if blocks.shape[1] % 2:
+        blocks = np.concatenate([blocks, blocks[:, -1:]], axis=1)
+    blocks = np.maximum(blocks[:, ::2], blocks[:, 1::2])
+    if height <= 2 * reach:
+        return _Segments(*np.zeros((5, 0)))
+    around = np.maximum(blocks[: -2 * reach], blocks[2 * reach :])
+    is_line = np.subtract(blocks[reach:-reach], around, dtype=np.int16) > threshold
+    labels, _ = image_tools().label(is_line, np.ones((3, 3)))
+    rows, columns = np.nonzero(labels)
+    names = labels[rows, columns]
+    parts, size, first, last = _fitted(rows + reach, columns, names, letters.paired(), 2 * _BLOCK, _MIN_DOTTED * em)
+    placed = parts._replace(y=parts.y + 0.5, reach=size / 2)
+    around = np.maximum(halved[: -2 * reach], halved[2 * reach :])
+    is_dot = np.subtract(halved[reach:-reach], around, dtype=np.int16) > threshold // 2
+    return _trimmed(placed, parts.y - reach, is_dot, 8 * first + 4, 8 * last + 4, has_gaps=True)
+
+
+def _fitted(
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    names: NDArray[np.int32],
+    letters: _Letters,
+    step: int,
+    min_length: float,
+) -> tuple[_Segments, NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Lines through pieces that are long and straight, their rows per column, and their first and last columns."""
+    num = int(names.max(initial=0)) + 1
+    count = np.bincount(names, minlength=num)
+    first, last = np.full(num, np.iinfo(np.int64).max), np.full(num, -1)
+    np.minimum.at(first, names, columns)
+    np.maximum.at(last, names, columns)
+    wide = last - first + 1
+    kept = np.flatnonzero((count > 0) & (wide * step >= min_length) & (wide >= 2))
+    if len(kept) > _MAX_EDGES:
+        kept = np.sort(kept[np.argsort(-wide[kept], kind="stable")[:_MAX_EDGES]])
+    new = np.full(num, -1)
+    new[kept] = np.arange(len(kept))
+    is_kept = new[names] >= 0
+    rows, columns, names = rows[is_kept], columns[is_kept], new[names[is_kept]]
+
+    def sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(names, values, len(kept)).astype(np.float64)
+
+    size = np.bincount(names, minlength=len(kept)).astype(np.float64)
+    x, y = columns.astype(np.float64), rows.astype(np.float64)
+    mean_x, mean_y = sums(x) / size, sums(y) / size
+    x, y = x - mean_x[names], y - mean_y[names]
+    slope = sums(x * y) / np.maximum(sums(x * x), 1e-9) / step
+    uneven = np.sqrt(sums((y - slope[names] * step * x) ** 2) / size)
+    within = sums(letters.within[rows, columns].astype(np.float64)) / size
+    stroke = sums(letters.stroke[rows, columns].astype(np.float64)) / size
+    left, right = first[kept] * float(step), (last[kept] + 1) * float(step)
+    y_middle = mean_y + slope * ((left + right) / 2 - (mean_x + 0.5) * step)
+    # Short pieces of skewed lines have no slope that could be measured.
+    slope = np.where(wide[kept] < 6, 0.0, slope)
+    is_line = (np.abs(slope) <= _MAX_SLOPE) & (uneven < 2.5) & (within < letters.limit) & (right - left > stroke)
+    parts = _Segments(left, right, y_middle, slope, np.zeros(len(kept)))
+    chosen = _Segments(*(values[is_line] for values in parts))
+    return chosen, (size / wide[kept])[is_line], first[kept][is_line], last[kept][is_line]
+
+
+class _Pairs(NamedTuple):
+    """Pairs of parts that are close to each other, each (M,).
+
+    Attributes:
+        one, other: Their numbers.
+        apart: How far they are from one another across, in the middle of what they share.
+        shared: How long they run beside one another; negative for a gap.
+        shorter, longer: Their lengths.
+    """
+
+    one: NDArray[np.int64]
+    other: NDArray[np.int64]
+    apart: NDArray[np.float64]
+    shared: NDArray[np.float64]
+    shorter: NDArray[np.float64]
+    longer: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, parts: _Segments, near: float) -> _Pairs:
+        """The pairs of parts that may be ``near`` pixels apart, and somewhat more."""
+        order = np.argsort(parts.y, kind="stable")
+        left, right, y, slope, reach = (values[order] for values in parts)
+        length = right - left
+        window = near + 2 * float(reach.max()) + float((np.abs(slope) * length).max())
+        counts = np.searchsorted(y, y + window, side="right") - np.arange(len(y)) - 1
+        one = np.repeat(np.arange(len(y)), counts)
+        other = np.arange(len(one)) - np.repeat(counts.cumsum() - counts, counts) + one + 1
+        begins, ends = np.maximum(left[one], left[other]), np.minimum(right[one], right[other])
+        middle = (begins + ends) / 2
+        places = [y[part] + slope[part] * (middle - (left[part] + right[part]) / 2) for part in (one, other)]
+        apart = (np.abs(places[0] - places[1]) - reach[one] - reach[other]).clip(0)
+        shorter, longer = np.minimum(length[one], length[other]), np.maximum(length[one], length[other])
+        return cls(order[one], order[other], apart, ends - begins, shorter, longer)
+
+
+def _joined(parts: _Segments, em: float, min_length: float) -> Boxes:
+    """Boxes of rules, from parts that lie on one another, or one after the other."""
+    if not len(parts.y):
+        return np.zeros((0, 4))
+    near = max(3.0, _MAX_THICKNESS * em)
+    pairs = _Pairs.of(parts, 2.5)
+    is_same = (pairs.apart <= 2.5) & (pairs.shared > -_MAX_GAP * em)
+    lines = _united(parts, _groups(len(parts.y), pairs.one[is_same], pairs.other[is_same]))
+    pairs = _Pairs.of(lines, near)
+    is_same = (pairs.apart <= near) & (pairs.shared >= 0.6 * pairs.longer)
+    rules = _united(lines, _groups(len(lines.y), pairs.one[is_same], pairs.other[is_same]))
+    # What is left beside longer rules are parts of their edges, between others that meet them, and letters.
+    length = rules.right - rules.left
+    pairs = _Pairs.of(rules, near)
+    is_beside = (pairs.apart <= near) & (pairs.shared >= 0.6 * pairs.shorter)
+    is_first = length[pairs.one] < length[pairs.other]
+    is_rule = length >= min_length
+    is_rule[np.where(is_first, pairs.one, pairs.other)[is_beside]] = False
+    # A hatched area is not one thick rule.
+    is_rule &= rules.reach <= em / 2
+    left, right, y, slope, reach = (values[is_rule] for values in rules)
+    # An edge by itself is a line without thickness.
+    half = np.maximum(reach, 0.5) + np.abs(slope) * (right - left) / 2
+    return np.stack([left, y - half, right, y + half], axis=1)
+
+
+def _united(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
+    """One line for each group of parts."""
+    left, right, y, slope, reach = parts
+    num = int(names.max()) + 1
+    length = right - left
+    total = np.bincount(names, length, num)
+    new_left, new_right = np.full(num, np.inf), np.full(num, -np.inf)
+    np.minimum.at(new_left, names, left)
+    np.maximum.at(new_right, names, right)
+    new_slope = np.bincount(names, slope * length, num) / total
+    # Where each part would be in the middle of the whole.
+    y = y + new_slope[names] * ((new_left + new_right)[names] - left - right) / 2
+    top, bottom = np.full(num, np.inf), np.full(num, -np.inf)
+    np.minimum.at(top, names, y - reach)
+    np.maximum.at(bottom, names, y + reach)
+    return _Segments(new_left, new_right, (top + bottom) / 2, new_slope, (bottom - top) / 2)
+
+
+def _groups(num: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of the group of each of ``num`` things, int64, where pairs of them belong together."""
+    names = np.arange(num)
+    while True:
+        lowest = names.copy()
+        np.minimum.at(lowest, one, names[other])
+        np.minimum.at(lowest, other, names[one])
+        lowest = lowest[lowest]
+        if (lowest == names).all():
+            break
+        names = lowest
+    return np.unique(names, return_inverse=True)[1].astype(np.int64)
