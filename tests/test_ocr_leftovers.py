@@ -124,11 +124,19 @@ def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
     assert len(ink_left_over(gray, everything).letters) == 0
 
 
-def _colons_beside(box: tuple[int, int, int, int], *dots: tuple[int, int]) -> np.ndarray:
-    """What becomes of a box of a page with dots of 4 x 4 pixels, left and top of each."""
+def _colons_beside(
+    box: tuple[int, int, int, int],
+    *dots: tuple[int, int],
+    side: int = 4,
+    frames: tuple[tuple[int, int, int, int], ...] = (),
+) -> np.ndarray:
+    """What becomes of a box of a page with square dots, left and top of each, and frames of two pixels."""
     page = np.full((120, 400), 240, np.uint8)
+    for left, top, right, bottom in frames:
+        page[top:bottom, left:right] = 20
+        page[top + 2 : bottom - 2, left + 2 : right - 2] = 240
     for left, top in dots:
-        page[top : top + 4, left : left + 4] = 20
+        page[top : top + side, left : left + side] = 20
     left, top, right, bottom = box
     boxes = np.array([[[left, top], [right, top], [right, bottom], [left, bottom], [0, 1]]], dtype=float)
     return with_colons(boxes, ink_left_over(page, boxes[:, :4]))[0, :4]
@@ -143,12 +151,24 @@ def test_a_colon_beside_a_box_gets_into_it() -> None:
     assert before[2].tolist() == [200, 70]
 
 
+@pytest.mark.parametrize("frame", [(0, 0, 400, 120), (90, 34, 260, 76), (210, 42, 234, 72)])
+def test_a_frame_around_a_colon_is_no_ink_beside_it(frame: tuple[int, int, int, int]) -> None:
+    dots = (220, 50), (220, 62)
+    assert _colons_beside((100, 40, 200, 70), *dots, frames=(frame,))[1][0] >= 224
+    assert _colons_beside((100, 40, 200, 70), *dots, frames=(frame, (216, 46, 260, 70)))[1][0] == 200
+
+
+def test_small_dots_beside_large_letters_are_a_colon() -> None:
+    assert _colons_beside((100, 30, 200, 91), (220, 52), (220, 72), side=3)[1][0] >= 223
+
+
 @pytest.mark.parametrize(
     "dots",
     [
         [(220, 50)],  # one dot
         [(220, 50), (230, 62)],  # askew
         [(220, top) for top in range(37, 80, 7)],  # a dotted rule
+        [(220, top) for top in range(38, 80, 12)],  # another one
         [(213, 50), (220, 50), (220, 62), (227, 62)],  # dirt
         [(280, 50), (280, 62)],  # far away
         [(220, 80), (220, 92)],  # on another line

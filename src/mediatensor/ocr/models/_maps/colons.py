@@ -18,7 +18,7 @@ __all__ = ["with_colons"]
 FloatArray = NDArray[np.float64]
 
 # All lengths are in heights of a box, which is about half as high again as its capitals.
-SMALLEST_DOT, LARGEST_DOT = 0.05, 0.24
+SMALLEST_DOT, LARGEST_DOT = 0.04, 0.24
 """The sides of a dot."""
 LEAST_FILL, LONGEST = 0.5, 2.0
 """The share of its bounds that a dot fills at least, and how many times as long as wide it is at most."""
@@ -34,6 +34,8 @@ PREFERRED = 0.4
 """How much nearer a colon must be to the beginning of one box than to the end of another: most stand behind a word."""
 CLEAR = 0.12
 """The space around the dots that has no other ink."""
+RULE_APART = 1.3
+"""How far above or below there is no other dot, in distances of the two."""
 MARGIN = 0.2
 """The space behind the dots that the box covers."""
 
@@ -77,6 +79,11 @@ def with_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
         pairs &= (np.maximum(one, other) <= MOST_UNLIKE * np.minimum(one, other) + 1).all(axis=2)
         for upper, lower in zip(*np.nonzero(pairs), strict=True):
             first, second = int(dots[uppers[upper]]), int(dots[lowers[lower]])
+            # Dots of a rule have more of their kind above or below.
+            rows = y[np.abs(x - x[uppers[upper]]) <= MOST_SLANT * height + 1]
+            near = RULE_APART * (y[lowers[lower]] - y[uppers[upper]])
+            if ((rows >= y[uppers[upper]] - near) & (rows <= y[lowers[lower]] + near)).sum() > 2:
+                continue
             if not _is_clear(first, second, ink, CLEAR * height):
                 continue
             is_behind = bool(x[uppers[upper]] > width)
@@ -98,8 +105,12 @@ def with_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
 
 
 def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
-    """Whether there is no other ink around two dots: frames, dotted rules and dirt have more than two."""
-    left, top = ink.bounds[[upper, lower], :2].min(axis=0) - margin
-    right, bottom = ink.bounds[[upper, lower], 2:].max(axis=0) + margin
-    x0, y0, x1, y1 = ink.bounds.T
-    return int(((x0 < right) & (x1 > left) & (y0 < bottom) & (y1 > top)).sum()) == 2
+    """Whether there is no other ink around two dots: dotted rules and dirt have more than two.
+
+    Ink counts, not the bounds of pieces: those of a frame or of a scan's edge are around everything.
+    """
+    dots = ink.bounds[[upper, lower]]
+    left, top = np.maximum(np.floor(dots[:, :2].min(axis=0) - margin), 0).astype(np.int64)
+    right, bottom = np.ceil(dots[:, 2:].max(axis=0) + margin).astype(np.int64)
+    own = round(float((ink.fill[[upper, lower]] * (dots[:, 2:] - dots[:, :2]).prod(axis=1)).sum()))
+    return int(ink.pixels[top:bottom, left:right].sum()) == own

@@ -115,10 +115,12 @@ class InkLeftOver:
     Attributes:
         bounds: Left, top, right, bottom of each, the last two exclusive, int64 (M, 4).
         fill: The share of its bounds that each fills, (M,).
+        pixels: Where they are on the page, bool (H, W).
     """
 
     bounds: IntArray
     fill: FloatArray
+    pixels: NDArray[np.bool_]
 
     @property
     def letters(self) -> IntArray:
@@ -144,7 +146,8 @@ def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
         MissingDependencyError: if SciPy is not installed.
     """
     ndimage = image_tools()
-    nothing = InkLeftOver(np.zeros((0, 4), dtype=np.int64), np.zeros(0))
+    left_over = np.zeros(gray.shape, dtype=bool)
+    nothing = InkLeftOver(np.zeros((0, 4), dtype=np.int64), np.zeros(0), left_over)
     contrast = _contrast(gray)
     noise = float(np.median(contrast[::3, ::3]))
     ink = contrast >= max(LEAST_CONTRAST, NOISE_FACTOR * noise)
@@ -161,11 +164,13 @@ def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
     pixels = pixels[large]
     if not len(pixels):
         return nothing
+    left_over[rows, columns] = True
     order = np.argsort(of, kind="stable")
     starts = np.flatnonzero(np.diff(of[order], prepend=-1))
     top, bottom = np.minimum.reduceat(rows[order], starts), np.maximum.reduceat(rows[order], starts) + 1
     left, right = np.minimum.reduceat(columns[order], starts), np.maximum.reduceat(columns[order], starts) + 1
-    return InkLeftOver(np.stack([left, top, right, bottom], axis=1), pixels / ((bottom - top) * (right - left)))
+    bounds = np.stack([left, top, right, bottom], axis=1)
+    return InkLeftOver(bounds, pixels / ((bottom - top) * (right - left)), left_over)
 
 
 def _contrast(gray: NDArray[np.uint8]) -> NDArray[np.int16]:
