@@ -36,6 +36,8 @@ def decode(
     dtype: type[np.uint8] | type[np.uint16] | None,
     max_pixels: int | None,
     num_threads: int = 1,
+    *,
+    is_upright: bool = True,
 ) -> Tensor:
     """Decode an image file.
 
@@ -47,6 +49,7 @@ def decode(
         dtype: Type of the result; ``None`` for that of the file.
         max_pixels: Most pixels of one picture; ``None`` for no limit.
         num_threads: Threads of decoders that can use several.
+        is_upright: Whether pictures are turned as their EXIF orientation says, or left as they are stored.
 
     Returns:
         A contiguous tensor (C, H, W), or (N, C, H, W) if the file has several pictures.
@@ -75,7 +78,7 @@ def decode(
     layout = wanted_layout(image.layout, mode)
     stored = image.read_layout or image.layout
     dtype = dtype or image.dtype
-    orientation = Orientation.from_exif(image.orientation)
+    orientation = Orientation.from_exif(image.orientation if is_upright else 1)
     height, width = orientation.size(image.height, image.width)
     shape = (image.num_frames, layout.num_channels, height, width)
     num_bytes = math.prod(shape) * np.dtype(dtype).itemsize

@@ -1,6 +1,7 @@
 """The calls of other libraries, done by this one: programs that were written for those run with another import.
 
-`mediatensor.compat.decord` has the readers of decord. What is different is on the page "Coming from" of that library.
+`mediatensor.compat.decord` has the readers of decord, `mediatensor.compat.torchvision_io` the functions of
+`torchvision.io`. What is different is on the pages "Coming from" these libraries.
 """
 
 from __future__ import annotations

@@ -1,0 +1,295 @@
+"""Functions that read and write images."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._common.checks import path_text, shown
+from ..._common.devices import checked_device
+from ..._images import MAX_PIXELS, ImageReadMode, check_mode, decode, read_bytes, sniff
+from ..._sources import write_file as write_whole_file
+from ...encoders import JpegEncoder, PngEncoder
+from ...errors import InvalidArgumentError, SourceTypeError
+from .. import run_bounded
+
+__all__ = [
+    "decode_avif",
+    "decode_gif",
+    "decode_heic",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
+    "decode_webp",
+    "encode_jpeg",
+    "encode_png",
+    "read_file",
+    "read_image",
+    "write_file",
+    "write_jpeg",
+    "write_png",
+]
+
+_UNCHANGED = ImageReadMode.UNCHANGED
+Mode = ImageReadMode | str
+
+
+def read_file(path: Any) -> Tensor:
+    """The bytes of a file as a tensor (N,) of uint8.
+
+    Raises:
+        SourceNotFoundError, ReadError, OpenError: if it cannot be read, or is empty.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import read_file
+        >>> read_file("page.png")[1:4].tolist()
+        [80, 78, 71]
+    """
+    data, _ = read_bytes(path_text("path", path))
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def write_file(filename: Any, data: Tensor) -> None:
+    """Write a tensor (N,) of uint8 as a file.
+
+    Raises:
+        InvalidArgumentError: if it is not such a tensor.
+        WriteError: if the file cannot be written.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat.torchvision_io import read_file, write_file
+        >>> write_file("bytes.bin", torch.tensor([1, 2, 3], dtype=torch.uint8))
+        >>> read_file("bytes.bin")
+        tensor([1, 2, 3], dtype=torch.uint8)
+    """
+    write_whole_file(path_text("filename", filename), _bytes(data))
+
+
+def read_image(
+    path: Any,
+    mode: Mode = _UNCHANGED,
+    apply_exif_orientation: bool = False,
+    *,
+    timeout_seconds: float | None = None,
+) -> Tensor:
+    """Read an image file; as `decode_image`.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import read_image
+        >>> read_image("page.png").shape
+        torch.Size([3, 560, 800])
+    """
+    return decode_image(path_text("path", path), mode, apply_exif_orientation, timeout_seconds=timeout_seconds)
+
+
+def decode_image(
+    input: Any,
+    mode: Mode = _UNCHANGED,
+    apply_exif_orientation: bool = False,
+    *,
+    timeout_seconds: float | None = None,
+) -> Tensor:
+    """Decode an image of any format.
+
+    Args:
+        input: The bytes of a file as a tensor (N,) of uint8, or a path.
+        mode: Which channels the result has, see `ImageReadMode`; by default those of the file, and RGB of GIF.
+        apply_exif_orientation: Turn the picture upright. By default it comes as it is stored.
+        timeout_seconds: Most seconds that it may take, in a process of its own; ``None`` for no limit.
+
+    Returns:
+        A tensor (C, H, W), or (N, C, H, W) of an animation; uint8, or uint16 if the file has more than 8 bits.
+
+    Raises:
+        OpenError, DecodeError: if it is no image, or damaged.
+        SourceTypeError, SourceNotFoundError, ReadError: if the input cannot be read.
+        InvalidArgumentError: if ``mode`` is not accepted.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import decode_image, read_file
+        >>> decode_image(read_file("page.png"), mode="GRAY").shape
+        torch.Size([1, 560, 800])
+    """
+    return _decoded(None, input, mode, apply_exif_orientation, timeout_seconds)
+
+
+def decode_jpeg(
+    input: Any,
+    mode: Mode = _UNCHANGED,
+    device: Any = "cpu",
+    apply_exif_orientation: bool = False,
+    *,
+    timeout_seconds: float | None = None,
+) -> Any:
+    """Decode a JPEG file, or a list of them to a list.
+
+    Args:
+        input, mode, apply_exif_orientation, timeout_seconds: As of `decode_image`.
+        device: Where the result is; the CPU decodes.
+
+    Raises:
+        OpenError: if it is no JPEG file; else as `decode_image`.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat.torchvision_io import decode_jpeg, encode_jpeg
+        >>> decode_jpeg(encode_jpeg(torch.zeros(3, 4, 6, dtype=torch.uint8))).shape
+        torch.Size([3, 4, 6])
+    """
+    target = checked_device(device)
+    if isinstance(input, (list, tuple)):
+        return [_decoded("jpeg", one, mode, apply_exif_orientation, timeout_seconds).to(target) for one in input]
+    return _decoded("jpeg", input, mode, apply_exif_orientation, timeout_seconds).to(target)
+
+
+def decode_png(
+    input: Any,
+    mode: Mode = _UNCHANGED,
+    apply_exif_orientation: bool = False,
+    *,
+    timeout_seconds: float | None = None,
+) -> Tensor:
+    """Decode a PNG file; as `decode_image`.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import decode_png, read_file
+        >>> decode_png(read_file("page.png")).shape
+        torch.Size([3, 560, 800])
+    """
+    return _decoded("png", input, mode, apply_exif_orientation, timeout_seconds)
+
+
+def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
+    """Decode a GIF file to RGB; as `decode_image`.
+
+    Example:
+        >>> import io, torch
+        >>> from PIL import Image
+        >>> from mediatensor.compat.torchvision_io import decode_gif
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (32, 24)).save(file, "gif")
+        >>> decode_gif(torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)).shape
+        torch.Size([3, 24, 32])
+    """
+    return _decoded("gif", input, "RGB", False, timeout_seconds)
+
+
+def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
+    """Decode a WebP file; as `decode_image`.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import decode_webp, read_file
+        >>> decode_webp(read_file("photo.webp")).shape  # doctest: +SKIP
+        torch.Size([3, 24, 32])
+    """
+    return _decoded("webp", input, mode, False, timeout_seconds)
+
+
+def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
+    """Decode an AVIF file; as `decode_image`.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import decode_avif, read_file
+        >>> decode_avif(read_file("photo.avif")).shape  # doctest: +SKIP
+        torch.Size([3, 24, 32])
+    """
+    return _decoded("avif", input, mode, False, timeout_seconds)
+
+
+def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
+    """Decode a HEIC file; as `decode_image`. Needs the extra ``heic``.
+
+    Example:
+        >>> from mediatensor.compat.torchvision_io import decode_heic, read_file
+        >>> decode_heic(read_file("photo.heic")).shape  # doctest: +SKIP
+        torch.Size([3, 24, 32])
+    """
+    return _decoded("heic", input, mode, False, timeout_seconds)
+
+
+def encode_jpeg(input: Any, quality: int = 75) -> Any:
+    """Encode a picture (1 or 3, H, W) of uint8 as the bytes of a JPEG file (N,), or a list of them to a list.
+
+    Raises:
+        InvalidArgumentError: if it is no such picture, or ``quality`` is not in 1 to 100.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat.torchvision_io import encode_jpeg
+        >>> encode_jpeg(torch.zeros(1, 4, 6, dtype=torch.uint8), quality=90).dtype
+        torch.uint8
+    """
+    if isinstance(input, (list, tuple)):
+        return [JpegEncoder(picture).to_tensor(quality=quality) for picture in input]
+    return JpegEncoder(input).to_tensor(quality=quality)
+
+
+def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
+    """Write a picture (1 or 3, H, W) of uint8 as a JPEG file.
+
+    Raises:
+        InvalidArgumentError, WriteError: as `encode_jpeg`, and if the file cannot be written.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat.torchvision_io import read_image, write_jpeg
+        >>> write_jpeg(torch.zeros(3, 4, 6, dtype=torch.uint8), "black.jpg")
+        >>> read_image("black.jpg").shape
+        torch.Size([3, 4, 6])
+    """
+    write_file(filename, encode_jpeg(input, quality))
+
+
+def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
+    """Encode a picture (1 or 3, H, W) as the bytes of a PNG file (N,).
+
+    Raises:
+        InvalidArgumentError: if it is no such picture, or ``compression_level`` is not in 0 to 9.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat.torchvision_io import encode_png
+        >>> encode_png(torch.zeros(1, 4, 6, dtype=torch.uint8)).dtype
+        torch.uint8
+    """
+    return PngEncoder(input).to_tensor(compression_level=compression_level)
+
+
+def write_png(input: Tensor, filename: Any, compression_level: int = 6) -> None:
+    """Write a picture (1 or 3, H, W) as a PNG file.
+
+    Raises:
+        InvalidArgumentError, WriteError: as `encode_png`, and if the file cannot be written.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.compat.torchvision_io import read_image, write_png
+        >>> write_png(torch.zeros(1, 4, 6, dtype=torch.uint8), "black.png")
+        >>> read_image("black.png").shape
+        torch.Size([1, 4, 6])
+    """
+    write_file(filename, encode_png(input, compression_level))
+
+
+def _decoded(
+    kind: str | None, input: Any, mode: Any, apply_exif_orientation: bool, timeout_seconds: float | None
+) -> Tensor:
+    if not isinstance(input, (Tensor, str)) and not hasattr(input, "__fspath__"):
+        raise SourceTypeError(f"An image is decoded from a tensor (N,) of uint8, or a path (got {shown(input)}).")
+    data, name = read_bytes(input)
+    wanted = check_mode(mode)
+    if wanted is _UNCHANGED and sniff(data) == "gif":
+        wanted = ImageReadMode.RGB  # torchvision drops the transparency of GIF
+    is_upright = bool(apply_exif_orientation)
+    work = partial(decode, data, name, kind, wanted, None, MAX_PIXELS, is_upright=is_upright)
+    return run_bounded(work, timeout_seconds)
+
+
+def _bytes(data: Any) -> bytes:
+    if not isinstance(data, Tensor) or data.dtype != torch.uint8 or data.ndim != 1:
+        raise InvalidArgumentError(f"data must be a tensor (N,) of uint8 (got {shown(data)}).")
+    return data.cpu().numpy().tobytes()

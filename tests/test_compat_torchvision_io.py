@@ -1,0 +1,139 @@
+"""`mediatensor.compat.torchvision_io` against recorded calls of torchvision, and what it does beyond them."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import media
+from mediatensor.compat import torchvision_io as io
+from mediatensor.decoders import AudioDecoder, VideoDecoder
+from mediatensor.errors import InvalidArgumentError, OpenError, SourceNotFoundError, StreamError
+from torchvision_io_calls import CALLS, CLIP, FOLDER, LATE, UNEVEN, outcome
+
+RECORDED: dict[str, Any] = json.loads((FOLDER / "torchvision_io.json").read_text(encoding="utf-8"))
+# What is different on purpose, as the page "Coming from torchvision.io" says it: the tests below show what comes.
+DIFFERENT = {"sound", "reader changes", "reader changes back", "wrong mode"}
+FAILING = [name for name, value in RECORDED.items() if "raises" in str(value) and name not in DIFFERENT]
+# Levels of 255; gray is rounded, where torchvision cuts off.
+MAX_LEVELS = {"png to gray": 1.0}
+
+
+def differences(ours: Any, theirs: Any, levels: float, path: str = "") -> list[str]:
+    """Where two outcomes differ, in anything but the rounding of samples."""
+    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
+        return [text for key in theirs for text in differences(ours[key], theirs[key], levels, f"{path}.{key}")]
+    if path.endswith(".values") and len(ours) == len(theirs):
+        return [] if np.allclose(ours, theirs, rtol=0, atol=levels) else [f"{path}: {ours} and not {theirs}"]
+    if isinstance(theirs, list) and isinstance(ours, list) and len(ours) == len(theirs):
+        pairs = zip(ours, theirs, strict=True)
+        return [text for i, (one, other) in enumerate(pairs) for text in differences(one, other, levels, f"{path}.{i}")]
+    return [] if ours == theirs else [f"{path}: {ours} and not {theirs}"]
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) - set(FAILING) - DIFFERENT))
+def test_results_are_those_of_torchvision(name: str) -> None:
+    assert differences(outcome(io, CALLS[name]), RECORDED[name], MAX_LEVELS.get(name, 2e-4)) == []
+
+
+def test_every_call_was_recorded() -> None:
+    assert set(RECORDED) - set(CALLS) == {"torchvision"}
+    assert set(CALLS) <= set(RECORDED)
+    assert len(RECORDED) > 60
+    assert set(RECORDED) >= DIFFERENT
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_errors_are_of_the_types_of_torchvision(name: str) -> None:
+    with pytest.raises(getattr(builtins, RECORDED[name]["raises"])):
+        CALLS[name](io)
+
+
+def test_the_sound_of_a_range_is_that_of_its_time() -> None:
+    whole = AudioDecoder(CLIP).get_all_samples().data
+    _, samples, info = io.read_video(CLIP, 0.25, 0.5, pts_unit="sec")
+    assert info == {"video_fps": 25.0, "audio_fps": 48_000}
+    assert samples.shape == (2, 12_000)
+    assert torch.allclose(samples, whole[:, 12_000:24_000], atol=1e-4)
+    _, samples, _ = io.read_video(CLIP, 12_800 // 4, 12_800 // 2)  # units of the video: 1/12800 second
+    assert torch.allclose(samples, whole[:, 12_000:24_000], atol=1e-4)
+    assert torch.equal(io.read_video(CLIP)[1], whole)
+    assert io.read_video(LATE, 0, 0.1, pts_unit="sec")[1].shape[1] == 0  # it begins later
+
+
+def test_what_torchvision_leaves_out_without_a_word(tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFoundError, match="nothing"):
+        io.read_video("nothing.mp4")
+    with pytest.raises(OpenError):
+        io.read_video_timestamps(str(FOLDER / "decord.json"))
+    path = media.make("damaged_packet_mpeg2_ts", tmp_path)
+    whole = VideoDecoder(path, on_error="skip", dimension_order="NHWC").get_all_frames()
+    with pytest.warns(UserWarning, match=f"{len(whole.replaced)} frames"):
+        frames, _, _ = io.read_video(str(path), pts_unit="sec")
+    assert torch.equal(frames, whole.data)
+
+
+def test_seeking_is_exact() -> None:
+    times = VideoDecoder(UNEVEN).frame_index.pts_seconds.tolist()
+    reader = io.VideoReader(UNEVEN)
+    for seconds in (0.0, 0.05, 0.5, 1.3, times[-1]):
+        assert next(reader.seek(seconds))["pts"] == min(time for time in times if time >= seconds)
+    assert next(reader.seek(99), None) is None
+    sound = io.VideoReader(CLIP, "audio")
+    piece = next(sound.seek(0.5))
+    assert piece["pts"] == 0.5
+    assert torch.allclose(piece["data"].T, AudioDecoder(CLIP).get_samples_played_in_range(0.5, 0.53).data[:, :1024])
+    pieces = [piece["data"] for piece in sound.seek(0)]
+    whole = AudioDecoder(CLIP).get_all_samples().data
+    # The second half was decoded from a pre-roll on; AAC synthesizes noise anew.
+    assert (torch.cat(pieces).T - whole).abs().mean() < 1e-3
+
+
+def test_streams_that_are_not_there() -> None:
+    reader = io.VideoReader(CLIP)
+    next(reader)
+    assert not reader.set_current_stream("audio:1")
+    assert next(reader)["pts"] == 0.04  # it stays where it is
+    assert reader.set_current_stream("audio")
+    assert next(reader)["pts"] == 0.0
+    with pytest.raises(StreamError, match="0 of sound"):
+        io.VideoReader(UNEVEN, "audio")
+    with pytest.raises(InvalidArgumentError, match="subtitle"):
+        reader.set_current_stream("subtitle")
+
+
+def test_sound_and_fractions_of_frame_rates_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "both.mkv"
+    frames, _, _ = io.read_video(CLIP, pts_unit="sec")
+    tone = (0.5 * torch.sin(torch.arange(48_000) / 10))[None]
+    io.write_video(
+        path, frames, fps=29.97, options={"crf": "5"}, audio_array=tone, audio_fps=48_000, audio_codec="flac"
+    )
+    again, samples, info = io.read_video(path, pts_unit="sec")
+    assert again.shape == frames.shape
+    assert (again.float() - frames.float()).abs().mean() < 4
+    assert info["video_fps"] == pytest.approx(29.97, abs=0.01)
+    assert torch.allclose(samples, tone, atol=1e-3)
+    whole_numbers = (tone * 32767).to(torch.int16)
+    io.write_video(path, frames, fps=25, audio_array=whole_numbers, audio_fps=48_000, audio_codec="flac")
+    assert torch.allclose(io.read_video(path)[1], tone, atol=1e-3)
+
+
+def test_a_time_limit_changes_nothing_else() -> None:
+    frames, samples, info = io.read_video(CLIP, 0.2, 0.4, pts_unit="sec", timeout_seconds=60)
+    here = io.read_video(CLIP, 0.2, 0.4, pts_unit="sec")
+    assert torch.equal(frames, here[0])
+    assert torch.equal(samples, here[1])
+    assert info == here[2]
+
+
+@pytest.mark.parametrize("start", [float("nan"), "now", float("-inf")])
+def test_times_that_are_none(start: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="start_pts"):
+        io.read_video(CLIP, start, pts_unit="sec")
