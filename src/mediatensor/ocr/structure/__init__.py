@@ -11,6 +11,7 @@ from ._found import FoundField as FoundField
 from ._found import FoundRegion as FoundRegion
 from ._found import FoundTable as FoundTable
 from ._found import PageStructure as PageStructure
+from ._from_drawing import content_of_drawing as content_of_drawing
 from ._from_picture import content_of_picture as content_of_picture
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "FoundTable",
     "PageContent",
     "PageStructure",
+    "content_of_drawing",
     "content_of_picture",
 ]

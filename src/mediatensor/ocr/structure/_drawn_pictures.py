@@ -9,7 +9,7 @@ from PIL import Image
 from ._content import Boxes
 from ._drawn_rules import image_tools, painted
 
-__all__ = ["find_pictures", "outside"]
+__all__ = ["find_pictures", "merged", "outside"]
 
 # Pixels of a cell of the grid that ink is looked at in.
 _CELL = 8
@@ -56,7 +56,7 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
             continue
         found.append((columns.start, rows.start, columns.stop, rows.stop))
     boxes = np.array(found, np.float64).reshape(-1, 4) * _CELL
-    return _merged(boxes.clip(0, [ink.shape[1], ink.shape[0]] * 2), _MAX_GAP * em)
+    return merged(boxes.clip(0, [ink.shape[1], ink.shape[0]] * 2), _MAX_GAP * em)
 
 
 def outside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
@@ -71,7 +71,7 @@ def outside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
     return kept
 
 
-def _merged(boxes: Boxes, gap: float) -> Boxes:
+def merged(boxes: Boxes, gap: float) -> Boxes:
     """Boxes around those that overlap, or are not further apart than ``gap``."""
     boxes = boxes.copy()
     while len(boxes) > 1:

@@ -18,7 +18,7 @@ from PIL import Image
 from ...errors import MissingDependencyError
 from ._content import Boxes
 
-__all__ = ["find_rules", "image_tools", "painted"]
+__all__ = ["find_rules", "image_tools", "joined_lines", "painted"]
 
 # A block is four pixels of a picture that was reduced to half its width.
 _BLOCK = 8
@@ -60,6 +60,33 @@ def find_rules(ink: NDArray[np.uint8], words: Boxes, em: float) -> tuple[Boxes, 
     turned = np.ascontiguousarray(ink.T)
     down = _rules_across(turned, words[:, [1, 0, 3, 2]], em, _MIN_LENGTHS[1] * em, is_turned=True)
     return across, down[:, [1, 0, 3, 2]]
+
+
+def joined_lines(lines: NDArray[np.float64], em: float, min_length: float) -> Boxes:
+    """The rules, float64 (N, 4), that lines which run across make: pieces are joined, short ones left out.
+
+    Args:
+        lines: float64 (M, 5): xmin, ymin, xmax, ymax, thickness.
+        em: The height of words.
+        min_length: The length of the shortest rule.
+    """
+    if not len(lines):
+        return np.zeros((0, 4))
+    order = np.lexsort((lines[:, 0], np.round(lines[:, 1] + lines[:, 3], 1)))
+    left, top, right, bottom, thickness = lines[order].T
+    y = (top + bottom) / 2
+    # Lines of dots may have many thousand pieces, so pieces at the same height are joined first.
+    is_new = np.ones(len(y), bool)
+    is_new[1:] = (np.abs(np.diff(y)) > 0.1) | (np.diff(thickness) != 0) | (np.diff(left) < 0)
+    ends = right.copy()
+    starts = np.flatnonzero(is_new)
+    for start, stop in zip(starts, np.append(starts[1:], len(y)), strict=True):
+        ends[start:stop] = np.maximum.accumulate(right[start:stop])
+    is_new[1:] |= left[1:] - ends[:-1] > _MAX_GAP * em
+    starts = np.flatnonzero(is_new)
+    last = np.append(starts[1:], len(y)) - 1
+    pieces = _Segments(left[starts], ends[last], y[starts], np.zeros(len(starts)), thickness[starts] / 2)
+    return _joined(pieces, em, min_length)
 
 
 def image_tools() -> ModuleType:

@@ -20,6 +20,7 @@ from torch import Tensor
 from ...._images import read_bytes
 from ...._sources import MemorySource, PathSource, make_source
 from ....errors import InvalidArgumentError, MissingDependencyError, OpenError, OutOfRangeError, PageError
+from ...structure import PageContent
 from .._elements import Word
 
 __all__ = [
@@ -62,6 +63,14 @@ class PageSource(ABC):
             PageError: if the page cannot be read.
         """
         return []
+
+    def page_content(self, number: int) -> PageContent | None:
+        """What the file itself says is on page ``number``; ``None`` for pictures.
+
+        Raises:
+            PageError: if the page cannot be read.
+        """
+        return None
 
 
 @contextmanager
@@ -317,6 +326,27 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """
         document, number = self._locate(index)
         return document.text_layer(number)
+
+    def page_content(self, index: int) -> PageContent | None:
+        """What the file itself says is on a page, to find its structure in; ``None`` for images, and damaged ones.
+
+        The words are those of `text_layer`, in the same order, with the size and the weight of their type. Rules are
+        lines, thin rectangles, and the edges of others; pictures are embedded ones, and what is drawn with curves and
+        slanting lines. The unit is the point (1/72 inch), whatever the resolution; the page is turned and cropped as it
+        is rendered. A picture of nearly the whole page is left out: the page is a scan, and its rules are to be found
+        in the picture, see `mediatensor.ocr.structure.content_of_picture`.
+
+        Raises:
+            PageError, OutOfRangeError: as for indexing.
+
+        Example:
+            >>> from mediatensor.ocr import DocumentFile
+            >>> content = DocumentFile.from_pdf("report.pdf").page_content(0)
+            >>> content.texts[:2], content.font_sizes[:2].round().tolist()
+            (('Delivery', 'note'), [22.0, 15.0])
+        """
+        document, number = self._locate(index)
+        return document.page_content(number)
 
     def origin(self, index: int) -> tuple[str, int]:
         """The name of the document that a page comes from, and the number of the page in it, from 0.

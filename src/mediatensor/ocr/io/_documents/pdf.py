@@ -7,11 +7,13 @@ from numpy.typing import NDArray
 
 from ...._common.threads import working
 from ....errors import DecodeError
+from ...structure import PageContent, content_of_drawing
 from .._elements import Word
 from .pages import PageSource, keep_source, raising_page_error
-from .pdf_page import PdfOptions, Pixels, characters, rendered
+from .pdf_drawing import NUM_STYLE_VALUES, DrawnPage, drawn_page
+from .pdf_page import Characters, PdfOptions, Pixels, characters, rendered
 from .pdf_process import IsolatedPdf
-from .pdf_text import PageCharacters, words_of
+from .pdf_text import PageCharacters, places_of_words, words_of
 from .pdfium import OpenPdf, import_pdfium
 from .tiff import blend_over_white
 
@@ -70,11 +72,65 @@ class PdfDocument(PageSource):
             else:
                 with self.file() as pdf:
                     found = characters(pdf, number, self.options)
-            boxes = np.asarray(found.boxes, np.float64).reshape(-1, 4)
-            matrix = np.asarray(found.matrix, np.float64).reshape(3, 2)
-            placed = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]
-            placed = np.concatenate([placed.min(axis=1), placed.max(axis=1)], axis=1)
-            return words_of(PageCharacters(np.asarray(found.codes, np.uint32), placed))
+            return words_of(_placed(found))
+
+    def page_content(self, number: int) -> PageContent:
+        with raising_page_error(number, self.name), working():
+            if self._isolated is not None:
+                found = self._isolated.drawn(number)
+            else:
+                with self.file() as pdf:
+                    found = drawn_page(pdf, number, self.options)
+            return _content_of(found)
+
+
+def _placed(characters: Characters) -> PageCharacters:
+    """Characters with their boxes relative to the page."""
+    boxes = np.asarray(characters.boxes, np.float64).reshape(-1, 4)
+    return PageCharacters(np.asarray(characters.codes, np.uint32), _moved(boxes, _matrix_of(characters)))
+
+
+def _matrix_of(characters: Characters) -> NDArray[np.float64]:
+    return np.asarray(characters.matrix, np.float64).reshape(3, 2)
+
+
+def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Boxes (N, 4) of left, right, bottom, top as boxes of xmin, ymin, xmax, ymax."""
+    corners = boxes[:, [[0, 2], [1, 2], [1, 3], [0, 3]]] @ matrix[:2] + matrix[2]
+    return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+
+
+def _content_of(drawn: DrawnPage) -> PageContent:
+    """The content of a page in points, from the top left corner."""
+    characters = _placed(drawn.characters)
+    size = np.array([drawn.width, drawn.height])
+    matrix = _matrix_of(drawn.characters) * size
+    styles = np.asarray(drawn.styles, np.float64).reshape(-1, NUM_STYLE_VALUES)
+    lines = np.asarray(drawn.lines, np.float64).reshape(-1, 5)
+    found = places_of_words(characters)
+    chosen = np.array([_usual_style(styles[start:stop]) for start, stop, _ in found]).reshape(-1, NUM_STYLE_VALUES)
+    return content_of_drawing(
+        drawn.width,
+        drawn.height,
+        np.array([word.geometry for _, _, word in found]).reshape(-1, 4) * np.tile(size, 2),
+        [word.value for _, _, word in found],
+        font_sizes=chosen[:, 0],
+        is_bold=chosen[:, 1] > 0,
+        origins=chosen[:, 2:4] @ matrix[:2] + matrix[2],
+        directions=chosen[:, 4:] @ matrix[:2],
+        lines=np.concatenate([_moved(lines[:, [0, 2, 1, 3]], matrix), lines[:, 4:]], axis=1),
+        areas=_moved(np.asarray(drawn.areas, np.float64).reshape(-1, 4)[:, [0, 2, 1, 3]], matrix),
+        pictures=_moved(np.asarray(drawn.pictures, np.float64).reshape(-1, 4)[:, [0, 2, 1, 3]], matrix),
+    )
+
+
+def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The style of the character of a word whose size is in the middle; NaN where none is known."""
+    known = styles[np.isfinite(styles[:, 0])]
+    if not len(known):
+        return np.full(NUM_STYLE_VALUES, np.nan)
+    usual: NDArray[np.float64] = known[np.argsort(known[:, 0], kind="stable")[len(known) // 2]]
+    return usual
 
 
 def _page_of(pixels: Pixels) -> NDArray[np.uint8]:

@@ -17,7 +17,19 @@ from ...._common.limits import check_pixels
 from ....errors import DecodeError
 from .pdfium import import_pdfium
 
-__all__ = ["MAX_PAGE_CHARACTERS", "MAX_PAGE_OBJECTS", "Characters", "PdfOptions", "Pixels", "characters", "rendered"]
+__all__ = [
+    "MAX_PAGE_CHARACTERS",
+    "MAX_PAGE_OBJECTS",
+    "Characters",
+    "PdfOptions",
+    "Pixels",
+    "characters",
+    "characters_of",
+    "check_objects",
+    "picture_size",
+    "relative_matrix",
+    "rendered",
+]
 
 #: Maximum number of objects (paths, pictures, pieces of text) on a page that is rendered.
 MAX_PAGE_OBJECTS = 2_000_000
@@ -100,7 +112,7 @@ def rendered(pdf: Any, number: int, options: PdfOptions, new_bitmap: Callable[..
         raise DecodeError(f"its size is {width}x{height}")
     check_pixels(math.ceil(width), math.ceil(height), options.max_pixels)
     with closing(pdf[number]) as page:
-        _check_objects(page)
+        check_objects(page)
         arguments = dict(options.render)
         if new_bitmap is not None:
             arguments.setdefault("bitmap_maker", new_bitmap)
@@ -125,27 +137,45 @@ def characters(pdf: Any, number: int, options: PdfOptions) -> Characters:
         DecodeError: if there is too much on the page.
         Exception: whatever pypdfium2 raises.
     """
-    raw = import_pdfium().raw
     with closing(pdf[number]) as page:
-        _check_objects(page)
+        check_objects(page)
         with closing(page.get_textpage()) as text:
-            count = text.count_chars()
-            if count > MAX_PAGE_CHARACTERS:
-                raise DecodeError(f"it has {count} characters, more than the {MAX_PAGE_CHARACTERS} that are read")
-            codes, boxes = array("I"), array("d")
-            left, right, bottom, top = sides = [ctypes.c_double() for _ in range(4)]
-            loose = raw.FS_RECTF()
-            for index in range(count):
-                codes.append(raw.FPDFText_GetUnicode(text, index))
-                is_known = raw.FPDFText_GetCharBox(text, index, left, right, bottom, top)
-                box = [side.value for side in sides]
-                sides_of_ink = sorted((box[1] - box[0], box[3] - box[2]))
-                if not is_known or sides_of_ink[0] <= _MIN_INK * sides_of_ink[1]:
-                    # The character has no ink, as in the text layer of a scan: take its box from the font.
-                    is_known = raw.FPDFText_GetLooseCharBox(text, index, loose)
-                    box = [loose.left, loose.right, loose.bottom, loose.top]
-                boxes.extend(box if is_known else [math.nan] * 4)
-        return Characters(codes, boxes, relative_matrix(page, options))
+            return Characters(*characters_of(text), relative_matrix(page, options))
+
+
+def characters_of(text: Any) -> tuple[array[int], array[float]]:
+    """The codes and the boxes of `Characters`, from a text page of pypdfium2.
+
+    Raises:
+        DecodeError: if there are too many.
+    """
+    raw = import_pdfium().raw
+    count = text.count_chars()
+    if count > MAX_PAGE_CHARACTERS:
+        raise DecodeError(f"it has {count} characters, more than the {MAX_PAGE_CHARACTERS} that are read")
+    codes, boxes = array("I"), array("d")
+    left, right, bottom, top = sides = [ctypes.c_double() for _ in range(4)]
+    loose = raw.FS_RECTF()
+    for index in range(count):
+        codes.append(raw.FPDFText_GetUnicode(text, index))
+        is_known = raw.FPDFText_GetCharBox(text, index, left, right, bottom, top)
+        box = [side.value for side in sides]
+        sides_of_ink = sorted((box[1] - box[0], box[3] - box[2]))
+        if not is_known or sides_of_ink[0] <= _MIN_INK * sides_of_ink[1]:
+            # The character has no ink, as in the text layer of a scan: take its box from the font.
+            is_known = raw.FPDFText_GetLooseCharBox(text, index, loose)
+            box = [loose.left, loose.right, loose.bottom, loose.top]
+        boxes.extend(box if is_known else [math.nan] * 4)
+    return codes, boxes
+
+
+def picture_size(page: Any, options: PdfOptions) -> tuple[int, int]:
+    """The width and the height of a rendered page in pixels."""
+    left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
+    width, height = (math.ceil(side * options.scale) for side in page.get_size())
+    if options.render.get("rotation", 0) % 180:
+        width, height = height, width
+    return width - left - right, height - bottom - top
 
 
 def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
@@ -153,16 +183,15 @@ def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
     raw = import_pdfium().raw
     rotation = options.render.get("rotation", 0)
     left, bottom, right, top = (math.ceil(side * options.scale) for side in options.render.get("crop", (0, 0, 0, 0)))
-    width, height = (math.ceil(side * options.scale) for side in page.get_size())
-    if rotation % 180:
-        width, height = height, width
+    seen_width, seen_height = picture_size(page, options)
+    width, height = seen_width + left + right, seen_height + bottom + top
     column, row = ctypes.c_int(), ctypes.c_int()
 
     def place(x: float, y: float) -> tuple[float, float]:
         raw.FPDF_PageToDevice(page, 0, 0, _STEPS, _STEPS, rotation // 90, x, y, column, row)
         return (
-            (column.value / _STEPS - left / width) * (width / (width - left - right)),
-            (row.value / _STEPS - top / height) * (height / (height - top - bottom)),
+            (column.value / _STEPS - left / width) * (width / seen_width),
+            (row.value / _STEPS - top / height) * (height / seen_height),
         )
 
     # Points that are far apart, so that rounding does not matter, but within the page, so that nothing overflows.
@@ -171,7 +200,12 @@ def relative_matrix(page: Any, options: PdfOptions) -> array[float]:
     return array("d", [(x1 - x0) / unit, (y1 - y0) / unit, (x2 - x0) / unit, (y2 - y0) / unit, x0, y0])
 
 
-def _check_objects(page: Any) -> None:
+def check_objects(page: Any) -> None:
+    """Refuse a page with too much on it.
+
+    Raises:
+        DecodeError: if there is.
+    """
     num_objects = import_pdfium().raw.FPDFPage_CountObjects(page)
     if num_objects > MAX_PAGE_OBJECTS:
         raise DecodeError(f"it has {num_objects} objects, more than the {MAX_PAGE_OBJECTS} that are drawn")

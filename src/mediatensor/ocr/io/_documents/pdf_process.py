@@ -22,6 +22,7 @@ import numpy as np
 from ...._common.locks import ForkSafeLock
 from ....errors import DecodeError, IsolatedWorkerError, OpenError
 from ....isolate import Process, TimeLimit, common_memory
+from .pdf_drawing import MAX_DRAWN_LINES, NUM_STYLE_VALUES, DrawnPage
 from .pdf_page import MAX_PAGE_CHARACTERS, Characters, PdfOptions, Pixels
 from .pdf_process_main import FAILURE, READY, VALUE, Request
 
@@ -148,6 +149,27 @@ class IsolatedPdf:
         boxes: Any = numbers[: 4 * count]
         matrix: Any = numbers[4 * count :]
         return Characters(codes, boxes, matrix)
+
+    def drawn(self, number: int) -> DrawnPage:
+        """What is drawn on a page, as from `pdf_drawing.drawn_page`.
+
+        Raises:
+            DecodeError: if it cannot be read, or not in time.
+        """
+        (width, height, count, *lengths), data = self._call("drawing", number)
+        limits = (5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
+        if (
+            not 0 <= count <= MAX_PAGE_CHARACTERS
+            or lengths[:3] != [4 * count, 6, NUM_STYLE_VALUES * count]
+            or not all(0 <= length <= limit for length, limit in zip(lengths[3:], limits, strict=True))
+            or len(data) != 8 * sum(lengths) + 4 * count
+        ):
+            raise DecodeError("its process sent data of the wrong size")
+        stops = np.cumsum(lengths)
+        numbers: list[Any] = np.split(data[: 8 * stops[-1]].view(np.float64), stops[:-1])
+        boxes, matrix, *drawn = numbers
+        codes: Any = data[8 * stops[-1] :].view(np.uint32)
+        return DrawnPage(float(width), float(height), Characters(codes, boxes, matrix), *drawn)
 
     def _call(self, task: str, number: int) -> tuple[Any, Any]:
         """Call the process; the values that it returns, and the bytes that come with them as uint8 (N,)."""

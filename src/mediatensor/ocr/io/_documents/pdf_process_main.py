@@ -10,11 +10,12 @@ import os
 import pickle
 import signal
 import socket
+from array import array
 from typing import Any, NamedTuple
 
 from ....isolate import _channel
 from ....isolate._confinement import end_with_parent, no_core_dumps
-from . import pdf_page
+from . import pdf_drawing, pdf_page
 from .pdfium import OpenPdf, import_pdfium
 
 __all__ = ["FAILURE", "READY", "VALUE", "Request", "main"]
@@ -29,7 +30,7 @@ class Request(NamedTuple):
         key: The key of the document.
         opening: A pickle of the arguments of `OpenPdf`, in the first request for the document.
         forgotten: Keys of documents that are no longer needed.
-        task: ``"open"``, ``"render"`` or ``"characters"``.
+        task: ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``.
         number: The number of the page.
         options: A pickle of `PdfOptions`.
         timeout_seconds: The process ends itself after this time.
@@ -90,6 +91,8 @@ def _respond(
                     return VALUE, _json(len(pdf)), []
                 case "render":
                     return _rendered(pdf, request.number, options, memory)
+                case "drawing":
+                    return _drawn(pdf, request.number, options)
                 case _:
                     found = pdf_page.characters(pdf, request.number, options)
                     # 64-bit numbers first, so that all numbers are aligned.
@@ -115,6 +118,16 @@ def _rendered(
 
     *values, data = pdf_page.rendered(pdf, number, options, new_bitmap)
     return VALUE, _json(*values, is_shared), [] if is_shared else [memoryview(data).cast("B")]
+
+
+def _drawn(pdf: Any, number: int, options: pdf_page.PdfOptions) -> tuple[bytes, bytes, list[memoryview]]:
+    found = pdf_drawing.drawn_page(pdf, number, options)
+    text = found.characters
+    # 64-bit numbers first, so that all numbers are aligned.
+    numbers: list[array[float]] = [text.boxes, text.matrix, found.styles, found.lines, found.areas, found.pictures]
+    parts = [memoryview(part).cast("B") for part in numbers if part]
+    parts += [memoryview(text.codes).cast("B")] if text.codes else []
+    return VALUE, _json(found.width, found.height, len(text.codes), *map(len, numbers)), parts
 
 
 def _json(*values: Any) -> bytes:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._elements import Character, Word
 
-__all__ = ["PageCharacters", "words_of"]
+__all__ = ["PageCharacters", "places_of_words", "words_of"]
 
 # PDFium's code for a hyphen at the end of a line, where the word continues on the next line.
 _BROKEN_HYPHEN = 0x02
@@ -32,6 +32,11 @@ class PageCharacters(NamedTuple):
 
 def words_of(characters: PageCharacters) -> list[Word]:
     """Split characters into words at spaces and line ends; words that lie entirely outside the page are left out."""
+    return [word for _, _, word in places_of_words(characters)]
+
+
+def places_of_words(characters: PageCharacters) -> list[tuple[int, int, Word]]:
+    """The words as from `words_of`, each after its first character and the one that follows its last."""
     codes = characters.codes.copy()
     codes[np.isin(codes, _UNKNOWN)] = _REPLACEMENT
     is_hyphen = codes == _BROKEN_HYPHEN
@@ -48,7 +53,7 @@ def words_of(characters: PageCharacters) -> list[Word]:
         last = stop if is_space[stop] else stop + 1
         word = _word(codes[start:last], characters.boxes[start:last])
         if word is not None:
-            found.append(word)
+            found.append((start, last, word))
     return found
 
 

@@ -1,0 +1,346 @@
+"""What else PDFium finds on a page, as plain data: how its characters are set, lines, areas and pictures.
+
+The separate PDF process runs this module: it imports neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from array import array
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from .pdf_page import Characters, PdfOptions, characters_of, check_objects, picture_size, relative_matrix
+from .pdfium import import_pdfium
+
+__all__ = ["MAX_DRAWN_LINES", "NUM_STYLE_VALUES", "DrawnPage", "drawn_page"]
+
+#: Maximum number of lines, of areas and of pictures of a page; what comes after them is left out.
+MAX_DRAWN_LINES = 50_000
+
+#: Numbers for each character in `DrawnPage.styles`.
+NUM_STYLE_VALUES = 6
+
+# Objects of a page that are looked at, those of forms included, and forms within forms.
+_MAX_OBJECTS = 200_000
+_MAX_DEPTH = 8
+# Points of a path; those of maps and scanned outlines, which have more, are no tables.
+_MAX_POINTS = 2000
+# Filled areas that are thinner, in points, are drawn lines.
+_MAX_THICKNESS = 3.0
+# How far a line may rise over its length.
+_MAX_SLOPE = 0.02
+# Filled areas that are kept in mind, on which white lines can be seen.
+_MAX_TINTED = 1000
+# Where every channel is at least this bright, it is white.
+_WHITE = 250
+
+_HEAVY_NAME = re.compile(r"bold|black|heavy|demi|[-,]bd\b|^(?:\w+\+)?cm\w*bx", re.IGNORECASE)
+_OTHER_NAME = re.compile(r"regular|light|book|roman\b|italic|oblique", re.IGNORECASE)
+_HEAVY_WEIGHT = 600
+_FORCE_BOLD = 1 << 18
+_STROKED_TEXT = 2  # FPDF_TEXTRENDERMODE_FILL_STROKE: how programs thicken a font that has no heavy face
+
+# a, b, c, d, e, f: (x, y) becomes (ax + cy + e, bx + dy + f)
+_Matrix = tuple[float, float, float, float, float, float]
+# left, bottom, right, top
+_Box = tuple[float, float, float, float]
+
+
+class DrawnPage(NamedTuple):
+    """What is drawn on a page, in points, in the coordinates of the file.
+
+    Attributes:
+        width, height: The size of the page as it is shown, in points.
+        characters: The text layer.
+        styles: float64 (N, 6): of each character its size in points, 1 for heavy type, its origin on the base line, and
+            the direction of the base line; NaN for characters that are not drawn, such as most spaces.
+        lines: float64 (M, 5): x and y of both ends, and the thickness; 0 for the edge of an area.
+        areas: float64 (K, 4): left, bottom, right, top of what is drawn with curves, slanting lines and shades.
+        pictures: float64 (P, 4): the same of embedded pictures.
+    """
+
+    width: float
+    height: float
+    characters: Characters
+    styles: array[float]
+    lines: array[float]
+    areas: array[float]
+    pictures: array[float]
+
+
+def drawn_page(pdf: Any, number: int, options: PdfOptions) -> DrawnPage:
+    """What is drawn on a page.
+
+    Raises:
+        DecodeError: if there is too much on the page.
+        Exception: whatever pypdfium2 raises.
+    """
+    with closing(pdf[number]) as page:
+        width, height = picture_size(page, options)
+        check_objects(page)
+        with closing(page.get_textpage()) as text:
+            codes, boxes = characters_of(text)
+            styles = _styles(text, len(codes))
+        found = _Found(page.get_bbox())
+        for item, matrix in _objects(page):
+            found.add(item, matrix)
+        text_layer = Characters(codes, boxes, relative_matrix(page, options))
+    scale = options.scale
+    return DrawnPage(width / scale, height / scale, text_layer, styles, found.lines, found.areas, found.pictures)
+
+
+def _styles(text: Any, count: int) -> array[float]:
+    raw = import_pdfium().raw
+    styles = array("d")
+    matrix, x, y = raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
+    fonts: dict[int | None, bool] = {}
+    for index in range(count):
+        item = raw.FPDFText_GetTextObject(text, index)
+        if not (item and raw.FPDFText_GetMatrix(text, index, matrix) and raw.FPDFText_GetCharOrigin(text, index, x, y)):
+            styles.extend([math.nan] * NUM_STYLE_VALUES)
+            continue
+        font = raw.FPDFTextObj_GetFont(item)
+        key = ctypes.cast(font, ctypes.c_void_p).value
+        if key not in fonts:
+            fonts[key] = _is_heavy(font)
+        is_heavy = fonts[key] or raw.FPDFTextObj_GetTextRenderMode(item) == _STROKED_TEXT
+        size = raw.FPDFText_GetFontSize(text, index) * math.hypot(matrix.c, matrix.d)
+        styles.extend([size, float(is_heavy), x.value, y.value, matrix.a, matrix.b])
+    return styles
+
+
+def _is_heavy(font: Any) -> bool:
+    """Whether a font is heavy, by its name, or by its weight where the name does not say."""
+    raw = import_pdfium().raw
+    buffer = ctypes.create_string_buffer(256)
+    raw.FPDFFont_GetBaseFontName(font, buffer, len(buffer))
+    name = buffer.value.decode("latin-1")
+    if _HEAVY_NAME.search(name) or raw.FPDFFont_GetFlags(font) & _FORCE_BOLD:
+        return True
+    return raw.FPDFFont_GetWeight(font) >= _HEAVY_WEIGHT and not _OTHER_NAME.search(name)
+
+
+def _objects(page: Any) -> Iterator[tuple[Any, _Matrix]]:
+    """The objects of a page and of its forms, each with the matrix to the coordinates of the file."""
+    raw = import_pdfium().raw
+    counted = 0
+    # Iterators of containers: the number of the next object, how many there are, how to get one, the matrix.
+    pending: list[list[Any]] = [
+        [0, raw.FPDFPage_CountObjects(page), lambda number: raw.FPDFPage_GetObject(page, number), (1, 0, 0, 1, 0, 0)]
+    ]
+    while pending and counted < _MAX_OBJECTS:
+        top = pending[-1]
+        number, count, get, matrix = top
+        if number >= count:
+            pending.pop()
+            continue
+        top[0] += 1
+        counted += 1
+        item = get(number)
+        if not item:
+            continue
+        if raw.FPDFPageObj_GetType(item) == raw.FPDF_PAGEOBJ_FORM:
+            if len(pending) < _MAX_DEPTH:
+                inner = _multiplied(_matrix_of(item), matrix)
+                get_inner = _getter(item)
+                pending.append([0, raw.FPDFFormObj_CountObjects(item), get_inner, inner])
+        else:
+            yield item, matrix
+
+
+def _getter(form: Any) -> Any:
+    raw = import_pdfium().raw
+    return lambda number: raw.FPDFFormObj_GetObject(form, number)
+
+
+def _matrix_of(item: Any) -> _Matrix:
+    raw = import_pdfium().raw
+    matrix = raw.FS_MATRIX()
+    if not raw.FPDFPageObj_GetMatrix(item, matrix):
+        return (1, 0, 0, 1, 0, 0)
+    return matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f
+
+
+def _multiplied(first: _Matrix, second: _Matrix) -> _Matrix:
+    """One matrix after the other."""
+    a, b, c, d, e, f = first
+    p, q, r, s, t, u = second
+    return a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u
+
+
+def _moved(matrix: _Matrix, x: float, y: float) -> tuple[float, float]:
+    a, b, c, d, e, f = matrix
+    return a * x + c * y + e, b * x + d * y + f
+
+
+def _moved_box(matrix: _Matrix, box: _Box) -> _Box:
+    points = [_moved(matrix, x, y) for x in box[::2] for y in box[1::2]]
+    xs, ys = zip(*points, strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+class _Found:
+    """Collects lines, areas and pictures.
+
+    Args:
+        page: The part of the page that is shown.
+    """
+
+    def __init__(self, page: _Box) -> None:
+        self.lines, self.areas, self.pictures = array("d"), array("d"), array("d")
+        self._page = page
+        self._raw = import_pdfium().raw
+        self._sides = [ctypes.c_float() for _ in range(4)]
+        self._color = [ctypes.c_uint() for _ in range(4)]
+        self._mode, self._stroke = ctypes.c_int(), ctypes.c_int()
+        self._x, self._y, self._width = ctypes.c_float(), ctypes.c_float(), ctypes.c_float()
+        self._tinted: list[_Box] = []
+
+    def add(self, item: Any, matrix: _Matrix) -> None:
+        """Take what an object draws."""
+        raw = self._raw
+        kind = raw.FPDFPageObj_GetType(item)
+        if kind not in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_SHADING):
+            return
+        if not raw.FPDFPageObj_GetBounds(item, *self._sides):
+            return
+        left, bottom, right, top = (side.value for side in self._sides)
+        clip = self._clip(item, matrix)
+        box = _moved_box(matrix, (left, bottom, right, top))
+        seen = _shared(box, clip)
+        if seen is None:
+            return
+        if kind == raw.FPDF_PAGEOBJ_PATH:
+            self._add_path(item, _multiplied(_matrix_of(item), matrix), seen, clip)
+        elif kind == raw.FPDF_PAGEOBJ_SHADING:
+            self._add_box(self.areas, seen)
+        elif not self._add_thin(seen):
+            self._add_box(self.pictures, seen)
+
+    def _clip(self, item: Any, matrix: _Matrix) -> _Box:
+        """What is shown of an object, as a box."""
+        raw, clip = self._raw, self._page
+        path = raw.FPDFPageObj_GetClipPath(item)
+        for number in range(min(8, raw.FPDFClipPath_CountPaths(path)) if path else 0):
+            points = []
+            for index in range(min(64, raw.FPDFClipPath_CountPathSegments(path, number))):
+                segment = raw.FPDFClipPath_GetPathSegment(path, number, index)
+                if segment and raw.FPDFPathSegment_GetPoint(segment, self._x, self._y):
+                    points.append((self._x.value, self._y.value))
+            if points:
+                xs, ys = zip(*points, strict=True)
+                clip = _shared(clip, _moved_box(matrix, (min(xs), min(ys), max(xs), max(ys)))) or (0, 0, 0, 0)
+        return clip
+
+    def _add_path(self, item: Any, matrix: _Matrix, box: _Box, clip: _Box) -> None:
+        raw = self._raw
+        if not raw.FPDFPath_GetDrawMode(item, self._mode, self._stroke):
+            return
+        is_filled = self._mode.value != 0 and self._is_seen(item, raw.FPDFPageObj_GetFillColor, box)
+        is_stroked = self._stroke.value != 0 and self._is_seen(item, raw.FPDFPageObj_GetStrokeColor, box)
+        if not is_filled and not is_stroked:
+            return
+        count = raw.FPDFPath_CountSegments(item)
+        if count > _MAX_POINTS:
+            self._add_box(self.areas, box)
+            return
+        thickness = 0.0
+        if is_stroked and raw.FPDFPageObj_GetStrokeWidth(item, self._width):
+            thickness = max(0.1, self._width.value * math.sqrt(abs(matrix[0] * matrix[3] - matrix[1] * matrix[2])))
+        for points, is_line in self._pieces(item, count, matrix, close=is_filled):
+            xs, ys = zip(*points, strict=True)
+            piece = _shared((min(xs), min(ys), max(xs), max(ys)), clip)
+            if piece is None or (is_filled and not is_stroked and self._add_thin(piece)):
+                continue
+            steps = list(pairwise(points))
+            is_level = [line and _is_level(*start, *end) for line, (start, end) in zip(is_line, steps, strict=True)]
+            if not all(is_level):
+                self._add_box(self.areas, piece)
+            if is_filled and len(self._tinted) < _MAX_TINTED:
+                self._tinted.append(piece)
+            for level, (start, end) in zip(is_level, steps, strict=True):
+                if level:
+                    self._add_line(*start, *end, thickness, clip)
+
+    def _is_seen(self, item: Any, get_color: Any, box: _Box) -> bool:
+        """Whether a colour is one that can be seen where it is."""
+        if not get_color(item, *self._color):
+            return True
+        *channels, alpha = (channel.value for channel in self._color)
+        if alpha == 0:
+            return False
+        if min(channels) < _WHITE:
+            return True
+        return any(_shared(box, area) is not None for area in reversed(self._tinted))
+
+    def _pieces(
+        self, item: Any, count: int, matrix: _Matrix, *, close: bool
+    ) -> Iterator[tuple[list[tuple[float, float]], list[bool]]]:
+        """The parts of a path: N points, and whether the N - 1 steps from one to the next are straight."""
+        raw = self._raw
+        points: list[tuple[float, float]] = []
+        is_line: list[bool] = []
+        for index in range(count + 1):
+            segment = raw.FPDFPath_GetPathSegment(item, index) if index < count else None
+            kind = raw.FPDFPathSegment_GetType(segment) if segment else raw.FPDF_SEGMENT_MOVETO
+            if kind == raw.FPDF_SEGMENT_MOVETO:
+                if len(points) > 1:
+                    if close and points[0] != points[-1]:
+                        points.append(points[0])
+                        is_line.append(True)
+                    yield points, is_line
+                points, is_line = [], []
+            if not segment or not raw.FPDFPathSegment_GetPoint(segment, self._x, self._y):
+                continue
+            if points:
+                is_line.append(kind == raw.FPDF_SEGMENT_LINETO)
+            points.append(_moved(matrix, self._x.value, self._y.value))
+            if raw.FPDFPathSegment_GetClose(segment) and points[0] != points[-1]:
+                points.append(points[0])
+                is_line.append(True)
+
+    def _add_thin(self, box: _Box) -> bool:
+        """Take a box that is so thin that it is a line; whether it was."""
+        left, bottom, right, top = box
+        width, height = right - left, top - bottom
+        if min(width, height) > _MAX_THICKNESS or max(width, height) < 3 * min(width, height):
+            return False
+        if width >= height:
+            self._add_line(left, (bottom + top) / 2, right, (bottom + top) / 2, height, self._page)
+        else:
+            self._add_line((left + right) / 2, bottom, (left + right) / 2, top, width, self._page)
+        return True
+
+    def _add_line(self, x0: float, y0: float, x1: float, y1: float, thickness: float, clip: _Box) -> None:
+        if len(self.lines) >= 5 * MAX_DRAWN_LINES or (x0, y0) == (x1, y1):
+            return
+        seen = _shared((min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)), clip)
+        if seen is not None:
+            left, bottom, right, top = seen
+            middle_x, middle_y = (left + right) / 2, (bottom + top) / 2
+            if right - left >= top - bottom:
+                self.lines.extend([left, middle_y, right, middle_y, thickness])
+            else:
+                self.lines.extend([middle_x, bottom, middle_x, top, thickness])
+
+    def _add_box(self, boxes: array[float], box: _Box) -> None:
+        if len(boxes) < 4 * MAX_DRAWN_LINES:
+            boxes.extend(box)
+
+
+def _is_level(x0: float, y0: float, x1: float, y1: float) -> bool:
+    """Whether a line runs across or down."""
+    across, down = abs(x1 - x0), abs(y1 - y0)
+    return min(across, down) <= max(0.3, _MAX_SLOPE * max(across, down))
+
+
+def _shared(one: _Box, other: _Box) -> _Box | None:
+    """What two boxes share, if anything; lines have boxes without width."""
+    left, bottom = max(one[0], other[0]), max(one[1], other[1])
+    right, top = min(one[2], other[2]), min(one[3], other[3])
+    return (left, bottom, right, top) if left <= right and bottom <= top else None

@@ -1,0 +1,139 @@
+"""The content of a page that a file describes: words with their type, lines, areas and pictures, as of a PDF page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._content import Boxes, PageContent
+from ._drawn_pictures import merged, outside
+from ._drawn_rules import joined_lines
+
+__all__ = ["content_of_drawing"]
+
+# In sizes of type: words further apart are on different lines of text, and base lines that are further apart.
+_MAX_WORD_GAP = 1.5
+_MAX_BASELINE_STEP = 0.2
+# The size of type, in points, where nothing says it.
+_USUAL_SIZE = 10.0
+# In sizes of type: the shortest rule, the smaller side of the smallest picture, the gap between two parts of one.
+_MIN_RULE = 1.0
+_MIN_SIDE = 1.5
+_MAX_GAP = 1.0
+# A picture of more of the page than this is the page itself, scanned.
+_MAX_SHARE = 0.9
+# Where words cover more of a drawing than this, it is a frame around text.
+_MAX_TEXT = 0.12
+
+
+def content_of_drawing(
+    width: float,
+    height: float,
+    boxes: Boxes,
+    texts: Sequence[str],
+    *,
+    font_sizes: NDArray[np.float64],
+    is_bold: NDArray[np.bool_],
+    origins: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    lines: NDArray[np.float64],
+    areas: Boxes,
+    pictures: Boxes,
+) -> PageContent:
+    """What is on a page, from what its file says is drawn, in any unit, x to the right and y down.
+
+    Words on one base line whose gaps are below one and a half sizes of their type are one line of text.
+
+    Args:
+        width, height: The size of the page.
+        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word.
+        texts: The N words.
+        font_sizes: float64 (N,); NaN where it is not known.
+        is_bold: bool (N,).
+        origins: float64 (N, 2): a point on the base line of each word; NaN where it is not known.
+        directions: float64 (N, 2): the direction of the base line; NaN where it is not known.
+        lines: float64 (M, 5): xmin, ymin, xmax, ymax of drawn lines and of the edges of filled areas, without their
+            thickness, and the thickness; 0 for edges.
+        areas: float64 (K, 4): boxes of what is drawn with curves and slanting lines.
+        pictures: float64 (P, 4): boxes of embedded pictures.
+
+    Returns:
+        The content, in the same unit. Lines that lie on one another, or one after the other, are joined.
+    """
+    known = font_sizes[np.isfinite(font_sizes) & (font_sizes > 0)]
+    em = float(np.median(known)) if len(known) else _USUAL_SIZE
+    limits = np.array([width, height, width, height])
+    is_across = lines[:, 2] - lines[:, 0] >= lines[:, 3] - lines[:, 1]
+    across = joined_lines(lines[is_across], em, _MIN_RULE * em)
+    down = joined_lines(lines[~is_across][:, [1, 0, 3, 2, 4]], em, _MIN_RULE * em)[:, [1, 0, 3, 2]]
+    drawn = _pictures(boxes, areas.clip(0, limits), pictures.clip(0, limits), width * height, em)
+    return PageContent(
+        width=width,
+        height=height,
+        boxes=boxes,
+        texts=tuple(texts),
+        line_ids=_line_ids(boxes, font_sizes, origins, directions),
+        confidences=np.ones(len(boxes)),
+        font_sizes=font_sizes,
+        is_bold=is_bold,
+        horizontal_rules=outside(across, drawn, em).clip(0, limits),
+        vertical_rules=outside(down, drawn, em).clip(0, limits),
+        pictures=drawn,
+    )
+
+
+def _line_ids(
+    boxes: Boxes, font_sizes: NDArray[np.float64], origins: NDArray[np.float64], directions: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """The lines of words, int64 (N,), numbered in the order in which their first words come."""
+    if not len(boxes):
+        return np.zeros(0, np.int64)
+    # Of text that runs up or down, x and y change places.
+    is_turned = np.nan_to_num(np.abs(directions[:, 1])) > np.nan_to_num(np.abs(directions[:, 0]))
+    x0, x1 = (np.where(is_turned, boxes[:, 1 + side], boxes[:, side]) for side in (0, 2))
+    base = np.where(is_turned, origins[:, 0], origins[:, 1])
+    base = np.where(np.isfinite(base), base, np.where(is_turned, boxes[:, 2], boxes[:, 3]))
+    heights = np.where(is_turned, boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
+    sizes = np.where(np.isfinite(font_sizes) & (font_sizes > 0), font_sizes, np.maximum(heights, 1e-6))
+    order = np.lexsort((base, is_turned))
+    is_new = np.ones(len(order), bool)
+    smaller = np.minimum(sizes[order][1:], sizes[order][:-1])
+    is_new[1:] = (np.diff(base[order]) > _MAX_BASELINE_STEP * smaller) | (np.diff(is_turned[order].astype(int)) != 0)
+    rows = np.empty(len(order), np.int64)
+    rows[order] = np.cumsum(is_new)
+    order = np.lexsort((x0, rows))
+    is_new[1:] = np.diff(rows[order]) != 0
+    starts = np.flatnonzero(is_new)
+    ends = x1[order]
+    for start, stop in zip(starts, np.append(starts[1:], len(order)), strict=True):
+        ends[start:stop] = np.maximum.accumulate(ends[start:stop])
+    larger = np.maximum(sizes[order][1:], sizes[order][:-1])
+    is_new[1:] |= x0[order][1:] - ends[:-1] > _MAX_WORD_GAP * larger
+    names = np.empty(len(order), np.int64)
+    names[order] = np.cumsum(is_new)
+    _, first, names = np.unique(names, return_index=True, return_inverse=True)
+    ranks = np.empty(len(first), np.int64)
+    ranks[np.argsort(first, kind="stable")] = np.arange(len(first))
+    ids: NDArray[np.int64] = ranks[names]
+    return ids
+
+
+def _pictures(words: Boxes, areas: Boxes, pictures: Boxes, page: float, em: float) -> Boxes:
+    """Boxes of pictures, from those of embedded ones and of the pieces of drawings."""
+    kept = []
+    for found, gap in ((pictures, 0.2 * em), (areas, _MAX_GAP * em)):
+        sizes = found[:, 2:] - found[:, :2]
+        is_part = sizes.prod(axis=1) < _MAX_SHARE * page
+        whole = merged(found[is_part], gap)
+        is_large = (whole[:, 2:] - whole[:, :2]).min(axis=1, initial=np.inf) >= _MIN_SIDE * em
+        kept.append(whole[is_large])
+    centres = (words[:, :2] + words[:, 2:]) / 2
+    text = (words[:, 2:] - words[:, :2]).clip(0).prod(axis=1)
+    drawings = []
+    for box in kept[1]:
+        is_inside = ((centres >= box[:2]) & (centres <= box[2:])).all(axis=1)
+        if text[is_inside].sum() <= _MAX_TEXT * (box[2:] - box[:2]).prod():
+            drawings.append(box)
+    return merged(np.concatenate([kept[0], np.array(drawings).reshape(-1, 4)]), 0.0)
