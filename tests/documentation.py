@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lerobot_files import write_lerobot
 from mediatensor._pyav import write_test_pattern
 
 # Behind the face: the page of `mediatensor demo`, which the documentation reads.
@@ -104,6 +105,7 @@ def write_files(folder: Path) -> None:
     middle = len(damaged) // 2
     damaged[middle : middle + 3000] = bytes(3000)
     (folder / "damaged.mp4").write_bytes(damaged)
+    write_lerobot(folder / "robot")
     write_documents(folder)
 
 

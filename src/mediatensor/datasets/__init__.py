@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ._audio_clips import AudioClips, AudioRecipe
-from ._batches import DataLoader, RowBatches, Shuffle, ToDevice, pad, ragged, shuffle_quality, stack
+from ._batches import DataLoader, RowBatches, Shuffle, ToDevice, pad, ragged, shuffle_quality, stack, stack_columns
 from ._document_pages import DocumentPages
+from ._lerobot_clips import LeRobotClips, LeRobotRecipe
 from ._rows import (
     Batch,
+    ColumnDict,
     Failure,
     FailureReport,
     MediaDataset,
@@ -34,11 +36,14 @@ __all__ = [
     "AudioClips",
     "AudioRecipe",
     "Batch",
+    "ColumnDict",
     "DataLoader",
     "DocumentPages",
     "Failure",
     "FailureReport",
     "Item",
+    "LeRobotClips",
+    "LeRobotRecipe",
     "MediaDataset",
     "Recipe",
     "RowBatches",
@@ -65,4 +70,5 @@ __all__ = [
     "ragged",
     "shuffle_quality",
     "stack",
+    "stack_columns",
 ]

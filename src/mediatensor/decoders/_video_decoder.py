@@ -237,6 +237,22 @@ class VideoDecoder(Closing):
             return None
         return torch.from_numpy(self._frames.index.played_at(pts_seconds.numpy()))
 
+    def _frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Indices of the frames whose times are nearest, and these times; of two frames as near, the first.
+
+        Raises:
+            InvalidArgumentError: in approximate mode, which knows no times.
+            StreamError: if there is no frame at all.
+        """
+        if isinstance(self._frames, ApproximateFrames):
+            raise InvalidArgumentError("The times of frames are known with seek_mode='exact' only.")
+        index = self._frames.index
+        before = index.played_at(seconds)
+        after = np.minimum(before + 1, len(index) - 1)
+        times_before, times_after = (index.times_of(frames)[0].numpy() for frames in (before, after))
+        is_after = times_after - seconds < seconds - times_before
+        return np.where(is_after, after, before), np.where(is_after, times_after, times_before)
+
     def _pictures(self, start: int = 0) -> Iterator[DecodedPicture]:
         """Every picture from a frame on, before it is RGB, decoded on the CPU; what cannot be decoded is left out.
 

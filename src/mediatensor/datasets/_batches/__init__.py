@@ -8,7 +8,7 @@ batch while the one before it is used. Nothing in this room reads a file.
 
 from __future__ import annotations
 
-from .collate import pad, ragged, stack
+from .collate import pad, ragged, stack, stack_columns
 from .loader import DataLoader
 from .order import Shuffle, epoch_order, shuffle_quality
 from .resuming import RowBatches
@@ -26,4 +26,5 @@ __all__ = [
     "ragged",
     "shuffle_quality",
     "stack",
+    "stack_columns",
 ]

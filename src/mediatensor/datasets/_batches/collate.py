@@ -1,4 +1,4 @@
-"""From samples to batches: `stack`, `pad`, `ragged`."""
+"""From samples to batches: `stack`, `pad`, `ragged`, `stack_columns`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..._common.devices import tensors_on_cpu
 from ..._common.stages import collect_stages
 from ...errors import InvalidArgumentError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch, ReplacedFrame
-from .._rows import Batch, Sample, Skipped, Timing, side_by_side
+from .._rows import Batch, ColumnDict, Sample, Skipped, Timing, side_by_side
 
 __all__ = [
     "PadSizes",
@@ -34,6 +34,7 @@ __all__ = [
     "pad",
     "ragged",
     "stack",
+    "stack_columns",
 ]
 
 #: For each dimension that may be filled up (counted from the last, -1): its size, and the number that the size is a
@@ -319,6 +320,65 @@ def pad(
     return _batch(samples, lambda good: _padded(good, pad_sizes))
 
 
+def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
+    """A batch of rows of named columns: tensors (B, ...), and a list of what is no tensor.
+
+    `DataLoader` uses it for datasets whose rows are dicts, such as `LeRobotClips`. Skipped rows are left out; their
+    failures are kept.
+
+    Args:
+        rows: The rows of a dataset; all of them may be `Skipped`.
+
+    Returns:
+        The batch, without columns if there are no rows.
+
+    Raises:
+        InvalidArgumentError: if the tensors of a column differ in shape or dtype, or rows have other columns.
+
+    Example:
+        >>> import torch
+        >>> from mediatensor.datasets import ColumnDict, stack_columns
+        >>> stack_columns([ColumnDict({"action": torch.tensor([i]), "task": "Push."}) for i in range(2)])
+        {'action': tensor([[0],
+                [1]]), 'task': ['Push.', 'Push.']}
+    """
+    started = time.monotonic()
+    rows = items_of("rows", rows, of="ColumnDict")
+    for row in rows:
+        if not isinstance(row, ColumnDict | Skipped):
+            raise InvalidArgumentError(f"rows must be those that LeRobotClips gives (got {shown(row)}).")
+    timings = [
+        timing
+        for row in rows
+        for timing in (row.timings if isinstance(row, ColumnDict) else (row.timing,))
+        if timing is not None
+    ]
+    with collect_stages() as stage_seconds, stages.COLLATE, tensors_on_cpu():
+        good = [row for row in rows if isinstance(row, ColumnDict)]
+        if any(row.keys() != good[0].keys() for row in good):
+            raise InvalidArgumentError("The rows of a batch must have the same columns.")
+        columns = {name: _column_together(name, [row[name] for row in good]) for name in (good[0] if good else ())}
+    failures = tuple(failure for row in rows for failure in row.failures)
+    return ColumnDict(columns, failures, _with_own(timings, started, stage_seconds))
+
+
+def _column_together(name: str, values: list[Any]) -> Tensor | list[Any]:
+    if not isinstance(values[0], Tensor):
+        return values
+    for value in values:
+        if not isinstance(value, Tensor) or (value.shape, value.dtype) != (values[0].shape, values[0].dtype):
+            raise InvalidArgumentError(
+                f"The column {name!r} has values that do not go together: {_described(values[0])} and "
+                f"{_described(value)}. Set batch_size=1 where rows differ in length, or collate_fn to a function of "
+                "yours."
+            )
+    return side_by_side(values)
+
+
+def _described(value: object) -> str:
+    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+
+
 def _stacked(samples: Sequence[Sample]) -> dict[str, Any]:
     return {
         "frames": frames_together(samples),
@@ -442,9 +502,9 @@ def _with_own(timings: list[Timing], started: float, stage_seconds: Mapping[str,
     return (*timings[:-1], replace(last, finished=time.monotonic(), stage_seconds=seconds))
 
 
-def _stack_for_torch(samples: list[Any], *, collate_fn_map: Any = None) -> Batch:
-    return stack(samples)
+def _stack_for_torch(samples: list[Any], *, collate_fn_map: Any = None) -> Batch | ColumnDict:
+    return stack_columns(samples) if any(isinstance(one, ColumnDict) for one in samples) else stack(samples)
 
 
 # torch's own DataLoader asks this table about types that it does not know.
-default_collate_fn_map.update({Sample: _stack_for_torch, Skipped: _stack_for_torch})
+default_collate_fn_map.update(dict.fromkeys((Sample, Skipped, ColumnDict), _stack_for_torch))

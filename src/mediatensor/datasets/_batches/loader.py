@@ -11,9 +11,18 @@ import torch.utils.data
 from ..._common.checks import finite_number, function, shown, whole_number
 from ..._common.devices import tensors_on_cpu
 from ...errors import InvalidArgumentError, TooManyFailuresError
-from .._rows import Batch, FailureReport, MediaDataset, TarSamples, derived_seed, why_no_workers
+from .._rows import (
+    Batch,
+    ColumnDataset,
+    ColumnDict,
+    FailureReport,
+    MediaDataset,
+    TarSamples,
+    derived_seed,
+    why_no_workers,
+)
 from .._sources import Item
-from .collate import stack
+from .collate import stack, stack_columns
 from .order import Shuffle
 from .resuming import RowBatches, StreamProgress, WithRows
 
@@ -34,7 +43,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         batch_size: Rows of a batch, of one rank. As long as its product with the number of ranks is the same, steps
             have the same rows.
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
-        collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or a function of your own.
+        collate_fn: Makes a batch of samples: `stack`, `ragged`, `pad`, or a function of your own. By default `stack`;
+            for rows that are dicts `stack_columns`.
         seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. If all ranks must make the same number of steps,
             as with ``DistributedDataParallel``, set ``drop_last=True``. With `TarSamples`, ``drop_last`` leaves out the
             last rows of each worker, and the other arguments go to `TarSamples`.
@@ -78,6 +88,20 @@ class DataLoader(torch.utils.data.DataLoader[B]):
     ) -> None: ...
     @overload
     def __init__(
+        self: DataLoader[ColumnDict],
+        dataset: ColumnDataset,
+        batch_size: int = 1,
+        shuffle: bool | Shuffle = False,
+        *,
+        seed: int | None = None,
+        drop_last: bool = False,
+        rank: int | None = None,
+        num_ranks: int | None = None,
+        bucket_by: Callable[[Item], Any] | None = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
         self: DataLoader[Batch],
         dataset: MediaDataset | TarSamples,
         batch_size: int = 1,
@@ -104,6 +128,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         bucket_by: Callable[[Item], Any] | None = None,
         **options: Any,
     ) -> None:
+        if collate_fn is stack and isinstance(dataset, ColumnDataset):
+            collate_fn = stack_columns
         _check_options(collate_fn, options)
         if taken := sorted({"batch_sampler", "sampler"} & options.keys()):
             raise InvalidArgumentError(
@@ -173,7 +199,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self._num_given += 1
             if isinstance(self.batches, StreamProgress):
                 batch = self.batches.take(batch)
-            if isinstance(batch, Batch):
+            if isinstance(batch, Batch | ColumnDict):
                 self.failures.add(batch.failures)
                 if not len(batch):  # every row was skipped
                     continue

@@ -21,11 +21,11 @@ from .clips import (
     sound_sampler,
     without_clip_dimension,
 )
-from .dataset import MediaDataset, RowKey, check_dataset_options, rank_and_number
+from .dataset import ColumnDataset, MediaDataset, RowKey, check_dataset_options, rank_and_number
 from .documents import DEFAULT_DPI, Document, DocumentOptions, apply_image_transform
 from .reading import RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
-from .samples import Batch, Failure, FailureReport, Sample, Skipped, Timing
+from .samples import Batch, ColumnDict, Failure, FailureReport, Sample, Skipped, Timing
 from .segments import segment_of
 from .tar_samples import TarSamples
 from .transport import side_by_side, why_no_workers
@@ -33,6 +33,8 @@ from .transport import side_by_side, why_no_workers
 __all__ = [
     "DEFAULT_DPI",
     "Batch",
+    "ColumnDataset",
+    "ColumnDict",
     "Document",
     "DocumentOptions",
     "Failure",

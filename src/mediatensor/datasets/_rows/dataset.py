@@ -20,10 +20,10 @@ from ...errors import InvalidArgumentError, OutOfRangeError
 from .._sources import Item
 from .reading import OnError, RowReader
 from .recipe import OpenFiles, Recipe, RowSpec, checked_epoch, derived_seed
-from .samples import Sample, Skipped, Timing
+from .samples import ColumnDict, Sample, Skipped, Timing
 from .transport import shared_numbers
 
-__all__ = ["MediaDataset", "RowKey", "check_dataset_options", "rank_and_number"]
+__all__ = ["ColumnDataset", "MediaDataset", "RowKey", "check_dataset_options", "rank_and_number"]
 
 
 class RowKey(NamedTuple):
@@ -190,6 +190,26 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.items)} files, {len(self)} rows)"
+
+
+class ColumnDataset(MediaDataset):
+    """A dataset whose rows are dicts of named columns, for which loaders give dicts of batched columns.
+
+    The columns of a row are those of ``Sample.extra``.
+    """
+
+    def __getitem__(self, row: SupportsIndex | RowKey) -> ColumnDict | Skipped:  # type: ignore[override]
+        """One row; under ``on_error="skip"`` a row that cannot be read is `Skipped`."""
+        return self.__getitems__([row])[0]
+
+    def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
+        """Several rows: those of one file are read together, in the order in which they stand in it."""
+        return [
+            ColumnDict(sample.extra, sample.failures, () if sample.timing is None else (sample.timing,))
+            if isinstance(sample, Sample)
+            else sample
+            for sample in super().__getitems__(rows)
+        ]
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:

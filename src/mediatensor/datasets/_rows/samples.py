@@ -1,9 +1,9 @@
-"""The data types of datasets: `Sample`, `Batch`, and `Failure` for a row that could not be read."""
+"""The data types of datasets: `Sample`, `Batch`, `ColumnDict`, and `Failure` for a row that could not be read."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from ..._common.devices import on_device, pinned
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 from .transport import packed, unpacked
 
-__all__ = ["Batch", "Failure", "FailureReport", "Sample", "Skipped", "Timing"]
+__all__ = ["Batch", "ColumnDict", "Failure", "FailureReport", "Sample", "Skipped", "Timing"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,35 @@ class Sample:
         lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
         lines += [f"  failures: {len(self.failures)}"] if self.failures else []
         return "\n".join(lines)
+
+
+class ColumnDict(dict[str, Any]):
+    """A row of named columns, or a batch of such rows: a dict, which also says how it was read.
+
+    Attributes:
+        failures: The failures of the rows that were skipped or replaced on the way.
+        timings: Where the time went.
+
+    Example:
+        >>> from mediatensor.datasets import LeRobotClips
+        >>> row = LeRobotClips("robot")[0]
+        >>> row["task"], row["action"].shape, row.failures
+        ('Push the block.', torch.Size([2]), ())
+    """
+
+    def __init__(
+        self, columns: Mapping[str, Any], failures: tuple[Failure, ...] = (), timings: tuple[Timing, ...] = ()
+    ) -> None:
+        super().__init__(columns)
+        self.failures = failures
+        self.timings = timings
+
+    def __reduce__(self) -> tuple[Callable[..., ColumnDict], tuple[Any, ...]]:
+        return _column_dict_of, (packed(dict(self)), self.failures, self.timings)
+
+
+def _column_dict_of(columns: Any, failures: tuple[Failure, ...], timings: tuple[Timing, ...]) -> ColumnDict:
+    return ColumnDict(unpacked(columns), failures, timings)
 
 
 @dataclass(repr=False)

@@ -1,7 +1,8 @@
 """Where the rows of datasets come from: folders, manifests, Parquet, Hugging Face, tar shards, streams.
 
 `items` has the data type, `Item`: one file, with its label. `dispatch` makes items of whatever users have: it
-asks `manifests` (also for folders), `parquet` (also for Hugging Face) and `tar_shards`. `streams` gives items that can
+asks `manifests` (also for folders), `parquet` (also for Hugging Face) and `tar_shards`. `lerobot` has the episodes of
+robots, which are in several files each. `streams` gives items that can
 only be read forward. `limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample is.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 from . import limits
 from .dispatch import as_items
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_kind
+from .lerobot import Episode, EpisodeFiles, EpisodeItems, LeRobotFormat, TableRows, open_lerobot, table_rows
+from .parquet import MediaColumn, parquet_file
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
 from .tar_shards import TarItems, opened_shard
@@ -17,18 +20,27 @@ from .tar_shards import TarItems, opened_shard
 __all__ = [
     "MAX_SHARD_ROWS",
     "MEDIA_EXTENSIONS",
+    "Episode",
+    "EpisodeFiles",
+    "EpisodeItems",
     "GivenRows",
     "Item",
     "IterableRows",
+    "LeRobotFormat",
+    "MediaColumn",
     "MediaKind",
     "RowsToSkip",
     "ShardRows",
     "Share",
+    "TableRows",
     "TarItems",
     "TarReader",
     "as_items",
     "check_kind",
     "limits",
+    "open_lerobot",
     "opened_shard",
+    "parquet_file",
     "row_number",
+    "table_rows",
 ]

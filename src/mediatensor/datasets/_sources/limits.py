@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 __all__ = [
+    "MAX_COLUMNS",
     "MAX_COLUMN_BYTES",
+    "MAX_EPISODE_FRAMES",
     "MAX_FOLDERS",
     "MAX_FOLDER_DEPTH",
     "MAX_ITEMS",
     "MAX_JSON_BYTES",
     "MAX_KEPT_PAGE_BYTES",
+    "MAX_KEPT_TABLE_BYTES",
     "MAX_LABELS_BYTES",
     "MAX_LINE_BYTES",
     "MAX_MEDIA_MEMBER_BYTES",
@@ -50,6 +53,13 @@ MAX_PARQUET_BYTES = 1 << 40
 MAX_PARQUET_COLUMN_BYTES = 1 << 30
 #: Bytes of the media of one row group of a Parquet file, which are in memory together.
 MAX_ROW_GROUP_BYTES = 4 << 30
+
+#: Columns of a LeRobot dataset.
+MAX_COLUMNS = 10_000
+#: Frames of an episode of a LeRobot dataset: a day at 1,000 a second.
+MAX_EPISODE_FRAMES = 86_400_000
+#: Bytes of the tables of LeRobot datasets that a process keeps in memory.
+MAX_KEPT_TABLE_BYTES = 1 << 29
 
 #: Tar shards that the braces of a name stand for.
 MAX_SHARDS = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -9,13 +10,21 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
-from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
+from ..._sources import Reader, make_source, url_scheme
+from ...errors import (
+    InvalidArgumentError,
+    MediaTensorError,
+    MissingDependencyError,
+    OpenError,
+    ReadError,
+    SourceNotFoundError,
+)
 from . import limits
 from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, UnreadableSource, with_coded_labels
 from .manifests import check_manifest_file
 from .rows import Columns, item_of_row
 
-__all__ = ["HuggingFaceItems", "hugging_face_type", "items_of_parquet"]
+__all__ = ["HuggingFaceItems", "MediaColumn", "batches_of", "hugging_face_type", "items_of_parquet", "parquet_file"]
 
 _BATCH_ROWS = 256
 
@@ -36,7 +45,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         ReadError: if it cannot be read.
     """
     check_manifest_file(path, limits.MAX_PARQUET_BYTES)
-    with _parquet_file(path) as file:
+    with parquet_file(path) as file:
         num_rows, schema = file.metadata.num_rows, file.schema_arrow
         if not 0 < num_rows <= limits.MAX_ITEMS:
             raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {limits.MAX_ITEMS}.")
@@ -47,7 +56,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         columns, media_leaf = _media_column(schema, structs, columns, path)
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
         other_leaves = [leaf for leaf in leaves if leaf not in {media_leaf, *(f"{name}.bytes" for name in structs)}]
-        batches = _batches(file, path, other_leaves, limits.MAX_PARQUET_COLUMN_BYTES)
+        batches = batches_of(file, path, other_leaves, limits.MAX_PARQUET_COLUMN_BYTES)
         rows = [row for batch in batches for row in batch.to_pylist()]
         group_rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
     rows = rows if other_leaves else [{}] * num_rows
@@ -82,22 +91,17 @@ class ParquetItems(LazyItems):
         self._media_leaf = media_leaf
         # The name of a plain column may contain a point, too.
         self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
-        self._group_ends = list(accumulate(group_rows))
+        self._media = MediaColumn(path, media_leaf, group_rows)
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
         self._coding = LabelCoding.of(map(self._label, range(len(rows))))
-        self._last_group: tuple[int, Any] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_last_group": None}
-
     def _make(self, index: int) -> Item:
-        group = bisect_right(self._group_ends, index)
         place = f"row {index} of {self._path}"
         try:
-            data = self._media_of_group(group)[index - (self._group_ends[group - 1] if group else 0)].as_py()
+            data = self._media[index]
         except MediaTensorError as error:  # for the error policy of whoever reads the row
             return self._coding.apply(Item(UnreadableSource(f"{place}: {error}"), self._label(index), place))
         row, column = self._rows[index], self._media_struct
@@ -111,35 +115,105 @@ class ParquetItems(LazyItems):
     def _label(self, index: int) -> Any:
         return None if self._label_column is None else self._rows[index][self._label_column]
 
-    def _media_of_group(self, group: int) -> Any:
+
+class MediaColumn:
+    """The column of a Parquet file that has media in it. A row group is read at a time, and the last one is kept.
+
+    Args:
+        path: The path or URL of the file.
+        leaf: The column with bytes, or ``column.bytes``.
+        group_rows: The number of rows in each row group.
+    """
+
+    def __init__(self, path: str, leaf: str, group_rows: Sequence[int]) -> None:
+        self._path = path
+        self._leaf = leaf
+        self._group_ends = list(accumulate(group_rows))
+        self._last_group: tuple[int, list[Any]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_last_group": None}
+
+    def __getitem__(self, row: int) -> Any:
+        """The bytes of a row, or the struct that has them; ``None`` if it has none.
+
+        Raises:
+            InvalidArgumentError: if the file is damaged, or the row group is beyond a limit.
+            ReadError: if it cannot be read.
+        """
+        group = bisect_right(self._group_ends, row)
+        return self._values_of(group)[row - (self._group_ends[group - 1] if group else 0)].as_py()
+
+    def _values_of(self, group: int) -> list[Any]:
         last = self._last_group
         if last is not None and last[0] == group:
             return last[1]
-        with _parquet_file(self._path) as file:
-            batches = _batches(file, self._path, [self._media_leaf], limits.MAX_ROW_GROUP_BYTES, row_group=group)
-            media = [value for batch in batches for value in batch.column(0)]
-        self._last_group = (group, media)
-        return media
+        with parquet_file(self._path) as file:
+            batches = batches_of(file, self._path, [self._leaf], limits.MAX_ROW_GROUP_BYTES, row_group=group)
+            values = [value for batch in batches for value in batch.column(0)]
+        self._last_group = (group, values)
+        return values
 
 
 @contextmanager
-def _parquet_file(path: str) -> Iterator[Any]:
-    """The open file; errors of pyarrow become errors of this library."""
+def parquet_file(path: str) -> Iterator[Any]:
+    """The open ``pyarrow.parquet.ParquetFile`` of a path or URL; errors of pyarrow become errors of this library."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise MissingDependencyError(f'Reading {path} needs pyarrow: pip install "mediatensor[parquet]".') from None
+    is_local = url_scheme(path) is None or os.path.exists(path)
+    reader = None if is_local else _file_of_url(path)
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with pyarrow.parquet.ParquetFile(path if reader is None else reader) as file:
             yield file
     except InvalidArgumentError:
         raise
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"{path} does not exist.") from None
     except (pyarrow.ArrowException, ValueError, OverflowError, OSError) as error:
         # Errors of the system have a number. Damage that pyarrow finds may be an OSError as well, without a number.
         if isinstance(error, OSError) and error.errno is not None:
             raise ReadError(f"{path} cannot be read ({error}).") from error
         raise InvalidArgumentError(f"{path} is not a Parquet file, or damaged ({str(error).strip()}).") from error
+    finally:
+        if reader is not None:
+            reader.close()
+
+
+def _file_of_url(url: str) -> io.BufferedReader:
+    """A file object, as pyarrow takes it, that reads ranges of a URL."""
+    opened = make_source(url).open()
+    if isinstance(opened, str):
+        raise OpenError(f"Could not open {url}: Parquet files come from paths, http(s) and what fsspec reads.")
+    return io.BufferedReader(_RawFile(opened))
+
+
+class _RawFile(io.RawIOBase):
+    """A reader as a file object."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._reader.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._reader.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._reader.close()
+        super().close()
 
 
 def _is_media_struct(arrow_type: Any) -> bool:
@@ -171,7 +245,7 @@ def _media_column(schema: Any, structs: list[str], columns: Columns, path: str) 
     return columns, "bytes" if "bytes" in binary else None
 
 
-def _batches(file: Any, path: str, leaves: list[str], limit: int, row_group: int | None = None) -> Iterator[Any]:
+def batches_of(file: Any, path: str, leaves: list[str], limit: int, row_group: int | None = None) -> Iterator[Any]:
     """Columns of a file, some rows at a time. A few bytes of a file can stand for any number in memory."""
     size = 0
     if not leaves:

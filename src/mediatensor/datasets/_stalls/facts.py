@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._common.stages import STAGES
-from .._rows import Batch, Sample, Skipped, Timing
+from .._rows import Batch, ColumnDict, Sample, Skipped, Timing
 
 __all__ = ["EpochRecord", "StallFacts", "add_seconds", "advice", "facts_of", "timings_of"]
 
@@ -86,7 +86,7 @@ class EpochRecord:
 
 def timings_of(batch: object) -> tuple[Timing, ...]:
     """Where the time of the rows of a batch went, of a `Batch` and of samples in a list; nothing of other batches."""
-    return batch.timings if isinstance(batch, Batch) else tuple(_timings_of_samples(batch))
+    return batch.timings if isinstance(batch, Batch | ColumnDict) else tuple(_timings_of_samples(batch))
 
 
 def _timings_of_samples(batch: object) -> Iterator[Timing]:

@@ -1,0 +1,336 @@
+"""`LeRobotClips`: rows of robots' datasets, with the frames of their cameras."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._common import stages
+from .._common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
+from ..decoders import VideoDecoder, decode_image
+from ..errors import InvalidArgumentError, ReadError
+from ._rows import ColumnDataset, Recipe, Sample, check_dataset_options, indexed_first
+from ._sources import (
+    Episode,
+    EpisodeFiles,
+    Item,
+    LeRobotFormat,
+    MediaColumn,
+    open_lerobot,
+    parquet_file,
+    table_rows,
+)
+
+__all__ = ["LeRobotClips", "LeRobotRecipe"]
+
+
+class LeRobotClips(ColumnDataset):
+    """Rows of a LeRobot dataset (version 2.0, 2.1 or 3.0): what a robot saw and did, as LeRobot's own reader gives it.
+
+    A row is a dict with a value for each column of the dataset: pictures of cameras, float32 (C, H, W) from 0 to 1;
+    states, actions and other columns in the shape that they have; ``timestamp``, ``frame_index``, ``episode_index``,
+    ``index`` and ``task_index``; and ``task``, its text. A column that ``delta_timestamps`` names has one value for
+    each time, in front of its shape, and ``NAME_is_pad`` beside it, bool, which tells what lies outside of the
+    episode: the first or last value of the episode stands there. `DataLoader` makes dicts of batched columns of rows.
+
+    Each episode is what `Shuffle` calls a file. Where several share a video, it is opened once for all of them.
+
+    Args:
+        source: The folder of the dataset, with ``meta``, ``data`` and ``videos`` in it; or the URL of one that fsspec
+            reads (``hf://datasets/...``, ``s3://...``), of which only what rows need is fetched.
+        delta_timestamps: By column the times that a row has, in seconds from its own: ``{"action": [0.0, 0.1, 0.2]}``.
+            They must be multiples of 1 / fps, give or take ``tolerance_s``.
+        episodes: The numbers of the episodes; by default all. Rows are in the order of the episodes in any case.
+        rows: ``"frames"``: a row for each frame. ``"episodes"``: a row for each episode, whose columns, and ``task``,
+            have a value for each of its frames in front.
+        step: Only every ``step``-th frame of an episode is a row, or in a row.
+        only_whole: Only frames whose ``delta_timestamps`` all lie within the episode are rows: nothing is padded.
+        cameras: The columns of pictures that rows have; by default all. Videos of others are not opened.
+        tolerance_s: How far from the time of a row the frame of a video may be, in seconds. A row whose frames are
+            farther away cannot be read.
+        image_transforms: Takes the pictures of one camera, (C, H, W) or (T, C, H, W), and gives others; random ones
+            draw anew for each row.
+        output_dtype: Of pictures: ``torch.float32``, or ``torch.uint8`` from 0 to 255, a quarter of the bytes.
+        decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, but for ``seek_mode`` and ``output_dtype``.
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
+
+    Raises:
+        SourceNotFoundError: if there is no such dataset.
+        InvalidArgumentError: if its metadata are damaged or of another version, or an argument is not among the
+            accepted ones.
+        ReadError: if the metadata cannot be read. What is wrong with an episode is a `ReadError` of its rows.
+        MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
+
+    Example:
+        >>> from mediatensor.datasets import LeRobotClips
+        >>> clips = LeRobotClips("robot", {"observation.images.top": [-0.1, 0.0], "action": [0.0, 0.1, 0.2, 0.3]})
+        >>> row = clips[19]
+        >>> row["observation.images.top"].shape, row["action"].shape, row["task"]
+        (torch.Size([2, 3, 96, 128]), torch.Size([4, 2]), 'Push the block.')
+        >>> row["action_is_pad"]
+        tensor([False,  True,  True,  True])
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        delta_timestamps: Mapping[str, Sequence[float]] | None = None,
+        *,
+        episodes: Sequence[int] | None = None,
+        rows: Literal["frames", "episodes"] = "frames",
+        step: int = 1,
+        only_whole: bool = False,
+        cameras: Sequence[str] | None = None,
+        tolerance_s: float = 1e-4,
+        image_transforms: Callable[[Tensor], Tensor] | None = None,
+        output_dtype: torch.dtype = torch.float32,
+        decoder_options: Mapping[str, Any] | None = None,
+        **dataset_options: Any,
+    ) -> None:
+        check_dataset_options(self, dataset_options)
+        check_choice("rows", rows, ("frames", "episodes"))
+        check_choice("output_dtype", output_dtype, (torch.float32, torch.uint8))
+        options = options_dict("decoder_options", decoder_options, VideoDecoder)
+        if taken := sorted({"seek_mode", "output_dtype"} & options.keys()):
+            raise InvalidArgumentError(
+                f"decoder_options must not have {taken[0]}: frames are found by their exact times, and output_dtype is "
+                "an argument of its own."
+            )
+        if finite_number("tolerance_s", tolerance_s) <= 0:
+            raise InvalidArgumentError(f"tolerance_s must be positive (got {tolerance_s!r}).")
+        wanted = None if cameras is None else items_of("cameras", cameras, of="names of columns")
+        self._format, items = open_lerobot(source, wanted)
+        if episodes is not None:
+            items = items.choose([whole_number("an episode", one) for one in items_of("episodes", episodes, of="int")])
+        deltas = _delta_frames(delta_timestamps or {}, self._format, tolerance_s)
+        if deltas and rows == "episodes":
+            raise InvalidArgumentError("delta_timestamps cannot be given with rows='episodes', which have every time.")
+        step = whole_number("step", step, at_least=1)
+        all_deltas = [frames for one in deltas.values() for frames in one] if only_whole else []
+        margins = (max(0, -min(all_deltas, default=0)), max(0, max(all_deltas, default=0)))
+        recipe = LeRobotRecipe(
+            self._format, deltas, rows, step, margins[0], tolerance_s, function("image_transforms", image_transforms),
+            output_dtype, options,
+        )  # fmt: skip
+        num_rows = -(-np.maximum(0, items.num_frames - sum(margins)) // step)
+        if rows == "episodes":
+            num_rows = (items.num_frames > 0).astype(np.int64)
+        if not num_rows.sum():
+            raise InvalidArgumentError(
+                f"There are no rows: no episode of {self._format.root} is as long as delta_timestamps with only_whole."
+            )
+        super().__init__(items, recipe, rows_per_file=num_rows.tolist(), **dataset_options)
+
+    @property
+    def fps(self) -> float:
+        """Frames per second."""
+        return self._format.fps
+
+    @property
+    def features(self) -> dict[str, dict[str, Any]]:
+        """The columns, each with ``dtype`` and ``shape``."""
+        return {name: dict(feature) for name, feature in self._format.features.items()}
+
+    @property
+    def tasks(self) -> dict[int, str]:
+        """The texts of tasks by number."""
+        return dict(self._format.tasks)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._format.root!r}: {len(self.items)} episodes, {len(self)} rows)"
+
+
+def _delta_frames(
+    delta_timestamps: Mapping[str, Sequence[float]], known: LeRobotFormat, tolerance_s: float
+) -> dict[str, tuple[int, ...]]:
+    """By column the times of a row, in frames from its own.
+
+    Raises:
+        InvalidArgumentError: if a column is not known or has no numbers, or a time is no multiple of 1 / fps.
+    """
+    if not isinstance(delta_timestamps, Mapping):
+        raise InvalidArgumentError(
+            f"delta_timestamps must be a dict of times by column, {{'action': [0.0, 0.1]}} (got "
+            f"{shown(delta_timestamps)})."
+        )
+    deltas = {}
+    for name, seconds in delta_timestamps.items():
+        if name not in known.features or known.features[name]["dtype"] == "string":
+            raise InvalidArgumentError(
+                f"delta_timestamps names {name!r}, which is no column of pictures or numbers; those are "
+                f"{', '.join(one for one, feature in known.features.items() if feature['dtype'] != 'string')}."
+            )
+        times = [
+            finite_number(f"a time of {name!r}", one)
+            for one in items_of(f"delta_timestamps[{name!r}]", seconds, of="seconds")
+        ]
+        off = [one for one in times if abs(one * known.fps - round(one * known.fps)) / known.fps > tolerance_s]
+        if off or not times:
+            raise InvalidArgumentError(
+                f"delta_timestamps[{name!r}] must be multiples of 1/{known.fps:g} s, at least one, give or take "
+                f"tolerance_s ({tolerance_s:g}) (got {off or times})."
+            )
+        deltas[name] = tuple(round(one * known.fps) for one in times)
+    return deltas
+
+
+@dataclass(frozen=True)
+class LeRobotRecipe(Recipe):
+    """How a row is made of the files of an episode; see `LeRobotClips`."""
+
+    used_columns: ClassVar[frozenset[str]] = frozenset(("episode",))
+
+    format: LeRobotFormat
+    delta_frames: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rows: Literal["frames", "episodes"] = "frames"
+    step: int = 1
+    first_frame: int = 0
+    tolerance_s: float = 1e-4
+    image_transforms: Callable[[Tensor], Tensor] | None = None
+    output_dtype: torch.dtype = torch.float32
+    decoder_options: dict[str, Any] = field(default_factory=dict)
+
+    def open(self, item: Item) -> _OpenEpisode:
+        return _OpenEpisode(item.source, self.decoder_options)  # type: ignore[arg-type]
+
+    def position(self, opened: _OpenEpisode, item: Item, part: int) -> float:
+        # Episodes that share a video lie in it one behind the other.
+        return item.extra["episode"].first_index + float(part)  # type: ignore[no-any-return]
+
+    def read(self, opened: _OpenEpisode, item: Item, part: int) -> Sample:
+        episode: Episode = item.extra["episode"]
+        first, table = table_rows(opened.files, episode, self.format.table_columns)
+        own, wanted, padding = self._frames_of(episode, part)
+        pictures: dict[str, Tensor] = {}
+        for name in self.format.names_of("video"):
+            frames = wanted.get(name, own)
+            seconds = episode.begin_seconds[name] + _seconds_of(table, np.atleast_1d(frames), self.format.fps)
+            with stages.DECODE:
+                found = opened.frames(name, seconds, self.tolerance_s, item.name)
+            # As with LeRobot, a single time gives a picture, also one of delta_timestamps.
+            is_single = self.rows == "frames" and len(found) == 1
+            pictures[name] = self._finished(found[0] if is_single else found)
+        for name in self.format.names_of("image"):
+            frames = wanted.get(name, own)
+            with stages.DECODE:
+                images = [opened.image(name, first + frame, item.name) for frame in np.atleast_1d(frames).tolist()]
+            pictures[name] = self._finished(images[0] if isinstance(frames, int) else torch.stack(images))
+        values = {name: _taken(column, wanted.get(name, own)) for name, column in table.items()} | pictures
+        row = {name: values[name] for name in (*self.format.names_of("video"), *values)} | padding
+        for name, texts in (("task", self.format.tasks), ("subtask", self.format.subtasks)):
+            if texts is not None:
+                row[name] = _texts_of(table[f"{name}_index"][own], texts, name, item.name)
+        return Sample(extra=row)
+
+    def _frames_of(self, episode: Episode, part: int) -> tuple[_Frames, dict[str, _Frames], dict[str, Tensor]]:
+        """The frames of an episode that a row has: by default, of the columns with times of their own, and masks."""
+        if self.rows == "episodes":
+            return np.arange(0, episode.num_frames, self.step), {}, {}
+        own = self.first_frame + part * self.step
+        wanted: dict[str, _Frames] = {}
+        padding = {}
+        for name, deltas in self.delta_frames.items():
+            frames = own + np.array(deltas)
+            wanted[name] = frames.clip(0, episode.num_frames - 1)
+            padding[f"{name}_is_pad"] = torch.from_numpy(wanted[name] != frames)
+        return own, wanted, padding
+
+    def _finished(self, pictures: Tensor) -> Tensor:
+        """Pictures in the type that rows have, transformed."""
+        with stages.TRANSFORM:
+            if self.output_dtype == torch.float32:
+                pictures = pictures / 255.0
+            return pictures if self.image_transforms is None else self.image_transforms(pictures)
+
+
+#: Frames of an episode, counted from its first; a single one gives values without a dimension of time.
+_Frames = int | NDArray[np.int64]
+
+
+def _seconds_of(table: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
+    """The times of frames of an episode, from its begin."""
+    seconds = table["timestamp"][frames]
+    # After an hour, float32 is off by a tenth of a millisecond.
+    exact = table["frame_index"][frames] / fps
+    times: NDArray[np.float64] = np.where(exact.astype(np.float32) == seconds, exact, seconds.astype(np.float64))
+    return times
+
+
+def _taken(column: NDArray[Any] | list[str], frames: _Frames) -> Tensor | str | list[str]:
+    if isinstance(column, list):
+        return column[frames] if isinstance(frames, int) else [column[frame] for frame in frames.tolist()]
+    return torch.from_numpy(np.array(column[frames]))
+
+
+def _texts_of(numbers: Any, texts: Mapping[int, str], kind: str, place: str) -> str | list[str]:
+    unknown = sorted(set(np.atleast_1d(numbers).tolist()) - set(texts))
+    if unknown:
+        raise ReadError(f"{place} has the {kind}_index {unknown[0]}, which is not in the table of {kind}s.")
+    return texts[int(numbers)] if np.ndim(numbers) == 0 else [texts[number] for number in numbers.tolist()]
+
+
+class _OpenEpisode:
+    """The files of an episode, each opened when it is needed first."""
+
+    def __init__(self, files: EpisodeFiles, decoder_options: Mapping[str, Any]) -> None:
+        self.files = files
+        self._decoder_options = decoder_options
+        self._decoders: dict[str, VideoDecoder] = {}
+        self._images: dict[str, MediaColumn] = {}
+
+    def frames(self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str) -> Tensor:
+        """The frames of a camera at some times of its video, uint8 (T, C, H, W).
+
+        Raises:
+            ReadError: if there is no frame near one of these times.
+            MediaTensorError: if the video cannot be read.
+        """
+        decoder = self._decoders.get(camera)
+        if decoder is None:
+            options = {**self._decoder_options, "transforms": None}
+            decoder = self._decoders[camera] = indexed_first(VideoDecoder(dict(self.files.videos)[camera], **options))
+        else:
+            decoder._forget_damage()
+        decoder._transform_with(self._decoder_options.get("transforms"))
+        indices, times = decoder._frames_nearest_to(seconds)
+        distances = np.abs(times - seconds)
+        if not (distances < tolerance_s).all():
+            worst = int(distances.argmax())
+            raise ReadError(
+                f"{place}: {camera} has no frame at {seconds[worst]:.4f} s of {dict(self.files.videos)[camera]}: the "
+                f"nearest is at {times[worst]:.4f} s, farther away than tolerance_s ({tolerance_s:g}). The table and "
+                "the video do not go together; leave such rows out with on_error, or allow a larger tolerance_s."
+            )
+        return decoder.get_frames_at(indices).data
+
+    def image(self, column: str, row: int, place: str) -> Tensor:
+        """The picture in a row of the table, uint8 (C, H, W).
+
+        Raises:
+            ReadError: if there is none.
+            MediaTensorError: if it cannot be read.
+        """
+        try:
+            if column not in self._images:
+                with parquet_file(self.files.table) as file:
+                    groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+                self._images[column] = MediaColumn(self.files.table, f"{column}.bytes", groups)
+            data = (self._images[column][row] or {}).get("bytes")
+        except InvalidArgumentError as error:  # for the error policy of whoever reads the row
+            raise ReadError(f"{place}: {error}") from error
+        if not data:
+            raise ReadError(f"{place}: {column} has no bytes in row {row} of {self.files.table}.")
+        picture: Tensor = decode_image(data, mode="UNCHANGED")
+        return picture
+
+    def close(self) -> None:
+        for decoder in self._decoders.values():
+            decoder.close()

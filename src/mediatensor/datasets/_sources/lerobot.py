@@ -1,0 +1,634 @@
+"""LeRobot datasets, versions 2 and 3: what their metadata says, and the rows of their tables.
+
+The format is described in LeRobot's documentation. ``meta/info.json`` names the columns and the patterns of paths. An
+episode is a run of rows of a table in Parquet, and a span of time of a video for each camera. In version 2 each episode
+has files of its own; in version 3 several episodes share a table, and a video of each camera.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._common.checks import shown
+from ..._common.locks import ForkSafeLock
+from ..._sources import Reader, Source, make_source, url_scheme
+from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
+from . import limits
+from .items import Item, LazyItems
+from .parquet import batches_of, parquet_file
+
+__all__ = ["Episode", "EpisodeFiles", "EpisodeItems", "LeRobotFormat", "TableRows", "open_lerobot", "table_rows"]
+
+
+@dataclass(frozen=True)
+class LeRobotFormat:
+    """What all episodes of a dataset share.
+
+    Attributes:
+        root: The folder or URL.
+        version: The version of the format, 2 or 3.
+        fps: Frames per second.
+        features: The columns, as ``meta/info.json`` has them: ``dtype`` and ``shape`` by name.
+        tasks: The texts of tasks by number.
+        subtasks: The texts of subtasks by number; ``None`` if there is no table of them.
+    """
+
+    root: str
+    version: int
+    fps: float
+    features: Mapping[str, Mapping[str, Any]]
+    tasks: Mapping[int, str]
+    subtasks: Mapping[int, str] | None
+
+    def names_of(self, *dtypes: str) -> list[str]:
+        """The columns of certain types, in their order."""
+        return [name for name, feature in self.features.items() if feature["dtype"] in dtypes]
+
+    @property
+    def table_columns(self) -> dict[str, tuple[int, ...]]:
+        """The columns that are numbers or text, with the shapes of their values; a single one has the shape ()."""
+        return {
+            name: () if feature["shape"] == (1,) else feature["shape"]
+            for name, feature in self.features.items()
+            if feature["dtype"] not in ("video", "image")
+        }
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode.
+
+    Attributes:
+        index: Its number.
+        num_frames: How many rows of the table, and frames of each camera, it has.
+        first_index: The number of its first row in the dataset.
+        begin_seconds: For each camera the time at which it begins in its video.
+    """
+
+    index: int
+    num_frames: int
+    first_index: int
+    begin_seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class EpisodeFiles(Source):
+    """The files that an episode is in. Those of one group are opened once for all their episodes.
+
+    Attributes:
+        table: The path or URL of the table.
+        videos: (camera, path or URL) of each camera.
+    """
+
+    table: str
+    videos: tuple[tuple[str, str], ...]
+
+    def open(self) -> Never:
+        """Say that these are several files.
+
+        Raises:
+            OpenError: always.
+        """
+        raise OpenError(f"{self.describe()} and its videos are files of a LeRobot dataset, which LeRobotClips reads.")
+
+    def describe(self) -> str:
+        return self.table
+
+
+class EpisodeItems(LazyItems):
+    """The episodes of a dataset.
+
+    Args:
+        root: The folder or URL.
+        columns: Arrays with a value for each episode: ``index``, ``num_frames``, ``first_index``; the numbers that the
+            patterns of paths ask for; and by camera those of its videos, and ``begin_seconds``.
+        patterns: The pattern of the paths of tables, and that of videos.
+        cameras: The columns that are videos.
+    """
+
+    def __init__(
+        self, root: str, columns: Mapping[str, Any], patterns: tuple[_Pattern, _Pattern | None], cameras: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self._root = root
+        self._columns = columns
+        self._table_pattern, self._video_pattern = patterns
+        self._cameras = cameras
+
+    def __len__(self) -> int:
+        return len(self._columns["index"])
+
+    @property
+    def num_frames(self) -> NDArray[np.int64]:
+        """How many frames each episode has, int64 (episodes,)."""
+        return np.asarray(self._columns["num_frames"])
+
+    def choose(self, episodes: Sequence[int]) -> EpisodeItems:
+        """The episodes of these numbers, in ascending order.
+
+        Raises:
+            InvalidArgumentError: if there is no such episode.
+        """
+        wanted = np.unique(np.asarray(list(episodes), np.int64))
+        places = np.flatnonzero(np.isin(self._columns["index"], wanted))
+        if len(places) < len(wanted):
+            missing = sorted(set(wanted.tolist()) - set(self._columns["index"].tolist()))
+            raise InvalidArgumentError(f"{self._root} has {len(self)} episodes, and none of them is {missing[0]}.")
+        chosen = {
+            name: value[places] if isinstance(value, np.ndarray) else {key: one[places] for key, one in value.items()}
+            for name, value in self._columns.items()
+        }
+        return EpisodeItems(self._root, chosen, (self._table_pattern, self._video_pattern), self._cameras)
+
+    def _make(self, index: int) -> Item:
+        def number(name: str) -> int:
+            return int(self._columns[name][index])
+
+        def path(pattern: _Pattern, prefix: str, camera: str = "") -> str:
+            numbers = {"episode_index": number("index"), "video_key": camera}
+            numbers |= {name: number(f"{prefix}{name}") for name in pattern.names if name not in numbers}
+            return _joined(self._root, pattern.fill(numbers))
+
+        video_pattern = self._video_pattern
+        videos = () if video_pattern is None else tuple(
+            (camera, path(video_pattern, f"{camera}/", camera)) for camera in self._cameras
+        )  # fmt: skip
+        begin = {camera: float(self._columns["begin_seconds"][camera][index]) for camera in self._cameras}
+        episode = Episode(number("index"), number("num_frames"), number("first_index"), begin)
+        files = EpisodeFiles(path(self._table_pattern, "data/"), videos)
+        return Item(files, name=f"{self._root}: episode {episode.index}", extra={"episode": episode})
+
+
+class _Pattern:
+    """A pattern of paths such as ``data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet``.
+
+    Only whole numbers and the name of a camera are filled in, so that no pattern reads anything else, or fills memory.
+
+    Raises:
+        InvalidArgumentError: if it asks for anything else, or leads out of the dataset.
+    """
+
+    _FIELD = re.compile(r"\{(\w+)(?::0?(\d{1,2})d)?\}")
+
+    def __init__(self, text: object, place: str) -> None:
+        if not isinstance(text, str) or not text:
+            raise InvalidArgumentError(f"{place} must be a pattern of paths (got {shown(text)}).")
+        self._parts = self._FIELD.split(text)
+        self.names = tuple(self._parts[1::3])
+        known = {"episode_chunk", "episode_index", "video_key", "chunk_index", "file_index"}
+        plain = "".join(self._parts[::3])
+        if not set(self.names) <= known or "{" in plain or "}" in plain:
+            raise InvalidArgumentError(f"{place} has fields other than {', '.join(sorted(known))} ({text!r}).")
+        if text.startswith("/") or "://" in text or ".." in text.split("/"):
+            raise InvalidArgumentError(f"{place} leads out of the dataset ({text!r}).")
+
+    def fill(self, values: Mapping[str, Any]) -> str:
+        """The path for these values."""
+        filled = [self._parts[0]]
+        for name, width, plain in zip(self._parts[1::3], self._parts[2::3], self._parts[3::3], strict=True):
+            filled += [str(values[name]).rjust(int(width or 0), "0"), plain]
+        return "".join(filled)
+
+
+def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[LeRobotFormat, EpisodeItems]:
+    """The format of a dataset and its episodes; no video and no table of rows is opened.
+
+    Args:
+        source: The folder, or the URL of a folder that fsspec reads.
+        cameras: The columns of pictures that are wanted; ``None`` for all.
+
+    Raises:
+        SourceNotFoundError: if there is no such dataset.
+        InvalidArgumentError: if its metadata are damaged, of a version that is not known, or beyond a limit.
+        ReadError: if they cannot be read.
+        MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
+    """
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidArgumentError(f"source must be the folder of a LeRobot dataset (got {shown(source)}).")
+    root = str(os.fspath(source)).rstrip("/") or "/"
+    place = _joined(root, "meta/info.json")
+    try:
+        info = _parsed(_read_file(place, limits.MAX_JSON_BYTES), place)
+    except SourceNotFoundError:
+        raise SourceNotFoundError(
+            f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Give the folder that a download of "
+            "its repository made, such as huggingface_hub.snapshot_download(repo_id, repo_type='dataset') returns."
+        ) from None
+    if not isinstance(info, dict):
+        raise InvalidArgumentError(f"{place} must be an object (got {type(info).__name__}).")
+    version = _version(info.get("codebase_version"), place)
+    features = _features(info.get("features"), place)
+    if cameras is not None:
+        features = _with_cameras(features, cameras)
+    fps = info.get("fps")
+    if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
+        raise InvalidArgumentError(f"fps of {place} must be a positive number (got {shown(fps)}).")
+    videos = [name for name, feature in features.items() if feature["dtype"] == "video"]
+    tables = _Pattern(info.get("data_path"), f"data_path of {place}")
+    patterns = (tables, _Pattern(info.get("video_path"), f"video_path of {place}") if videos else None)
+    tasks = _tasks_of_version_2(root) if version == 2 else _texts_by_number(root, "task")
+    subtasks = _texts_by_number(root, "subtask") if version == 3 and "subtask_index" in features else None
+    columns = (
+        _episodes_of_version_2(root, info, videos)
+        if version == 2
+        else _episodes_of_version_3(root, patterns, videos)
+    )  # fmt: skip
+    _check_episodes(root, columns, info)
+    return (
+        LeRobotFormat(root, version, float(fps), features, tasks or {}, subtasks),
+        EpisodeItems(root, columns, patterns, videos),
+    )
+
+
+def _joined(root: str, path: str) -> str:
+    return f"{root.rstrip('/')}/{path}"
+
+
+def _read_file(path: str, max_bytes: int) -> bytes:
+    reader = _reader(path)
+    try:
+        size = reader.seek(0, os.SEEK_END)
+        if size > max_bytes:
+            raise InvalidArgumentError(f"{path} has {size} bytes, more than the limit of {max_bytes}.")
+        return reader.read_at(0, size)
+    finally:
+        reader.close()
+
+
+def _reader(path: str) -> Reader:
+    source = make_source(path)
+    opened = source.open_bytes() or source.open()
+    if isinstance(opened, str):
+        raise OpenError(f"Could not open {path}: LeRobot datasets come from paths, http(s) and what fsspec reads.")
+    return opened
+
+
+def _parsed(text: bytes, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"{place} is not JSON ({error}).") from None
+
+
+def _version(text: object, place: str) -> int:
+    match = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})(\.\d{1,4})?", text) if isinstance(text, str) else None
+    if match is None or (int(match[1]), int(match[2])) not in ((2, 0), (2, 1), (3, 0)):
+        raise InvalidArgumentError(
+            f"codebase_version of {place} must be v2.0, v2.1 or v3.0 (got {shown(text)}): convert older datasets with "
+            "LeRobot's own scripts."
+        )
+    return int(match[1])
+
+
+def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
+    if not isinstance(given, dict) or not given or len(given) > limits.MAX_COLUMNS:
+        raise InvalidArgumentError(f"features of {place} must name 1 to {limits.MAX_COLUMNS} columns.")
+    features = {}
+    for name, feature in given.items():
+        dtype = feature.get("dtype") if isinstance(feature, dict) else None
+        shape = feature.get("shape") if isinstance(feature, dict) else None
+        is_shape = isinstance(shape, list) and all(isinstance(size, int) and 0 < size < 1 << 32 for size in shape)
+        if not isinstance(dtype, str) or not is_shape:
+            raise InvalidArgumentError(f"The feature {name!r} of {place} must have a dtype and a shape.")
+        if ".." in name or "/" in name or "\\" in name:  # it is a part of paths
+            raise InvalidArgumentError(f"The feature {name!r} of {place} must have a name without / and \\.")
+        features[name] = {"dtype": dtype, "shape": tuple(shape or ())}
+    needed = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+    missing = [name for name in needed if name not in features]
+    if missing:
+        raise InvalidArgumentError(f"features of {place} lack {', '.join(missing)}, which every LeRobot dataset has.")
+    return features
+
+
+def _with_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -> dict[str, dict[str, Any]]:
+    known = [name for name, feature in features.items() if feature["dtype"] in ("video", "image")]
+    unknown = [name for name in cameras if name not in known]
+    if isinstance(cameras, str) or unknown:
+        raise InvalidArgumentError(f"cameras must be a list of names among {', '.join(known)} (got {shown(cameras)}).")
+    return {name: feature for name, feature in features.items() if name in cameras or name not in known}
+
+
+# Tasks
+
+
+def _tasks_of_version_2(root: str) -> dict[int, str]:
+    tasks = {}
+    for place, row in _json_lines(root, "meta/tasks.jsonl"):
+        number, text = row.get("task_index"), row.get("task")
+        if not isinstance(number, int) or not isinstance(text, str):
+            raise InvalidArgumentError(f"{place} must have a task_index and a task.")
+        tasks[number] = text
+    return tasks
+
+
+def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
+    """The texts of ``meta/tasks.parquet`` or ``meta/subtasks.parquet``; ``None`` if there is no such file."""
+    path = _joined(root, f"meta/{kind}s.parquet")
+    try:
+        table = _read_table(path, limits.MAX_PARQUET_COLUMN_BYTES)
+    except SourceNotFoundError:
+        if kind == "task":
+            raise
+        return None
+    # pandas writes the text, which is the index of its table, as a column of this or of another name.
+    texts = [name for name in table if name != f"{kind}_index" and all(isinstance(one, str) for one in table[name])]
+    if f"{kind}_index" not in table or len(texts) != 1:
+        raise InvalidArgumentError(f"{path} must have a column {kind}_index and one of text (it has {[*table]}).")
+    return dict(zip(map(int, table[f"{kind}_index"]), table[texts[0]], strict=True))
+
+
+def _json_lines(root: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    path = _joined(root, name)
+    for number, line in enumerate(_read_file(path, limits.MAX_JSON_BYTES).splitlines(), start=1):
+        if line.strip():
+            place = f"line {number} of {path}"
+            row = _parsed(line, place)
+            if not isinstance(row, dict):
+                raise InvalidArgumentError(f"{place} must be an object (got {type(row).__name__}).")
+            yield place, row
+
+
+# Episodes
+
+
+def _episodes_of_version_2(root: str, info: Mapping[str, Any], cameras: Sequence[str]) -> dict[str, Any]:
+    numbers, lengths = [], []
+    for place, row in _json_lines(root, "meta/episodes.jsonl"):
+        number, length = row.get("episode_index"), row.get("length")
+        if not isinstance(number, int) or not isinstance(length, int):
+            raise InvalidArgumentError(f"{place} must have an episode_index and a length.")
+        numbers.append(number)
+        lengths.append(length)
+    chunks_size = info.get("chunks_size", 1000)
+    if not isinstance(chunks_size, int) or chunks_size < 1:
+        raise InvalidArgumentError(f"chunks_size of {root}/meta/info.json must be a positive whole number.")
+    index, num_frames = _whole("episode_index", numbers, root), _whole("length", lengths, root)
+    chunk = index // chunks_size
+    return {
+        "index": index,
+        "num_frames": num_frames,
+        "first_index": np.cumsum(num_frames) - num_frames,
+        "data/episode_chunk": chunk,
+        **{f"{camera}/episode_chunk": chunk for camera in cameras},
+        "begin_seconds": {camera: np.zeros(len(index)) for camera in cameras},
+    }
+
+
+def _episodes_of_version_3(
+    root: str, patterns: tuple[_Pattern, _Pattern | None], cameras: Sequence[str]
+) -> dict[str, Any]:
+    tables, videos = patterns
+    names = {"index": "episode_index", "num_frames": "length", "first_index": "dataset_from_index"}
+    names |= {f"data/{name}": f"data/{name}" for name in tables.names if name != "episode_index"}
+    for camera in cameras:
+        in_table = [name for name in (videos.names if videos else ()) if name not in ("video_key", "episode_index")]
+        names |= {f"{camera}/{name}": f"videos/{camera}/{name}" for name in in_table}
+    begin_names = {camera: f"videos/{camera}/from_timestamp" for camera in cameras}
+    parts: list[dict[str, Any]] = []
+    for path in _parquet_files(root, "meta/episodes"):
+        part = _read_table(path, limits.MAX_PARQUET_COLUMN_BYTES, [*names.values(), *begin_names.values()])
+        parts.append(part)
+    if not parts:
+        raise SourceNotFoundError(f"{root} has no episodes: there is no Parquet file in meta/episodes.")
+
+    def values(name: str) -> list[Any]:
+        return [value for part in parts for value in part[name]]
+
+    columns: dict[str, Any] = {own: _whole(theirs, values(theirs), root) for own, theirs in names.items()}
+    columns["begin_seconds"] = {camera: np.asarray(values(name), np.float64) for camera, name in begin_names.items()}
+    return columns
+
+
+def _whole(name: str, values: list[Any], root: str) -> NDArray[np.int64]:
+    # NumPy would make whole numbers of times as well.
+    if not all(isinstance(value, int | np.integer) and 0 <= value < 1 << 62 for value in values):
+        raise InvalidArgumentError(f"{name} of the episodes of {root} must be whole numbers from 0 on.")
+    return np.array(values, np.int64)
+
+
+def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+    index, num_frames = columns["index"], columns["num_frames"]
+    if not 0 < len(index) <= limits.MAX_ITEMS:
+        raise InvalidArgumentError(f"{root} has {len(index)} episodes; there must be 1 to {limits.MAX_ITEMS}.")
+    if len(np.unique(index)) < len(index):
+        raise InvalidArgumentError(f"{root} is damaged: its metadata have an episode more than once.")
+    if num_frames.max() > limits.MAX_EPISODE_FRAMES:
+        raise InvalidArgumentError(
+            f"An episode of {root} has {num_frames.max()} frames, more than the limit of {limits.MAX_EPISODE_FRAMES}."
+        )
+    if not all(np.isfinite(seconds).all() for seconds in columns["begin_seconds"].values()):
+        raise InvalidArgumentError(f"{root} is damaged: the time at which an episode begins in a video is no number.")
+    total = info.get("total_episodes")
+    if isinstance(total, int) and total != len(index):
+        raise InvalidArgumentError(
+            f"{root} is incomplete: meta/info.json says that it has {total} episodes, and the metadata of episodes "
+            f"have {len(index)}. Download all of it, or correct total_episodes."
+        )
+
+
+def _parquet_files(root: str, folder: str) -> list[str]:
+    """The Parquet files in the sub-folders of a folder, by path."""
+    if url_scheme(root) is None or os.path.isdir(root):
+        outer = os.path.join(root, folder)
+        try:
+            inner = [os.path.join(outer, name) for name in sorted(os.listdir(outer))]
+            found = [os.path.join(one, name) for one in inner if os.path.isdir(one) for name in sorted(os.listdir(one))]
+        except OSError as error:
+            raise ReadError(f"The folder {outer} cannot be read ({error}).") from error
+        return [path for path in found if path.endswith(".parquet")]
+    try:
+        import fsspec
+    except ImportError:
+        raise MissingDependencyError(f'Reading {root} needs fsspec: pip install "mediatensor[fsspec]".') from None
+    try:
+        file_system, path = fsspec.core.url_to_fs(_joined(root, folder))
+        found = sorted(file_system.glob(f"{path}/*/*.parquet"))
+    except Exception as error:  # each file system has errors of its own
+        raise ReadError(f"The folder {root}/{folder} cannot be listed ({error or type(error).__name__}).") from error
+    return [file_system.unstrip_protocol(one) for one in found]
+
+
+# Tables
+
+
+def _read_table(path: str, max_bytes: int, columns: list[str] | None = None) -> dict[str, list[Any]]:
+    """Columns of a Parquet file as lists; all that are no lists or structs by default.
+
+    Raises:
+        SourceNotFoundError: if there is no such file.
+        InvalidArgumentError: if it is damaged, beyond a limit, or lacks a column.
+    """
+    with parquet_file(path) as file:
+        schema = file.schema_arrow
+        if columns is None:
+            columns = [field.name for field in schema if not field.type.num_fields]
+        _check_has(path, schema.names, columns)
+        read: dict[str, list[Any]] = {name: [] for name in columns}
+        for batch in batches_of(file, path, columns, max_bytes):
+            for name in columns:
+                read[name] += batch.column(name).to_pylist()
+    return read
+
+
+def _check_has(path: str, names: Sequence[str], wanted: Sequence[str]) -> None:
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise InvalidArgumentError(f"{path} has no column {missing[0]!r} (it has {', '.join(names)}).")
+
+
+#: For each column an array (rows, *shape), or a list of text.
+_Columns = dict[str, Any]
+
+
+class _Table(NamedTuple):
+    """The rows of a table.
+
+    Attributes:
+        columns: Its columns.
+        spans: (first row, number of rows) of each episode; of one in several pieces, of the last.
+    """
+
+    columns: _Columns
+    spans: dict[int, tuple[int, int]]
+
+
+class _KeptTables:
+    """The tables that were read last; they are small beside the videos, and every row asks for one."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._tables: OrderedDict[tuple[Any, ...], tuple[int, _Table]] = OrderedDict()
+        self._num_bytes = 0
+        self._lock = ForkSafeLock()
+
+    def get(self, key: tuple[Any, ...], read: Callable[[], _Table]) -> _Table:
+        with self._lock:
+            if key in self._tables:
+                self._tables.move_to_end(key)
+                return self._tables[key][1]
+        table = read()
+        size = sum(_num_bytes(column) for column in table.columns.values())
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key] = (size, table)
+                self._num_bytes += size
+            while self._num_bytes > self._max_bytes and len(self._tables) > 1:
+                self._num_bytes -= self._tables.popitem(last=False)[1][0]
+        return table
+
+
+def _num_bytes(column: NDArray[Any] | list[str]) -> int:
+    return column.nbytes if isinstance(column, np.ndarray) else sum(len(text) + 64 for text in column)
+
+
+_kept_tables = _KeptTables(limits.MAX_KEPT_TABLE_BYTES)
+
+
+class TableRows(NamedTuple):
+    """The rows of an episode.
+
+    Attributes:
+        first: The number of its first row in the table.
+        columns: For each column an array (frames, \\*shape), float32 or int64 or bool, or a list of text.
+    """
+
+    first: int
+    columns: _Columns
+
+
+def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
+    """The rows of an episode.
+
+    Args:
+        files: Where its table is.
+        episode: The episode.
+        columns: The shapes of the values of columns of numbers or text, by name.
+
+    Raises:
+        ReadError: if the table is missing or damaged, or has other rows than the metadata say.
+    """
+    path = files.table
+    key = (path, _stamp(path), tuple(columns.items()))
+    try:
+        table = _kept_tables.get(key, lambda: _read_rows(path, columns))
+    except InvalidArgumentError as error:  # for the error policy of whoever reads the row
+        raise ReadError(str(error)) from error
+    first, num_rows = table.spans.get(episode.index, (0, 0))
+    if num_rows != episode.num_frames:
+        raise ReadError(
+            f"Episode {episode.index} should have {episode.num_frames} rows one behind the other in {path}, as the "
+            f"metadata say, but it has {num_rows}."
+        )
+    return TableRows(first, {name: column[first : first + num_rows] for name, column in table.columns.items()})
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """What changes if a file is written anew; ``None`` of a file that is not on this machine."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
+    parts: dict[str, list[Any]] = {name: [] for name in columns}
+    with parquet_file(path) as file:
+        names = file.schema_arrow.names
+        _check_has(path, names, list(columns))
+        for batch in batches_of(file, path, list(columns), limits.MAX_PARQUET_COLUMN_BYTES):
+            for name, shape in columns.items():
+                parts[name].append(_values(batch.column(name), shape, f"The column {name!r} of {path}"))
+    if not parts["episode_index"]:
+        raise InvalidArgumentError(f"{path} has no rows.")
+    read = {
+        name: np.concatenate(arrays) if isinstance(arrays[0], np.ndarray) else [text for one in arrays for text in one]
+        for name, arrays in parts.items()
+    }
+    index = read["episode_index"]
+    starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
+    lengths = np.diff(starts, append=len(index))
+    spans = zip(index[starts].tolist(), zip(starts.tolist(), lengths.tolist(), strict=True), strict=True)
+    return _Table(read, dict(spans))
+
+
+def _values(array: Any, shape: tuple[int, ...], place: str) -> NDArray[Any] | list[str]:
+    """The values of an Arrow array as (rows, \\*shape), or a list of text."""
+    import pyarrow
+    import pyarrow.types as types
+
+    num_rows = len(array)
+    if isinstance(array, pyarrow.ExtensionArray):
+        array = array.storage
+    while isinstance(array, pyarrow.ListArray | pyarrow.LargeListArray | pyarrow.FixedSizeListArray):
+        if array.null_count:
+            raise InvalidArgumentError(f"{place} has rows without a value.")
+        if not isinstance(array, pyarrow.FixedSizeListArray) and len(array.value_lengths().unique()) > 1:
+            raise InvalidArgumentError(f"{place} has values of different lengths.")
+        array = array.flatten()
+    if array.null_count:
+        raise InvalidArgumentError(f"{place} has rows without a value.")
+    is_text = types.is_string(array.type) or types.is_large_string(array.type)
+    if is_text and len(array) == num_rows and not shape:
+        return [str(text) for text in array.to_pylist()]
+    if len(array) != num_rows * math.prod(shape):
+        raise InvalidArgumentError(f"{place} must have values of the shape {shape or (1,)}, as meta/info.json says.")
+    if types.is_floating(array.type):
+        dtype: Any = np.float32
+    elif types.is_integer(array.type):
+        dtype = np.int64
+    elif types.is_boolean(array.type):
+        dtype = np.bool_
+    else:
+        raise InvalidArgumentError(f"{place} must have numbers or single texts (it has {array.type}).")
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype).reshape(num_rows, *shape)

@@ -1,0 +1,252 @@
+"""Small LeRobot datasets of both versions, whose pictures say which frame they are."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from mediatensor.encoders import VideoEncoder
+
+HEIGHT, WIDTH = 96, 128
+TOP, WRIST, STILL = "observation.images.top", "observation.images.wrist", "observation.images.still"
+TASKS = ("Push the block.", "Open the drawer.")
+_NUM_BITS = 8
+
+
+def picture(number: int) -> NDArray[np.uint8]:
+    """A picture (H, W, 3) with the bits of a number as dark and bright columns."""
+    bits = [64 + 128 * (number >> bit & 1) for bit in range(_NUM_BITS)]
+    row = np.repeat(np.array(bits, np.float32), WIDTH // _NUM_BITS)[None, :, None]
+    return np.broadcast_to(row * np.array([1.0, 0.8, 0.6]), (HEIGHT, WIDTH, 3)).astype(np.uint8)
+
+
+def number_in(pictures: Tensor) -> list[int]:
+    """The numbers that pictures (..., 3, H, W) from 0 to 1 show."""
+    columns = pictures.float().mean((-3, -2)).unflatten(-1, (_NUM_BITS, -1)).mean(-1) > 0.4
+    return (columns.long() << torch.arange(_NUM_BITS)).sum(-1).reshape(-1).tolist()
+
+
+def rows_of(lengths: Sequence[int], fps: float) -> list[dict[str, Any]]:
+    """The rows of the table, with lists for the columns that are vectors."""
+    rows: list[dict[str, Any]] = []
+    for episode, length in enumerate(lengths):
+        for frame in range(length):
+            index = len(rows)
+            rows.append(
+                {
+                    "observation.state": [episode + 0.5, frame / 3, index * 0.1],
+                    "action": [float(frame), float(-index)],
+                    "pose": [[index, 1.0, 2.0], [frame, 4.0, 5.0]],
+                    "gripper": [index % 7],
+                    "next.reward": frame / length,
+                    "next.done": frame == length - 1,
+                    "timestamp": np.float32(frame / fps).item(),
+                    "frame_index": frame,
+                    "episode_index": episode,
+                    "index": index,
+                    "task_index": episode % 2,
+                }
+            )
+    return rows
+
+
+FEATURES: dict[str, dict[str, Any]] = {
+    "observation.state": {"dtype": "float32", "shape": [3], "names": ["x", "y", "z"]},
+    "action": {"dtype": "float32", "shape": [2], "names": None},
+    "pose": {"dtype": "float64", "shape": [2, 3], "names": None},
+    "gripper": {"dtype": "int64", "shape": [1], "names": None},
+    "next.reward": {"dtype": "float32", "shape": [1], "names": None},
+    "next.done": {"dtype": "bool", "shape": [1], "names": None},
+    "timestamp": {"dtype": "float32", "shape": [1], "names": None},
+    "frame_index": {"dtype": "int64", "shape": [1], "names": None},
+    "episode_index": {"dtype": "int64", "shape": [1], "names": None},
+    "index": {"dtype": "int64", "shape": [1], "names": None},
+    "task_index": {"dtype": "int64", "shape": [1], "names": None},
+}
+
+
+def write_lerobot(
+    root: Path,
+    *,
+    version: str = "v3.0",
+    lengths: Sequence[int] = (20, 13, 17),
+    fps: int = 10,
+    has_still: bool = True,
+    codec_options: dict[str, Any] | None = None,
+) -> Path:
+    """Write a dataset with two cameras, TOP and WRIST, and STILL, which is pictures in the table.
+
+    TOP shows the number of the row; WRIST 255 minus this, and STILL the number of the row plus 100, both mod 256. In
+    version 3, the first two episodes share a table, and a video of TOP; the others share a video of WRIST.
+    """
+    rows = rows_of(lengths, fps)
+    for row in rows:
+        row["gripper"] = row["gripper"][0]
+    features = dict(FEATURES)
+    for camera in (TOP, WRIST):
+        features[camera] = {"dtype": "video", "shape": [HEIGHT, WIDTH, 3], "names": ["height", "width", "channels"]}
+    if has_still:
+        features[STILL] = {"dtype": "image", "shape": [HEIGHT, WIDTH, 3], "names": ["height", "width", "channels"]}
+        for row in rows:
+            row[STILL] = {"bytes": _png(picture((row["index"] + 100) % 256)), "path": f"{row['index']}.png"}
+    info = {
+        "codebase_version": version,
+        "robot_type": "drawn",
+        "total_episodes": len(lengths),
+        "total_frames": len(rows),
+        "total_tasks": len(TASKS),
+        "chunks_size": 1000,
+        "fps": fps,
+        "splits": {"train": f"0:{len(lengths)}"},
+        "features": features,
+    }
+    (root / "meta").mkdir(parents=True)
+    write = _write_version_2 if version.startswith("v2") else _write_version_3
+    write(root, rows, list(lengths), info, codec_options or {"codec": "libx264", "crf": 12, "extra_options": {"g": 4}})
+    return root
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def _write_lines(path: Path, rows: Sequence[Any]) -> None:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+def _write_video(path: Path, numbers: Sequence[int], fps: int, options: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frames = torch.from_numpy(np.stack([picture(number) for number in numbers])).permute(0, 3, 1, 2)
+    VideoEncoder(frames, frame_rate=fps).to_file(path, **options)
+
+
+def _write_table(path: Path, rows: list[dict[str, Any]], has_still: bool) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fields = [
+        pa.field("observation.state", pa.list_(pa.float32(), 3)),
+        pa.field("action", pa.list_(pa.float32())),
+        pa.field("pose", pa.list_(pa.list_(pa.float64()))),
+        pa.field("gripper", pa.int64()),
+        pa.field("next.reward", pa.float32()),
+        pa.field("next.done", pa.bool_()),
+        pa.field("timestamp", pa.float32()),
+        *(pa.field(name, pa.int64()) for name in ("frame_index", "episode_index", "index", "task_index")),
+    ]
+    schema = pa.schema(fields)
+    if has_still:
+        schema = schema.append(pa.field(STILL, pa.struct([("bytes", pa.binary()), ("path", pa.string())])))
+        # What LeRobot's readers of version 2 learn the type of the column from.
+        features = {field.name: _hugging_face_feature(field.name) for field in fields} | {STILL: {"_type": "Image"}}
+        schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    parquet.write_table(pa.Table.from_pylist(rows, schema), path, row_group_size=8)
+
+
+def _hugging_face_feature(name: str) -> dict[str, Any]:
+    feature = FEATURES[name]
+    value = {"dtype": feature["dtype"], "_type": "Value"}
+    if feature["shape"] == [1]:
+        return value
+    if len(feature["shape"]) == 2:
+        return {"shape": feature["shape"], "dtype": feature["dtype"], "_type": "Array2D"}
+    return {"feature": value, "length": feature["shape"][0], "_type": "Sequence"}
+
+
+def _numbers(camera: str, rows: Sequence[dict[str, Any]]) -> list[int]:
+    return [row["index"] % 256 if camera == TOP else 255 - row["index"] % 256 for row in rows]
+
+
+def _write_version_2(
+    root: Path, rows: list[dict[str, Any]], lengths: list[int], info: dict[str, Any], options: dict[str, Any]
+) -> None:
+    info |= {
+        "total_chunks": 1,
+        "total_videos": 2 * len(lengths),
+        "data_path": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
+        "video_path": "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
+    }
+    _write_json(root / "meta" / "info.json", info)
+    _write_lines(root / "meta" / "tasks.jsonl", [{"task_index": i, "task": text} for i, text in enumerate(TASKS)])
+    episodes = [{"episode_index": i, "tasks": [TASKS[i % 2]], "length": n} for i, n in enumerate(lengths)]
+    _write_lines(root / "meta" / "episodes.jsonl", episodes)
+    stats = {"action": {"min": [0], "max": [1], "mean": [0], "std": [1], "count": [1]}}
+    _write_lines(
+        root / "meta" / "episodes_stats.jsonl", [{"episode_index": i, "stats": stats} for i in range(len(lengths))]
+    )
+    for episode in range(len(lengths)):
+        own = [row for row in rows if row["episode_index"] == episode]
+        _write_table(root / f"data/chunk-000/episode_{episode:06d}.parquet", own, STILL in info["features"])
+        for camera in (TOP, WRIST):
+            path = root / f"videos/chunk-000/{camera}/episode_{episode:06d}.mp4"
+            _write_video(path, _numbers(camera, own), info["fps"], options)
+
+
+def _write_version_3(
+    root: Path, rows: list[dict[str, Any]], lengths: list[int], info: dict[str, Any], options: dict[str, Any]
+) -> None:
+    import pandas
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    info |= {
+        "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
+        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
+        "data_files_size_in_mb": 100,
+        "video_files_size_in_mb": 500,
+    }
+    _write_json(root / "meta" / "info.json", info)
+    # As LeRobot does it: the texts are the index of the table.
+    pandas.DataFrame({"task_index": range(len(TASKS))}, index=list(TASKS)).to_parquet(root / "meta" / "tasks.parquet")
+    files = {"data": lambda i: int(i > 1), TOP: lambda i: int(i > 1), WRIST: lambda i: int(i > 0)}
+    starts = np.cumsum([0, *lengths]).tolist()
+    episodes = []
+    for i, length in enumerate(lengths):
+        episode: dict[str, Any] = {
+            "episode_index": i,
+            "tasks": [TASKS[i % 2]],
+            "length": length,
+            "dataset_from_index": starts[i],
+            "dataset_to_index": starts[i + 1],
+            "data/chunk_index": 0,
+            "data/file_index": files["data"](i),
+            "meta/episodes/chunk_index": 0,
+            "meta/episodes/file_index": 0,
+        }
+        for camera in (TOP, WRIST):
+            first = next(other for other in range(i + 1) if files[camera](other) == files[camera](i))
+            begin = (starts[i] - starts[first]) / info["fps"]
+            episode |= {
+                f"videos/{camera}/chunk_index": 0,
+                f"videos/{camera}/file_index": files[camera](i),
+                f"videos/{camera}/from_timestamp": begin,
+                f"videos/{camera}/to_timestamp": begin + length / info["fps"],
+            }
+        episodes.append(episode)
+    path = root / "meta/episodes/chunk-000/file-000.parquet"
+    path.parent.mkdir(parents=True)
+    parquet.write_table(pa.Table.from_pylist(episodes), path)
+    for file in {files["data"](i) for i in range(len(lengths))}:
+        own = [row for row in rows if files["data"](row["episode_index"]) == file]
+        _write_table(root / f"data/chunk-000/file-{file:03d}.parquet", own, STILL in info["features"])
+    for camera in (TOP, WRIST):
+        for file in {files[camera](i) for i in range(len(lengths))}:
+            own = [row for row in rows if files[camera](row["episode_index"]) == file]
+            path = root / f"videos/{camera}/chunk-000/file-{file:03d}.mp4"
+            _write_video(path, _numbers(camera, own), info["fps"], options)

@@ -1,0 +1,294 @@
+"""`LeRobotClips` against what LeRobot's own readers gave of the same datasets, and against what their pictures show."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("pyarrow", reason="needs pyarrow")
+pytest.importorskip("pandas", reason="needs pandas, which writes the table of tasks")
+
+from lerobot_files import STILL, TASKS, TOP, WRIST, number_in, write_lerobot
+from mediatensor.datasets import ColumnDict, DataLoader, LeRobotClips, Shuffle, Skipped, VideoClips, stack_columns
+from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
+from record_lerobot import DELTAS, RECORD, described
+
+VERSIONS = ("v2.1", "v3.0")
+LENGTHS = (20, 13, 17)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("robots")
+    return {version: write_lerobot(folder / version, version=version, lengths=LENGTHS) for version in VERSIONS}
+
+
+def row_of(clips: LeRobotClips, index: int) -> ColumnDict:
+    row = clips[index]
+    assert isinstance(row, ColumnDict)
+    return row
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ["plain", "deltas"])
+def test_rows_are_those_of_lerobot(folders: dict[str, Path], version: str, kind: str) -> None:
+    recorded = json.loads(RECORD.read_text("utf-8"))[f"{version} {kind}"]
+    clips = LeRobotClips(folders[version], DELTAS if kind == "deltas" else None)
+    assert len(clips) == recorded["num_rows"] == sum(LENGTHS)
+    for index, theirs in recorded["rows"].items():
+        ours = {name: described(value) for name, value in row_of(clips, int(index)).items()}
+        assert list(ours) == list(theirs)
+        for name, value in theirs.items():
+            if "images" in name and isinstance(value, list) and value[0] == "torch.float32":
+                # Encoders of other versions give other pictures, by a level or two.
+                assert ours[name][:2] == value[:2]
+                assert (torch.tensor(ours[name][2]) - torch.tensor(value[2])).abs().max() <= 2
+            else:
+                assert ours[name] == value, name
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_camera_shows_its_row_and_the_rows_around_it(folders: dict[str, Path], version: str) -> None:
+    deltas = [-0.3, 0.0, 0.2]
+    clips = LeRobotClips(folders[version], dict.fromkeys((TOP, WRIST, STILL, "index"), deltas))
+    for row in map(row_of, [clips] * len(clips), range(len(clips))):
+        begin = sum(LENGTHS[: row["episode_index"]])
+        end = begin + LENGTHS[row["episode_index"]]
+        own = begin + int(row["frame_index"])
+        wanted = [own - 3, own, own + 2]
+        inside = [max(begin, min(end - 1, one)) for one in wanted]
+        assert row["index"].tolist() == inside
+        assert number_in(row[TOP]) == inside
+        assert number_in(row[WRIST]) == [255 - one for one in inside]
+        assert number_in(row[STILL]) == [one + 100 for one in inside]
+        assert row[f"{TOP}_is_pad"].tolist() == [one < begin or one >= end for one in wanted]
+        assert row["task"] == TASKS[row["episode_index"] % 2]
+
+
+def test_steps_whole_windows_and_chosen_episodes(folders: dict[str, Path]) -> None:
+    root, deltas = folders["v3.0"], {"action": [-0.2, 0.0, 0.5]}
+    clips = LeRobotClips(root, deltas, episodes=[2, 0, 2], only_whole=True, step=4, cameras=[])
+    rows = [row_of(clips, i) for i in range(len(clips))]
+    # Of 20 frames 2 to 14 have both ends inside, and of 17 frames 2 to 11.
+    assert [(int(row["episode_index"]), int(row["frame_index"])) for row in rows] == [
+        *((0, frame) for frame in (2, 6, 10, 14)),
+        *((2, frame) for frame in (2, 6, 10)),
+    ]
+    assert not any(row["action_is_pad"].any() for row in rows)
+    assert not {TOP, WRIST, STILL} & rows[0].keys()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_whole_episodes(folders: dict[str, Path], version: str) -> None:
+    clips = LeRobotClips(folders[version], rows="episodes", step=3, cameras=[WRIST, STILL], output_dtype=torch.uint8)
+    assert len(clips) == len(LENGTHS)
+    for episode, length in enumerate(LENGTHS):
+        row, frames = row_of(clips, episode), list(range(0, length, 3))
+        index = [sum(LENGTHS[:episode]) + frame for frame in frames]
+        assert row["frame_index"].tolist() == frames
+        assert row["index"].tolist() == index
+        assert row["task"] == [TASKS[episode % 2]] * len(frames)
+        assert row[WRIST].dtype == torch.uint8
+        assert number_in(row[WRIST] / 255) == [255 - one for one in index]
+        assert number_in(row[STILL] / 255) == [one + 100 for one in index]
+
+
+def test_loaders_give_dicts_and_resume(folders: dict[str, Path]) -> None:
+    clips = LeRobotClips(folders["v3.0"], {TOP: [0.0, 0.1]}, cameras=[TOP], image_transforms=noisy)
+    shuffle = Shuffle(rows_together=3, window=30)
+
+    def loader(num_workers: int = 0, batch_size: int = 4) -> DataLoader[ColumnDict]:
+        return DataLoader(clips, batch_size, shuffle, seed=2, num_workers=num_workers)
+
+    whole = list(loader())
+    first = whole[0]
+    assert set(first) == set(row_of(clips, 0))
+    assert first[TOP].shape == (4, 2, 3, 96, 128)
+    assert number_in(first[TOP][:, 0]) == first["index"].tolist()
+    assert first["task"] == [TASKS[episode % 2] for episode in first["episode_index"].tolist()]
+    assert sorted(i for batch in whole for i in batch["index"].tolist()) == list(range(sum(LENGTHS)))
+    # Rows of one episode stand side by side.
+    assert len(set(first["episode_index"][:3].tolist())) == 1
+    for ours, theirs in zip(loader(num_workers=1), whole, strict=True):
+        assert torch.equal(ours[TOP], theirs[TOP])
+        assert ours["task"] == theirs["task"]
+        assert ours.timings[0].worker == 0
+    begun = loader()
+    batches = iter(begun)
+    for _ in range(5):
+        next(batches)
+    resumed = loader(batch_size=8)
+    resumed.load_state_dict(begun.state_dict())
+    rest = torch.cat([batch[TOP] for batch in resumed])
+    assert torch.equal(rest, torch.cat([batch[TOP] for batch in whole[5:]]))
+
+
+def noisy(pictures: torch.Tensor) -> torch.Tensor:
+    return pictures + 0.01 * torch.rand(())
+
+
+def test_loaders_of_torch_take_the_rows(folders: dict[str, Path]) -> None:
+    clips = LeRobotClips(folders["v2.1"], cameras=[])
+    batch = next(iter(torch.utils.data.DataLoader(clips, batch_size=3)))
+    assert batch["action"].shape == (3, 2)
+    assert batch["task"] == [TASKS[0]] * 3
+
+
+def test_a_row_can_be_read_elsewhere(folders: dict[str, Path]) -> None:
+    clips = LeRobotClips(folders["v3.0"], {"action": [0.0, 0.1]})
+    row, elsewhere = row_of(clips, 40), pickle.loads(pickle.dumps(clips.spec(40))).load().extra
+    assert row.keys() == elsewhere.keys()
+    assert all(torch.equal(value, elsewhere[name]) for name, value in row.items() if isinstance(value, torch.Tensor))
+
+
+def test_urls_of_fsspec(folders: dict[str, Path]) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(folders["v3.0"]), "/robots/three", recursive=True)
+    near, far = LeRobotClips(folders["v3.0"]), LeRobotClips("memory://robots/three")
+    assert len(far) == len(near)
+    for index in (0, 25, 49):
+        ours, theirs = row_of(far, index), row_of(near, index)
+        assert all(torch.equal(ours[name], theirs[name]) for name in (TOP, WRIST, STILL, "action"))
+
+
+def drift(root: Path) -> None:
+    """Episode 1 is said to begin half a frame later in the video of WRIST."""
+    from pyarrow import parquet
+
+    path = root / "meta/episodes/chunk-000/file-000.parquet"
+    rows = parquet.read_table(path).to_pylist()
+    rows[1][f"videos/{WRIST}/from_timestamp"] += 0.05
+    import pyarrow as pa
+
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+
+
+def lose_rows(root: Path) -> None:
+    """The table has a row of episode 1 less than the metadata say."""
+    from pyarrow import parquet
+
+    path = root / "data/chunk-000/file-000.parquet"
+    parquet.write_table(parquet.read_table(path).slice(0, 32), path)
+
+
+def lose_a_video(root: Path) -> None:
+    (root / f"videos/{WRIST}/chunk-000/file-001.mp4").unlink()
+
+
+def spoil_a_task(root: Path) -> None:
+    import pandas
+
+    pandas.DataFrame({"task_index": [0]}, index=[TASKS[0]]).to_parquet(root / "meta" / "tasks.parquet")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "bad", "message"),
+    [
+        (drift, [1], "has no frame at 0.0500 s .* the nearest is at 0.0000 s"),
+        (lose_rows, [1], "Episode 1 should have 13 rows .* but it has 12"),
+        (lose_a_video, [1, 2], "file-001.mp4 does not exist"),
+        (spoil_a_task, [1], "has the task_index 1, which is not in the table of tasks"),
+    ],
+)
+def test_bad_episodes_are_a_policy(
+    folders: dict[str, Path], tmp_path: Path, spoil: Callable[[Path], None], bad: list[int], message: str
+) -> None:
+    root = Path(shutil.copytree(folders["v3.0"], tmp_path / "robot"))
+    spoil(root)
+    with pytest.raises((ReadError, SourceNotFoundError), match=message):
+        LeRobotClips(root)[20]
+    clips = LeRobotClips(root, on_error="skip", step=6)
+    loader = DataLoader(clips, batch_size=4)
+    read = {int(episode) for batch in loader for episode in batch["episode_index"]}
+    assert read == {0, 1, 2} - set(bad)
+    assert {failure.source for failure in loader.failures.failures} == {f"{root}: episode {one}" for one in bad}
+    replaced = LeRobotClips(root, on_error="replace", step=6)[4]
+    assert isinstance(replaced, ColumnDict)
+    assert int(replaced["episode_index"]) not in bad
+    assert replaced.failures[0].row == 4
+
+
+def changed(**values: Any) -> Callable[[Path], None]:
+    def change(root: Path) -> None:
+        info = json.loads((root / "meta/info.json").read_text())
+        (root / "meta/info.json").write_text(json.dumps(info | values))
+
+    return change
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda root: (root / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("version", "spoil", "message"),
+    [
+        ("v2.1", changed(codebase_version="v1.6"), r"codebase_version of .* must be v2.0, v2.1 or v3.0 .got 'v1.6'"),
+        ("v3.0", changed(codebase_version=None), "codebase_version"),
+        ("v3.0", changed(fps=0), "fps of .* must be a positive number"),
+        ("v3.0", changed(features={}), "features of .* must name"),
+        ("v3.0", changed(features={"timestamp": {"dtype": "float32", "shape": [1]}}), "lack frame_index"),
+        ("v3.0", changed(features={"a": {"dtype": "float32"}}), "must have a dtype and a shape"),
+        ("v3.0", changed(features={"../a": {"dtype": "video", "shape": [1]}}), "must have a name without /"),
+        ("v3.0", changed(data_path="../{chunk_index}/{file_index}.parquet"), "leads out of the dataset"),
+        ("v3.0", changed(data_path="data/{chunk_index:999999999d}"), "fields other than"),
+        ("v3.0", changed(data_path="data/{chunk_index.__class__}"), "fields other than"),
+        ("v3.0", changed(video_path=None), "must be a pattern of paths"),
+        ("v3.0", changed(total_episodes=9), "says that it has 9 episodes, and .* have 3"),
+        ("v2.1", lambda root: (root / "meta/episodes.jsonl").write_text("{"), "line 1 of .* is not JSON"),
+        ("v2.1", lambda root: (root / "meta/episodes.jsonl").write_text('{"length": 3}'), "must have an episode_index"),
+        ("v2.1", lambda root: (root / "meta/info.json").write_text("[]"), "must be an object"),
+        ("v3.0", without("meta/tasks.parquet"), "tasks.parquet does not exist"),
+        ("v3.0", without("meta/info.json"), "There is no LeRobot dataset in .*snapshot_download"),
+        ("v3.0", without("meta/episodes/chunk-000/file-000.parquet"), "has no episodes"),
+    ],
+)  # fmt: skip
+def test_damaged_metadata(
+    folders: dict[str, Path], tmp_path: Path, version: str, spoil: Callable[[Path], None], message: str
+) -> None:
+    root = tmp_path / "robot"
+    shutil.copytree(folders[version] / "meta", root / "meta")
+    spoil(root)
+    with pytest.raises((InvalidArgumentError, SourceNotFoundError), match=message):
+        LeRobotClips(root)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"delta_timestamps": {"action": [0.05]}}, r"must be multiples of 1/10 s, .* \(got \[0.05\]\)"),
+        ({"delta_timestamps": {"action": []}}, "at least one"),
+        ({"delta_timestamps": {"actions": [0.1]}}, "names 'actions', which is no column"),
+        ({"delta_timestamps": [0.1]}, "must be a dict"),
+        ({"delta_timestamps": {"action": [0.1]}, "rows": "episodes"}, "cannot be given with rows='episodes'"),
+        ({"delta_timestamps": {"action": [9.0]}, "only_whole": True}, "There are no rows"),
+        ({"rows": "windows"}, "windows"),
+        ({"episodes": [7]}, "has 3 episodes, and none of them is 7"),
+        ({"cameras": ["front"]}, "cameras must be a list of names among"),
+        ({"tolerance_s": 0.0}, "tolerance_s must be positive"),
+        ({"output_dtype": torch.float16}, "output_dtype"),
+        ({"decoder_options": {"seek_mode": "approximate"}}, "must not have seek_mode"),
+    ],
+)
+def test_wrong_arguments(folders: dict[str, Path], arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        LeRobotClips(folders["v3.0"], **arguments)
+
+
+def test_rows_that_do_not_go_together(folders: dict[str, Path]) -> None:
+    clips = LeRobotClips(folders["v2.1"], rows="episodes", cameras=[])
+    with pytest.raises(InvalidArgumentError, match=r"float32 .20, 3. and torch.float32 .13, 3.. Set batch_size=1"):
+        stack_columns([row_of(clips, 0), row_of(clips, 1)])
+    with pytest.raises(InvalidArgumentError, match="the same columns"):
+        stack_columns([ColumnDict({"a": 1}), ColumnDict({"b": 1})])
+    with pytest.raises(InvalidArgumentError, match="rows must be"):
+        stack_columns([VideoClips])  # type: ignore[list-item]
+    assert stack_columns([Skipped(())]) == {}
