@@ -113,9 +113,12 @@ def circles(graph: Graph) -> list[list[str]]:
 def is_behind_a_face(module: str, other: str) -> bool:
     """Whether a module imports another that only the room of that one should know.
 
-    A room's face is its package. The modules of ``_common``, and those beside the rooms, are faces themselves.
+    A room's face is its package. The modules of ``_common``, and those beside the rooms, are faces themselves. A room
+    within a room knows what is beside it.
     """
     room = room_of(other)
+    if room == room_of(module).rpartition(".")[0] and other.rpartition(".")[0] == room:
+        return False
     is_own = room == room_of(module) or room == module  # a package knows the modules that are directly in it
     if is_own or modules()[other].name == "__init__.py" or room in (other, f"{PACKAGE}._common"):
         return False

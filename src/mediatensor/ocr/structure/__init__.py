@@ -5,14 +5,14 @@ found into elements of the document.
 """
 
 from ._content import PageContent as PageContent
+from ._contents import content_of_drawing as content_of_drawing
+from ._contents import content_of_picture as content_of_picture
 from ._found import REGION_KINDS as REGION_KINDS
 from ._found import FoundCell as FoundCell
 from ._found import FoundField as FoundField
 from ._found import FoundRegion as FoundRegion
 from ._found import FoundTable as FoundTable
 from ._found import PageStructure as PageStructure
-from ._from_drawing import content_of_drawing as content_of_drawing
-from ._from_picture import content_of_picture as content_of_picture
 
 __all__ = [
     "REGION_KINDS",

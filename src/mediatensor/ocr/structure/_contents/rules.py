@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...errors import MissingDependencyError
-from ._content import Boxes
+from ....errors import MissingDependencyError
+from .._content import Boxes
 
 __all__ = ["find_rules", "image_tools", "joined_lines", "painted"]
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ._content import Boxes
-from ._drawn_rules import image_tools, painted
+from .._content import Boxes
+from .rules import image_tools, painted
 
 __all__ = ["find_pictures", "merged", "outside"]
 

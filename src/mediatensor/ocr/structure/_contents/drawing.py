@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._content import Boxes, PageContent
-from ._drawn_pictures import merged, outside
-from ._drawn_rules import joined_lines
+from .._content import Boxes, PageContent
+from .pictures import merged, outside
+from .rules import joined_lines
 
 __all__ = ["content_of_drawing"]
 

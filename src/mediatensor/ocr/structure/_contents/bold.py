@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._content import Boxes
+from .._content import Boxes
 
 __all__ = ["bold_words"]
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from ...errors import InvalidArgumentError
-from ._bold import bold_words
-from ._content import Boxes, PageContent
-from ._drawn_pictures import find_pictures, outside
-from ._drawn_rules import find_rules
+from ....errors import InvalidArgumentError
+from .._content import Boxes, PageContent
+from .bold import bold_words
+from .pictures import find_pictures, outside
+from .rules import find_rules
 
 __all__ = ["content_of_picture"]
 
