@@ -7,6 +7,13 @@ found into elements of the document.
 from ._content import PageContent as PageContent
 from ._contents import content_of_drawing as content_of_drawing
 from ._contents import content_of_picture as content_of_picture
+from ._fields import FIELD_KINDS as FIELD_KINDS
+from ._fields import FIELD_SETS as FIELD_SETS
+from ._fields import FieldRule as FieldRule
+from ._fields import extract_fields as extract_fields
+from ._fields import find_day_first as find_day_first
+from ._fields import find_fields as find_fields
+from ._fields import parse_value as parse_value
 from ._found import REGION_KINDS as REGION_KINDS
 from ._found import FoundCell as FoundCell
 from ._found import FoundField as FoundField
@@ -15,7 +22,10 @@ from ._found import FoundTable as FoundTable
 from ._found import PageStructure as PageStructure
 
 __all__ = [
+    "FIELD_KINDS",
+    "FIELD_SETS",
     "REGION_KINDS",
+    "FieldRule",
     "FoundCell",
     "FoundField",
     "FoundRegion",
@@ -24,4 +34,8 @@ __all__ = [
     "PageStructure",
     "content_of_drawing",
     "content_of_picture",
+    "extract_fields",
+    "find_day_first",
+    "find_fields",
+    "parse_value",
 ]

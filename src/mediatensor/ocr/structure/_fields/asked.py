@@ -1,0 +1,404 @@
+"""Fields that were asked for: labels are found in the rows of a page, and beside each the value that fits best."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+
+import numpy as np
+
+from .._content import PageContent
+from .._found import FoundField
+from .lines import Row, box_of, phrases_of, rows_of
+from .places import find_address, find_company
+from .rules import MAX_LINE, FieldRule, rules_of
+from .values import find_day_first, is_valid, parse_value, plain, value_pattern
+
+__all__ = ["extract_fields"]
+
+# Signs that readers take for one another, in labels.
+_ALIKE = str.maketrans("0158|", "oisbl")
+# How many words of a row a label may take; readers part and join words.
+_LONGEST_LABEL = 6
+# Rows from these on sum up taxes; their totals are not what is to be paid.
+_SUMMARIES = re.compile(r"(?:gst|tax|vat|sst|mwst|tva|iva|steuer)[ -]*(?:summary|analysis|breakdown|ubersicht)")
+_CASH = (
+    "cash",
+    "cash tendered",
+    "tendered",
+    "cash received",
+    "amount tendered",
+    "paid amount",
+    "paid",
+    "bar",
+    "gegeben",
+)
+_CHANGE = ("change", "change due", "change amount", "rueckgeld", "ruckgeld", "rendu", "cambio")
+
+
+@dataclass(frozen=True)
+class _Label:
+    """A label in a row: where it is, which of the rule's it is, and how sure."""
+
+    row: int
+    start: int
+    end: int
+    rank: int
+    sureness: float
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A value that may be the one, and its label."""
+
+    row: int
+    start: int
+    end: int
+    label: _Label | None
+    score: float
+    amount: Decimal | None = None
+
+
+def extract_fields(
+    content: PageContent, rules: str | FieldRule | Iterable[str | FieldRule], *, day_first: bool | None = None
+) -> list[FoundField]:
+    """Find the fields that rules ask for.
+
+    Args:
+        content: A page.
+        rules: `FieldRule`, or names of ready-made sets: ``"receipt"`` (company, date, address, total) and ``"invoice"``
+            (number, date, due_date, supplier, total, net, tax, iban and more; labels in English, German, French and
+            Spanish). Of several rules with the same name, the first that finds something counts.
+        day_first: Whether days stand before months in numeric dates, which decides whether a date is one; ``None``
+            takes the order of the page's own dates, see `find_day_first`.
+
+    Returns:
+        At most one field of each name, in the order of the rules: values as they are printed, for `parse_value` to turn
+        into numbers and days. What is not on the page is not in the list.
+
+    Raises:
+        InvalidArgumentError: A rule is neither a `FieldRule` nor the name of a set.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.structure import FieldRule, PageContent, extract_fields
+        >>> boxes = np.array([[10.0, 10, 60, 20], [65, 10, 80, 20], [90, 10, 150, 20]])
+        >>> page = PageContent(
+        ...     200, 100, boxes, ("Invoice", "No:", "R-1207"), np.zeros(3, int), np.ones(3), np.full(3, np.nan),
+        ...     np.zeros(3, bool),
+        ... )
+        >>> [(field.name, field.key, field.value) for field in extract_fields(page, "invoice")]
+        [('number', 'Invoice No:', 'R-1207')]
+        >>> extract_fields(page, FieldRule("project", pattern=r"[A-Z]-\\d+", needs_label=False))[0].value
+        'R-1207'
+    """
+    asked = rules_of(rules)
+    rows = rows_of(content, phrases_of(content))
+    day_first = find_day_first(row.text for row in rows) if day_first is None else day_first
+    page = _Page(content, rows, asked, day_first)
+    found: dict[str, FoundField] = {}
+    for rule in asked:
+        if rule.name in found:
+            continue
+        value = _find(page, rule)
+        if value is not None:
+            found[rule.name] = value
+    return list(found.values())
+
+
+class _Page:
+    """The rows of a page, and the labels of all rules that are in them."""
+
+    def __init__(
+        self, content: PageContent, rows: Sequence[Row], rules: Sequence[FieldRule], day_first: bool | None
+    ) -> None:
+        self.content, self.rows, self.day_first = content, rows, day_first
+        wanted = {_squashed(label) for rule in rules for label in (*rule.labels, *rule.not_labels)}
+        wanted |= {_squashed(label) for label in (*_CASH, *_CHANGE)}
+        self.labels = _find_labels(rows, wanted - {""})
+        self.tops = [row.box[1] for row in rows]
+        self.summary = next((at for at, row in enumerate(rows) if _SUMMARIES.search(plain(row.text))), len(rows))
+
+    def labels_of(self, labels: Sequence[str]) -> Iterator[_Label]:
+        """Where labels are; of those that overlap, the longest."""
+        found: list[_Label] = []
+        for rank, text in enumerate(labels):
+            for row, start, end, sureness in self.labels.get(_squashed(text), ()):
+                found.append(_Label(row, start, end, rank, sureness))
+        # A label that is right goes before the same one with the letters beside it.
+        sure = {(label.row, label.rank) for label in found if label.sureness == 1}
+        found = [label for label in found if label.sureness == 1 or (label.row, label.rank) not in sure]
+        found.sort(
+            key=lambda label: (label.row, label.sureness < 1, label.start - label.end, -label.sureness, label.rank)
+        )
+        taken: list[_Label] = []
+        for label in found:
+            beside = (other for other in taken[-8:] if other.row == label.row)
+            if not any(label.start < other.end and other.start < label.end for other in beside):
+                taken.append(label)
+                yield label
+
+
+def _squashed(text: str) -> str:
+    squashed = "".join(re.findall(r"[^\W_]+", plain(text))).translate(_ALIKE)
+    return squashed.replace("rn", "m").replace("vv", "w")
+
+
+def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[int, int, int, float]]]:
+    """Labels, squashed, and where they are: the row, the start and end in its text, how well they agree."""
+    by_ends: dict[str, list[str]] = defaultdict(list)
+    for label in wanted:
+        if len(label) >= 5:
+            # One wrong letter spares the first two or the last two.
+            for part in {"^" + label[:2], label[-2:] + "$"}:
+                by_ends[part].append(label)
+    longest = max(map(len, wanted), default=0) + 2
+
+    @cache
+    def meant(text: str) -> tuple[tuple[str, float], ...]:
+        found = [(text, 1.0)] if text in wanted else []
+        if len(text) >= 5:
+            near = {*by_ends.get("^" + text[:2], ()), *by_ends.get(text[-2:] + "$", ())} - {text}
+            for label in near:
+                allowed = 1 if len(label) < 12 else 2
+                edits = _edits(text, label, allowed)
+                if edits <= allowed:
+                    found.append((label, 1 - 0.12 * edits))
+        return tuple(found)
+
+    labels: dict[str, list[tuple[int, int, int, float]]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        tokens = [(match.start(), match.end(), match.group()) for match in re.finditer(r"[^\W_]+", row.text)]
+        squashed = [_squashed(token) for _, _, token in tokens]
+        for first, (start, _, first_token) in enumerate(tokens):
+            text = ""
+            for last, (_, end, last_token) in enumerate(tokens[first : first + _LONGEST_LABEL], first):
+                text += squashed[last]
+                # A label neither goes on behind a colon nor over a gap.
+                if len(text) > longest or re.search(r":|  ", row.text[start:end]):
+                    break
+                for label, sureness in meant(text):
+                    # A number beside a label is not a misread letter of it.
+                    if sureness == 1 or not (first_token.isdigit() or last_token.isdigit()):
+                        labels[label].append((number, start, end, sureness))
+    return labels
+
+
+def _edits(first: str, second: str, limit: int) -> int:
+    """The edit distance, or more than ``limit``."""
+    if abs(len(first) - len(second)) > limit:
+        return limit + 1
+    previous = list(range(len(second) + 1))
+    for row, sign in enumerate(first, 1):
+        current = [row]
+        for column, other in enumerate(second, 1):
+            current.append(min(previous[column] + 1, current[-1] + 1, previous[column - 1] + (sign != other)))
+        if min(current) > limit:
+            return limit + 1
+        previous = current
+    return previous[-1]
+
+
+def _find(page: _Page, rule: FieldRule) -> FoundField | None:
+    if not rule.labels and rule.kind in ("company", "address") and rule.compiled is None:
+        return _find_writer(page, rule)
+    candidates = list(_labelled(page, rule))
+    if (not candidates and not rule.needs_label) or not rule.labels:
+        candidates = list(_by_form(page, rule))
+    if not candidates:
+        return None
+    best = _chosen(page, rule, candidates)
+    row = page.rows[best.row]
+    words = row.words_between(best.start, best.end)
+    key = ""
+    key_words: tuple[int, ...] = ()
+    if best.label is not None:
+        label_row = page.rows[best.label.row]
+        ends = re.compile(r"[ .)]{0,2}[:;]").match(label_row.text, best.label.end)
+        end = ends.end() if ends else best.label.end
+        key, key_words = label_row.text[best.label.start : end], label_row.words_between(best.label.start, end)
+    confidence = min(1.0, best.score) * _trust(page.content, words)
+    return FoundField(rule.name, key, row.text[best.start : best.end], key_words, words, round(confidence, 4))
+
+
+def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
+    """The name at the top of the page, or the address after it."""
+    texts = [row.text for row in page.rows]
+    if rule.kind == "company":
+        company = find_company(texts)
+        if company is None:
+            return None
+        value, sureness = company.value, company.confidence
+        words = page.rows[company.row].words_between(0, company.length)
+    else:
+        address = find_address(texts, [(row.box[1], row.box[3]) for row in page.rows])
+        if address is None:
+            return None
+        value, sureness = address.value, address.confidence
+        words = tuple(word for number in address.rows for word in page.rows[number].words)
+    return FoundField(rule.name, "", value, (), words, round(sureness * _trust(page.content, words), 4))
+
+
+def _trust(content: PageContent, words: Sequence[int]) -> float:
+    return float(np.clip(content.confidences[list(words)].mean(), 0, 1))
+
+
+def _labelled(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
+    barred: dict[int, list[_Label]] = defaultdict(list)
+    for label in page.labels_of(rule.not_labels):
+        barred[label.row].append(label)
+    for label in page.labels_of(rule.labels):
+        row = page.rows[label.row]
+        sureness = label.sureness * (1 - 0.15 * label.rank / max(1, len(rule.labels)))
+        # "Sub total" bars the "total" in it, not one that stands far off in the same row.
+        if any(_bars(row, bar, label) for bar in barred[label.row]):
+            continue
+        if rule.kind == "amount" and label.row >= page.summary:
+            sureness *= 0.5
+        found = False
+        if rule.where in ("right", "any"):
+            for start, end in _values_right(page, rule, label):
+                found = True
+                yield _candidate(page, rule, label.row, start, end, label, sureness)
+        if rule.where == "below" or (rule.where == "any" and not found):
+            for number, start, end, nearness in _values_below(page, rule, label):
+                yield _candidate(page, rule, number, start, end, label, sureness * nearness)
+
+
+def _bars(row: Row, bar: _Label, label: _Label) -> bool:
+    if bar.start <= label.start and label.end <= bar.end:
+        return bar.end - bar.start > label.end - label.start or bar.sureness > label.sureness
+    if label.start <= bar.start and bar.end <= label.end:
+        return False
+    between = row.text[min(bar.end, label.end) : max(bar.start, label.start)]
+    return not re.search(r"\d[.,]\d\d|  ", between)
+
+
+def _values(rule: FieldRule, text: str) -> Iterator[tuple[int, int]]:
+    """Where values of the rule's form are in a text."""
+    text = text[:MAX_LINE]
+    for pattern in (rule.compiled,) if rule.compiled is not None else value_pattern(rule.kind):
+        taken = False
+        for match in pattern.finditer(text):
+            groups = (
+                number for number in range(1, (pattern.groups if rule.compiled else 0) + 1) if match.group(number)
+            )
+            start, end = match.span(next(groups, 0))
+            # Spaces around the value are none of it.
+            start, end = start + len(text[start:end]) - len(text[start:end].lstrip()), len(text[:end].rstrip())
+            if end > start:
+                taken = True
+                yield start, end
+        if taken:
+            return
+
+
+def _values_right(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple[int, int]]:
+    text = page.rows[label.row].text
+    lead = re.compile(r"[\s:;=#.,)\]*_-]*").match(text, label.end)
+    begin = lead.end() if lead else label.end
+    if rule.kind == "amount" and begin > label.end and text[begin - 1] in "-":
+        begin -= 1
+    rest = text[begin:]
+    if rule.compiled is None and rule.kind in ("text", "company", "address"):
+        rest = _until_gap(rest)
+        if rest:
+            yield begin, begin + len(rest)
+        return
+    values = [(begin + start, begin + end) for start, end in _values(rule, rest)]
+    if rule.prefer != "largest":
+        # A word that is no value may follow a label ("Invoice to: ..."), a sentence may not.
+        values = [value for value in values[:1] if value[0] - begin <= 40]
+    yield from values
+
+
+def _until_gap(text: str) -> str:
+    """A text up to a wide gap, or up to the next label."""
+    text = text[:MAX_LINE].split("  ")[0].strip()
+    following = re.search(r"\s[^\W\d_][\w.]{1,20}:(?:\s|$)", text)
+    return text[: following.start()].strip() if following else text
+
+
+def _values_below(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple[int, int, int, float]]:
+    label_row = page.rows[label.row]
+    words = label_row.words_between(label.start, label.end)
+    left, top, right, bottom = box_of(page.content, words)
+    height = bottom - top
+    for number in range(max(0, label.row - 3), min(len(page.rows), label.row + 12)):
+        row = page.rows[number]
+        if number == label.row or row.box[1] > bottom + 3 * height:
+            continue
+        for place, phrase in enumerate(row.phrases):
+            at = [at for at, word in enumerate(row.words) if word in phrase.words]
+            start = row.starts[at[0]]
+            end = row.starts[at[-1]] + len(page.content.texts[row.words[at[-1]]].strip())
+            x0, y0, x1, _ = phrase.box
+            # On paper that is askew, what stands beside a label may be a row of its own.
+            middle = (phrase.box[1] + phrase.box[3]) / 2
+            beside = place == 0 and x0 >= right - 0.3 * height and abs(middle - (top + bottom) / 2) < 0.8 * height
+            # Below is what begins or ends with the label, or is around its middle.
+            below = y0 > (top + bottom) / 2 and min(right, x1) - max(left, x0) > 0.3 * min(right - left, x1 - x0)
+            if not below and not beside:
+                continue
+            for first, last in _values(rule, row.text[start:end]):
+                whole = (last - first) / max(1, end - start)
+                distance = max(0.0, y0 - bottom) / height if below else 0.3
+                yield number, start + first, start + last, (0.75 - 0.1 * distance) * (0.7 + 0.3 * whole)
+                break
+
+
+def _by_form(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
+    for number, row in enumerate(page.rows):
+        for start, end in _values(rule, row.text):
+            yield _candidate(page, rule, number, start, end, None, 0.9 if rule.compiled else 0.5)
+
+
+def _candidate(
+    page: _Page, rule: FieldRule, row: int, start: int, end: int, label: _Label | None, score: float
+) -> _Candidate:
+    text = page.rows[row].text[start:end]
+    amount = None
+    if rule.compiled is None:
+        if rule.kind in ("amount", "number", "percent"):
+            parsed = parse_value(rule.kind, text)
+            amount = parsed if isinstance(parsed, Decimal) else None
+            score *= 1.0 if amount is not None else 0.1
+        elif rule.kind == "date":
+            score *= 1.0 if parse_value("date", text, day_first=page.day_first) is not None else 0.2
+        else:
+            score *= 1.0 if is_valid(rule.kind, text) else 0.4
+    return _Candidate(row, start, end, label, score, amount)
+
+
+def _chosen(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _Candidate:
+    if rule.prefer == "largest":
+        paid = _paid(page)
+        agreeing = [candidate for candidate in candidates if candidate.amount is not None and candidate.amount in paid]
+        candidates = agreeing or candidates
+    best = max(candidate.score for candidate in candidates)
+    good = [candidate for candidate in candidates if candidate.score >= 0.8 * best]
+    if rule.prefer == "largest":
+        # Of equal amounts, the one furthest down.
+        return max(good, key=lambda candidate: (candidate.amount or Decimal(0), candidate.row))
+    if rule.prefer == "last":
+        return good[-1]
+    return max(good, key=lambda candidate: (candidate.score, -candidate.row))
+
+
+def _paid(page: _Page) -> set[Decimal]:
+    """Cash less change, where both are printed: what was to be paid."""
+    given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
+    return {cash - change for cash in given for change in returned if cash - change > 0}
+
+
+def _amounts(page: _Page, labels: tuple[str, ...]) -> Iterator[Decimal]:
+    rule = FieldRule("paid", labels, "amount", where="right")
+    for label in page.labels_of(labels):
+        for start, end in _values_right(page, rule, label):
+            amount = parse_value("amount", page.rows[label.row].text[start:end])
+            if isinstance(amount, Decimal):
+                yield amount

@@ -1,0 +1,134 @@
+"""Rows of a page for those who look for fields: words side by side, parted into phrases by gaps and rules."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._content import PageContent
+from .._found import Box
+
+__all__ = ["Phrase", "Row", "box_of", "phrases_of", "rows_of"]
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Words of a row that belong together: no wide gap and no rule between them.
+
+    Attributes:
+        words: Their indices in the content, from left to right.
+        box: Around them.
+    """
+
+    words: tuple[int, ...]
+    box: Box
+
+    @property
+    def height(self) -> float:
+        return self.box[3] - self.box[1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Phrases side by side, as one text.
+
+    Attributes:
+        phrases: From left to right.
+        words: All of their words.
+        text: Words parted by a space, phrases by two.
+        starts: Where each word begins in the text.
+        box: Around them.
+    """
+
+    phrases: tuple[Phrase, ...]
+    words: tuple[int, ...]
+    text: str
+    starts: tuple[int, ...]
+    box: Box
+
+    def words_between(self, start: int, end: int) -> tuple[int, ...]:
+        """The words that a part of the text touches."""
+        first = max(0, bisect_right(self.starts, start) - 1)
+        return tuple(word for word, at in zip(self.words[first:], self.starts[first:], strict=True) if at < end)
+
+
+def box_of(content: PageContent, words: Sequence[int]) -> Box:
+    boxes = content.boxes[list(words)]
+    left, top = boxes[:, :2].min(axis=0)
+    right, bottom = boxes[:, 2:].max(axis=0)
+    return float(left), float(top), float(right), float(bottom)
+
+
+def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
+    """Phrases, line by line; ``gap`` is the width that parts them, in heights of their words."""
+    boxes = content.boxes
+    filled = [index for index, text in enumerate(content.texts) if text.strip()]
+    filled.sort(key=lambda index: (int(content.line_ids[index]), float(boxes[index, 0])))
+    phrases: list[Phrase] = []
+    current: list[int] = []
+    rules = content.vertical_rules
+    for index in filled:
+        if current:
+            last = current[-1]
+            height = min(boxes[last, 3] - boxes[last, 1], boxes[index, 3] - boxes[index, 1])
+            space = boxes[index, 0] - boxes[last, 2]
+            together = (
+                content.line_ids[last] == content.line_ids[index]
+                and -2 * height < space <= gap * height
+                and _overlap(boxes[last], boxes[index]) > 0.3 * height
+            )
+            if together and len(rules):
+                left, right = boxes[last, 2] - 0.25 * height, boxes[index, 0] + 0.25 * height
+                middle = (boxes[index, 1] + boxes[index, 3]) / 2
+                across = (rules[:, 0] + rules[:, 2]) / 2
+                together = not np.any(
+                    (across > left) & (across < right) & (rules[:, 1] <= middle) & (rules[:, 3] >= middle)
+                )
+            if not together:
+                phrases.append(Phrase(tuple(current), box_of(content, current)))
+                current = []
+        current.append(index)
+    if current:
+        phrases.append(Phrase(tuple(current), box_of(content, current)))
+    return phrases
+
+
+def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
+    """Phrases that stand side by side, from top to bottom."""
+    rows: list[list[Phrase]] = []
+    open_rows: list[list[Phrase]] = []
+    for phrase in sorted(phrases, key=lambda phrase: (phrase.box[1] + phrase.box[3], phrase.box[0])):
+        open_rows = [row for row in open_rows if row[-1].box[3] > phrase.box[1] - 2 * phrase.height][-16:]
+        best, best_share = None, 0.5
+        for row in open_rows:
+            # Paper is a little askew: neighbours decide, not the whole row.
+            nearest = min(row, key=lambda other: max(other.box[0] - phrase.box[2], phrase.box[0] - other.box[2]))
+            share = _overlap(nearest.box, phrase.box) / max(1e-6, min(nearest.height, phrase.height))
+            beside = max(nearest.box[0] - phrase.box[2], phrase.box[0] - nearest.box[2]) > -0.5 * phrase.height
+            if share > best_share and beside:
+                best, best_share = row, share
+        if best is None:
+            best = []
+            rows.append(best)
+            open_rows.append(best)
+        best.append(phrase)
+    return [_joined(content, sorted(row, key=lambda phrase: phrase.box[0])) for row in rows]
+
+
+def _joined(content: PageContent, phrases: list[Phrase]) -> Row:
+    text, starts, words = "", [], []
+    for phrase in phrases:
+        text += " " if text else ""
+        for word in phrase.words:
+            text += " " if text else ""
+            starts.append(len(text))
+            words.append(word)
+            text += content.texts[word].strip()
+    return Row(tuple(phrases), tuple(words), text, tuple(starts), box_of(content, words))
+
+
+def _overlap(first: Sequence[float], second: Sequence[float]) -> float:
+    return float(min(first[3], second[3]) - max(first[1], second[1]))

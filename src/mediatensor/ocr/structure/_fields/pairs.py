@@ -1,0 +1,331 @@
+"""Fields that were not asked for: which phrase of a form is the key of which other one.
+
+Each pair of neighbours, side by side or one above the other, gets a score, log odds: a weighted sum of what speaks
+for it. The best go first, and a phrase that is a key is no value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from .._content import PageContent
+from .._found import Box, FoundField
+from .lines import Phrase, box_of, phrases_of, rows_of
+from .values import plain, value_pattern
+
+__all__ = ["find_fields"]
+
+# What forms ask for, in a few languages; a phrase with one of these is rather a key.
+_ASKED = re.compile(
+    r"\b(?:name|date|address|street|city|state|zip|country|phone|telephone|tel|fax|e-?mail|number|no|nr|num|signature|"
+    r"signed|title|subject|from|to|cc|re|attn|total|amount|price|cost|quantity|qty|code|id|type|department|dept|company|"
+    r"account|period|time|page|pages|remarks|comments|description|approved|requested|submitted|brand|product|location|"
+    r"age|sex|birth|nationality|occupation|reference|ref|order|invoice|"
+    r"vorname|nachname|datum|anschrift|adresse|strasse|ort|plz|telefon|nummer|betrag|unterschrift|betreff|geburtsdatum|"
+    r"nom|prenom|ville|rue|numero|montant|objet|fecha|nombre|apellido|apellidos|direccion|ciudad|firma|importe)\b"
+)
+_MARKS = re.compile(r"^\W*[xX✓✔☒☑√]\W*$|^\[\s?[xX]\s?\]$|^[☒☑✓✔]$")
+_LEADER = re.compile(r"^[\s._\-=~:\u2013\u2014\u2026\u00b7]{2,}$|^[_.|\u2026\u00b7]+$")
+_FORMS = [pattern for kind in ("date", "amount", "phone", "email", "iban") for pattern in value_pattern(kind)]
+# How far below its key a value may stand, and how far right of it, in heights of the key.
+_MAX_BELOW, _MAX_RIGHT = 4.5, 45.0
+_WINDOW = 250
+_LEAST = 0.5
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A phrase with what its words say: whether it looks like a key, and like a value (higher is likelier)."""
+
+    words: tuple[int, ...]
+    box: Box
+    text: str
+    row: int
+    as_key: float
+    as_value: float
+    has_colon: bool
+    is_mark: bool
+
+    @property
+    def height(self) -> float:
+        return self.box[3] - self.box[1]
+
+
+def find_fields(content: PageContent) -> list[FoundField]:
+    """Find the keys and values of a form: what stands right of its label or below it, heads of columns included.
+
+    Args:
+        content: A page.
+
+    Returns:
+        A field for each pair of a key and a value, by the place of the key from top to bottom. The head of a column is
+        the key of each value below it. Names are empty; confidences are those of the pair, not of its reading.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.structure import PageContent, find_fields
+        >>> boxes = np.array([[10.0, 10, 50, 20], [60, 10, 90, 20], [95, 10, 130, 20], [10, 40, 50, 50]])
+        >>> page = PageContent(
+        ...     200, 100, boxes, ("Name:", "Ada", "Lovelace", "Signed:"), np.array([0, 0, 0, 1]), np.ones(4),
+        ...     np.full(4, np.nan), np.zeros(4, bool),
+        ... )
+        >>> [(field.key, field.value) for field in find_fields(page)]
+        [('Name:', 'Ada Lovelace')]
+    """
+    parts = _parts_of(content)
+    if len(parts) < 2:
+        return []
+    pairs = _chosen(_pairs_beside(content, parts) + _pairs_below(content, parts))
+    pairs += _marks(parts, pairs)
+    keys = {key for _, key, _ in pairs}
+    values = {value for _, _, value in pairs}
+    lines = _continued(content, parts, keys | values)
+    found = []
+    for score, key, value in sorted(pairs, key=lambda pair: (parts[pair[1]].row, pair[1], parts[pair[2]].row, pair[2])):
+        key_words = _words_of(parts, key, lines)
+        value_words = _words_of(parts, value, lines)
+        found.append(
+            FoundField(
+                "", _text(content, key_words), _text(content, value_words), key_words, value_words,
+                round(1 / (1 + math.exp(-score)), 4),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _text(content: PageContent, words: Sequence[int]) -> str:
+    return " ".join(content.texts[word].strip() for word in words)
+
+
+def _parts_of(content: PageContent) -> list[_Part]:
+    """Phrases without the dots and lines that lead to values, and keys parted from values that touch them."""
+    phrases = []
+    for phrase in phrases_of(content, gap=0.9):
+        phrases += _split(content, phrase)
+    parts: list[_Part] = []
+    for number, row in enumerate(rows_of(content, phrases)):
+        for phrase in row.phrases:
+            parts.append(_part(content, phrase, number))
+    return parts
+
+
+def _split(content: PageContent, phrase: Phrase) -> list[Phrase]:
+    groups: list[list[int]] = [[]]
+    for word in phrase.words:
+        text = content.texts[word].strip()
+        if _LEADER.match(text) and text != ":":
+            groups.append([])
+            continue
+        groups[-1].append(word)
+        # "Name: Ada": what follows a colon is another phrase.
+        if text.endswith(":") and (len(text) > 1 or len(groups[-1]) > 1):
+            groups.append([])
+    whole: list[Phrase] = []
+    for at, group in enumerate(groups):
+        if not group:
+            continue
+        for piece in _between_colons(content, group) if at and content.texts[group[-1]].endswith(":") else [group]:
+            whole.append(Phrase(tuple(piece), box_of(content, piece)))
+    return whole
+
+
+def _between_colons(content: PageContent, words: list[int]) -> list[list[int]]:
+    """``"Ada Date:"`` as a value and the next key: parted at the widest gap."""
+    if len(words) < 2:
+        return [words]
+    gaps = [content.boxes[second, 0] - content.boxes[first, 2] for first, second in pairwise(words)]
+    at = int(np.argmax(gaps)) + 1
+    if len(words) > 2 and gaps[at - 1] < 1.3 * float(np.median(gaps)):
+        at = len(words) - 1
+    return [words[:at], words[at:]]
+
+
+def _part(content: PageContent, phrase: Phrase, row: int) -> _Part:
+    text = _text(content, phrase.words)
+    flat = plain(text)
+    size = max(1, len(flat.replace(" ", "")))
+    digits = sum(map(str.isdigit, flat)) / size
+    letters = sum(map(str.isalpha, flat)) / size
+    has_colon = bool(re.search(r":[ _.]*$", text))
+    num_words = len(re.findall(r"\S+", text))
+    has_form = any(pattern.search(flat if "@" in flat else text) for pattern in _FORMS)
+    asked = bool(_ASKED.search(flat))
+    bold = float(np.mean(content.is_bold[list(phrase.words)]))
+    sentence = num_words > 9 or (num_words > 5 and text.rstrip().endswith("."))
+    as_key = (
+        2.2 * has_colon + 0.7 * asked + 0.5 * bold + 0.4 * bool(re.search(r"[#?)]\W*$|\b[Nn][Oo]\.?\W*$", text))
+        - 2.4 * (digits > 0.4) - 1.2 * (has_form and not has_colon) - 1.6 * (letters < 0.4) - 1.5 * sentence
+        - 0.5 * (text[:1].islower())
+    )  # fmt: skip
+    as_value = (
+        -3.0 * has_colon + 0.9 * (digits > 0.3) + 0.6 * has_form - 0.6 * (asked and digits < 0.1) - 0.5 * bold
+        - 0.8 * (num_words > 14)
+    )  # fmt: skip
+    return _Part(phrase.words, phrase.box, text, row, as_key, as_value, has_colon, _MARKS.match(text) is not None)
+
+
+# A score, the index of a key, that of a value.
+_Pair = tuple[float, int, int]
+
+
+def _pairs_beside(content: PageContent, parts: Sequence[_Part]) -> list[_Pair]:
+    pairs = []
+    for at in range(len(parts) - 1):
+        key, value = parts[at], parts[at + 1]
+        if key.row != value.row:
+            continue
+        height = max(1e-6, min(key.height, value.height))
+        gap = (value.box[0] - key.box[2]) / height
+        if gap > _MAX_RIGHT:
+            continue
+        score = 0.9 + key.as_key + value.as_value - 0.05 * max(0.0, gap - 3)
+        score -= 2.0 * _is_blank_between(content, key, value)
+        score -= 1.0 * (not key.has_colon and key.as_key < 0.3 and gap > 12)
+        pairs.append((score, at, at + 1))
+    return pairs
+
+
+def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
+    """Whether a line to write on follows the key and ends before the value."""
+    rules = content.horizontal_rules
+    if not len(rules):
+        return False
+    height = key.height
+    near = (rules[:, 1] > key.box[1] + 0.3 * height) & (rules[:, 3] < key.box[3] + 0.8 * height)
+    near &= (rules[:, 0] > key.box[2] - 0.5 * height) & (rules[:, 2] < value.box[0] + 0.3 * height)
+    return bool(np.any(near & (rules[:, 2] - rules[:, 0] > 1.5 * height)))
+
+
+def _pairs_below(content: PageContent, parts: Sequence[_Part]) -> list[_Pair]:
+    pairs: list[_Pair] = []
+    order = sorted(range(len(parts)), key=lambda at: parts[at].box[1])
+    below: dict[int, int] = {}
+    for place, at in enumerate(order):
+        upper = parts[at]
+        height = max(1e-6, upper.height)
+        nearest = None
+        for other in order[place + 1 : place + 1 + _WINDOW]:
+            lower = parts[other]
+            if lower.box[1] > upper.box[3] + _MAX_BELOW * height:
+                break
+            shared = min(upper.box[2], lower.box[2]) - max(upper.box[0], lower.box[0])
+            if shared <= 0 or lower.box[1] < (upper.box[1] + upper.box[3]) / 2 or lower.row == upper.row:
+                continue
+            if nearest is None or lower.box[1] < parts[nearest].box[1]:
+                nearest = other
+        if nearest is not None:
+            below[at] = nearest
+    in_row: dict[int, int] = defaultdict(int)
+    for part in parts:
+        in_row[part.row] += 1
+    for at, first in below.items():
+        key = parts[at]
+        current, last, steps = first, at, 0
+        # Down a column, as long as its cells stand at even distances.
+        step = None
+        while current is not None and steps < 60:
+            value, above = parts[current], parts[last]
+            height = max(1e-6, min(key.height, value.height))
+            gap = max(0.0, value.box[1] - above.box[3]) / height
+            offset = min(
+                abs(value.box[0] - key.box[0]), abs(value.box[2] - key.box[2]),
+                abs(value.box[0] + value.box[2] - key.box[0] - key.box[2]) / 2,
+            ) / height  # fmt: skip
+            distance = value.box[1] - above.box[1]
+            if steps and (value.has_colon or (step is not None and distance > 1.6 * step) or offset > 4):
+                break
+            score = -0.4 + key.as_key + value.as_value - 0.35 * gap - 0.25 * offset
+            score += 0.5 * (in_row[key.row] > 1 and in_row[value.row] > 1)
+            score -= 0.15 * steps
+            pairs.append((score, at, current))
+            if in_row[key.row] < 2:
+                break
+            step = distance if step is None else max(step, distance)
+            last, current, steps = current, below.get(current), steps + 1  # type: ignore[assignment]
+    return pairs
+
+
+def _chosen(pairs: Sequence[_Pair]) -> list[_Pair]:
+    keys: set[int] = set()
+    values: dict[int, float] = {}
+    chosen = []
+    for pair in sorted(pairs, key=lambda pair: -pair[0]):
+        score, key, value = pair
+        if score < _LEAST:
+            break
+        if key in values or value in keys or value in values:
+            continue
+        keys.add(key)
+        values[value] = score
+        chosen.append(pair)
+    return chosen
+
+
+def _marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pair]:
+    """Crosses and ticks: the answer to what stands beside them, the nearer side first."""
+    used = {value for _, _, value in pairs}
+    found = []
+    for at, part in enumerate(parts):
+        if not part.is_mark or at in used:
+            continue
+        sides = [
+            (gap, other)
+            for other in (at - 1, at + 1)
+            if 0 <= other < len(parts)
+            and parts[other].row == part.row
+            and not parts[other].is_mark
+            and other not in used
+            for gap in [
+                max(part.box[0] - parts[other].box[2], parts[other].box[0] - part.box[2]) / max(1e-6, part.height)
+            ]
+            if gap < 6
+        ]
+        if sides:
+            gap, other = min(sides)
+            found.append((1.0 - 0.2 * gap, other, at))
+    return found
+
+
+def _continued(content: PageContent, parts: Sequence[_Part], used: set[int]) -> dict[int, list[int]]:
+    """Further lines of keys and values: parts that nothing else claims, close below and aligned."""
+    free = [at for at in range(len(parts)) if at not in used and not parts[at].has_colon]
+    free.sort(key=lambda at: parts[at].box[1])
+    lines: dict[int, list[int]] = defaultdict(list)
+    ends = {at: parts[at] for at in used}
+    for at in free:
+        part = parts[at]
+        best, best_offset = None, 0.6
+        for owner, last in ends.items():
+            height = max(1e-6, min(last.height, part.height))
+            gap = (part.box[1] - last.box[3]) / height
+            if not -0.5 < gap < 0.7 or max(last.height, part.height) > 1.6 * height:
+                continue
+            offset = min(abs(part.box[0] - last.box[0]), abs(part.box[0] + part.box[2] - last.box[0] - last.box[2]) / 2)
+            if offset / height < best_offset and not _is_ruled_between(content, last, part):
+                best, best_offset = owner, offset / height
+        if best is not None:
+            lines[best].append(at)
+            ends[best] = part
+    return lines
+
+
+def _is_ruled_between(content: PageContent, upper: _Part, lower: _Part) -> bool:
+    rules = content.horizontal_rules
+    if not len(rules):
+        return False
+    middle = (rules[:, 1] + rules[:, 3]) / 2
+    top, bottom = (upper.box[1] + upper.box[3]) / 2, (lower.box[1] + lower.box[3]) / 2
+    return bool(
+        np.any((middle > top) & (middle < bottom) & (rules[:, 0] < lower.box[2]) & (rules[:, 2] > lower.box[0]))
+    )
+
+
+def _words_of(parts: Sequence[_Part], at: int, lines: dict[int, list[int]]) -> tuple[int, ...]:
+    return tuple(word for part in (at, *lines.get(at, ())) for word in parts[part].words)

@@ -1,0 +1,243 @@
+"""Fields that were asked for: receipts, invoices, rules of one's own, and what printed values mean."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import time
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.structure import FIELD_KINDS, FieldRule, extract_fields, find_day_first, parse_value
+from ocr_field_pages import page_of
+
+RECEIPT = (
+    "      BLUE HARBOUR TRADING SDN BHD (734512-K)",
+    "          NO. 8, JALAN KENARI 12,",
+    "        47100 PUCHONG, SELANGOR",
+    "            TEL: 03-5551 2233",
+    "         GST ID : 000123456789",
+    "              TAX INVOICE",
+    "INV NO: 20311        DATE: 23/07/2018 14:02",
+    "ITEM                  QTY      TOTAL",
+    "GREEN TEA 500ML         2      11.80",
+    "PAPER CUPS              1     125.00",
+    "TOTAL QTY:              3",
+    "SUB TOTAL                     136.80",
+    "T0TAL (EXCLUDING GST)         129.06",
+    "TOTAL GST 6%                    7.74",
+    "ROUNDING ADJUSTMENT             0.02",
+    "T0TAL INCL. GST               136.82",
+    "CASH                          150.00",
+    "CHANGE                         13.18",
+    "GST SUMMARY   AMOUNT(RM)     TAX(RM)",
+    "TOTAL            129.06         7.74",
+)
+
+
+def values_of(lines: tuple[str, ...], rules: str | list[FieldRule]) -> dict[str, str]:
+    return {field.name: field.value for field in extract_fields(page_of(*lines), rules)}
+
+
+def test_a_receipt() -> None:
+    assert values_of(RECEIPT, "receipt") == {
+        "company": "BLUE HARBOUR TRADING SDN BHD",
+        "date": "23/07/2018",
+        "address": "NO. 8, JALAN KENARI 12, 47100 PUCHONG, SELANGOR",
+        "total": "136.82",
+    }
+
+
+def test_words_of_key_and_value_are_those_on_the_page() -> None:
+    page = page_of(*RECEIPT)
+    total = {field.name: field for field in extract_fields(page, "receipt")}["total"]
+    assert [page.texts[word] for word in total.value_words] == ["136.82"]
+    assert [page.texts[word] for word in total.key_words][:1] == ["T0TAL"]
+    assert 0.5 < total.confidence <= 1
+
+
+@pytest.mark.parametrize("cash", [False, True])
+def test_no_cash_for_a_total(cash: bool) -> None:
+    """What is given is more than the total and stands below it; with change, both say what was to be paid."""
+    lines = ["CORNER SHOP", "MILK      2.40", "TOTAL     2.40", "CASH      5.00", *(["CHANGE    2.60"] if cash else [])]
+    assert values_of(tuple(lines), "receipt")["total"] == "2.40"
+
+
+# Labels of a number, a date, a day due, net, tax and total; a day.
+INVOICES = {
+    "en": ("Invoice No", "Invoice date", "Due date", "Subtotal", "VAT 20%", "Total due", "20 March 2024"),
+    "de": ("Rechnungsnummer", "Rechnungsdatum", "Fällig am", "Nettobetrag", "MwSt. 19 %", "Gesamtbetrag",
+           "20. März 2024"),
+    "fr": ("Facture n°", "Date de facture", "Échéance", "Total HT", "TVA 20 %", "Total TTC", "20 mars 2024"),
+    "es": ("Factura nº", "Fecha de factura", "Vencimiento", "Base imponible", "IVA 21%", "Importe total",
+           "20 de marzo de 2024"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("below", [False, True], ids=["beside", "below"])
+@pytest.mark.parametrize("language", list(INVOICES))
+def test_an_invoice(language: str, below: bool) -> None:
+    number, date, due, net, tax, total, day = INVOICES[language]
+    if below:
+        head = (f"{number:26}{date:26}{due}", f"{'RE-2024/117':26}{day:26}19.04.2024")
+    else:
+        head = (f"{number}: RE-2024/117", f"{date}: {day}", f"{due}: 19.04.2024")
+    lines = (
+        "Weber & Sons GmbH", "12 Harbour Street, 20457 Hamburg", "", *head, "",
+        f"{net:30}1.000,00", f"{tax:31}190,00", f"{total:30}1.190,00", "", "IBAN DE89 3704 0044 0532 0130 00",
+        "mail@weber-sons.example",
+    )  # fmt: skip
+    values = values_of(lines, "invoice")
+    wanted = {
+        "supplier": "Weber & Sons GmbH",
+        "number": "RE-2024/117",
+        "date": day,
+        "due_date": "19.04.2024",
+        "net": "1.000,00",
+        "tax": "190,00",
+        "total": "1.190,00",
+        "iban": "DE89 3704 0044 0532 0130 00",
+        "email": "mail@weber-sons.example",
+    }
+    assert {name: values.get(name) for name in wanted} == wanted
+    assert parse_value("date", values["date"]) == datetime.date(2024, 3, 20)
+
+
+def test_rules_of_ones_own() -> None:
+    lines = ("Projekt: Brücke Nord   Kennung: K-00421", "Betreuer", "Ada Byron", "Ref K-99999")
+    rules = [
+        FieldRule("project", ("Project", "Projekt")),
+        FieldRule("mark", ("Kennung",), pattern=r"k-(\d{5})"),
+        FieldRule("tutor", ("Betreuer",), where="below"),
+        FieldRule("last", pattern=r"K-\d+", needs_label=False, prefer="last"),
+        FieldRule("missing", ("Faxnummer",), kind="phone"),
+    ]
+    assert values_of(lines, rules) == {
+        "project": "Brücke Nord",
+        "mark": "00421",
+        "tutor": "Ada Byron",
+        "last": "K-99999",
+    }
+    # Where tells the side, and the first rule of a name that finds something counts.
+    assert values_of(lines, [FieldRule("tutor", ("Betreuer",), where="right")]) == {}
+    assert values_of(lines, [FieldRule("a", ("Nada",)), FieldRule("a", ("Projekt",))]) == {"a": "Brücke Nord"}
+
+
+def test_labels_that_were_misread() -> None:
+    rule = [FieldRule("total", ("Total amount",), "amount")]
+    for printed in ("T0TAL AMOUNT", "Total Arnount", "TOTALAMOUNT:", "Total amourt"):
+        assert values_of((f"{printed}   12.50",), rule) == {"total": "12.50"}, printed
+    for other in ("Total account due by", "Amount", "Local amulet"):
+        assert values_of((f"{other}   12.50",), rule) == {}, other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "a", "labels": ("A",), "kind": "colour"}, "colour"),
+        ({"name": "a", "labels": "Total"}, "several texts"),
+        ({"name": "a"}, "nothing tells"),
+        ({"name": "a", "labels": ("A",), "where": "left"}, "left"),
+        ({"name": "a", "pattern": "(["}, "no regular expression"),
+        ({"name": "a", "pattern": "(a+)+$"}, "very long"),
+        ({"name": "a", "pattern": "(a|a)*b"}, "very long"),
+        ({"name": "a", "pattern": r"(x)\1+"}, "very long"),
+        ({"name": "a", "pattern": ".*.*.*.*=.*"}, "very long"),
+        ({"name": "a", "pattern": "(?:a?){60}b"}, "very long"),
+        ({"name": "a", "pattern": "(" * 3000}, "1000"),
+    ],
+)
+def test_rules_that_cannot_be(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        FieldRule(**arguments)  # type: ignore[arg-type]
+
+
+def test_unknown_sets_are_named() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'letter'.*receipt, invoice"):
+        extract_fields(page_of("a"), "letter")
+
+
+@pytest.mark.parametrize("pattern", [r"\d+[.,]\d+[.,]\d+", r"[A-Z]{2}\d+-\w+", r"\w+@\w+\.\w+", r".*total.*", "a|b|cd"])
+def test_usual_patterns_are_accepted_and_quick(pattern: str) -> None:
+    """On what a pattern likes nearly, which is where backtracking takes its time."""
+    rule = FieldRule("a", pattern=pattern, needs_label=False)
+    lines = ("1" * 5000, "1." * 2000, "a" * 5000, "AB1-" * 900, "a@" * 2000, "total" * 900)
+    before = time.process_time()
+    extract_fields(page_of(*lines), rule)
+    assert time.process_time() - before < 20
+
+
+@pytest.mark.parametrize("lines", [(), ("",), ("Total",), ("12.50",), (":",), ("\u200b \u0301",)])
+def test_next_to_nothing(lines: tuple[str, ...]) -> None:
+    for rules in ("receipt", "invoice"):
+        for field in extract_fields(page_of(*lines), rules):
+            assert field.value in lines[0]
+
+
+def test_twenty_thousand_words() -> None:
+    rng = random.Random(0)
+    words = ["Total", "Invoice", "No", "12.50", "03/04/2024", "Date:", "amount", "x", "Rechnung", "7"]
+    page = page_of(*(" ".join(rng.choices(words, k=20)) for _ in range(1000)))
+    assert len(page.texts) == 20_000
+    before = time.process_time()
+    found = extract_fields(page, ["receipt", "invoice"])
+    # Some seconds; far less than reading them takes.
+    assert time.process_time() - before < 60
+    assert {"total", "date"} <= {field.name for field in found}
+
+
+AMOUNTS = [
+    ("1,234.56", "1234.56"), ("1.234,56 €", "1234.56"), ("1 234,56", "1234.56"), ("1'234.50", "1234.50"),
+    ("RM3.00", "3.00"), ("$ 8.20", "8.20"), ("-5,00", "-5.00"), ("(12.00)", "-12.00"), ("12.00-", "-12.00"),
+    ("1.234.567", "1234567"), ("12,5", "12.5"), ("1,000", "1000"), ("Rs. 500", "500"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("printed", "meant"), AMOUNTS)
+def test_amounts(printed: str, meant: str) -> None:
+    assert parse_value("amount", printed) == Decimal(meant)
+
+
+DATES = [
+    ("2024-03-04", (2024, 3, 4)), ("04.03.2024", (2024, 3, 4)), ("4/3/24", (2024, 3, 4)), ("03/25/2024", (2024, 3, 25)),
+    ("4. März 2024", (2024, 3, 4)), ("14 MAR 2018", (2018, 3, 14)), ("March 4th, 2024", (2024, 3, 4)),
+    ("4 août 1999", (1999, 8, 4)), ("4 de enero de 2024", (2024, 1, 4)), ("05-02-70", (1970, 2, 5)),
+    ("2024 Dec 31", (2024, 12, 31)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("printed", "meant"), DATES)
+def test_dates(printed: str, meant: tuple[int, int, int]) -> None:
+    assert parse_value("date", printed) == datetime.date(*meant)
+    assert values_of((f"Date: {printed}",), "receipt")["date"] == printed
+
+
+def test_what_is_no_value() -> None:
+    assert parse_value("date", "31/02/2024") is None
+    assert parse_value("amount", "none") is None
+    assert parse_value("iban", "DE88 3704 0044 0532 0130 00") is None
+    assert parse_value("iban", "DE89 3704 0044 0532 0130 00") == "DE89370400440532013000"
+    assert [parse_value(kind, "") for kind in FIELD_KINDS] == [None] * len(FIELD_KINDS)
+    with pytest.raises(InvalidArgumentError, match="accepted"):
+        parse_value("money", "1.00")  # type: ignore[arg-type]
+
+
+def test_the_order_of_days_and_months() -> None:
+    assert find_day_first(["03/04/2024", "25/12/2023"]) is True
+    assert find_day_first(["03/04/2024", "12/25/2023"]) is False
+    assert find_day_first(["03/04/2024", "2024-25-12", "1.2.3.4"]) is None
+    assert parse_value("date", "03/04/2024", day_first=False) == datetime.date(2024, 3, 4)
+
+
+def test_confidences_follow_those_of_the_words() -> None:
+    page = page_of("Total: 12.50")
+    poor = page_of("Total: 12.50")
+    poor.confidences[:] = 0.3
+    rule = FieldRule("total", ("Total",), "amount")
+    sure, unsure = (extract_fields(which, rule)[0].confidence for which in (page, poor))
+    assert unsure == pytest.approx(0.3 * sure, abs=1e-3)
+    assert np.isfinite(sure)
