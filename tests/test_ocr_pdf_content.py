@@ -41,6 +41,12 @@ def test_lines_rectangles_and_edges_are_rules() -> None:
     ]  # fmt: skip
 
 
+def test_bands_of_one_colour_have_no_edge_between_them() -> None:
+    content = content_of(b"0.8 g 100 600 200 20 re f 100 580 200 20 re f 0.9 g 100 560 200 20 re f")
+    assert sorted(content.horizontal_rules[:, [1, 3]].mean(axis=1).round().tolist()) == [172, 212, 232]
+    assert content.vertical_rules.round().tolist() == [[100, 172, 100, 232], [300, 172, 300, 232]]
+
+
 def test_type_and_lines_of_text() -> None:
     content = content_of(
         b"BT /F 1 Tf 12 0 0 12 72 700 Tm (one two) Tj ET BT /B 18 Tf 72 650 Td (Heading) Tj ET "

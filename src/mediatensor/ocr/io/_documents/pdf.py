@@ -106,7 +106,7 @@ def _content_of(drawn: DrawnPage) -> PageContent:
     size = np.array([drawn.width, drawn.height])
     matrix = _matrix_of(drawn.characters) * size
     styles = np.asarray(drawn.styles, np.float64).reshape(-1, NUM_STYLE_VALUES)
-    lines = np.asarray(drawn.lines, np.float64).reshape(-1, 5)
+    lines, fills = (np.asarray(values, np.float64).reshape(-1, 5) for values in (drawn.lines, drawn.fills))
     found = places_of_words(characters)
     chosen = np.array([_usual_style(styles[start:stop]) for start, stop, _ in found]).reshape(-1, NUM_STYLE_VALUES)
     return content_of_drawing(
@@ -119,6 +119,7 @@ def _content_of(drawn: DrawnPage) -> PageContent:
         origins=chosen[:, 2:4] @ matrix[:2] + matrix[2],
         directions=chosen[:, 4:] @ matrix[:2],
         lines=np.concatenate([_moved(lines[:, [0, 2, 1, 3]], matrix), lines[:, 4:]], axis=1),
+        fills=np.concatenate([_moved(fills[:, [0, 2, 1, 3]], matrix), fills[:, 4:]], axis=1),
         areas=_moved(np.asarray(drawn.areas, np.float64).reshape(-1, 4)[:, [0, 2, 1, 3]], matrix),
         pictures=_moved(np.asarray(drawn.pictures, np.float64).reshape(-1, 4)[:, [0, 2, 1, 3]], matrix),
     )

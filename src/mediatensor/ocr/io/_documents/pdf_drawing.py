@@ -19,7 +19,7 @@ from .pdfium import import_pdfium
 
 __all__ = ["MAX_DRAWN_LINES", "NUM_STYLE_VALUES", "DrawnPage", "drawn_page"]
 
-#: Maximum number of lines, of areas and of pictures of a page; what comes after them is left out.
+#: Maximum number of lines, of filled rectangles, of areas and of pictures of a page; what comes after them is left out.
 MAX_DRAWN_LINES = 50_000
 
 #: Numbers for each character in `DrawnPage.styles`.
@@ -60,6 +60,7 @@ class DrawnPage(NamedTuple):
         styles: float64 (N, 6): of each character its size in points, 1 for heavy type, its origin on the base line, and
             the direction of the base line; NaN for characters that are not drawn, such as most spaces.
         lines: float64 (M, 5): x and y of both ends, and the thickness; 0 for the edge of an area.
+        fills: float64 (F, 5): left, bottom, right, top of filled rectangles, and a number for their colour.
         areas: float64 (K, 4): left, bottom, right, top of what is drawn with curves, slanting lines and shades.
         pictures: float64 (P, 4): the same of embedded pictures.
     """
@@ -69,6 +70,7 @@ class DrawnPage(NamedTuple):
     characters: Characters
     styles: array[float]
     lines: array[float]
+    fills: array[float]
     areas: array[float]
     pictures: array[float]
 
@@ -91,7 +93,8 @@ def drawn_page(pdf: Any, number: int, options: PdfOptions) -> DrawnPage:
             found.add(item, matrix)
         text_layer = Characters(codes, boxes, relative_matrix(page, options))
     scale = options.scale
-    return DrawnPage(width / scale, height / scale, text_layer, styles, found.lines, found.areas, found.pictures)
+    drawn = (found.lines, found.fills, found.areas, found.pictures)
+    return DrawnPage(width / scale, height / scale, text_layer, styles, *drawn)
 
 
 def _styles(text: Any, count: int) -> array[float]:
@@ -192,7 +195,7 @@ class _Found:
     """
 
     def __init__(self, page: _Box) -> None:
-        self.lines, self.areas, self.pictures = array("d"), array("d"), array("d")
+        self.lines, self.fills, self.areas, self.pictures = (array("d") for _ in range(4))
         self._page = page
         self._raw = import_pdfium().raw
         self._sides = [ctypes.c_float() for _ in range(4)]
@@ -242,6 +245,7 @@ class _Found:
         if not raw.FPDFPath_GetDrawMode(item, self._mode, self._stroke):
             return
         is_filled = self._mode.value != 0 and self._is_seen(item, raw.FPDFPageObj_GetFillColor, box)
+        color = float(sum(channel.value << 8 * place for place, channel in enumerate(self._color)))
         is_stroked = self._stroke.value != 0 and self._is_seen(item, raw.FPDFPageObj_GetStrokeColor, box)
         if not is_filled and not is_stroked:
             return
@@ -263,6 +267,10 @@ class _Found:
                 self._add_box(self.areas, piece)
             if is_filled and len(self._tinted) < _MAX_TINTED:
                 self._tinted.append(piece)
+            if is_filled and not is_stroked and all(is_level) and len(steps) == 4:
+                if len(self.fills) < 5 * MAX_DRAWN_LINES:
+                    self.fills.extend([*piece, color])
+                continue
             for level, (start, end) in zip(is_level, steps, strict=True):
                 if level:
                     self._add_line(*start, *end, thickness, clip)

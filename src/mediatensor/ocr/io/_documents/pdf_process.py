@@ -157,7 +157,7 @@ class IsolatedPdf:
             DecodeError: if it cannot be read, or not in time.
         """
         (width, height, count, *lengths), data = self._call("drawing", number)
-        limits = (5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
+        limits = (5 * MAX_DRAWN_LINES, 5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
         if (
             not 0 <= count <= MAX_PAGE_CHARACTERS
             or lengths[:3] != [4 * count, 6, NUM_STYLE_VALUES * count]

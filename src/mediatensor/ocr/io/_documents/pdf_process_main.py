@@ -124,7 +124,15 @@ def _drawn(pdf: Any, number: int, options: pdf_page.PdfOptions) -> tuple[bytes, 
     found = pdf_drawing.drawn_page(pdf, number, options)
     text = found.characters
     # 64-bit numbers first, so that all numbers are aligned.
-    numbers: list[array[float]] = [text.boxes, text.matrix, found.styles, found.lines, found.areas, found.pictures]
+    numbers: list[array[float]] = [
+        text.boxes,
+        text.matrix,
+        found.styles,
+        found.lines,
+        found.fills,
+        found.areas,
+        found.pictures,
+    ]
     parts = [memoryview(part).cast("B") for part in numbers if part]
     parts += [memoryview(text.codes).cast("B")] if text.codes else []
     return VALUE, _json(found.width, found.height, len(text.codes), *map(len, numbers)), parts

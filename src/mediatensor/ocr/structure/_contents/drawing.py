@@ -22,6 +22,10 @@ _USUAL_SIZE = 10.0
 _MIN_RULE = 1.0
 _MIN_SIDE = 1.5
 _MAX_GAP = 1.0
+# Filled rectangles whose edges are looked at, so many at once, and how far beyond, in sizes of type.
+_MAX_FILLS = 4000
+_FILLS_AT_ONCE = 256
+_BESIDE = 0.08
 # A picture of more of the page than this is the page itself, scanned.
 _MAX_SHARE = 0.9
 # Where words cover more of a drawing than this, it is a frame around text.
@@ -39,6 +43,7 @@ def content_of_drawing(
     origins: NDArray[np.float64],
     directions: NDArray[np.float64],
     lines: NDArray[np.float64],
+    fills: NDArray[np.float64],
     areas: Boxes,
     pictures: Boxes,
 ) -> PageContent:
@@ -54,8 +59,9 @@ def content_of_drawing(
         is_bold: bool (N,).
         origins: float64 (N, 2): a point on the base line of each word; NaN where it is not known.
         directions: float64 (N, 2): the direction of the base line; NaN where it is not known.
-        lines: float64 (M, 5): xmin, ymin, xmax, ymax of drawn lines and of the edges of filled areas, without their
-            thickness, and the thickness; 0 for edges.
+        lines: float64 (M, 5): xmin, ymin, xmax, ymax of lines without their thickness, and the thickness.
+        fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, and a number for their colour. Edges are
+            rules, but not between two of the same colour.
         areas: float64 (K, 4): boxes of what is drawn with curves and slanting lines.
         pictures: float64 (P, 4): boxes of embedded pictures.
 
@@ -65,6 +71,7 @@ def content_of_drawing(
     known = font_sizes[np.isfinite(font_sizes) & (font_sizes > 0)]
     em = float(np.median(known)) if len(known) else _USUAL_SIZE
     limits = np.array([width, height, width, height])
+    lines = np.concatenate([lines, _edges_seen(fills, _BESIDE * em)])
     is_across = lines[:, 2] - lines[:, 0] >= lines[:, 3] - lines[:, 1]
     across = joined_lines(lines[is_across], em, _MIN_RULE * em)
     down = joined_lines(lines[~is_across][:, [1, 0, 3, 2, 4]], em, _MIN_RULE * em)[:, [1, 0, 3, 2]]
@@ -82,6 +89,27 @@ def content_of_drawing(
         vertical_rules=outside(down, drawn, em).clip(0, limits),
         pictures=drawn,
     )
+
+
+def _edges_seen(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
+    """The edges of filled rectangles, without those which the same colour goes on beyond; float64 (M, 5) as lines."""
+    if len(fills) > _MAX_FILLS:
+        sizes = (fills[:, 2:4] - fills[:, :2]).prod(axis=1)
+        fills = fills[np.sort(np.argsort(-sizes, kind="stable")[:_MAX_FILLS])]
+    seen = [np.zeros((0, 5))]
+    for start in range(0, len(fills), _FILLS_AT_ONCE):
+        x0, y0, x1, y1, color = fills[start : start + _FILLS_AT_ONCE].T
+        middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
+        nothing = np.zeros(len(x0))
+        for edge, beside in (
+            ((x0, y0, x1, y0), (middle_x, y0 - out)), ((x0, y1, x1, y1), (middle_x, y1 + out)),
+            ((x0, y0, x0, y1), (x0 - out, middle_y)), ((x1, y0, x1, y1), (x1 + out, middle_y)),
+        ):  # fmt: skip
+            point = np.stack(beside, axis=1)[:, None]
+            is_within = ((fills[None, :, :2] <= point) & (fills[None, :, 2:4] >= point)).all(axis=2)
+            goes_on = (is_within & (fills[None, :, 4] == color[:, None])).any(axis=1)
+            seen.append(np.stack([*edge, nothing], axis=1)[~goes_on])
+    return np.concatenate(seen)
 
 
 def _line_ids(
