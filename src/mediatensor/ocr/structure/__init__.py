@@ -20,6 +20,8 @@ from ._found import FoundField as FoundField
 from ._found import FoundRegion as FoundRegion
 from ._found import FoundTable as FoundTable
 from ._found import PageStructure as PageStructure
+from ._tables import find_tables as find_tables
+from ._tables import join_tables as join_tables
 
 __all__ = [
     "FIELD_KINDS",
@@ -37,5 +39,7 @@ __all__ = [
     "extract_fields",
     "find_day_first",
     "find_fields",
+    "find_tables",
+    "join_tables",
     "parse_value",
 ]

@@ -1,0 +1,242 @@
+"""Tables: where rules or the alignment of words tell of one, and what its cells are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._content import PageContent
+from .._found import Box, FoundTable
+from .grid import TableArea, build_table
+from .open_areas import open_areas
+from .rules import Segments, find_lattices, joined_rules, stacks_of_rules
+from .text import Run, is_wrapped, lines_of, prose_runs, runs_of, trimmed, type_height
+
+__all__ = ["find_tables"]
+
+# Pages of more words than this keep the rest out: no page has so many.
+_MAX_WORDS = 100_000
+# The share of rules that may cut through words.
+_CUT_SHARE = 0.2
+
+
+def find_tables(content: PageContent) -> list[FoundTable]:
+    """Find the tables of a page: ruled, partly ruled, and open ones, whose columns only gaps part.
+
+    Rules that hang together are a lattice, and each of its openings a cell. Rules of one width above each other bound
+    tables whose columns are parted by gaps, as in papers. What is left is searched for rows of short texts whose gaps
+    go on from row to row; running text, lists and tables of contents have none. Of tables in tables the outer is
+    found.
+
+    Args:
+        content: The page.
+
+    Returns:
+        The tables, from the top. The cells of each cover its grid once.
+
+    Example:
+        >>> import numpy as np
+        >>> from mediatensor.ocr.structure import PageContent, find_tables
+        >>> texts = ("City", "2001", "2011", "Rome", "2.5", "2.6", "Oslo", "0.5", "0.6", "Bern", "0.1", "0.1")
+        >>> left, top = np.tile([0.0, 80.0, 130.0], 4), np.repeat([0.0, 15.0, 30.0, 45.0], 3)
+        >>> boxes = np.stack([left, top, left + 25, top + 10], 1)
+        >>> page = PageContent(
+        ...     200.0, 100.0, boxes, texts, np.arange(12), np.ones(12), np.full(12, 10.0), np.zeros(12, dtype=bool)
+        ... )
+        >>> [(table.num_rows, table.num_cols) for table in find_tables(page)]
+        [(4, 3)]
+    """
+    content = trimmed(content, _MAX_WORDS)
+    if not len(content.boxes):
+        return []
+    em = type_height(content.boxes)
+    horizontal = joined_rules(content.horizontal_rules, True, em)
+    vertical = joined_rules(content.vertical_rules, False, em)
+    horizontal, vertical = _between_words(content, horizontal, vertical, em)
+    free = np.ones(len(content.boxes), dtype=bool)
+    tables: list[FoundTable] = []
+    prose = prose_runs(content, em)
+    is_prose = np.zeros(len(content.boxes), dtype=bool)
+    for run in prose:
+        is_prose[list(run.words)] = True
+
+    areas, loose = _lattice_areas(content, horizontal, vertical, em)
+    areas += _stack_areas(content, loose, vertical, is_prose, em)
+    for area in areas:
+        area = replace(area, words=[word for word in area.words if free[word]])
+        table = build_table(content, area, em)
+        if table is not None and _is_table(content, table, area, em):
+            _keep(content, table, tables, free)
+    for area in open_areas(content, free, is_prose, [table.box for table in tables], em):
+        table = build_table(content, area, em)
+        if table is not None and _is_open_table(content, table, em):
+            _keep(content, table, tables, free)
+    return sorted(tables, key=lambda table: (table.box[1], table.box[0]))
+
+
+def _keep(content: PageContent, table: FoundTable, tables: list[FoundTable], free: NDArray[np.bool_]) -> None:
+    tables.append(table)
+    free[_inside(content, table.box)] = False
+
+
+def _inside(content: PageContent, box: Box) -> NDArray[np.int64]:
+    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    x0, y0, x1, y1 = box
+    within = (middles[:, 0] >= x0) & (middles[:, 0] <= x1) & (middles[:, 1] >= y0) & (middles[:, 1] <= y1)
+    return np.nonzero(within)[0]
+
+
+def _between_words(
+    content: PageContent, horizontal: Segments, vertical: Segments, em: float
+) -> tuple[Segments, Segments]:
+    """Leave out rules that go through words: strokes of letters, bars of charts, what is struck out."""
+    boxes = content.boxes
+    order = np.argsort(boxes[:, 0])
+    lefts = boxes[order, 0]
+    widest = float((boxes[:, 2] - boxes[:, 0]).max())
+    kept = []
+    for x, start, end in vertical:
+        near = order[np.searchsorted(lefts, x - widest) : np.searchsorted(lefts, x)]
+        own = boxes[near]
+        deep = 0.35 * em
+        cut = (own[:, 0] + deep < x) & (own[:, 2] - deep > x) & ((own[:, 1] + own[:, 3]) / 2 > start)
+        cut &= (own[:, 1] + own[:, 3]) / 2 < end
+        if (own[cut, 3] - own[cut, 1]).sum() <= _CUT_SHARE * (end - start):
+            kept.append((x, start, end))
+    vertical = np.array(kept).reshape(-1, 3)
+    order = np.argsort(boxes[:, 1])
+    tops = boxes[order, 1]
+    highest = float((boxes[:, 3] - boxes[:, 1]).max())
+    kept = []
+    for y, start, end in horizontal:
+        near = order[np.searchsorted(tops, y - highest) : np.searchsorted(tops, y)]
+        own = boxes[near]
+        height = own[:, 3] - own[:, 1]
+        cut = (own[:, 1] + 0.3 * height < y) & (own[:, 3] - 0.3 * height > y)
+        cut &= ((own[:, 0] + own[:, 2]) / 2 > start) & ((own[:, 0] + own[:, 2]) / 2 < end)
+        if (own[cut, 2] - own[cut, 0]).sum() <= _CUT_SHARE * (end - start):
+            kept.append((y, start, end))
+    return np.array(kept).reshape(-1, 3), vertical
+
+
+# Places ---------------------------------------------------------------------------------------------------------------
+
+
+def _lattice_areas(
+    content: PageContent, horizontal: Segments, vertical: Segments, em: float
+) -> tuple[list[TableArea], Segments]:
+    """The areas of rules that part columns as well as rows, and the rules across that do not."""
+    areas, loose = [], [horizontal[:0]]
+    lattices = find_lattices(horizontal, vertical, em)
+    # The largest first: of tables in tables the outer wins.
+    lattices.sort(key=lambda lattice: (lattice.box[0] - lattice.box[2]) * (lattice.box[3] - lattice.box[1]))
+    used = {tuple(rule) for lattice in lattices for rule in lattice.horizontal.tolist()}
+    loose += [np.array([rule]) for rule in horizontal.tolist() if tuple(rule) not in used]
+    for lattice in lattices:
+        x0, _, x1, _ = lattice.box
+        within = (lattice.vertical[:, 0] > x0 + em) & (lattice.vertical[:, 0] < x1 - em)
+        if not within.any() or len(lattice.horizontal) + len(lattice.vertical) < 3:
+            # A frame, or bands with shaded ground: their edges across tell of rows all the same.
+            loose.append(lattice.horizontal)
+            continue
+        words = _inside(content, lattice.box)
+        if len(words) > 1:
+            areas.append(TableArea(lattice.box, words.tolist(), lattice.horizontal, lattice.vertical, True))
+    across = np.concatenate(loose)
+    return areas, across[np.lexsort((across[:, 1], across[:, 0]))]
+
+
+def _stack_areas(
+    content: PageContent, horizontal: Segments, vertical: Segments, is_prose: NDArray[np.bool_], em: float
+) -> list[TableArea]:
+    """The areas between rules of one width that hold columns, no running text."""
+    areas = []
+    for stack in stacks_of_rules(horizontal, em):
+        left, right = float(stack[:, 1].min()), float(stack[:, 2].max())
+        start = 0
+        bands = []
+        for upper, lower in pairwise(stack):
+            words = _inside(content, (left - 0.5 * em, float(upper[0]), right + 0.5 * em, float(lower[0])))
+            bands.append(_band_kind(content, words, is_prose, em))
+        at = 0
+        while at < len(bands):
+            end = at
+            while end < len(bands) and bands[end] != "other":
+                end += 1
+            if end > at and "columns" in bands[at:end]:
+                start = at
+                box = (left, float(stack[start, 0]), right, float(stack[end, 0]))
+                own = horizontal[(horizontal[:, 0] >= box[1] - 0.1 * em) & (horizontal[:, 0] <= box[3] + 0.1 * em)]
+                own = own[(own[:, 1] >= left - em) & (own[:, 2] <= right + em)]
+                words = _inside(content, (left - 0.5 * em, box[1], right + 0.5 * em, box[3]))
+                inner = (vertical[:, 0] > left + em) & (vertical[:, 0] < right - em)
+                inner &= (vertical[:, 1] >= box[1] - em) & (vertical[:, 2] <= box[3] + em)
+                areas.append(TableArea(box, words.tolist(), own, vertical[inner], False))
+            at = end + 1
+    return areas
+
+
+def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> float:
+    """The width of most lines of running text, those that are level with each other together."""
+    lines = lines_of(runs_of(content, words, 0.9 * em))
+    return float(np.median([sum(run.x1 - run.x0 for run in line) for line in lines])) if lines else 0.0
+
+
+def _band_kind(content: PageContent, words: NDArray[np.int64], is_prose: NDArray[np.bool_], em: float) -> str:
+    """What stands between two rules: "columns", "little" (one line), or "other"."""
+    if not len(words):
+        return "little"
+    own = content.boxes[words]
+    wide = own[:, 2].max() - own[:, 0].min()
+    if _prose_width(content, words[is_prose[words]], em) > 0.7 * wide:
+        return "other"
+    lines = lines_of(runs_of(content, words, 0.9 * em))
+    several = sum(len(line) > 1 for line in lines)
+    if several >= 0.5 * len(lines):
+        return "columns"
+    return "little" if len(lines) <= 2 else "other"
+
+
+# What is a table ------------------------------------------------------------------------------------------------------
+
+
+def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: float) -> bool:
+    """Whether cells of a ruled area make a table: enough of them are filled, and not by running text."""
+    filled = [cell for cell in table.cells if cell.words]
+    if len(filled) < 4 or len({cell.row_start for cell in filled}) < 2 or len({cell.col_start for cell in filled}) < 2:
+        return False
+    if not area.is_lattice and _is_prose_table(content, table, em):
+        return False
+    per_row = Counter(cell.row_start for cell in filled)
+    # The numbers along an axis stand alone.
+    several = sum(many > 1 for many in per_row.values())
+    return several >= 0.5 * len(per_row) and len(filled) >= 0.25 * len(table.cells)
+
+
+def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
+    """Whether most of the words stand in columns of running text."""
+    columns: list[list[int]] = [[] for _ in range(table.num_cols)]
+    for cell in table.cells:
+        if cell.col_start == cell.col_end:
+            columns[cell.col_start] += cell.words
+    prose = total = 0
+    for words in columns:
+        lines = [
+            Run(line[0].x0, line[0].y0, line[-1].x1, line[-1].y1, tuple(word for run in line for word in run.words))
+            for line in lines_of(runs_of(content, words, em))
+        ]
+        total += len(words)
+        if len(lines) > 3 and is_wrapped(content, lines, em):
+            prose += len(words)
+    return 2 * prose > total
+
+
+def _is_open_table(content: PageContent, table: FoundTable, em: float) -> bool:
+    filled = [cell for cell in table.cells if cell.words]
+    if table.num_rows < 3 or _is_prose_table(content, table, em):
+        return False
+    return len(filled) >= 6 and len(filled) >= 0.4 * len(table.cells)

@@ -1,0 +1,777 @@
+"""The grid of a table whose place is known: columns, rows, cells, and its head."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._content import PageContent
+from .._found import Box, FoundCell, FoundTable
+from .rules import Segments, clustered
+from .text import Run, is_number, is_right_to_left, joined_run, lines_of, runs_of
+
+__all__ = ["TableArea", "build_table"]
+
+# A gap that parts the words of a line into cells, in heights of type.
+_CELL_GAP = 0.55
+# Rows with text across a gap of columns: so large a share at most, as heads and titles have.
+_ACROSS_SHARE = 0.2
+_MAX_COLUMNS = 400
+# Columns narrower than this, in heights of type, have no room for text.
+_SLIT = 1.2
+
+_SIGN_BEFORE = re.compile(r"[$€£¥(<>±~]+$")
+_SIGN_AFTER = re.compile(r"[%‰)*†‡]+$")
+_YEAR = re.compile(r"[(]?(1[5-9]|20)\d\d([-/\u2013]\d\d(\d\d)?)?[)*]{0,3}$")
+
+
+@dataclass(frozen=True, eq=False)
+class TableArea:
+    """Where a table is.
+
+    Attributes:
+        box: Its place.
+        words: The indices of the words within.
+        horizontal, vertical: Its rules.
+        is_lattice: Whether the rules hang together, as the borders of cells do.
+    """
+
+    box: Box
+    words: Sequence[int]
+    horizontal: Segments
+    vertical: Segments
+    is_lattice: bool
+
+
+@dataclass
+class _Line:
+    """A line of the table: its runs, and the first and last column of each."""
+
+    runs: list[Run]
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    numbers: set[int] = field(default_factory=set)
+
+    @property
+    def columns(self) -> set[int]:
+        return {column for first, last in self.spans for column in range(first, last + 1)}
+
+    @property
+    def top(self) -> float:
+        return min(run.y0 for run in self.runs)
+
+    @property
+    def bottom(self) -> float:
+        return max(run.y1 for run in self.runs)
+
+    @property
+    def middle(self) -> float:
+        return float(np.median([run.middle for run in self.runs]))
+
+
+def build_table(content: PageContent, area: TableArea, em: float) -> FoundTable | None:
+    """Find columns, rows and cells. ``None``: there are not two rows and two columns of text."""
+    x0, y0, x1, y1 = area.box
+    runs = runs_of(content, area.words, _CELL_GAP * em)
+    lines = lines_of(runs)
+    if len(lines) < 2:
+        return None
+    ruled_xs = _edges(area.vertical, x0, x1, em)
+    ruled_ys = _edges(area.horizontal, y0, y1, em)
+    xs = _columns(lines, ruled_xs, em, bool(len(area.vertical)))
+    if not 2 < len(xs) <= _MAX_COLUMNS:
+        return None
+    xs = _without_signs(content, lines, xs, set(ruled_xs))
+    xs = _without_slits(content, area.words, xs, em)
+    if len(xs) < 3:
+        return None
+    grid = _Grid(content, area, xs, ruled_xs, em)
+    return grid.table(lines, ruled_ys)
+
+
+def _edges(rules: Segments, start: float, end: float, em: float) -> list[float]:
+    """Where rules lie, from the start of the area to its end."""
+    inner = clustered([at for at, _, _ in rules if start + 0.5 * em < at < end - 0.5 * em], 0.5 * em)
+    return [start, *inner, end]
+
+
+# Columns ------------------------------------------------------------------------------------------------------------
+
+
+def _columns(lines: Sequence[Sequence[Run]], ruled: Sequence[float], em: float, has_posts: bool) -> list[float]:
+    """The edges of columns: those that are ruled, and gaps that go on over the rows."""
+    xs = [ruled[0]]
+    height = lines[-1][0].y1 - lines[0][0].y0
+    for left, right in pairwise(ruled):
+        band = []
+        for line in lines:
+            # What begins before the band or ends behind it is a head of several columns.
+            own = [
+                run
+                for run in line
+                if left <= (run.x0 + run.x1) / 2 <= right and run.x0 > left - 0.5 * em and run.x1 < right + 0.5 * em
+            ]
+            if own:
+                band.append(own)
+        if band:
+            xs += _gaps(band, left, right, em, height if has_posts and len(ruled) > 2 else None)
+        xs.append(right)
+    return xs
+
+
+def _gaps(
+    lines: Sequence[Sequence[Run]], left: float, right: float, em: float, closed_height: float | None
+) -> list[float]:
+    """The middles of the gaps between the columns of a band; ``closed_height`` is that of a table with rules beside it.
+
+    Between rules only gaps that go on over most of the table part columns: not those of what one cell holds.
+    """
+    is_closed = closed_height is not None
+    count = len(lines)
+    if count < 2:
+        # A single line of several parts, between rules: its parts may be cells, but nothing tells.
+        return []
+    allowed = 0 if is_closed or count < 4 else max(1, int(_ACROSS_SHARE * count))
+    least = (1.0 if count < 3 else 0.7 if count < 6 else 0.5) * em
+    if is_closed:
+        least = max(least, 0.8 * em)
+    step = em / 8
+    size = min(int((right - left) / step) + 2, 20_000)
+    step = (right - left) / (size - 1) if size > 1 else step
+    change = np.zeros(size + 1, dtype=np.int64)
+    bins = [
+        [(max(0, int((run.x0 - left) / step)), min(size, max(0, int(np.ceil((run.x1 - left) / step))))) for run in line]
+        for line in lines
+    ]
+    for line in bins:
+        for first, last in line:
+            change[first] += 1
+            change[max(last, first + 1) if first < size else size] -= 1
+    is_free = np.cumsum(change)[:size] <= allowed
+    flips = np.nonzero(np.diff(np.concatenate([[False], is_free, [False]]).astype(np.int8)))[0].reshape(-1, 2)
+    valleys = [(int(first), int(last)) for first, last in flips]
+    if allowed:
+        valleys = _parted_by_runs(valleys, bins)
+    wide = [(first, last) for first, last in valleys if (last - first) * step >= least and first > 0 and last < size]
+    edges = [left + (first + last) / 2 * step for first, last in wide]
+    if closed_height is not None:
+        several = [line[0].middle for line in lines if len(line) > 1]
+        if not several or several[-1] - several[0] < 0.5 * closed_height:
+            return []
+    return _supported(lines, edges, left, right, count, is_closed=is_closed)
+
+
+def _parted_by_runs(
+    valleys: Sequence[tuple[int, int]], bins: Sequence[Sequence[tuple[int, int]]]
+) -> list[tuple[int, int]]:
+    """Part free stretches by the few runs that lie within: the entries of a column that is nearly empty."""
+    starts = np.array([first for first, _ in valleys])
+    inside: list[list[tuple[int, int]]] = [[] for _ in valleys]
+    for line in bins:
+        for first, last in line:
+            at = int(np.searchsorted(starts, first, side="right")) - 1
+            if at >= 0 and first > valleys[at][0] and last < valleys[at][1]:
+                inside[at].append((first, last))
+    parted = []
+    for (first, last), own in zip(valleys, inside, strict=True):
+        at = first
+        for start, end in sorted(own):
+            if start > at:
+                parted.append((at, start))
+            at = max(at, end)
+        parted.append((at, last))
+    return parted
+
+
+def _supported(
+    lines: Sequence[Sequence[Run]], edges: list[float], left: float, right: float, count: int, *, is_closed: bool
+) -> list[float]:
+    """Leave out edges that few lines have text at both sides of: words that happen to stand apart, indents."""
+    needed = max(2, int((0.5 if is_closed else 0.15) * count)) if count > 2 else 1
+    edges = list(edges)
+    while edges:
+        bounds = np.array([left, *edges, right])
+        both = np.zeros(len(edges), dtype=np.int64)
+        for line in lines:
+            columns = {int(np.searchsorted(bounds, (run.x0 + run.x1) / 2)) - 1 for run in line}
+            for column in columns:
+                if column + 1 in columns and 0 <= column < len(edges):
+                    both[column] += 1
+        weakest = int(np.argmin(both))
+        if both[weakest] >= needed:
+            break
+        # A column that is filled seldom stands beside empty cells: it counts what its lines have on either side.
+        filled = np.zeros(len(edges) + 1, dtype=np.int64)
+        for line in lines:
+            for run in line:
+                filled[min(max(int(np.searchsorted(bounds, (run.x0 + run.x1) / 2)) - 1, 0), len(edges))] += 1
+        sparse = min(filled[weakest], filled[weakest + 1])
+        if not is_closed and sparse and both[weakest] >= max(1, 0.5 * sparse):
+            both[weakest] = needed
+            rest = [at for at in range(len(edges)) if both[at] < needed and at != weakest]
+            strong = True
+            for at in rest:
+                low = min(filled[at], filled[at + 1])
+                if not low or both[at] < max(1, 0.5 * low):
+                    strong, weakest = False, at
+                    break
+            if strong:
+                break
+        del edges[weakest]
+    return edges
+
+
+def _without_signs(
+    content: PageContent, lines: Sequence[Sequence[Run]], xs: list[float], ruled: set[float]
+) -> list[float]:
+    """Join columns of nothing but signs of currencies, per cents and brackets to the numbers that they belong to."""
+    texts: list[list[str]] = [[] for _ in xs[1:]]
+    for line in lines:
+        for run in line:
+            for word in run.words:
+                at = bisect_left(xs, (content.boxes[word, 0] + content.boxes[word, 2]) / 2) - 1
+                if 0 <= at < len(texts):
+                    texts[at].append(content.texts[word])
+    dropped = set()
+    for at, own in enumerate(texts):
+        if own and at + 1 < len(texts) and all(_SIGN_BEFORE.match(text) for text in own):
+            dropped.add(xs[at + 1])
+        elif own and at and all(_SIGN_AFTER.match(text) for text in own):
+            dropped.add(xs[at])
+    return [x for x in xs if x in ruled or x not in dropped]
+
+
+def _without_slits(content: PageContent, words: Sequence[int], xs: list[float], em: float) -> list[float]:
+    """Leave out columns too narrow for text, and without any: the room between a border and what is shaded."""
+    middles = (content.boxes[list(words), 0] + content.boxes[list(words), 2]) / 2
+    counts = np.histogram(middles, xs)[0]
+    kept = [xs[0]]
+    for at, right in enumerate(xs[1:]):
+        if counts[at] == 0 and right - kept[-1] < _SLIT * em:
+            # The border is the one that is on the far side of the room: the last, or else the first.
+            if at + 2 == len(xs) and len(kept) > 1:
+                kept[-1] = right
+            continue
+        kept.append(right)
+    if kept[-1] != xs[-1]:
+        kept.append(xs[-1])
+    return kept
+
+
+# Rows and cells -----------------------------------------------------------------------------------------------------
+
+
+class _Grid:
+    """A table in the making: the columns stand."""
+
+    def __init__(
+        self, content: PageContent, area: TableArea, xs: Sequence[float], ruled_xs: Sequence[float], em: float
+    ) -> None:
+        self.content, self.area, self.em = content, area, em
+        self.xs = np.asarray(xs)
+        ruled = set(ruled_xs)
+        self.is_ruled = np.array([x in ruled for x in xs])
+        self.num_columns = len(xs) - 1
+
+    def table(self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]) -> FoundTable | None:
+        """Rows and cells. ``None``: there is one row only."""
+        bands = [(band, bottom) for band, bottom in self._bands(runs_by_line, ruled_ys) if band]
+        is_row_ruled = self._rules_part_rows(bands)
+        # Without numbers what stands above the first rule is the head.
+        first_body = next((at for at, (band, _) in enumerate(bands) if self._is_body(band)), min(1, len(bands) - 1))
+        rows: list[list[_Line]] = []
+        num_heads = 0
+        bottoms: list[float] = []
+        ruled_ends: list[bool] = []
+        for at, (band, bottom) in enumerate(bands):
+            if is_row_ruled:
+                groups = self._ruled_rows(band)
+            elif at < first_body:
+                groups = self._head_rows(band)
+            elif at == first_body and not rows and self._is_body(band):
+                head, body = self._parted_head(band)
+                groups = self._head_rows(head) + self._open_rows(body)
+                num_heads = len(self._head_rows(head))
+            else:
+                groups = self._open_rows(band)
+            if at < first_body:
+                num_heads += len(groups)
+            rows += groups
+            bottoms += [bottom] * len(groups)
+            ruled_ends += [False] * (len(groups) - 1) + [True]
+        if len(rows) < 2:
+            return None
+        ys = [self.area.box[1], *bottoms]
+        for at in range(len(rows) - 1):
+            if not ruled_ends[at]:
+                above = max(line.bottom for line in rows[at])
+                below = min(line.top for line in rows[at + 1])
+                ys[at + 1] = (above + below) / 2
+        ys[-1] = self.area.box[3]
+        return self._cells(rows, np.maximum.accumulate(np.asarray(ys)), min(num_heads, len(rows) - 1), ruled_ends)
+
+    def _bands(
+        self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]
+    ) -> list[tuple[list[_Line], float]]:
+        """The lines between each two rules, with the lower rule."""
+        per_band: list[list[Run]] = [[] for _ in ruled_ys[1:]]
+        inner = np.asarray(ruled_ys[1:-1])
+        for line in runs_by_line:
+            for run in line:
+                per_band[int(np.searchsorted(inner, run.middle))].append(run)
+        bands = []
+        for runs, bottom in zip(per_band, ruled_ys[1:], strict=True):
+            bands.append(([self._line(line) for line in lines_of(runs)], float(bottom)))
+        return bands
+
+    def _line(self, runs: Sequence[Run]) -> _Line:
+        line = _Line([])
+        for run in runs:
+            for part in self._parts(run):
+                first, last = self._span(part)
+                line.runs.append(part)
+                line.spans.append((first, last))
+                text = " ".join(self.content.texts[word] for word in part.words)
+                if first == last and is_number(text):
+                    line.numbers.add(first)
+        return line
+
+    def _parts(self, run: Run) -> list[Run]:
+        """Part a run at the edges that it crosses where rules are, or where its own gaps are widest."""
+        first = int(np.searchsorted(self.xs, run.x0 + 0.3 * self.em)) - 1
+        last = int(np.searchsorted(self.xs, run.x1 - 0.3 * self.em)) - 1
+        if last <= first or len(run.words) < 2:
+            return [run]
+        boxes = self.content.boxes
+        words = list(run.words)
+        gaps = [boxes[after, 0] - boxes[word, 2] for word, after in pairwise(words)]
+        usual = float(np.median(gaps)) if len(gaps) > 2 else 0.25 * self.em
+        cuts = []
+        for at in range(max(first + 1, 1), min(last, self.num_columns - 1) + 1):
+            x = self.xs[at]
+            for number, (word, after) in enumerate(pairwise(words)):
+                if not (boxes[word, 0] + boxes[word, 2]) / 2 < x <= (boxes[after, 0] + boxes[after, 2]) / 2:
+                    continue
+                is_cut = self._has_post(at, run.middle)
+                if not is_cut and boxes[word, 2] - 0.1 * self.em <= x <= boxes[after, 0] + 0.1 * self.em:
+                    left = self.content.texts[word]
+                    right = self.content.texts[after]
+                    both = is_number(left) and is_number(right) and len(words) <= 4 and not self.is_ruled[at]
+                    is_cut = gaps[number] > max(0.35 * self.em, 1.5 * usual) or (both and gaps[number] > 0.3 * self.em)
+                if is_cut:
+                    cuts.append(number + 1)
+        if not cuts:
+            return [run]
+        parts = []
+        for start, end in zip([0, *cuts], [*cuts, len(words)], strict=True):
+            if start < end:
+                parts.append(joined_run(boxes, words[start:end]))
+        return parts
+
+    def _has_post(self, at: int, y: float) -> bool:
+        """Whether a rule runs down at an edge at this height."""
+        if not self.is_ruled[at]:
+            return False
+        posts = self.area.vertical
+        near = np.abs(posts[:, 0] - self.xs[at]) < 0.6 * self.em
+        return bool((near & (posts[:, 1] <= y) & (posts[:, 2] >= y)).any())
+
+    def _span(self, run: Run) -> tuple[int, int]:
+        """The first and last column that a run lies in."""
+        xs, last = self.xs, self.num_columns - 1
+        home = min(max(int(np.searchsorted(xs, (run.x0 + run.x1) / 2)) - 1, 0), last)
+        first = end = home
+        slack = min(0.5 * self.em, 0.2 * (run.x1 - run.x0))
+        while first > 0 and run.x0 < xs[first] - slack and not self._has_post(first, run.middle):
+            first -= 1
+        while end < last and run.x1 > xs[end + 1] + slack and not self._has_post(end + 1, run.middle):
+            end += 1
+        return first, end
+
+    def _rules_part_rows(self, bands: Sequence[tuple[list[_Line], float]]) -> bool:
+        """Whether each row stands between rules of its own."""
+        filled = [band for band, _ in bands if band]
+        if len(filled) < 3:
+            return False
+        lines = sum(len(self._number_lines(band)) or 1 for band in filled)
+        return len(filled) >= 0.6 * lines and len(filled) >= 3
+
+    def _number_lines(self, band: Sequence[_Line]) -> list[_Line]:
+        return [line for line in band if line.numbers]
+
+    def _is_body(self, band: Sequence[_Line]) -> bool:
+        """Whether a band has rows of numbers, years above columns aside."""
+        for line in band:
+            rest = line.columns - {0}
+            numbers = line.numbers - {0}
+            if numbers and 2 * len(numbers) >= len(rest):
+                texts = [
+                    self._text(run) for run, (first, _) in zip(line.runs, line.spans, strict=True) if first in numbers
+                ]
+                if not all(_YEAR.match(text) for text in texts) or (0 in line.columns and len(band) > 2):
+                    return True
+        return False
+
+    def _text(self, run: Run) -> str:
+        return " ".join(self.content.texts[word] for word in run.words)
+
+    def _parted_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
+        """Part the lines of the head from those of the body, where no rule does."""
+        first = next((at for at, line in enumerate(band) if self._is_body([line])), 0)
+        # A label of its own above the numbers belongs to them; so does the first part of a label that goes on.
+        while first > 0 and band[first - 1].columns == {0} and first > 1:
+            first -= 1
+        return band[:first], band[first:]
+
+    # Rows
+
+    def _head_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
+        """Lines of a head are one row, but below what is the head of several columns."""
+        rows: list[list[_Line]] = []
+        for line in band:
+            if rows and not self._heads_several(rows[-1][-1], line):
+                rows[-1].append(line)
+            else:
+                rows.append([line])
+        return rows
+
+    def _heads_several(self, line: _Line, below: _Line) -> bool:
+        for first, last in line.spans:
+            if last > first:
+                under = [
+                    other
+                    for other, (start, end) in zip(below.runs, below.spans, strict=True)
+                    if first <= start and end <= last
+                ]
+                if len(under) > 1:
+                    return True
+        texts = [self._text(run) for run in below.runs]
+        repeated = len(texts) - len(set(texts))
+        return len(texts) >= 4 and repeated >= len(texts) // 2 and 2 * len(line.runs) <= len(below.runs) + 1
+
+    def _ruled_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
+        """The rows between two rules: one, unless columns of numbers tell that there are more."""
+        numeric = self._number_lines(band)
+        if len(band) < 2 or len(numeric) < 2:
+            return [list(band)]
+        counts: dict[int, int] = {}
+        words: dict[int, int] = {}
+        for line in band:
+            for first, last in line.spans:
+                if first == last:
+                    counts[first] = counts.get(first, 0) + 1
+                    words[first] = words.get(first, 0) + (first not in line.numbers)
+        columns = [at for at, many in counts.items() if many > 1 and not words[at] and many == len(numeric)]
+        level = [at for at, many in counts.items() if many >= len(numeric)]
+        if not columns or 2 * len(level) <= len(counts):
+            return [list(band)]
+        return self._begun_by(band, numeric)
+
+    def _begun_by(self, band: Sequence[_Line], starts: Sequence[_Line]) -> list[list[_Line]]:
+        rows: list[list[_Line]] = []
+        begins = {id(line) for line in starts}
+        pending: list[_Line] = []
+        for line in band:
+            if id(line) in begins:
+                rows.append([*pending, line] if not rows else [line])
+                pending = []
+            elif rows:
+                rows[-1].append(line)
+            else:
+                pending.append(line)
+        return rows or [list(band)]
+
+    def _open_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
+        """Rows of lines that no rules part: each line begins one, but those that go on with the row above."""
+        if len(band) < 2:
+            return [list(band)]
+        pitches = [after.middle - line.middle for line, after in pairwise(band)]
+        tight = 1.25 * float(np.min(pitches))
+        usual = float(np.median(pitches))
+        by_space = self._rows_by_space(band, pitches)
+        if by_space:
+            return by_space
+        right = self._right_ends(band)
+        rows = [[band[0]]]
+        for line, after, pitch in zip(band, band[1:], pitches, strict=False):
+            row = rows[-1]
+            filled = set().union(*(other.columns for other in row))
+            if after.columns == {0}:
+                goes_on = (
+                    pitch <= tight
+                    and filled != {0}
+                    and self._wraps(line, after, right)
+                    and not self._is_heavier(line, after)
+                )
+            elif 0 in after.columns:
+                goes_on = filled == {0} and pitch <= tight and self._wraps(line, after, right) and len(row) < 3
+            else:
+                numbers = set().union(*(other.numbers for other in row))
+                goes_on = (
+                    pitch <= 1.3 * usual and not (after.numbers & numbers) and not (after.numbers and pitch > tight)
+                )
+                if len(after.columns) > 1 and after.numbers:
+                    goes_on = goes_on and not (after.columns & filled)
+            if goes_on:
+                row.append(after)
+            else:
+                rows.append([after])
+        return rows
+
+    def _rows_by_space(self, band: Sequence[_Line], pitches: Sequence[float]) -> list[list[_Line]]:
+        """Rows of several lines with more room between them than within. Empty: there are none such."""
+        small, large = float(np.min(pitches)), float(np.max(pitches))
+        if large < 1.25 * small or len(band) < 4:
+            return []
+        limit = (small + large) / 2 if large < 2.5 * small else 1.25 * small
+        rows: list[list[_Line]] = [[band[0]]]
+        for after, pitch in zip(band[1:], pitches, strict=True):
+            if pitch > limit:
+                rows.append([after])
+            else:
+                rows[-1].append(after)
+        starts = sum(0 in row[0].columns for row in rows)
+        if len(rows) < 2 or starts < 0.8 * len(rows):
+            return []
+        for row in rows:
+            seen: set[int] = set()
+            for line in row:
+                # Two numbers above each other are two rows, however close.
+                if line.numbers & seen:
+                    return []
+                seen |= line.numbers
+            full = [line for line in row if len(line.columns) > 0.7 * self.num_columns and not line.numbers]
+            if len(full) > 2:
+                return []
+        if sum(len(row) > 1 for row in rows) < 2:
+            return []
+        return rows
+
+    def _right_ends(self, band: Sequence[_Line]) -> NDArray[np.float64]:
+        ends = self.xs[:-1].copy()
+        for line in band:
+            for run, (first, last) in zip(line.runs, line.spans, strict=True):
+                if first == last:
+                    ends[first] = max(ends[first], run.x1)
+        return ends
+
+    def _wraps(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
+        """Whether the first word of a label would not have fitted at the end of the line above."""
+        above = [run for run, (first, _) in zip(line.runs, line.spans, strict=True) if first == 0]
+        below = [run for run, (first, _) in zip(after.runs, after.spans, strict=True) if first == 0]
+        if not above or not below:
+            return False
+        word = self.content.boxes[below[0].words[0]]
+        text = self.content.texts[below[0].words[0]]
+        last = self.content.texts[above[-1].words[-1]]
+        if text[:1].islower() or last.endswith(("-", ",", "(", "/")) or text.startswith("("):
+            return True
+        return bool(above[-1].x1 + 0.25 * self.em + word[2] - word[0] > right[0] + 0.1 * self.em)
+
+    def _is_heavier(self, line: _Line, after: _Line) -> bool:
+        bold = self.content.is_bold
+        return bool(bold[after.runs[0].words[0]] and not bold[line.runs[0].words[0]])
+
+    # Cells
+
+    def _cells(
+        self,
+        rows: Sequence[Sequence[_Line]],
+        ys: NDArray[np.float64],
+        num_heads: int,
+        ruled_ends: Sequence[bool],
+    ) -> FoundTable:
+        joined = _Joined(len(rows), self.num_columns)
+        runs: dict[tuple[int, int], list[Run]] = {}
+        for at, row in enumerate(rows):
+            for line in row:
+                for run, (first, last) in zip(line.runs, line.spans, strict=True):
+                    joined.join(at, at, first, last)
+                    runs.setdefault((at, first), []).append(run)
+        self.lefts, self.rights = self._extents(rows)
+        if self.area.is_lattice:
+            self._join_unruled(joined, runs, ys, ruled_ends)
+        self._join_heads(joined, runs, num_heads)
+        words: dict[int, list[int]] = {}
+        for (at, column), own in runs.items():
+            words.setdefault(int(joined.owner[at, column]), []).extend(word for run in own for word in run.words)
+        cells = []
+        for number, (top, bottom, left, right) in joined.rectangles.items():
+            box = (float(self.xs[left]), float(ys[top]), float(self.xs[right + 1]), float(ys[bottom + 1]))
+            own_words = tuple(self._ordered(words.get(number, [])))
+            cells.append(FoundCell(box, top, bottom, left, right, own_words, top < num_heads))
+        cells.sort(key=lambda cell: (cell.row_start, cell.col_start))
+        return FoundTable(self.area.box, len(rows), self.num_columns, tuple(cells))
+
+    def _extents(self, rows: Sequence[Sequence[_Line]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where the text of each column begins and ends."""
+        lefts, rights = self.xs[1:].copy(), self.xs[:-1].copy()
+        for row in rows:
+            for line in row:
+                for run, (first, last) in zip(line.runs, line.spans, strict=True):
+                    if first == last:
+                        lefts[first], rights[first] = min(lefts[first], run.x0), max(rights[first], run.x1)
+        empty = lefts > rights
+        lefts[empty], rights[empty] = self.xs[:-1][empty], self.xs[1:][empty]
+        return lefts, rights
+
+    def _ordered(self, words: list[int]) -> list[int]:
+        """Words in reading order."""
+        if len(words) < 2:
+            return words
+        boxes = self.content.boxes
+        backward = is_right_to_left("".join(self.content.texts[word] for word in words))
+        single = [joined_run(boxes, [word]) for word in words]
+        return [run.words[0] for line in lines_of(single) for run in (reversed(line) if backward else line)]
+
+    def _join_unruled(
+        self,
+        joined: _Joined,
+        runs: dict[tuple[int, int], list[Run]],
+        ys: NDArray[np.float64],
+        ruled_ends: Sequence[bool],
+    ) -> None:
+        """Join cells that no rule parts: heads of several columns, labels of several rows."""
+        num_rows, num_columns, em = len(ys) - 1, self.num_columns, self.em
+        middles_y, middles_x = (ys[:-1] + ys[1:]) / 2, (self.xs[:-1] + self.xs[1:]) / 2
+        right = np.zeros((num_rows, num_columns), dtype=bool)
+        for x, top, bottom in self.area.vertical:
+            at = int(np.argmin(np.abs(self.xs - x)))
+            if 0 < at < num_columns and abs(self.xs[at] - x) < 0.6 * em:
+                first, last = np.searchsorted(middles_y, [top, bottom])
+                right[first:last, at - 1] = True
+        below = np.zeros((num_rows, num_columns), dtype=bool)
+        for y, start, end in self.area.horizontal:
+            at = int(np.argmin(np.abs(ys - y)))
+            if 0 < at < num_rows and abs(ys[at] - y) < 0.6 * em:
+                first, last = np.searchsorted(middles_x, [start, end])
+                below[at - 1, first:last] = True
+        filled = np.zeros((num_rows, num_columns), dtype=bool)
+        for at, column in runs:
+            filled[at, column] = True
+        for row in range(num_rows):
+            column = 0
+            while column < num_columns:
+                end = column
+                while end + 1 < num_columns and not right[row, end]:
+                    end += 1
+                if end > column:
+                    self._join_within(joined, runs, filled, row, column, end)
+                column = end + 1
+        for row in range(num_rows - 1):
+            for column in range(num_columns):
+                if not ruled_ends[row] or below[row, column]:
+                    continue
+                above, under = joined.rectangle(row, column), joined.rectangle(row + 1, column)
+                first, last = above[2:]
+                # Whole cells of one width, between rules down.
+                if above == under or under[2:] != above[2:] or first != column or below[row, first : last + 1].any():
+                    continue
+                is_closed = (first == 0 or right[row, first - 1]) and (last == num_columns - 1 or right[row, last])
+                if is_closed:
+                    joined.join(row, row + 1, first, last)
+
+    def _join_within(
+        self,
+        joined: _Joined,
+        runs: dict[tuple[int, int], list[Run]],
+        filled: NDArray[np.bool_],
+        row: int,
+        first: int,
+        last: int,
+    ) -> None:
+        """Join the cells between two rules of a row, if they hold one text at most that is theirs."""
+        texts = [column for column in range(first, last + 1) if filled[row, column]]
+        if len(texts) > 1:
+            return
+        if self.is_ruled[first + 1 : last + 1].all():
+            joined.join(row, row, first, last)
+        elif texts and row + 1 < len(filled) and filled[row + 1, first : last + 1].sum() > 1:
+            # Parted by gaps below: what stands in the middle of all is their head.
+            own = runs[row, texts[0]]
+            middle = (min(run.x0 for run in own) + max(run.x1 for run in own)) / 2
+            if abs(middle - (self.xs[first] + self.xs[last + 1]) / 2) < self.em:
+                joined.join(row, row, first, last)
+
+    def _join_heads(self, joined: _Joined, runs: dict[tuple[int, int], list[Run]], num_heads: int) -> None:
+        """Give the heads of several columns the columns that they stand in the middle of."""
+        for row in range(num_heads - 1):
+            texts = sorted(column for at, column in runs if at == row)
+            below = sorted(column for at, column in runs if at == row + 1)
+            if len(texts) >= len(below) or not texts:
+                continue
+            for text in texts:
+                top, bottom, left, right = joined.rectangle(row, text)
+                if top != bottom or left != right:
+                    continue
+                own = runs[row, text]
+                middle = (min(run.x0 for run in own) + max(run.x1 for run in own)) / 2
+                best = self._heads_span(joined, row, text, middle, set(texts), below)
+                if best:
+                    joined.join(row, row, *best)
+
+    def _heads_span(
+        self, joined: _Joined, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
+    ) -> tuple[int, int] | None:
+        """The columns around a head whose middle is its own, none of which has another head."""
+        best = None
+        for first in range(text, -1, -1):
+            if first != text and (first in texts or first not in below or self._is_taken(joined, row, first)):
+                break
+            for last in range(text, self.num_columns):
+                if last != text and (last in texts or last not in below or self._is_taken(joined, row, last)):
+                    break
+                # The middle of what stands in the columns, which gaps at their ends do not move.
+                off = abs((self.lefts[first] + self.rights[last]) / 2 - middle)
+                if last > first and off < 0.8 * self.em and (best is None or off < best[0] - 1e-9):
+                    best = (off, first, last)
+        own = abs((self.lefts[text] + self.rights[text]) / 2 - middle)
+        if best is None or own < max(best[0], 0.3 * self.em):
+            return None
+        return best[1:]
+
+    def _is_taken(self, joined: _Joined, row: int, column: int) -> bool:
+        top, bottom, left, right = joined.rectangle(row, column)
+        return top != bottom or left != right
+
+
+class _Joined:
+    """Which cells of a grid are one: always rectangles, which cover the grid once."""
+
+    def __init__(self, num_rows: int, num_columns: int) -> None:
+        self.owner = np.arange(num_rows * num_columns).reshape(num_rows, num_columns)
+        #: Of each cell, by its number: the first and last row, the first and last column.
+        self.rectangles = {
+            row * num_columns + column: (row, row, column, column)
+            for row in range(num_rows)
+            for column in range(num_columns)
+        }
+
+    def rectangle(self, row: int, column: int) -> tuple[int, int, int, int]:
+        return self.rectangles[int(self.owner[row, column])]
+
+    def join(self, top: int, bottom: int, first: int, last: int) -> None:
+        """Make one cell of a rectangle; of a larger one, where cells reach out of it."""
+        while True:
+            numbers = np.unique(self.owner[top : bottom + 1, first : last + 1])
+            if len(numbers) == 1:
+                return
+            parts = [self.rectangles[int(number)] for number in numbers]
+            grown = (
+                min(part[0] for part in parts),
+                max(part[1] for part in parts),
+                min(part[2] for part in parts),
+                max(part[3] for part in parts),
+            )
+            if grown == (top, bottom, first, last):
+                break
+            top, bottom, first, last = grown
+        for number in numbers:
+            del self.rectangles[int(number)]
+        self.owner[top : bottom + 1, first : last + 1] = numbers[0]
+        self.rectangles[int(numbers[0])] = (top, bottom, first, last)
