@@ -20,6 +20,8 @@ from ._found import FoundField as FoundField
 from ._found import FoundRegion as FoundRegion
 from ._found import FoundTable as FoundTable
 from ._found import PageStructure as PageStructure
+from ._regions import find_regions as find_regions
+from ._regions import mend_hyphenation as mend_hyphenation
 from ._tables import find_tables as find_tables
 from ._tables import join_tables as join_tables
 
@@ -39,7 +41,9 @@ __all__ = [
     "extract_fields",
     "find_day_first",
     "find_fields",
+    "find_regions",
     "find_tables",
     "join_tables",
+    "mend_hyphenation",
     "parse_value",
 ]

@@ -22,6 +22,8 @@ __all__ = ["content_of_picture"]
 
 # Pixels of the picture that is looked at.
 _MAX_PIXELS = 2_600_000
+# Pictures with words lower than this, in pixels, are enlarged, as then rules are no wider than the gaps in letters.
+_MIN_EM = 16
 # The height of words as a share of the longer side, where there are none.
 _USUAL_HEIGHT = 0.012
 
@@ -81,10 +83,10 @@ def content_of_picture(
     rules: tuple[Boxes, Boxes] = np.zeros((0, 4)), np.zeros((0, 4))
     pictures, is_bold = np.zeros((0, 4)), np.zeros(len(placed), bool)
     if min(width, height) >= 16:
-        ink, factor = _ink_of(image)
-        small = placed / factor
-        heights = np.clip(small[:, 3] - small[:, 1], 0, None)
-        em = float(np.median(heights)) if len(heights) else _USUAL_HEIGHT * max(ink.shape)
+        heights = np.clip(placed[:, 3] - placed[:, 1], 0, None)
+        em = float(np.median(heights)) if len(heights) else _USUAL_HEIGHT * max(height, width)
+        ink, factor = _ink_of(image, em)
+        small, em = placed / factor, em / factor
         em = float(np.clip(em, 8, max(8, min(ink.shape) / 4)))
         found = find_rules(ink, small, em)
         drawn = find_pictures(ink, small, found, em)
@@ -107,15 +109,20 @@ def content_of_picture(
     )
 
 
-def _ink_of(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
+def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], float]:
     """How much each pixel differs from bright paper, uint8 (H, W), of dark paper how bright it is; and the reduction.
+
+    Small words are enlarged to twice their size, which is a reduction by one half.
 
     A pixel is as dark as its darkest channel, so that colours count as much as black does.
     """
     height, width = image.shape[:2]
-    factor = max(1, int(np.ceil((height * width / _MAX_PIXELS) ** 0.5)))
+    factor: float = max(1, int(np.ceil((height * width / _MAX_PIXELS) ** 0.5)))
     if factor > 1:
-        image = np.asarray(Image.fromarray(image).reduce(factor))
+        image = np.asarray(Image.fromarray(image).reduce(int(factor)))
+    elif em < _MIN_EM and 4 * height * width <= _MAX_PIXELS:
+        image = np.asarray(Image.fromarray(image).resize((2 * width, 2 * height), Image.Resampling.BICUBIC))
+        factor = 0.5
     is_dark = float(np.median(image[::7, ::7])) < 100
     if image.ndim == 2:
         return (image.copy() if is_dark else 255 - image), factor

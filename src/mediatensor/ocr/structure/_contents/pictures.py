@@ -20,6 +20,9 @@ _MIN_SIDE = 1.5
 _MAX_GAP = 1.0
 # Areas whose cells differ by less are flat, as the fill of a cell of a table.
 _FLAT = 8.0
+# Flat areas are pictures all the same where they are so dark, and so many ems wide and high.
+_DARK = 150.0
+_MIN_DARK_SIDE = 6.0
 
 
 def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> Boxes:
@@ -52,7 +55,11 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
         own = labels[place] == name
         values = cells[place][own]
         side = min(rows.stop - rows.start, columns.stop - columns.start) * _CELL
-        if side < _MIN_SIDE * em or own.sum() * _CELL**2 < em * em or float(values.std()) < _FLAT:
+        if side < _MIN_SIDE * em or own.sum() * _CELL**2 < em * em:
+            continue
+        # Large and dark is a photograph of the night, or of what a microscope shows.
+        is_dark = side >= _MIN_DARK_SIDE * em and float(values.mean()) >= _DARK
+        if float(values.std()) < _FLAT and not is_dark:
             continue
         found.append((columns.start, rows.start, columns.stop, rows.stop))
     boxes = np.array(found, np.float64).reshape(-1, 4) * _CELL

@@ -1,0 +1,300 @@
+"""Lines become columns of lines, and columns paragraphs, headings and items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._content import Boxes
+from .._found import Box
+from .lines import TextLine, around
+from .patterns import MARK
+
+__all__ = ["Block", "blocks_of"]
+
+# The greatest gap between lines of one column, in heights, and how far they must share their width.
+_MAX_LEADING = 1.3
+_MIN_COMMON = 0.3
+# Lines belong to different blocks if they are set apart by so many of the usual steps from line to line, or one is so
+# much larger than the other.
+_MAX_STEP = 1.32
+_MAX_SIZE_RATIO = 1.18
+# Indents, in heights.
+_INDENT = 0.6
+_MAX_INDENT = 6.0
+# A line is full if no more is left at its end, in heights.
+_FULL = 1.5
+# Text fills its column in so many of its lines.
+_FULL_SHARE = 0.5
+_BOLD = 0.6
+_NOT_BOLD = 0.35
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Lines that belong together: a paragraph, a heading, an item.
+
+    Attributes:
+        lines: From the top down.
+        column: The left and right edge of the column it stands in.
+        hangs: Whether its first line stands out to the left.
+    """
+
+    lines: tuple[TextLine, ...]
+    column: tuple[float, float]
+    hangs: bool = False
+
+    @cached_property
+    def box(self) -> Box:
+        """Around the lines."""
+        return around(np.array([line.box for line in self.lines]))
+
+    @cached_property
+    def size(self) -> float:
+        """The size of the type."""
+        return float(np.median([line.size for line in self.lines]))
+
+    @cached_property
+    def bold(self) -> float:
+        """The share of the letters in heavy type."""
+        lengths = [len(line.text) for line in self.lines]
+        return sum(line.bold * length for line, length in zip(self.lines, lengths, strict=True)) / max(1, sum(lengths))
+
+    @cached_property
+    def text(self) -> str:
+        """The lines, joined by spaces."""
+        return " ".join(line.text for line in self.lines)
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The indices of the words, in reading order."""
+        return tuple(word for line in self.lines for word in line.words)
+
+    @property
+    def width(self) -> float:
+        """From the left to the right end."""
+        return self.box[2] - self.box[0]
+
+    @property
+    def middle(self) -> float:
+        """Half-way between the left and right end."""
+        return (self.box[0] + self.box[2]) / 2
+
+
+def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
+    """Gather lines into blocks.
+
+    Args:
+        lines: From the top down.
+        rules: (H, 4): drawn lines across, which part blocks.
+    """
+    if not lines:
+        return []
+    stacks = _stacks(lines, rules)
+    step = _usual_step(stacks)
+    return [block for stack in stacks for block in _split(stack, step)]
+
+
+def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
+    """Chains of lines, each the only one below the one before it, and that the only one above it."""
+    boxes = np.array([line.box for line in lines])
+    sizes = np.array([line.size for line in lines])
+    widths = np.maximum(boxes[:, 2] - boxes[:, 0], 1e-6)
+    middles = (boxes[:, 1] + boxes[:, 3]) / 2
+    reach = (_MAX_LEADING + 1) * float(np.quantile(sizes, 0.9)) + float((boxes[:, 3] - boxes[:, 1]).max())
+    order = np.argsort(middles, kind="stable")
+    sorted_middles = middles[order]
+    below: list[int] = []
+    for index in range(len(lines)):
+        begin = int(np.searchsorted(sorted_middles, middles[index], side="right"))
+        end = int(np.searchsorted(sorted_middles, boxes[index, 3] + reach))
+        below.append(_nearest(index, order[begin : min(end, begin + 400)], boxes, sizes, widths, middles))
+    above = np.full(len(lines), -1, dtype=np.int64)
+    counts = np.zeros(len(lines), dtype=np.int64)
+    for index, other in enumerate(below):
+        if other < 0:
+            continue
+        begin = int(np.searchsorted(sorted_middles, boxes[other, 1] - reach))
+        end = int(np.searchsorted(sorted_middles, middles[other]))
+        mirrored = _nearest(other, order[max(begin, end - 400) : end][::-1], boxes, sizes, widths, middles)
+        if mirrored == index and not _is_parted(boxes[index], boxes[other], rules):
+            above[other] = index
+            counts[index] += 1
+    stacks = []
+    following = np.full(len(lines), -1, dtype=np.int64)
+    following[above[above >= 0]] = np.flatnonzero(above >= 0)
+    for index in np.flatnonzero(above < 0).tolist():
+        stack = []
+        while index >= 0:
+            stack.append(lines[index])
+            index = int(following[index])
+        stacks.append(stack)
+    return stacks
+
+
+def _nearest(
+    index: int,
+    candidates: NDArray[np.int64],
+    boxes: Boxes,
+    sizes: NDArray[np.float64],
+    widths: NDArray[np.float64],
+    middles: NDArray[np.float64],
+) -> int:
+    """The line next to ``index`` among candidates that come nearest first; -1 if there is none, or two side by side."""
+    if len(candidates) == 0:
+        return -1
+    common = np.minimum(boxes[candidates, 2], boxes[index, 2]) - np.maximum(boxes[candidates, 0], boxes[index, 0])
+    candidates = candidates[common > 0]
+    common = common[common > 0] / np.minimum(widths[candidates], widths[index])
+    if len(candidates) == 0:
+        return -1
+    first = int(candidates[0])
+    level = np.abs(middles[candidates] - middles[first]) < 0.6 * sizes[first]
+    if level.sum() > 1 or common[0] < _MIN_COMMON:
+        return -1
+    gap = max(boxes[first, 1] - boxes[index, 3], boxes[index, 1] - boxes[first, 3])
+    return first if gap <= _MAX_LEADING * max(sizes[first], sizes[index]) else -1
+
+
+def _is_parted(upper: NDArray[np.float64], lower: NDArray[np.float64], rules: Boxes) -> bool:
+    """Whether a rule runs between two lines."""
+    if len(rules) == 0:
+        return False
+    middles = (rules[:, 1] + rules[:, 3]) / 2
+    start, end = max(upper[0], lower[0]), min(upper[2], lower[2])
+    common = np.minimum(rules[:, 2], end) - np.maximum(rules[:, 0], start)
+    between = (middles > (upper[1] + upper[3]) / 2) & (middles < (lower[1] + lower[3]) / 2)
+    # Lines under words are no wider than these; they are nearer to the words than to the next line.
+    underlines = (middles - upper[3] < 0.35 * (lower[1] - upper[3])) & (
+        rules[:, 2] - rules[:, 0] <= 1.05 * (upper[2] - upper[0])
+    )
+    return bool((between & ~underlines & (common > 0.5 * (end - start))).any())
+
+
+def _usual_step(stacks: list[list[TextLine]]) -> float:
+    """The median distance of lines that follow each other, in heights of their type."""
+    steps = [(below.baseline - above.baseline) / above.size for stack in stacks for above, below in pairwise(stack)]
+    return float(np.median(steps)) if steps else 1.2
+
+
+def _split(stack: list[TextLine], usual_step: float) -> list[Block]:
+    """Cut a column into blocks: first at gaps and where the type changes, then at indents and ends of paragraphs."""
+    parts: list[list[TextLine]] = [[stack[0]]]
+    steps = np.array([below.baseline - above.baseline for above, below in pairwise(stack)])
+    for index, (above, below) in enumerate(pairwise(stack)):
+        # The step of the neighbourhood: of the column it stands in.
+        near = steps[max(0, index - 4) : index + 5]
+        usual = min(float(np.median(near)), 1.25 * usual_step * max(above.size, below.size))
+        if len(steps) < 3:
+            usual = min(usual, usual_step * max(above.size, below.size))
+        if steps[index] > _MAX_STEP * usual or _changes_type(stack, index):
+            parts.append([])
+        parts[-1].append(below)
+    left, right = _edges(stack)
+    return [block for part in parts for block in _paragraphs(part, (left, right))]
+
+
+def _changes_type(stack: list[TextLine], index: int) -> bool:
+    """Whether the type below a line is another: so much that a line or two cannot be wrong about it."""
+    above, below = stack[index], stack[index + 1]
+    shorter = min(len(above.text), len(below.text))
+    bolder, lighter = max(above.bold, below.bold), min(above.bold, below.bold)
+    if shorter >= 3 and bolder >= _BOLD and lighter <= _NOT_BOLD:
+        return True
+    if shorter < 4:
+        return False
+    before, after = _usual_size(stack[max(0, index - 2) : index + 1]), _usual_size(stack[index + 1 : index + 4])
+    if max(above.size, below.size) <= _MAX_SIZE_RATIO * min(above.size, below.size):
+        return False
+    return max(before, after) > _MAX_SIZE_RATIO * min(before, after)
+
+
+def _usual_size(lines: list[TextLine]) -> float:
+    return float(np.median([line.size for line in lines]))
+
+
+def _edges(lines: list[TextLine]) -> tuple[float, float]:
+    """The edges that most lines keep to."""
+    lefts, rights = sorted(line.box[0] for line in lines), sorted(line.box[2] for line in lines)
+    return lefts[len(lefts) // 10], rights[-1 - len(rights) // 10]
+
+
+def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Block]:
+    """Cut lines that are set alike at indents, at marks of items, and behind lines that end early."""
+    if len(lines) == 1:
+        return [Block((lines[0],), column)]
+    size = float(np.median([line.size for line in lines]))
+    left, right = _edges(lines)
+    indents = np.array([(line.box[0] - left) / size for line in lines])
+    rests = np.array([(right - line.box[2]) / size for line in lines])
+    marks = np.array([_is_marked(line) for line in lines])
+    indented = (indents >= _INDENT) & (indents <= _MAX_INDENT)
+    starts = np.zeros(len(lines), dtype=bool)
+    starts[0] = True
+    is_prose = float((rests[:-1] <= _FULL).mean()) >= _FULL_SHARE and right - left >= 8 * size
+    hangs = _hangs(lines, indents, rests, marks, is_prose)
+    if hangs:
+        # Items: the first line stands out, or has a mark; the others are aligned behind it.
+        starts[1:] |= (indents[1:] < _INDENT) & (indented.any() & (indents[1:] < _INDENT) | marks[1:])
+        starts[1:] |= marks[1:]
+    elif is_prose:
+        for index in range(1, len(lines)):
+            if not indented[index]:
+                continue
+            # The first line of a paragraph, the only one that is indented.
+            back = index + 1 == len(lines) or indents[index + 1] <= indents[index] - 0.7 * _INDENT
+            if (back and indents[index - 1] < indents[index] - 0.7 * _INDENT) or (back and rests[index - 1] > _FULL):
+                starts[index] = True
+    if is_prose or hangs:
+        for index in range(1, len(lines)):
+            # Where the next word had found room, the line was ended on purpose.
+            first = _width_of_first_word(lines[index])
+            if rests[index - 1] * size > first + 1.2 * size and rests[index - 1] > 2.0:
+                starts[index] = True
+    bounds = [*np.flatnonzero(starts).tolist(), len(lines)]
+    return [Block(tuple(lines[start:end]), column, hangs) for start, end in pairwise(bounds)]
+
+
+def _is_marked(line: TextLine) -> bool:
+    return len(line.texts) > 1 and MARK.match(line.texts[0]) is not None
+
+
+def _width_of_first_word(line: TextLine) -> float:
+    """About: all letters are as wide as each other."""
+    return line.width * len(line.texts[0]) / max(1, len(line.text))
+
+
+def _hangs(
+    lines: list[TextLine],
+    indents: NDArray[np.float64],
+    rests: NDArray[np.float64],
+    marks: NDArray[np.bool_],
+    is_prose: bool,
+) -> bool:
+    """Whether lines are items, whose first lines stand out, rather than paragraphs, whose first lines are indented."""
+    indented = indents >= _INDENT
+    marked_out = marks & ~indented
+    if marked_out.any():
+        if not indented.any():
+            # One below the other, each with its mark.
+            return int(marked_out.sum()) >= 2
+        # Behind a mark that stands out, the text is indented.
+        follow = [index for index in np.flatnonzero(marked_out).tolist() if index + 1 < len(lines)]
+        return bool(follow) and float(np.mean([indented[i + 1] or marked_out[i + 1] for i in follow])) > 0.5
+    if indented.all() or not indented.any() or indented[0]:
+        return False
+    # Lines that stand out behind lines that are indented: more lines are indented than not, and those before the
+    # ones that stand out end anywhere.
+    outs = [index for index in range(1, len(lines)) if not indented[index] and indented[index - 1]]
+    share = float(indented.mean())
+    if len(lines) == 2:
+        return bool(_INDENT <= indents[1] < 4 and rests[0] <= _FULL < rests[1])
+    if not outs:
+        # One item: all but the first line are indented alike.
+        return bool(indented[1:].all()) and float(np.ptp(indents[1:])) < _INDENT
+    early = float(np.mean([rests[index - 1] > _FULL for index in outs]))
+    return share > 0.5 or (share >= 0.3 and early > 0.5 and bool((rests[~indented] <= _FULL).mean() > 0.5))

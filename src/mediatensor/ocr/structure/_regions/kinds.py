@@ -1,0 +1,444 @@
+"""What each block of a page is: by its size, its weight, its place, its first word and what is next to it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._content import Boxes
+from .._found import Box
+from .blocks import Block
+from .patterns import (
+    BULLETS,
+    CAPTION,
+    DECIMAL,
+    DECIMAL_MARK,
+    FORMULA_NUMBER,
+    FUNCTIONS,
+    FURNITURE,
+    HEADINGS,
+    LABELLED,
+    MARK,
+    NOTE,
+    NUMBERED,
+    OPERATORS,
+    PAGE_NUMBER,
+    REFERENCES,
+)
+
+__all__ = ["PageLook", "is_captioned", "is_prose", "kinds_of"]
+
+# Zones, as shares of the height of the page, for what is repeated on each page.
+_HEADER_ZONE = 0.13
+_FOOTER_ZONE = 0.87
+# Gaps to the text, in heights, that part it from headers and footers.
+_MARGIN_GAP = 1.0
+_LARGE = 1.12
+_TITLE = 1.3
+_SMALL = 0.93
+_BOLD = 0.6
+_MAX_HEADING_WORDS = 30
+_MAX_HEADING_LINES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class PageLook:
+    """What kinds are told from, besides the blocks.
+
+    Attributes:
+        width, height: The size of the page.
+        size: The size of most of its type.
+        bold: The share of its letters in heavy type.
+        pictures, tables: Their boxes.
+        rules: (H, 4): drawn lines that run across.
+    """
+
+    width: float
+    height: float
+    size: float
+    bold: float
+    pictures: list[Box]
+    tables: list[Box]
+    rules: Boxes
+    floats: list[Box] = field(default_factory=list)
+
+
+def is_captioned(block: Block) -> bool:
+    """Whether a block begins as captions do."""
+    return CAPTION.match(block.text) is not None
+
+
+def is_prose(block: Block) -> bool:
+    """Whether a block is running text: several lines of many letters each."""
+    if len(block.lines) < 2 or block.width < 10 * block.size:
+        return False
+    full = [line for line in block.lines if line.width > 0.75 * block.width]
+    letters = sum(character.isalpha() for character in block.text)
+    return len(full) >= 0.5 * len(block.lines) and letters > 0.5 * len(block.text.replace(" ", ""))
+
+
+def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
+    """The kind of each block, and how sure it is.
+
+    Args:
+        blocks: In reading order.
+        look: The page.
+    """
+    kinds: list[tuple[str, float] | None] = [None] * len(blocks)
+    for finder in (_margins, _captions, _formulas, _headings, _items, _footnotes, _references):
+        finder(blocks, look, kinds)
+    return [kind or ("Text", _sureness(block)) for kind, block in zip(kinds, blocks, strict=True)]
+
+
+Kinds = list[tuple[str, float] | None]
+
+
+def _sureness(block: Block) -> float:
+    return 0.95 if is_prose(block) and len(block.lines) > 2 else 0.85 if len(block.lines) > 1 else 0.6
+
+
+def _margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    """Headers and footers: the outermost rows of the page, set apart from the text."""
+    if not blocks:
+        return
+    outer = np.array([block.box for block in blocks])
+    others = np.array([*look.pictures, *look.tables]).reshape(-1, 4)
+    for top in (True, False):
+        for edge in range(3):
+            free = np.array([kind is None for kind in kinds])
+            if not free.any():
+                return
+            # The outermost row.
+            ends = np.where(free, outer[:, 1] if top else -outer[:, 3], np.inf)
+            first = int(ends.argmin())
+            low, high = outer[first, 1], outer[first, 3]
+            row = [
+                index
+                for index in np.flatnonzero(free).tolist()
+                if index == first
+                or min(outer[index, 3], high) - max(outer[index, 1], low)
+                > 0.3 * min(high - low, outer[index, 3] - outer[index, 1])
+            ]
+            if not _is_margin(row, first, blocks, outer, others, look, top, edge):
+                break
+            for index in row:
+                sure = 0.9 if PAGE_NUMBER.match(blocks[index].text) else 0.75
+                kinds[index] = ("Page-header" if top else "Page-footer", sure)
+
+
+def _is_margin(
+    row: list[int], first: int, blocks: list[Block], outer: Boxes, others: Boxes, look: PageLook, top: bool, edge: int
+) -> bool:
+    """Whether a row at the edge of the page is a header or a footer."""
+    size = look.size
+    low, high = float(outer[row, 1].min()), float(outer[row, 3].max())
+    if high > _HEADER_ZONE * look.height if top else low < _FOOTER_ZONE * look.height:
+        return False
+    if any(len(blocks[index].lines) > 3 or blocks[index].size > _TITLE * size for index in row):
+        return False
+    inner = [
+        index
+        for index in range(len(blocks))
+        if index not in row and (outer[index, 1] >= high if top else outer[index, 3] <= low)
+    ]
+    # What is next to it towards the middle of the page.
+    edges = [float(outer[index, 1] - high) if top else float(low - outer[index, 3]) for index in inner]
+    edges += [
+        float(box[1] - high) if top else float(low - box[3])
+        for box in others
+        if (box[1] >= high - size if top else box[3] <= low + size)
+    ]
+    gap = min(edges, default=np.inf)
+    rules = look.rules
+    middles = (rules[:, 1] + rules[:, 3]) / 2
+    between = (
+        (middles >= high - 0.2 * size) & (middles <= high + min(gap, 3 * size))
+        if top
+        else (middles <= low + 0.2 * size) & (middles >= low - min(gap, 3 * size))
+    )
+    ruled = bool((between & (rules[:, 2] - rules[:, 0] > 0.25 * look.width)).any())
+    numbered = any(PAGE_NUMBER.match(blocks[index].text) for index in row)
+    texts = " ".join(blocks[index].text for index in row)
+    tokens = texts.split()
+    ends_numbered = bool(tokens) and (tokens[0].isdigit() or tokens[-1].isdigit())
+    small = max(blocks[index].size for index in row) < _SMALL * size
+    furniture = FURNITURE.search(texts) is not None
+    number_alone = numbered and len(tokens) <= 5
+    if number_alone and gap > 0.35 * size:
+        return True
+    if len(row) == 1 and is_prose(blocks[first]) and not (ruled or furniture or small):
+        return False
+    if is_captioned(blocks[first]):
+        return False
+    votes = 1.0 * ruled + 1.0 * (numbered or ends_numbered) + 0.7 * small + 0.7 * furniture + 0.5 * (len(row) > 1)
+    votes += 0.6 * (gap > 2.5 * size) + 0.5 * (edge > 0) + 0.3 * (high < 0.06 * look.height or low > 0.94 * look.height)
+    if blocks[first].bold > _BOLD and look.bold < 0.4 and len(row) == 1:
+        votes -= 0.3
+    return (gap > _MARGIN_GAP * size and votes >= 0.9) or (ruled and gap > 0.3 * size and votes >= 1.5)
+
+
+def _distance(box: Box, other: Box) -> tuple[float, float]:
+    """How far two boxes are apart, across and down."""
+    return max(other[0] - box[2], box[0] - other[2], 0.0), max(other[1] - box[3], box[1] - other[3], 0.0)
+
+
+def _captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    floats = [*look.pictures, *look.tables]
+    for index, block in enumerate(blocks):
+        if kinds[index] is not None:
+            continue
+        near = any(
+            (across <= 0.5 * look.size and down <= 3.5 * look.size) or (down == 0 and across <= 2 * look.size)
+            for across, down in (_distance(block.box, other) for other in floats)
+        )
+        match = CAPTION.match(block.text)
+        if match is not None:
+            stopped = match["rest"].strip() != ""
+            # Text speaks of figures as well: "Figure 3 shows".
+            follows = block.text[match.end() :].lstrip()[:1]
+            labelled = stopped or follows.isupper() or block.lines[0].bold > 0.1 > block.bold - 0.9
+            small = block.size < _SMALL * look.size
+            if (labelled and (near or stopped or small)) or (near and small):
+                kinds[index] = ("Caption", 0.9 if near else 0.7)
+        elif near and LABELLED.match(block.text) and len(block.lines) <= 4 and not MARK.match(block.lines[0].texts[0]):
+            kinds[index] = ("Caption", 0.6)
+    # Further paragraphs of a caption, and small type between two of its parts.
+    for index in range(1, len(blocks)):
+        before = kinds[index - 1]
+        if kinds[index] is None and before is not None and before[0] == "Caption":
+            upper, lower = blocks[index - 1], blocks[index]
+            alike = abs(upper.size - lower.size) < 0.06 * look.size and lower.size < _SMALL * look.size
+            across, down = _distance(upper.box, lower.box)
+            if alike and across == 0 and down < 0.6 * look.size and lower.box[1] > upper.box[1]:
+                kinds[index] = ("Caption", 0.6)
+
+
+def _is_math(word: str) -> bool:
+    """Whether a word looks like part of a formula."""
+    if any(character in OPERATORS for character in word):
+        return True
+    letters = [character for character in word if character.isalpha()]
+    greek = any("\u0370" <= character <= "\u03ff" or ord(character) > 0x1D3FF for character in letters)
+    return (
+        (greek and len(letters) <= 4)
+        or len(letters) <= 1
+        or (len(letters) <= 4 and any(c.isdigit() or c in "()[]{}_/" for c in word))
+    )
+
+
+def _formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    for index, block in enumerate(blocks):
+        if kinds[index] is not None or len(block.lines) > 6 or MARK.match(block.lines[0].texts[0]):
+            continue
+        if not any(character.isalpha() for character in block.text):
+            continue
+        words = [word for line in block.lines for word in line.texts]
+        math = sum(_is_math(word) or word.lower().strip("().,") in FUNCTIONS for word in words)
+        signs = sum(character in OPERATORS for word in words for character in word)
+        long = sum(len(word) > 5 and word.isalpha() for word in words)
+        indented = block.box[0] > _column_left(block, blocks) + 1.0 * look.size
+        if signs >= 1 and math >= 0.6 * len(words) and long <= 0.15 * len(words) and (indented or signs >= 2):
+            kinds[index] = ("Formula", 0.7)
+    # The numbers of formulas, at the right edge, and pieces of formulas beside and between them.
+    for _ in range(2):
+        found = [blocks[index].box for index, kind in enumerate(kinds) if kind is not None and kind[0] == "Formula"]
+        for index, block in enumerate(blocks):
+            if kinds[index] is not None or is_prose(block):
+                continue
+            words = block.text.split()
+            math = sum(_is_math(word) for word in words)
+            number = FORMULA_NUMBER.match(block.text) is not None
+            for box in found:
+                across, down = _distance(block.box, box)
+                reach = look.width if number else 3 * look.size
+                if (
+                    down <= 0.3 * look.size
+                    and across <= reach
+                    and (number or math >= 0.7 * len(words))
+                    and len(words) <= 8
+                ):
+                    kinds[index] = ("Formula", 0.6)
+                    break
+
+
+def _column_left(block: Block, blocks: list[Block]) -> float:
+    """The left edge of the running text that a block stands among."""
+    lefts = [
+        other.box[0]
+        for other in blocks
+        if is_prose(other) and other.box[0] <= block.box[0] + block.size and other.box[2] >= block.box[2] - block.size
+    ]
+    return max(lefts, default=block.column[0])
+
+
+def _headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    heavy = [
+        index for index, block in enumerate(blocks) if kinds[index] is None and _is_heading(index, blocks, look, kinds)
+    ]
+    for index in heavy:
+        kinds[index] = ("Section-header", 0.8)
+    # The title: the largest of all, with no running text above it.
+    candidates = [
+        index
+        for index in heavy
+        if blocks[index].size >= _TITLE * look.size and blocks[index].box[1] < 0.5 * look.height
+    ]
+    if not candidates:
+        return
+    first = max(candidates, key=lambda index: blocks[index].size)
+    top = blocks[first].box[1]
+    prose_above = any(is_prose(block) and len(block.lines) > 3 and block.box[3] < top for block in blocks)
+    if not prose_above and not DECIMAL.match(blocks[first].text):
+        for index in candidates:
+            across, down = _distance(blocks[index].box, blocks[first].box)
+            if index == first or (
+                down < 1.2 * blocks[first].size and blocks[index].size > 0.92 * blocks[first].size and across == 0
+            ):
+                kinds[index] = ("Title", 0.85)
+
+
+def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -> bool:
+    block = blocks[index]
+    text = block.text.strip()
+    words = text.split()
+    letters = [character for character in text if character.isalpha()]
+    if len(block.lines) > _MAX_HEADING_LINES or len(words) > _MAX_HEADING_WORDS or len(letters) < 3:
+        return False
+    if is_captioned(block):
+        return False
+    large = block.size > _LARGE * look.size
+    larger = block.size > _TITLE * look.size
+    bold = block.bold >= _BOLD and look.bold < 0.5
+    capitals = len(letters) >= 4 and sum(character.isupper() for character in letters) > 0.85 * len(letters)
+    numbered = NUMBERED.match(text) is not None
+    known = text.strip(" .:").lower().split()[-1] in HEADINGS and len(words) <= 3
+    ends = text[-1] in ".,;" and not re.search(r"^\d+(?:\.\d+)*\.$", words[-1])
+    begins_low = letters[0].islower() and not (len(words[0]) <= 2 and numbered)
+    if begins_low and not larger:
+        return False
+    # Something is under a heading, in its column and close.
+    below = [
+        other
+        for place, other in enumerate(blocks)
+        if place != index
+        and other.box[1] > block.box[1]
+        and other.box[1] - block.box[3] < 4 * look.size
+        and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
+        and (kinds[place] is None or kinds[place][0] not in ("Page-footer", "Page-header"))  # type: ignore[index]
+    ]
+    wide = (
+        block.width > 0.9 * (max(block.column[1], *(other.box[2] for other in below)) - block.box[0])
+        if below
+        else False
+    )
+    mark = MARK.match(words[0]) is not None
+    # Items have marks, too: a number alone makes a heading only where no item is next to it.
+    if mark and not (numbered and (bold or large)) and (not numbered or _item_beside(index, blocks)):
+        return False
+    votes = 1.2 * larger + 0.7 * large + 1.1 * bold + 0.6 * capitals + 0.8 * numbered + 0.9 * known
+    votes += 0.3 * (len(block.lines) == 1 and not wide) + 0.2 * bool(below)
+    votes -= (
+        0.7 * ends + 0.5 * (not below and not larger) + 0.3 * (len(words) > 14) + 0.4 * (text[-1] == ":") * (not bold)
+    )
+    votes -= 0.6 * (block.size < _SMALL * look.size and not capitals)
+    return votes >= 1.05
+
+
+def _item_beside(index: int, blocks: list[Block]) -> bool:
+    block = blocks[index]
+    for other in blocks:
+        if other is block or abs(other.box[0] - block.box[0]) >= block.size:
+            continue
+        near = _distance(block.box, other.box)[1] < 1.5 * block.size
+        if near and MARK.match(other.lines[0].texts[0]) and _kind_of_mark(other) == _kind_of_mark(block):
+            return True
+    return False
+
+
+def _kind_of_mark(block: Block) -> str:
+    return re.sub(r"\d+", "1", re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", block.lines[0].texts[0])))
+
+
+def _items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    for index, block in enumerate(blocks):
+        if kinds[index] is not None or len(block.lines[0].texts) < 2:
+            continue
+        mark = block.lines[0].texts[0]
+        if MARK.match(mark) and not DECIMAL_MARK.match(mark):
+            bullet = mark in BULLETS
+            if bullet or block.hangs or _item_beside(index, blocks) or re.match(r"^\(?[\da-z]{1,3}\)|^\[", mark):
+                kinds[index] = ("List-item", 0.85 if bullet or block.hangs else 0.7)
+            elif re.match(r"^\d{1,2}\.$", mark) and block.box[0] > _column_left(block, blocks) + 0.8 * look.size:
+                kinds[index] = ("List-item", 0.7)
+        elif re.match(r"^[•▪●■]\S", mark):
+            kinds[index] = ("List-item", 0.7)
+    # What goes on behind the mark of an item, below or above it.
+    for index, block in enumerate(blocks):
+        if kinds[index] is not None:
+            continue
+        for other, kind in zip(blocks, kinds, strict=True):
+            if kind is None or kind[0] != "List-item" or len(other.lines[0].words) < 2:
+                continue
+            down = _distance(block.box, other.box)[1]
+            behind = min(line.box[0] for line in other.lines[1:]) if len(other.lines) > 1 else None
+            above_text = [
+                candidate
+                for candidate in blocks
+                if is_prose(candidate)
+                and candidate.box[0] < block.box[0] - 0.5 * look.size
+                and min(candidate.box[2], block.box[2]) > block.box[0]
+            ]
+            if (
+                behind is not None
+                and abs(block.box[0] - behind) < 0.4 * look.size
+                and down < 1.0 * look.size
+                and above_text
+            ):
+                kinds[index] = ("List-item", 0.5)
+                break
+
+
+def _footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    """Small type at the foot of a column; from the bottom up, as notes stand below each other."""
+    rules = look.rules
+    order = sorted((index for index in range(len(blocks))), key=lambda index: -blocks[index].box[3])
+    for index in order:
+        block, kind = blocks[index], kinds[index]
+        if (kind is not None and kind[0] not in ("List-item", "Text")) or block.box[1] < 0.5 * look.height:
+            continue
+        under = [
+            place
+            for place, other in enumerate(blocks)
+            if place != index
+            and other.box[1] >= block.box[3] - 0.3 * look.size
+            and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
+        ]
+        if any(kinds[place] is None or kinds[place][0] not in ("Footnote", "Page-footer") for place in under):  # type: ignore[index]
+            continue
+        small = block.size < _SMALL * look.size
+        above = (rules[:, 3] <= block.box[1] + 0.2 * look.size) & (block.box[1] - rules[:, 3] < 2.5 * look.size)
+        above &= (rules[:, 0] <= block.box[0] + 3 * look.size) & (rules[:, 2] > block.box[0])
+        above &= rules[:, 2] - rules[:, 0] < 0.6 * look.width
+        ruled = bool(above.any())
+        noted = NOTE.match(block.text) is not None or _starts_raised(block)
+        follows = any(kinds[place] is not None and kinds[place][0] == "Footnote" for place in under)  # type: ignore[index]
+        if block.box[1] > 0.6 * look.height and ((small and (ruled or noted or follows)) or (ruled and noted)):
+            kinds[index] = ("Footnote", 0.7)
+
+
+def _starts_raised(block: Block) -> bool:
+    """Whether a block begins with a small raised figure: it is part of the first word, as far as boxes tell."""
+    return bool(re.match(r"^\d{1,2}[A-Z][a-z]", block.text))
+
+
+def _references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+    """The entries behind a heading such as References are items of a list, up to the next heading."""
+    listed = False
+    for index, block in enumerate(blocks):
+        kind = kinds[index]
+        if kind is not None and kind[0] in ("Section-header", "Title"):
+            listed = REFERENCES.match(block.text) is not None
+        elif listed and kind is None:
+            kinds[index] = ("List-item", 0.6)

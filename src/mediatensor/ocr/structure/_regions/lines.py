@@ -1,0 +1,322 @@
+"""Words become lines of one column: what is level and close is a line, up to a gutter that runs down the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._content import Boxes, PageContent
+from .._found import Box
+from .patterns import MARK
+
+__all__ = ["TextLine", "around", "lines_of"]
+
+# Words are level if they share so much of the lower one's height; words that were read as one line need less.
+_LEVEL_OVERLAP = 0.5
+_LEVEL_OVERLAP_KNOWN = 0.25
+# The gaps, in heights, that words of one line may leave, and how far they may overlap.
+_MAX_GAP = 2.2
+_MAX_GAP_BEHIND_MARK = 3.5
+_MAX_OVERLAP = 0.6
+# A gap of so many heights is a gutter where it runs down along so many lines.
+_GUTTERS = ((0.6, 6.0), (1.0, 3.0), (1.6, 2.0))
+# The grid that gutters are looked for in: cells for each height of a line, and at most so many each way.
+_CELLS = 4
+_MAX_CELLS = 2400
+# How far from a gutter, in cells, there is text on both sides of it.
+_BESIDE = 12 * _CELLS
+# Letters that rise above, or hang below, others; capitals and figures rise, too.
+_RISING = frozenset("bdfhklt")
+_HANGING = frozenset("gjpqyQ,;()[]{}|ßç")
+# So many words tell how high words of their letters are.
+_MIN_SAMPLE = 6
+# So many candidates are looked at for the next word: boxes that lie on top of each other are no print.
+_MAX_CANDIDATES = 24
+
+
+@dataclass(frozen=True, eq=False)
+class TextLine:
+    """Words side by side in one column.
+
+    Attributes:
+        words: Their indices, from left to right.
+        box: Around them.
+        size: The size of the type, or the height of the words.
+        baseline: The lower end of its letters, descenders included whether it has some or not.
+        bold: The share of the letters in heavy type.
+        texts: The words themselves.
+    """
+
+    words: tuple[int, ...]
+    box: Box
+    size: float
+    baseline: float
+    bold: float
+    texts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The words, joined by spaces."""
+        return " ".join(self.texts)
+
+    @property
+    def width(self) -> float:
+        """From the left to the right end."""
+        return self.box[2] - self.box[0]
+
+
+def around(boxes: Boxes) -> Box:
+    """The box around boxes."""
+    left, top = boxes[:, :2].min(axis=0)
+    right, bottom = boxes[:, 2:].max(axis=0)
+    return float(left), float(top), float(right), float(bottom)
+
+
+def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list[TextLine]:
+    """Gather words into lines, from the top down.
+
+    Args:
+        page: The page.
+        chosen: The indices of the words to take.
+        walls: (W, 4): tables and pictures, which gutters end at.
+    """
+    if len(chosen) == 0:
+        return []
+    boxes = page.boxes[chosen]
+    heights = np.maximum(boxes[:, 3] - boxes[:, 1], 1e-6)
+    height = float(np.median(heights))
+    texts = [page.texts[index] for index in chosen]
+    following = _following(boxes, heights, height, page.line_ids[chosen], texts)
+    following = _cut_at_gutters(following, boxes, heights, height, texts, walls, page)
+    groups = _with_strays(_chains(following), boxes, height)
+    extents = _full_extents(boxes, texts)
+    sizes = page.font_sizes[chosen]
+    sizes = np.where(np.isfinite(sizes), sizes, _sizes(boxes, extents, texts))
+    lines = [_line(page, chosen[group], sizes[group], extents[group]) for group in groups]
+    return sorted(lines, key=lambda line: (line.box[1], line.box[0]))
+
+
+def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
+    """float64 (N, 2): the top and bottom of each word, had it all letters.
+
+    Boxes may go around the ink: then words without ascenders or descenders are lower than others. By how much is told
+    from the page itself, as other boxes go around the whole type.
+    """
+    heights = boxes[:, 3] - boxes[:, 1]
+    rises = np.array(
+        [
+            any(character in _RISING or character.isupper() or character.isdigit() for character in text)
+            for text in texts
+        ]
+    )
+    hangs = np.array([any(character in _HANGING for character in text) for text in texts])
+    full = heights[rises & hangs]
+    if len(full) < _MIN_SAMPLE:
+        return boxes[:, 1::2].copy()
+    whole = float(np.median(full))
+    extents = boxes[:, 1::2].copy()
+    for rising, hanging in ((True, False), (False, True), (False, False)):
+        own = (rises == rising) & (hangs == hanging)
+        if own.sum() < _MIN_SAMPLE:
+            continue
+        usual = max(float(np.median(heights[own])), 0.4 * whole)
+        missing = (whole / usual - 1) * heights[own]
+        share = 0.5 if not rising and not hanging else float(rising)
+        extents[own, 0] -= missing * (1 - share)
+        extents[own, 1] += missing * share
+    return extents
+
+
+def _sizes(boxes: Boxes, extents: NDArray[np.float64], texts: list[str]) -> NDArray[np.float64]:
+    """float64 (N,): the size of the type of each word, from its height and from how wide its letters are.
+
+    Heights of boxes are no better than the pixels of the map that words were found in; widths, as there are many
+    letters, are.
+    """
+    heights = np.maximum(extents[:, 1] - extents[:, 0], 1e-6)
+    units = np.array([sum(map(_width_of, text)) for text in texts])
+    widths = np.maximum(boxes[:, 2] - boxes[:, 0], 1e-6) / np.maximum(units, 0.2)
+    long = units > 1.2
+    if long.sum() < _MIN_SAMPLE:
+        return heights
+    scale = float(np.median(heights[long] / widths[long]))
+    sizes: NDArray[np.float64] = np.where(long, np.sqrt(heights * widths * scale), heights)
+    # Letters that stand apart, or a face of its own, say less than the height.
+    return sizes.clip(0.8 * heights, 1.25 * heights)
+
+
+def _width_of(character: str) -> float:
+    """The width of a letter in most faces, in sizes."""
+    if character in "ijl.,;:'!|()[]-":
+        return 0.28
+    if character in "frtI/":
+        return 0.36
+    if character in "mwMW":
+        return 0.82
+    return 0.67 if character.isupper() else 0.51
+
+
+def _line(
+    page: PageContent, words: NDArray[np.int64], sizes: NDArray[np.float64], extents: NDArray[np.float64]
+) -> TextLine:
+    order = np.argsort(page.boxes[words, 0], kind="stable")
+    words, sizes, extents = words[order], sizes[order], extents[order]
+    boxes = page.boxes[words]
+    lengths = np.array([len(page.texts[index]) for index in words], dtype=np.float64)
+    return TextLine(
+        tuple(int(word) for word in words),
+        around(boxes),
+        max(_weighted_median(sizes, lengths), 1e-6),
+        _weighted_median(extents[:, 1], lengths),
+        float((page.is_bold[words] * lengths).sum() / max(1.0, lengths.sum())),
+        tuple(page.texts[word] for word in words),
+    )
+
+
+def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    return float(values[order[min(len(values) - 1, int(np.searchsorted(sums, sums[-1] / 2)))]])
+
+
+def _following(
+    boxes: Boxes, heights: NDArray[np.float64], height: float, line_ids: NDArray[np.int64], texts: list[str]
+) -> NDArray[np.int64]:
+    """int64 (N,): the next word to the right of each in its line; -1 for the last."""
+    middles = (boxes[:, 1] + boxes[:, 3]) / 2
+    rows = np.floor(middles / height).astype(np.int64)
+    order = np.lexsort((boxes[:, 0], rows))
+    row_starts = np.searchsorted(rows[order], np.arange(rows.min() - 1, rows.max() + 3))
+    lefts = boxes[order, 0]
+    first_row = int(rows.min()) - 1
+    best: dict[int, tuple[float, int]] = {}
+    for word in range(len(boxes)):
+        own = max(heights[word], height)
+        reach = own * (_MAX_GAP_BEHIND_MARK if MARK.match(texts[word]) else _MAX_GAP)
+        found: tuple[float, int] | None = None
+        for row in range(int(rows[word]) - 1, int(rows[word]) + 2):
+            start, stop = row_starts[row - first_row], row_starts[row - first_row + 1]
+            begin = start + int(np.searchsorted(lefts[start:stop], boxes[word, 2] - _MAX_OVERLAP * own))
+            end = start + int(np.searchsorted(lefts[start:stop], boxes[word, 2] + reach, side="right"))
+            for place in range(begin, min(end, begin + _MAX_CANDIDATES)):
+                other = int(order[place])
+                if other == word or lefts[place] <= boxes[word, 0]:
+                    continue
+                common = min(boxes[word, 3], boxes[other, 3]) - max(boxes[word, 1], boxes[other, 1])
+                share = _LEVEL_OVERLAP_KNOWN if line_ids[word] == line_ids[other] else _LEVEL_OVERLAP
+                if common <= share * min(heights[word], heights[other]):
+                    continue
+                distance = float(lefts[place] - boxes[word, 2]) + 0.5 * abs(float(middles[other] - middles[word]))
+                if found is None or distance < found[0]:
+                    found = (distance, other)
+        if found is not None and (found[1] not in best or found[0] < best[found[1]][0]):
+            best[found[1]] = (found[0], word)
+    following = np.full(len(boxes), -1, dtype=np.int64)
+    for other, (_, word) in best.items():
+        following[word] = other
+    return following
+
+
+def _cut_at_gutters(
+    following: NDArray[np.int64],
+    boxes: Boxes,
+    heights: NDArray[np.float64],
+    height: float,
+    texts: list[str],
+    walls: Boxes,
+    page: PageContent,
+) -> NDArray[np.int64]:
+    """Part what a gutter parts; a mark stays with what it marks."""
+    firsts = np.flatnonzero(following >= 0)
+    gaps = boxes[following[firsts], 0] - boxes[firsts, 2]
+    wide = gaps >= _GUTTERS[0][0] * heights[firsts]
+    firsts, gaps = firsts[wide], gaps[wide]
+    if len(firsts) == 0:
+        return following
+    begins = set(range(len(boxes))) - set(following.tolist())
+    lengths, cell = _gutter_lengths(boxes, height, walls, page)
+    following = following.copy()
+    for first, gap in zip(firsts.tolist(), gaps.tolist(), strict=True):
+        if first in begins and MARK.match(texts[first]):
+            continue
+        second = int(following[first])
+        row = int((boxes[first, 1] + boxes[first, 3]) / 2 / cell)
+        start, stop = round(boxes[first, 2] / cell), max(round(boxes[second, 0] / cell), 1)
+        run = lengths[min(row, len(lengths) - 1), min(start, stop - 1) : stop].max(initial=0) / _CELLS
+        size = max(height, min(heights[first], heights[second]))
+        if gap > _MAX_GAP * size or any(gap >= least * size and run >= lines for least, lines in _GUTTERS):
+            following[first] = -1
+    return following
+
+
+def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent) -> tuple[NDArray[np.int32], float]:
+    """For each cell of a grid along how many cells the white above and below has text on both sides; and its size."""
+    cell = max(height / _CELLS, page.width / _MAX_CELLS, page.height / _MAX_CELLS)
+    rows, columns = int(page.height / cell) + 2, int(page.width / cell) + 2
+    ink = np.zeros((rows, columns), dtype=bool)
+    for left, top, right, bottom in np.rint(boxes / cell).astype(np.int64).clip(0).tolist():
+        ink[top : max(bottom, top + 1), left : max(right, left + 1)] = True
+    places = np.arange(columns, dtype=np.int32)
+    far = np.int32(-2 * _BESIDE)
+    to_left = places - np.maximum.accumulate(np.where(ink, places, far), axis=1)
+    to_right = np.minimum.accumulate(np.where(ink, places, columns - far)[:, ::-1], axis=1)[:, ::-1] - places
+    beside = (to_left <= _BESIDE) & (to_right <= _BESIDE)
+    for left, top, right, bottom in np.rint(walls / cell).astype(np.int64).clip(0).tolist():
+        ink[top:bottom, left:right] = True
+    # White counts where it is two cells wide.
+    ink[:, :-1] |= ink[:, 1:]
+    counts = np.cumsum(beside & ~ink, axis=0, dtype=np.int32)
+    above = counts - np.maximum.accumulate(np.where(ink, counts, 0), axis=0)
+    total = counts[-1]
+    below = np.minimum.accumulate(np.where(ink, counts, total)[::-1], axis=0)[::-1] - counts
+    lengths: NDArray[np.int32] = np.where(ink, 0, above + below)
+    return lengths, cell
+
+
+def _chains(following: NDArray[np.int64]) -> list[list[int]]:
+    begins = np.ones(len(following), dtype=bool)
+    begins[following[following >= 0]] = False
+    seen = np.zeros(len(following), dtype=bool)
+    chains = []
+    # Words on top of each other can follow one another in a circle, which then is cut anywhere.
+    for begin in [*np.flatnonzero(begins).tolist(), *range(len(following))]:
+        chain = []
+        word = begin
+        while word >= 0 and not seen[word]:
+            seen[word] = True
+            chain.append(word)
+            word = int(following[word])
+        if chain:
+            chains.append(chain)
+    return chains
+
+
+def _with_strays(chains: list[list[int]], boxes: Boxes, height: float) -> list[NDArray[np.int64]]:
+    """Put small groups that lie within a line, as indices and exponents do, into it."""
+    groups = [np.array(chain) for chain in chains]
+    if len(groups) == 1:
+        return groups
+    outer = np.array([around(boxes[group]) for group in groups])
+    widths, tall = outer[:, 2] - outer[:, 0], outer[:, 3] - outer[:, 1]
+    order = np.argsort(outer[:, 1], kind="stable")
+    tops = outer[order, 1]
+    tallest = float(np.minimum(tall, 3 * height).max())
+    target = np.arange(len(groups))
+    for stray in np.flatnonzero((widths < 2.5 * height) & (tall < 3 * height)).tolist():
+        begin = int(np.searchsorted(tops, outer[stray, 1] - tallest))
+        end = int(np.searchsorted(tops, outer[stray, 3]))
+        near = order[begin : min(end, begin + 40 * _MAX_CANDIDATES)]
+        common = np.minimum(outer[near, 2:], outer[stray, 2:]) - np.maximum(outer[near, :2], outer[stray, :2])
+        inside = (common[:, 0] > 0.3 * widths[stray]) & (common[:, 1] > 0.4 * tall[stray])
+        inside &= (near != stray) & (widths[near] > 2 * widths[stray]) & (tall[near] < 3 * height)
+        if inside.any():
+            target[stray] = near[int(np.where(inside, common[:, 1], -1).argmax())]
+    merged: dict[int, list[int]] = {}
+    for index, group in enumerate(groups):
+        home = index
+        while target[home] != home:
+            home = int(target[home])
+        merged.setdefault(home, []).extend(group.tolist())
+    return [np.array(group) for group in merged.values()]

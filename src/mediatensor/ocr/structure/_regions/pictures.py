@@ -1,0 +1,196 @@
+"""Pictures: pieces of ink put together, with the words that label them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._content import Boxes
+from .._found import Box
+from .blocks import Block
+from .lines import around
+
+__all__ = ["pictures_of"]
+
+# Pieces that lie closer than so many heights of a line are one picture.
+_NEAR = 2.0
+# Pictures are at least so many heights wide or high, and this large in square heights.
+_MIN_SIDE = 3.0
+_MIN_AREA = 12.0
+# More pieces than a page has: the largest are kept.
+_MAX_PIECES = 300
+_MAX_ROUNDS = 12
+_MAX_RULES = 400
+# Frames with more text than this, by area, are those of boxes with text, forms or tables.
+_MAX_TEXT_SHARE = 0.25
+
+
+def pictures_of(
+    pieces: Boxes, rules: Boxes, blocks: list[Block], is_label: list[bool], obstacles: Boxes, size: float
+) -> tuple[list[Box], list[list[int]]]:
+    """Put pieces together and find the blocks that belong to them.
+
+    Args:
+        pieces: (P, 4): ink that is neither words nor rules.
+        rules: (R, 4): drawn lines, across and down: axes, grids and frames of pictures are some.
+        blocks: The blocks of text.
+        is_label: Whether each block may be a label: it is neither running text nor a caption or a heading.
+        obstacles: (O, 4): tables, which pictures do not grow into.
+        size: The size of the type of the page.
+
+    Returns:
+        The box of each picture, and the indices of its blocks.
+    """
+    if len(pieces) == 0:
+        return [], []
+    areas = (pieces[:, 2] - pieces[:, 0]) * (pieces[:, 3] - pieces[:, 1])
+    pieces = pieces[np.argsort(-areas, kind="stable")[:_MAX_PIECES]]
+    pieces = pieces[(pieces[:, 2] - pieces[:, 0] > 0.3 * size) | (pieces[:, 3] - pieces[:, 1] > 0.3 * size)]
+    pieces = pieces[np.array([not _is_covered(piece, obstacles) for piece in pieces], dtype=bool)]
+    outer = np.array([block.box for block in blocks]).reshape(-1, 4)
+    fixed = outer[[index for index, label in enumerate(is_label) if not label]] if blocks else outer
+    walls = np.concatenate([fixed, obstacles])
+    labels = [index for index, label in enumerate(is_label) if label]
+    pieces = np.concatenate([pieces, _frames(pieces, rules, outer, obstacles, size)])
+    boxes = [tuple(piece) for piece in pieces]
+    members: list[set[int]] = [set() for _ in boxes]
+    for _ in range(_MAX_ROUNDS):
+        changed = _take_labels(boxes, members, labels, outer, size)
+        changed |= _merge(boxes, members, walls, size)
+        if not changed:
+            break
+    kept = [
+        index
+        for index, box in enumerate(boxes)
+        if max(box[2] - box[0], box[3] - box[1]) >= _MIN_SIDE * size
+        and (box[2] - box[0]) * (box[3] - box[1]) >= _MIN_AREA * size**2
+    ]
+    return [_trimmed(boxes[index], fixed) for index in kept], [sorted(members[index]) for index in kept]
+
+
+def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: float) -> Boxes:
+    """(F, 4): rules that touch each other, around or beside pieces of ink, without much text."""
+    if len(pieces) == 0 or not 2 <= len(rules) <= _MAX_RULES:
+        return np.zeros((0, 4))
+    clusters: list[Boxes] = []
+    left, top, right, bottom = (0.4 * size * np.array([-1, -1, 1, 1]) + rules).T
+    touches = (left[:, None] <= rules[:, 2]) & (right[:, None] >= rules[:, 0])
+    touches &= (top[:, None] <= rules[:, 3]) & (bottom[:, None] >= rules[:, 1])
+    touches |= touches.T
+    unseen = np.ones(len(rules), dtype=bool)
+    for first in range(len(rules)):
+        frontier = np.zeros(len(rules), dtype=bool)
+        frontier[first] = unseen[first]
+        own = frontier
+        while frontier.any():
+            unseen &= ~frontier
+            frontier = touches[frontier].any(axis=0) & unseen
+            own = own | frontier
+        if own.sum() > 1:
+            clusters.append(np.array(around(rules[own])))
+    areas = (words[:, 2] - words[:, 0]) * (words[:, 3] - words[:, 1])
+    frames = []
+    for cluster in clusters:
+        if _is_covered(cluster, obstacles):
+            continue
+        near = cluster + 1.5 * size * np.array([-1, -1, 1, 1])
+        touching = ((pieces[:, :2] <= near[2:]) & (pieces[:, 2:] >= near[:2])).all(axis=1).any()
+        middles = (words[:, :2] + words[:, 2:]) / 2
+        inside = ((middles >= cluster[:2]) & (middles <= cluster[2:])).all(axis=1)
+        area = max(1e-6, float((cluster[2:] - cluster[:2]).prod()))
+        if touching and float(areas[inside].sum()) < _MAX_TEXT_SHARE * area:
+            frames.append(cluster)
+    return np.array(frames).reshape(-1, 4)
+
+
+def _trimmed(box: tuple[float, ...], texts: Boxes) -> Box:
+    """A picture without the text at its upper and lower end, as in a frame that holds the caption, too."""
+    left, top, right, bottom = (float(value) for value in box)
+    middles = (texts[:, :2] + texts[:, 2:]) / 2
+    inside = (middles[:, 0] > left) & (middles[:, 0] < right) & (middles[:, 1] > top) & (middles[:, 1] < bottom)
+    for text in texts[inside & (texts[:, 2] - texts[:, 0] > 0.3 * (right - left))]:
+        if text[1] > top + 0.6 * (bottom - top):
+            bottom = min(bottom, float(text[1]))
+        elif text[3] < top + 0.4 * (bottom - top):
+            top = max(top, float(text[3]))
+    return left, top, right, bottom
+
+
+def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
+    if len(obstacles) == 0:
+        return False
+    common = np.minimum(obstacles[:, 2:], piece[2:]) - np.maximum(obstacles[:, :2], piece[:2])
+    area = max(1e-6, float((piece[2] - piece[0]) * (piece[3] - piece[1])))
+    return bool((common.clip(0).prod(axis=1) > 0.5 * area).any())
+
+
+def _take_labels(
+    boxes: list[tuple[float, ...]], members: list[set[int]], labels: list[int], outer: Boxes, size: float
+) -> bool:
+    """Let pictures that are large enough grow around the labels beside them."""
+    changed = False
+    taken = set().union(*members) if members else set()
+    for index, box in enumerate(boxes):
+        if (box[2] - box[0]) * (box[3] - box[1]) < _MIN_AREA * size**2:
+            continue
+        for label in labels:
+            if label in taken:
+                continue
+            other = outer[label]
+            dx = max(other[0] - box[2], box[0] - other[2], 0.0)
+            dy = max(other[1] - box[3], box[1] - other[3], 0.0)
+            if dx + dy > 1.5 * size:
+                continue
+            # Labels lie along the picture.
+            along = (
+                min(other[2], box[2]) - max(other[0], box[0])
+                if dy > 0
+                else min(other[3], box[3]) - max(other[1], box[1])
+            )
+            length = other[2] - other[0] if dy > 0 else other[3] - other[1]
+            if along >= 0.5 * length:
+                members[index].add(label)
+                taken.add(label)
+                box = (min(box[0], other[0]), min(box[1], other[1]), max(box[2], other[2]), max(box[3], other[3]))
+                boxes[index] = box
+                changed = True
+    return changed
+
+
+def _merge(boxes: list[tuple[float, ...]], members: list[set[int]], walls: Boxes, size: float) -> bool:
+    """Join pieces that lie close to each other with nothing between them."""
+    changed = False
+    index = 0
+    while index < len(boxes):
+        rest = np.array(boxes[index + 1 :]).reshape(-1, 4)
+        box = boxes[index]
+        gaps = np.maximum(np.maximum(rest[:, :2] - np.array(box[2:]), np.array(box[:2]) - rest[:, 2:]), 0).sum(axis=1)
+        joined = False
+        for offset in np.flatnonzero(gaps <= _NEAR * size).tolist():
+            other = boxes[index + 1 + offset]
+            union = around(np.array([box, other]))
+            if _crosses(union, box, other, walls):
+                continue
+            boxes[index] = union
+            members[index] |= members[index + 1 + offset]
+            del boxes[index + 1 + offset], members[index + 1 + offset]
+            joined = changed = True
+            break
+        if not joined:
+            index += 1
+    return changed
+
+
+def _crosses(union: tuple[float, ...], box: tuple[float, ...], other: tuple[float, ...], walls: Boxes) -> bool:
+    """Whether running text stands in the union of two pieces, and in neither of them."""
+    if len(walls) == 0:
+        return False
+    middles = (walls[:, :2] + walls[:, 2:]) / 2
+
+    def holds(outer: tuple[float, ...]) -> NDArray[np.bool_]:
+        left, top, right, bottom = outer
+        across = (middles[:, 0] > left) & (middles[:, 0] < right)
+        inside: NDArray[np.bool_] = across & (middles[:, 1] > top) & (middles[:, 1] < bottom)
+        return inside
+
+    return bool((holds(union) & ~holds(box) & ~holds(other)).any())

@@ -1,0 +1,264 @@
+"""Regions of pages: kinds, order and headings on drawn pages with their truth, and odd pages."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from mediatensor.ocr.drawing import DrawnPage, draw_random_page
+from mediatensor.ocr.structure import (
+    REGION_KINDS,
+    FoundRegion,
+    FoundTable,
+    PageContent,
+    content_of_picture,
+    find_regions,
+    mend_hyphenation,
+)
+
+Box = tuple[float, float, float, float]
+
+
+def page_of(
+    lines: list[tuple[float, float, str]],
+    *,
+    size: float = 10.0,
+    width: float = 600,
+    height: float = 800,
+    **given: object,
+) -> PageContent:
+    """A page of lines (x, y, text) in a face whose letters are half as wide as high."""
+    boxes, texts, ids, bold = [], [], [], []
+    for number, (x, y, text) in enumerate(lines):
+        for word in text.replace("**", "").split():
+            boxes.append((x, y, x + 0.5 * size * len(word), y + size))
+            texts.append(word)
+            ids.append(number)
+            bold.append(text.startswith("**"))
+            x += 0.5 * size * (len(word) + 1)
+    count = len(texts)
+    return PageContent(
+        width,
+        height,
+        np.array(boxes, float).reshape(-1, 4),
+        tuple(texts),
+        np.array(ids, np.int64),
+        np.ones(count),
+        np.full(count, np.nan),
+        np.array(bold, bool),
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def box_of(polygon: np.ndarray) -> Box:
+    left, top, right, bottom = *polygon.min(axis=0), *polygon.max(axis=0)
+    return float(left), float(top), float(right), float(bottom)
+
+
+def overlap(first: Box, second: Box) -> float:
+    """Intersection over union."""
+    across, down = (
+        min(first[2], second[2]) - max(first[0], second[0]),
+        min(first[3], second[3]) - max(first[1], second[1]),
+    )
+    if across <= 0 or down <= 0:
+        return 0.0
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
+    return across * down / (sum(areas) - across * down)
+
+
+def found_on(page: DrawnPage) -> tuple[PageContent, list[FoundRegion]]:
+    words = [(word, number) for number, line in enumerate(page.lines) for word in line.words]
+    content = content_of_picture(
+        page.image,
+        np.array([box_of(word.polygon) for word, _ in words]).reshape(-1, 4),
+        [word.text for word, _ in words],
+        [number for _, number in words],
+        np.ones(len(words)),
+    )
+    tables = [FoundTable(box_of(region.polygon), 1, 1, ()) for region in page.regions if region.kind == "Table"]
+    return content, find_regions(content, tables)
+
+
+def kendall(order: list[int]) -> float:
+    """Kendall's tau of an order with 0, 1, 2 and so on."""
+    ranks = np.argsort(order)
+    discordant = sum(int((ranks[index + 1 :] < rank).sum()) for index, rank in enumerate(ranks))
+    return 1 - 4 * discordant / (len(ranks) * (len(ranks) - 1))
+
+
+def text_of(content: PageContent, region: FoundRegion) -> str:
+    return " ".join(content.texts[word] for word in region.words)
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[tuple[DrawnPage, PageContent, list[FoundRegion]]]:
+    kinds = ("columns", "slide", "report", "report", "report")
+    pages = [
+        draw_random_page(random.Random(seed), kind=kind, style="clean", size=(850, 1100))
+        for seed, kind in enumerate(kinds)
+    ]
+    return [(page, *found_on(page)) for page in pages]
+
+
+def test_drawn_pages_are_read_in_their_order(drawn: list[tuple[DrawnPage, PageContent, list[FoundRegion]]]) -> None:
+    for page, _, regions in drawn:
+        order = [word for region in regions for word in region.words]
+        assert sorted(order) == list(range(len(page.words)))
+        assert kendall(order) > 0.95
+
+
+def test_kinds_of_drawn_pages(drawn: list[tuple[DrawnPage, PageContent, list[FoundRegion]]]) -> None:
+    right = wrong = 0
+    for page, _, regions in drawn:
+        for truth in page.regions:
+            best = max(regions, key=lambda region: overlap(region.box, box_of(truth.polygon)))
+            if overlap(best.box, box_of(truth.polygon)) > 0.5:
+                right += best.kind == truth.kind
+                wrong += best.kind != truth.kind
+    assert right > 20
+    assert right > 9 * wrong
+
+
+PROSE = [
+    "Text of some length that fills its column to the",
+    "very end of it, line after line, as text does on",
+    "most pages of this kind, until it ends in a line",
+    "that is short.",
+]
+
+
+def column(x: float, y: float, indent: float = 0.0) -> list[tuple[float, float, str]]:
+    return [(x + (indent if row == 0 else 0), y + 12 * row, text) for row, text in enumerate(PROSE)]
+
+
+def paper() -> PageContent:
+    lines = [
+        (40, 20, "Journal of Pages"),
+        (530, 20, "17"),
+        *column(40, 60),
+        *column(40, 108, indent=10),
+        (40, 190, "**2.1 Of methods"),
+        *column(40, 210),
+        (40, 270, "\u2022 An item of a list that is longer than one"),
+        (50, 282, "line of it"),
+        (40, 296, "\u2022 Another item"),
+        *column(330, 60),
+        (380, 130, "E = m c + 2"),
+        (560, 130, "(3)"),
+        *column(330, 160),
+        (330, 420, "Figure 3: What the picture shows."),
+        *column(330, 450),
+        (300, 780, "17"),
+    ]
+    pictures = np.array([[330.0, 230.0, 560.0, 410.0]])
+    return page_of(lines, pictures=pictures)
+
+
+def test_a_paper() -> None:
+    content = paper()
+    regions = find_regions(content)
+    kinds = [(region.kind, text_of(content, region)[:14]) for region in regions]
+    assert kinds == [
+        ("Page-header", "Journal of Pag"),
+        ("Text", "Text of some l"),
+        ("Text", "Text of some l"),
+        ("Section-header", "2.1 Of methods"),
+        ("Text", "Text of some l"),
+        ("List-item", "\u2022 An item of a"),
+        ("List-item", "\u2022 Another item"),
+        ("Text", "Text of some l"),
+        ("Formula", "E = m c + 2 (3"),
+        ("Text", "Text of some l"),
+        ("Picture", ""),
+        ("Caption", "Figure 3: What"),
+        ("Text", "Text of some l"),
+        ("Page-footer", "17"),
+    ]
+    assert [region.level for region in regions if region.kind == "Section-header"] == [2]
+    assert all(region.level == 0 for region in regions if region.kind != "Section-header")
+
+
+def test_a_page_from_right_to_left_is_the_mirror_image() -> None:
+    content = paper()
+    boxes = content.boxes
+    flipped = np.stack([content.width - boxes[:, 2], boxes[:, 1], content.width - boxes[:, 0], boxes[:, 3]], axis=1)
+    hebrew = tuple("\u05d0" * len(text) if text[0].isalpha() else text for text in content.texts)
+    mirrored = PageContent(
+        content.width, content.height, flipped, hebrew, content.line_ids, content.confidences, content.font_sizes,
+        content.is_bold,
+    )  # fmt: skip
+    order = [word for region in find_regions(mirrored) for word in region.words]
+    first, second = order.index(6), order.index(content.texts.index("E"))
+    assert sorted(order) == list(range(len(content.texts)))
+    assert first < second
+
+
+def test_words_of_tables_belong_to_them() -> None:
+    content = page_of([*column(40, 60), (40, 140, "one two"), (40, 152, "three four"), *column(40, 200)])
+    table = FoundTable((35.0, 138.0, 300.0, 164.0), 2, 2, (), 0.75)
+    regions = find_regions(content, [table])
+    assert [region.kind for region in regions] == ["Text", "Table", "Text"]
+    assert text_of(content, regions[1]) == "one two three four"
+    assert regions[1].confidence == 0.75
+
+
+def test_lines_that_a_gutter_parts_are_two() -> None:
+    lines = [(40 + 270 * side, 60 + 12 * row, PROSE[row % 3][:46]) for row in range(12) for side in range(2)]
+    # Each line of the left column reaches to within a letter of the right one.
+    content = page_of([(x, y, text + "xxxxx") for x, y, text in lines])
+    regions = find_regions(content)
+    assert [region.kind for region in regions] == ["Text", "Text"]
+    assert max(regions[0].words) - min(regions[0].words) > len(regions[0].words)
+
+
+def odd_pages() -> dict[str, PageContent]:
+    grid = [(float(5 + 58 * (place % 10)), float(2 + 0.4 * place), "word") for place in range(2000)]
+    heap = [(100.0, 100.0, "heap")] * 2000
+    return {
+        "empty": page_of([]),
+        "one word": page_of([(100, 100, "word")]),
+        "a picture": page_of([], pictures=np.array([[0.0, 0.0, 600.0, 800.0]])),
+        "no height": page_of([(100, 100, "a b c d")], size=0.0),
+        "slanted rows": page_of(grid, size=4),
+        "a heap": page_of(heap),
+        "marks alone": page_of([(40, 12.0 * row, "\u2022") for row in range(40)]),
+        "rules": page_of(
+            [(100, 100, "word")], horizontal_rules=np.tile([[0.0, 100.0, 600.0, 101.0]], (3000, 1)),
+            vertical_rules=np.tile([[100.0, 0.0, 101.0, 800.0]], (3000, 1)),
+            pictures=np.tile([[100.0, 0.0, 101.0, 800.0]], (3000, 1)),
+        ),
+        "outside": page_of([(-5000, -5000, "far out"), (9000, 9000, "and far")]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(odd_pages()))
+def test_odd_pages(name: str) -> None:
+    content = odd_pages()[name]
+    regions = find_regions(content)
+    words = [word for region in regions for word in region.words]
+    assert sorted(words) == list(range(len(content.texts)))
+    assert {region.kind for region in regions} <= set(REGION_KINDS)
+    assert all(0 <= region.confidence <= 1 for region in regions)
+
+
+@pytest.mark.parametrize(
+    ("lines", "context", "mended"),
+    [
+        (["an exam-", "ple"], "", "an example"),
+        (["by Navier-", "Stokes"], "", "by Navier-Stokes"),
+        (["from 2010-", "2011"], "", "from 2010-2011"),
+        (["a well-", "known fact"], "it is well-known", "a well-known fact"),
+        (["a long-", "term plan"], "of long and short term", "a long-term plan"),
+        (["the out-", "come"], "one outcome of many", "the outcome"),
+        (["state-of-the-", "art"], "", "state-of-the-art"),
+        (["soft\u00ad", "ware"], "", "software"),
+        (["a dash -", "and more"], "", "a dash - and more"),
+        (["", "alone", ""], "", "alone"),
+        ([], "", ""),
+    ],
+)
+def test_hyphens_at_ends_of_lines(lines: list[str], context: str, mended: str) -> None:
+    assert mend_hyphenation(lines, context) == mended
