@@ -1,6 +1,6 @@
 """Networks that find and read text, and predictors made of them."""
 
-from . import builder, classification, detection, reading_order, recognition, utils
+from . import builder, classification, detection, layout, reading_order, recognition, utils
 from ._networks import ModelCard, find_weights, list_models, load_checkpoint, model_card
 from .classification import (
     VGG,
@@ -56,6 +56,7 @@ from .detection import (
     ppocr_v6_small_det,
     reparameterize,
 )
+from .layout import LWDETR, layout_predictor, lw_detr_m, lw_detr_s
 from .recognition import (
     CRNN,
     MASTER,
@@ -81,6 +82,7 @@ from .zoo import kie_predictor, ocr_predictor, video_text_predictor
 __all__ = [
     "CRNN",
     "FAST",
+    "LWDETR",
     "MASTER",
     "SAR",
     "VGG",
@@ -113,12 +115,16 @@ __all__ = [
     "fast_tiny",
     "find_weights",
     "kie_predictor",
+    "layout",
+    "layout_predictor",
     "linknet_resnet18",
     "linknet_resnet34",
     "linknet_resnet50",
     "list_models",
     "load_checkpoint",
     "load_line_recognizer",
+    "lw_detr_m",
+    "lw_detr_s",
     "magc_resnet31",
     "master",
     "mobilenet_v3_large",

@@ -44,6 +44,7 @@ __all__ = ["Fit", "fit"]
 
 _STATE_FORMAT = "mediatensor.ocr.training"
 _STATE_VERSION = 1
+_TASKS = ("recognition", "detection", "classification")
 
 #: How many batches are read together, and made of rows that are about as wide as each other.
 _POOL_BATCHES = 8
@@ -306,6 +307,11 @@ def _start(settings: _Settings, datasets: list[MediaDataset]) -> tuple[Checkpoin
         options = {} if settings.pretrained or settings.vocab is None else {"vocab": settings.vocab}
         model = network_factory(arch)(pretrained=settings.pretrained, **options)
     task = model_card(arch).task
+    if task not in _TASKS:
+        raise InvalidArgumentError(
+            f"{arch} is a network of {task}, and fit trains those of {', '.join(_TASKS)}: call it with a target, "
+            'model(pages, target=...)["loss"], and go on from there.'
+        )
     if settings.crop_size is not None and (task != "detection" or settings.crop_size % 32):
         reason = "is for detectors" if task != "detection" else "must be a multiple of 32"
         raise InvalidArgumentError(f"crop_size {reason} (got {settings.crop_size} for {arch}).")

