@@ -50,7 +50,7 @@ from mediatensor._containers import (
 )
 from mediatensor._images import DamagedImageError, parse_gif, parse_png, read_jpeg_headers, webp_canvas
 from mediatensor._index import parse_frame_mappings
-from mediatensor.datasets._sources import TarReader
+from mediatensor.datasets._sources import Chunk, TarReader, UnknownPagesError, data_pages, values_of_page
 from mediatensor.decoders import FrameIndex
 from mediatensor.decoders._subtitle_decoder import parse_text
 from mediatensor.errors import MediaTensorError
@@ -207,6 +207,26 @@ def tar(data: bytes) -> None:
                     raise AssertionError(f"not all of {member}")
 
 
+def parquet_pages(data: bytes) -> None:
+    """A column of a Parquet file that begins with these bytes; no value may lie outside of it."""
+    for num_values in (1, 2, 50):
+        for max_level in (0, 1, 2):
+            for compression in (None, "none that packs"):
+                chunk = Chunk(0, len(data), num_values, max_level, compression)
+                with suppress(UnknownPagesError):
+                    dictionary, pages = data_pages(_read_at(data), chunk)
+                    for page in pages:
+                        for value in values_of_page(
+                            _read_at(data), page, dictionary, chunk, lambda packed, size: packed
+                        ):
+                            if isinstance(value, tuple) and not 0 <= value[0] <= value[1] <= len(data):
+                                raise AssertionError(f"a value beyond its column: {value}")
+
+
+def _unpacked(data: bytes, size: int) -> bytes:
+    return data[:size]
+
+
 def exports(data: bytes) -> None:
     """An export of a page that was read, restored and written in every format."""
     try:
@@ -241,6 +261,7 @@ PARSERS: Mapping[str, tuple[Callable[[bytes], None], str]] = {
     "onnx": (onnx, "weights"),
     "tar": (tar, "tar"),
     "exports": (exports, "exports"),
+    "parquet_pages": (parquet_pages, "rows"),
 }
 
 # Of kinds with many files, those that a parser has something to say of.
@@ -253,6 +274,7 @@ _CHOSEN = {
     "index_file": ("h264_b_pyramid", "h264_field_pairs_ts"),
     "onnx": ("onnx",),
     "subtitles": ("srt", "vtt", "ass"),
+    "parquet_pages": ("paths_parquet", "bytes_parquet"),
 }
 
 
@@ -260,5 +282,7 @@ def seeds_of(name: str, folder: Path) -> list[bytes]:
     """Sound files for a parser; ``folder`` keeps them."""
     kind = PARSERS[name][1]
     files = [seed_file(kind, seed, folder) for seed in _CHOSEN.get(name, seed_names(kind))]
+    if name == "parquet_pages":  # the first column stands behind the four bytes that say what file it is
+        return [data[4:] for data in files]
     # A packet is as long as a packet is, and comes behind a configuration of no bytes.
     return [b"\0" + data[:4000] for data in files] if name == "units" else files

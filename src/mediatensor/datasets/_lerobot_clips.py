@@ -321,14 +321,13 @@ class _OpenEpisode:
         try:
             if column not in self._images:
                 with parquet_file(self.files.table) as file:
-                    groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
-                self._images[column] = MediaColumn(self.files.table, f"{column}.bytes", groups)
-            data = (self._images[column][row] or {}).get("bytes")
+                    self._images[column] = MediaColumn(self.files.table, f"{column}.bytes", file)
+            data = self._images[column][row]
         except InvalidArgumentError as error:  # for the error policy of whoever reads the row
             raise ReadError(f"{place}: {error}") from error
         if not data:
             raise ReadError(f"{place}: {column} has no bytes in row {row} of {self.files.table}.")
-        picture: Tensor = decode_image(data, mode="UNCHANGED")
+        picture: Tensor = decode_image(data, mode="UNCHANGED")  # type: ignore[arg-type]
         return picture
 
     def close(self) -> None:

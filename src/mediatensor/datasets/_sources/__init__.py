@@ -1,9 +1,10 @@
 """Where the rows of datasets come from: folders, manifests, Parquet, Hugging Face, tar shards, streams.
 
 `items` has the data type, `Item`: one file, with its label. `dispatch` makes items of whatever users have: it
-asks `manifests` (also for folders), `parquet` (also for Hugging Face) and `tar_shards`. `lerobot` has the episodes of
-robots, which are in several files each. `streams` gives items that can
-only be read forward. `limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample is.
+asks `manifests` (also for folders), `parquet` (also for Hugging Face) and `tar_shards`. `parquet_pages` finds single
+values in Parquet files. `lerobot` has the episodes of robots, which are in several files each. `streams` gives items
+that can only be read forward. `limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample
+is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from .dispatch import as_items
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_kind
 from .lerobot import Episode, EpisodeFiles, EpisodeItems, LeRobotFormat, TableRows, open_lerobot, table_rows
 from .parquet import MediaColumn, parquet_file
+from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
 from .tar_shards import TarItems, opened_shard
@@ -20,6 +22,7 @@ from .tar_shards import TarItems, opened_shard
 __all__ = [
     "MAX_SHARD_ROWS",
     "MEDIA_EXTENSIONS",
+    "Chunk",
     "Episode",
     "EpisodeFiles",
     "EpisodeItems",
@@ -35,12 +38,15 @@ __all__ = [
     "TableRows",
     "TarItems",
     "TarReader",
+    "UnknownPagesError",
     "as_items",
     "check_kind",
+    "data_pages",
     "limits",
     "open_lerobot",
     "opened_shard",
     "parquet_file",
     "row_number",
     "table_rows",
+    "values_of_page",
 ]

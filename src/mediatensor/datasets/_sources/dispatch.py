@@ -38,7 +38,8 @@ def as_items(
             * a folder: the files in it and in its sub-folders that have an extension of the kind
               (`MEDIA_EXTENSIONS`), by path; sub-folders are classes, and hidden files are left out;
             * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``, with paths
-              relative to it;
+              relative to it; of ``.parquet`` also a URL, and the media themselves in a column of bytes, or of structs
+              with ``bytes`` and ``path`` as Hugging Face writes them;
             * tar shards on this machine, ``train-{000..009}.tar`` for instance; see `TarItems`;
             * a ``datasets.Dataset`` of Hugging Face: rows are read when they are needed, and not decoded by it;
             * an iterable of paths, URLs, bytes, `Item` objects, pairs (one of these, label), and mappings like the rows
@@ -116,12 +117,14 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
     if ".tar" in (extension, os.path.splitext(stem)[1]):
         return TarItems(path, kind=columns.kind)
     is_url = "://" in path
+    if is_url and extension == ".parquet":
+        return items_of_parquet(path, columns)
     if extension not in MANIFEST_EXTENSIONS or is_url:
         if not is_url and not os.path.exists(path):
             raise SourceNotFoundError(f"There is no folder and no manifest {path!r}.")
         raise InvalidArgumentError(
-            f"{path!r} is neither a folder nor a manifest on this machine ({', '.join(MANIFEST_EXTENSIONS)}). "
-            "A single media file or URL goes into a list: [source]."
+            f"{path!r} is neither a folder nor a manifest on this machine ({', '.join(MANIFEST_EXTENSIONS)}), nor "
+            "the URL of a .parquet file. A single media file or URL goes into a list: [source]."
         )
     if not os.path.exists(path):
         raise SourceNotFoundError(f"There is no manifest {path!r}.")

@@ -6,11 +6,12 @@ import io
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from ..._sources import Reader, make_source, url_scheme
+from ..._sources import Reader, Source, SpanSource, make_source, url_scheme
 from ...errors import (
     InvalidArgumentError,
     MediaTensorError,
@@ -22,6 +23,7 @@ from ...errors import (
 from . import limits
 from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, UnreadableSource, with_coded_labels
 from .manifests import check_manifest_file
+from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
 from .rows import Columns, item_of_row
 
 __all__ = ["HuggingFaceItems", "MediaColumn", "batches_of", "hugging_face_type", "items_of_parquet", "parquet_file"]
@@ -32,11 +34,11 @@ _BATCH_ROWS = 256
 def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
     """The items of a Parquet file; its paths are relative to the folder it is in.
 
-    Media that are in the file itself are read when they are needed, a row group at a time; each process keeps the last.
-    Shuffled reading is quick if row groups are small.
+    Media that are in the file itself are read when they are needed, each by itself: of a column that is not compressed,
+    only the bytes that a decoder asks for; of others, the page that a value is in. See `MediaColumn`.
 
     Args:
-        path: An existing file.
+        path: An existing file, or a URL.
         columns: Which columns hold what.
 
     Raises:
@@ -44,7 +46,8 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         MissingDependencyError: if pyarrow is not installed.
         ReadError: if it cannot be read.
     """
-    check_manifest_file(path, limits.MAX_PARQUET_BYTES)
+    if url_scheme(path) is None or os.path.exists(path):
+        check_manifest_file(path, limits.MAX_PARQUET_BYTES)
     with parquet_file(path) as file:
         num_rows, schema = file.metadata.num_rows, file.schema_arrow
         if not 0 < num_rows <= limits.MAX_ITEMS:
@@ -59,11 +62,12 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         batches = batches_of(file, path, other_leaves, limits.MAX_PARQUET_COLUMN_BYTES)
         rows = [row for batch in batches for row in batch.to_pylist()]
         group_rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        media = None if media_leaf is None else MediaColumn(path, media_leaf, file)
     rows = rows if other_leaves else [{}] * num_rows
     if len(rows) != num_rows or sum(group_rows) != num_rows:
         raise InvalidArgumentError(f"{path} is damaged: it says that it has {num_rows} rows, but has others.")
-    if media_leaf is not None:
-        return ParquetItems(path, columns, rows, media_leaf, group_rows)
+    if media_leaf is not None and media is not None:
+        return ParquetItems(path, columns, rows, media_leaf, media)
     folder = os.path.dirname(path)
     return with_coded_labels(
         [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
@@ -78,11 +82,11 @@ class ParquetItems(LazyItems):
         columns: Which columns hold what.
         rows: The values of the other columns.
         media_leaf: The column with bytes, or ``column.bytes``.
-        group_rows: The number of rows in each row group.
+        media: Its values.
     """
 
     def __init__(
-        self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, group_rows: list[int]
+        self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: MediaColumn
     ) -> None:
         super().__init__()
         self._path = path
@@ -91,7 +95,7 @@ class ParquetItems(LazyItems):
         self._media_leaf = media_leaf
         # The name of a plain column may contain a point, too.
         self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
-        self._media = MediaColumn(path, media_leaf, group_rows)
+        self._media = media
         self._label_column = next((name for name in columns.label_names if name in rows[0]), None)
         self._coding = LabelCoding.of(map(self._label, range(len(rows))))
 
@@ -106,7 +110,7 @@ class ParquetItems(LazyItems):
             return self._coding.apply(Item(UnreadableSource(f"{place}: {error}"), self._label(index), place))
         row, column = self._rows[index], self._media_struct
         if column is not None:
-            row = {**row, column: {**(row.get(column) or {}), "bytes": (data or {}).get("bytes")}}
+            row = {**row, column: {**(row.get(column) or {}), "bytes": data}}
         else:
             row = {**row, self._media_leaf: data}
         folder = os.path.dirname(self._path)
@@ -117,32 +121,89 @@ class ParquetItems(LazyItems):
 
 
 class MediaColumn:
-    """The column of a Parquet file that has media in it. A row group is read at a time, and the last one is kept.
+    """The column of a Parquet file that has media in it: each value is found, and read, by itself.
+
+    Of a column that is not compressed, large values are parts of the file, of which only the bytes are read that
+    somebody asks for. Of one that is, the page with the value is read; it may have other values in it. Only where pages
+    are written in a way that `parquet_pages` does not know, a row group is read at a time.
 
     Args:
         path: The path or URL of the file.
         leaf: The column with bytes, or ``column.bytes``.
-        group_rows: The number of rows in each row group.
+        file: The open file.
     """
 
-    def __init__(self, path: str, leaf: str, group_rows: Sequence[int]) -> None:
+    def __init__(self, path: str, leaf: str, file: Any) -> None:
         self._path = path
         self._leaf = leaf
-        self._group_ends = list(accumulate(group_rows))
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        self._group_ends = list(accumulate(group.num_rows for group in groups))
+        number = next(i for i in range(len(file.schema)) if file.schema.column(i).path == leaf)
+        self._chunks = [_chunk(group, group.column(number), file.schema.column(number)) for group in groups]
+        self._forget()
+
+    def _forget(self) -> None:
+        self._source: Source | None = None
+        # The last row group that was read as a whole; the pages of groups; the values of the last page.
         self._last_group: tuple[int, list[Any]] | None = None
+        self._pages: dict[int, tuple[Page | None, list[Page]] | None] = {}
+        self._last_page: tuple[tuple[int, int], list[Place]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_last_group": None}
+        return {name: value for name, value in vars(self).items() if name not in _OF_A_PROCESS}
 
-    def __getitem__(self, row: int) -> Any:
-        """The bytes of a row, or the struct that has them; ``None`` if it has none.
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget()
+
+    def __getitem__(self, row: int) -> bytes | Source | None:
+        """The media of a row: bytes, or a part of the file; ``None`` if it has none.
 
         Raises:
             InvalidArgumentError: if the file is damaged, or the row group is beyond a limit.
-            ReadError: if it cannot be read.
+            OpenError, ReadError: if it cannot be read.
         """
         group = bisect_right(self._group_ends, row)
-        return self._values_of(group)[row - (self._group_ends[group - 1] if group else 0)].as_py()
+        own = row - (self._group_ends[group - 1] if group else 0)
+        try:
+            place = self._place(group, own)
+        except UnknownPagesError:
+            self._pages[group] = None
+            value = self._values_of(group)[own].as_py()
+            media: bytes | None = value.get("bytes") if isinstance(value, dict) else value
+            return media
+        if place is None or isinstance(place, bytes):
+            return place
+        span = SpanSource(self._whole(), *place)
+        if place[1] - place[0] > _MAX_WHOLE_BYTES:
+            return span
+        with closing(span.open()) as reader:
+            return reader.read_at(0, place[1] - place[0])
+
+    def _whole(self) -> Source:
+        if self._source is None:
+            self._source = make_source(self._path)
+        return self._source
+
+    def _place(self, group: int, row: int) -> Place:
+        """Where the value of a row of a group is; see `values_of_page`."""
+        chunk = self._chunks[group]
+        if chunk is None or (group in self._pages and self._pages[group] is None):
+            raise UnknownPagesError("the column is not read by pages")
+        with closing(SpanSource(self._whole(), 0, chunk.stop).open()) as reader:
+            found = self._pages.get(group)
+            if found is None:
+                if len(self._pages) >= _MAX_GROUPS:
+                    self._pages.clear()
+                found = self._pages[group] = data_pages(reader.read_at, chunk)
+            dictionary, pages = found
+            number = page_of_row(pages, row)
+            if self._last_page is None or self._last_page[0] != (group, number):
+                if max(page.plain_size for page in (pages[number], dictionary or pages[number])) > _limit(chunk):
+                    raise UnknownPagesError("a page is too large to be unpacked")
+                values = values_of_page(reader.read_at, pages[number], dictionary, chunk, partial(_unpack, chunk))
+                self._last_page = ((group, number), values)
+        return self._last_page[1][row - pages[number].first]
 
     def _values_of(self, group: int) -> list[Any]:
         last = self._last_group
@@ -153,6 +214,43 @@ class MediaColumn:
             values = [value for batch in batches for value in batch.column(0)]
         self._last_group = (group, values)
         return values
+
+
+#: What of a `MediaColumn` stays behind when it goes to another process.
+_OF_A_PROCESS = frozenset(("_source", "_last_group", "_pages", "_last_page"))
+#: A value up to this size is read at once: its decoder would ask for most of it.
+_MAX_WHOLE_BYTES = 1 << 16
+#: For how many row groups it is known where their pages are.
+_MAX_GROUPS = 4096
+#: Names of codecs, as metadata have them and as pyarrow takes them. What "LZ4" means differs between writers.
+_CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4_RAW": "lz4_raw"}
+
+
+def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
+    """Where the values of a column of a row group are; ``None`` if only pyarrow can tell."""
+    start = column.data_page_offset
+    if column.dictionary_page_offset is not None:
+        start = min(start, column.dictionary_page_offset)
+    codec = None if column.compression == "UNCOMPRESSED" else _CODECS.get(column.compression, "")
+    is_known = codec != "" and not column.file_path and column.physical_type == "BYTE_ARRAY"
+    is_flat = of.max_repetition_level == 0 and column.num_values == group.num_rows
+    if not (is_known and is_flat and start >= 0 and column.total_compressed_size > 0):
+        return None
+    return Chunk(start, start + column.total_compressed_size, column.num_values, of.max_definition_level, codec)
+
+
+def _limit(chunk: Chunk) -> int:
+    """How large a page may be: those that are not compressed are not read as a whole."""
+    return limits.MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
+
+
+def _unpack(chunk: Chunk, packed: bytes, size: int) -> bytes:
+    import pyarrow
+
+    try:
+        return pyarrow.Codec(chunk.compression).decompress(packed, size, asbytes=True)  # type: ignore[no-any-return]
+    except (pyarrow.ArrowException, ValueError, OSError) as error:
+        raise UnknownPagesError(str(error)) from None
 
 
 @contextmanager

@@ -109,13 +109,15 @@ def item_of_row(
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
     beside = row.get("bytes")
-    data = bytes(beside) if isinstance(beside, bytes | bytearray | memoryview) else None
+    data: bytes | Source | None = beside if isinstance(beside, Source) else None
+    if isinstance(beside, bytes | bytearray | memoryview):
+        data = bytes(beside)
     label = next((name for name in columns.label_names if name in row), None)
     if label is None and columns.label is not None:
         raise InvalidArgumentError(f"{place} has no column {columns.label!r}; it has {', '.join(map(str, row))}.")
     source: str | os.PathLike[str] | bytes | Source | None
     source, name = media_source(None if media is None else row[media], place=place, folder=folder)
-    if data is not None and not isinstance(source, bytes):
+    if data is not None and not isinstance(source, bytes | Source):
         source = data  # the path beside it is what it is called
     if source is None:
         nothing = columns.none_of_them(place, list(row))
@@ -164,7 +166,7 @@ def _segment(row: Mapping[Any, Any], place: str) -> dict[str, float]:
 
 def media_source(
     value: Any, *, place: str, folder: str | None = None
-) -> tuple[str | os.PathLike[str] | bytes | None, str]:
+) -> tuple[str | os.PathLike[str] | bytes | Source | None, str]:
     """The source and the name for a value of a row; the source is ``None`` for an empty value.
 
     Raises:
@@ -176,6 +178,8 @@ def media_source(
     name = value if isinstance(value, str) and value else place
     if isinstance(data, bytes | bytearray | memoryview):
         return bytes(data), name
+    if isinstance(data, Source):
+        return data, name
     if _is_empty(value):
         return None, place
     if isinstance(value, str):

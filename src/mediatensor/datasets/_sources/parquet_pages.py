@@ -1,0 +1,400 @@
+"""Where the values of a Parquet column of bytes lie in the file, so that one of them, or a part of it, is read alone.
+
+pyarrow reads whole row groups. This module reads the headers of pages (Thrift's compact protocol), the levels that say
+which rows have a value, and the lengths in front of the values; see "Data Pages", "Encodings" and ``parquet.thrift`` in
+the description of the Apache Parquet format. Bytes come from a function of position and size, so that everything here
+is a function of bytes. Whatever is not understood is an `UnknownPagesError`, and the row group is read by pyarrow.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Chunk", "Page", "Place", "UnknownPagesError", "data_pages", "page_of_row", "values_of_page"]
+
+#: Reads bytes at a position; fewer at the end of the file.
+ReadAt = Callable[[int, int], bytes]
+
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY = 0, 2, 8
+#: A header has some 30 bytes, and statistics: the smallest and the greatest value, which writers cut or leave out.
+_HEADER_BYTES = (1 << 10, 1 << 16, 1 << 20)
+_MAX_DEPTH = 16
+_MAX_EMPTY_PAGES = 1000
+_LENGTH_BYTES = 4
+
+
+class UnknownPagesError(Exception):
+    """The pages of a column are damaged, or written in a way that is not read here."""
+
+
+class _CutError(UnknownPagesError):
+    """The bytes end before the header does."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The values of a column in one row group, as the metadata of the file describe them.
+
+    Attributes:
+        start: The first byte of its first page.
+        stop: One past the last byte of its last page.
+        num_values: How many values it has, missing ones included.
+        max_level: The level of definition of values that are there.
+        compression: The name of the codec as pyarrow has it; ``None`` if there is none.
+    """
+
+    start: int
+    stop: int
+    num_values: int
+    max_level: int
+    compression: str | None
+
+
+class Page(NamedTuple):
+    """A page.
+
+    Attributes:
+        kind: Its type: data, dictionary, or data of version 2.
+        first: The number of its first value in its chunk.
+        num_values: How many values it has, missing ones included.
+        encoding: That of its values.
+        start: The first byte behind its header.
+        size: The number of bytes behind its header.
+        plain_size: The number of these bytes when they are not compressed.
+        level_bytes: In version 2, the bytes of levels in front of the values; they are not compressed.
+        is_compressed: Whether the values are.
+    """
+
+    kind: int
+    first: int
+    num_values: int
+    encoding: int
+    start: int
+    size: int
+    plain_size: int
+    level_bytes: int
+    is_compressed: bool
+
+
+# Headers
+
+
+class _Compact:
+    """Fields of Thrift's compact protocol."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.position = 0
+
+    def _byte(self) -> int:
+        if self.position >= len(self._data):
+            raise _CutError("the header of a page is cut")
+        self.position += 1
+        return self._data[self.position - 1]
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > 63:
+                raise UnknownPagesError("the header of a page has a number that is too long")
+
+    def _skip(self, num_bytes: int) -> None:
+        if num_bytes > len(self._data) - self.position:
+            raise _CutError("the header of a page is cut")
+        self.position += num_bytes
+
+    def struct(self, depth: int = 0) -> dict[int, Any]:
+        """The numbers, truth values and structs of a struct by the number of their field; others are left out."""
+        if depth > _MAX_DEPTH:
+            raise UnknownPagesError("the header of a page is nested too deeply")
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            step, kind = head >> 4, head & 0x0F
+            number = number + step if step else _signed(self._varint())
+            value = kind == 1 if kind in (1, 2) else self._value(kind, depth)
+            if value is not None:
+                fields[number] = value
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (1, 2, 3):  # within lists, truth values are bytes
+            self._skip(1)
+        elif kind in (4, 5, 6):
+            return _signed(self._varint())
+        elif kind == 7:
+            self._skip(8)
+        elif kind == 8:
+            self._skip(self._varint())
+        elif kind in (9, 10):
+            head = self._byte()
+            count = self._varint() if head >> 4 == 15 else head >> 4
+            for _ in range(count):  # each takes a byte at least, so that they end with the data
+                self._element(head & 0x0F, depth)
+        elif kind == 11:
+            count = self._varint()
+            kinds = self._byte() if count else 0
+            for _ in range(count):
+                self._element(kinds >> 4, depth)
+                self._element(kinds & 0x0F, depth)
+        elif kind == 12:
+            return self.struct(depth + 1)
+        else:
+            raise UnknownPagesError(f"the header of a page has a field of type {kind}")
+        return None
+
+    def _element(self, kind: int, depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise UnknownPagesError("the header of a page is nested too deeply")
+        self._value(kind, depth + 1)
+
+
+def _signed(number: int) -> int:
+    return number >> 1 ^ -(number & 1)
+
+
+def _page_header(data: bytes, position: int, first: int) -> Page:
+    """The page whose header these bytes begin with.
+
+    Args:
+        data: The bytes.
+        position: Where they stand in the file.
+        first: The number of its first value.
+
+    Raises:
+        UnknownPagesError: if it is no header, or cut.
+    """
+    compact = _Compact(data)
+    fields = compact.struct()
+    kind = fields.get(1)
+    own = fields.get(5 if kind == _DATA else 7 if kind == _DICTIONARY else 8 if kind == _DATA_V2 else -1)
+    if not isinstance(own, dict):
+        raise UnknownPagesError(f"a page is of type {kind}")
+    is_second = kind == _DATA_V2
+    size, plain_size, num_values = _number(fields, 3), _number(fields, 2), _number(own, 1)
+    level_bytes = _number(own, 5) + _number(own, 6) if is_second else 0
+    if level_bytes > min(size, plain_size):
+        raise UnknownPagesError("a page is smaller than its levels")
+    return Page(
+        _number(fields, 1),
+        first,
+        num_values,
+        _number(own, 4 if is_second else 2),
+        position + compact.position,
+        size,
+        plain_size,
+        level_bytes,
+        not is_second or own.get(7, True) is True,
+    )
+
+
+def _number(fields: dict[int, Any], number: int) -> int:
+    value = fields.get(number)
+    if type(value) is not int or value < 0:
+        raise UnknownPagesError("the header of a page lacks a number, or has a negative one")
+    return value
+
+
+def data_pages(read_at: ReadAt, chunk: Chunk) -> tuple[Page | None, list[Page]]:
+    """(The page with the dictionary, if there is one; the pages with data.)
+
+    Raises:
+        UnknownPagesError: if they are not as the metadata say.
+    """
+    position, num_values = chunk.start, 0
+    dictionary: Page | None = None
+    pages: list[Page] = []
+    while num_values < chunk.num_values:
+        page = _page_at(read_at, position, chunk.stop, num_values)
+        position = page.start + page.size
+        if position > chunk.stop:
+            raise UnknownPagesError("a page goes beyond its column")
+        if page.kind == _DICTIONARY:
+            if dictionary is not None or pages:
+                raise UnknownPagesError("a dictionary stands behind data")
+            dictionary = page
+            continue
+        num_values += page.num_values
+        pages.append(page)
+        if len(pages) > chunk.num_values + _MAX_EMPTY_PAGES:
+            raise UnknownPagesError("a column has too many pages without a value")
+    if num_values != chunk.num_values:
+        raise UnknownPagesError("the pages of a column have more values than there are")
+    return dictionary, pages
+
+
+def _page_at(read_at: ReadAt, position: int, stop: int, first: int) -> Page:
+    for size in _HEADER_BYTES:
+        if position >= stop:
+            break
+        try:
+            return _page_header(read_at(position, min(size, stop - position)), position, first)
+        except _CutError:
+            continue
+    raise UnknownPagesError("the header of a page is cut")
+
+
+# Values
+
+
+def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np.bool_], int]:
+    """(Which rows of a page have a value, bool (rows,); how many bytes their levels take.)
+
+    Args:
+        page: The page.
+        levels: Its bytes behind the header, at least those of the levels.
+        max_level: The level of values that are there; with 0 all are, and there are no levels.
+
+    Raises:
+        UnknownPagesError: if the levels are damaged.
+    """
+    if max_level == 0:
+        return np.ones(page.num_values, np.bool_), page.level_bytes
+    start, size = 0, page.level_bytes
+    if page.kind == _DATA:
+        start, size = _LENGTH_BYTES, int.from_bytes(levels[:_LENGTH_BYTES], "little")
+    if start + size > len(levels):
+        raise UnknownPagesError("the levels of a page are cut")
+    found = _hybrid(levels[start : start + size], max_level.bit_length(), page.num_values)
+    return found == max_level, start + size
+
+
+def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
+    """Numbers in runs and in packed bits (RLE / bit-packing hybrid)."""
+    found = np.zeros(count, np.int64)
+    num_found, compact = 0, _Compact(data)
+    while num_found < count:
+        head = compact._varint()
+        begin = compact.position
+        if head & 1:
+            compact._skip((head >> 1) * width)
+            bits = np.unpackbits(np.frombuffer(data, np.uint8)[begin : compact.position], bitorder="little")
+            if width:
+                run = (bits.reshape(-1, width)[: count - num_found].astype(np.int64) << np.arange(width)).sum(axis=1)
+            else:
+                run = np.zeros(min((head >> 1) * 8, count - num_found), np.int64)
+        else:
+            compact._skip(-(-width // 8))
+            value = int.from_bytes(data[begin : compact.position], "little")
+            run = np.full(min(head >> 1, count - num_found), value)
+        if not len(run):
+            raise UnknownPagesError("a run of a page is empty")
+        found[num_found : num_found + len(run)] = run
+        num_found += len(run)
+    return found
+
+
+def _plain_spans(read_at: ReadAt, start: int, stop: int, count: int) -> list[tuple[int, int]]:
+    """(First byte, one past the last) of each of the values that stand one behind the other with their lengths."""
+    spans = []
+    for _ in range(count):
+        head = read_at(start, _LENGTH_BYTES)
+        begin = start + _LENGTH_BYTES
+        start = begin + int.from_bytes(head, "little")
+        if len(head) < _LENGTH_BYTES or start > stop:
+            raise UnknownPagesError("a value goes beyond its page")
+        spans.append((begin, start))
+    return spans
+
+
+#: Where a value is: its bytes in the file, or itself; ``None`` of a row without one.
+Place = tuple[int, int] | bytes | None
+
+
+def values_of_page(
+    read_at: ReadAt, page: Page, dictionary: Page | None, chunk: Chunk, unpack: Callable[[bytes, int], bytes]
+) -> list[Place]:
+    """Where the values of a page are. Those of a compressed page are unpacked, and themselves.
+
+    Args:
+        read_at: Reads the file.
+        page: The page.
+        dictionary: That of the chunk.
+        chunk: The chunk.
+        unpack: Unpacks bytes of the codec of the chunk, given their size when unpacked.
+
+    Raises:
+        UnknownPagesError: if it is damaged, or in an encoding that is not known here.
+    """
+    is_plain = page.encoding == _PLAIN
+    if not is_plain and (page.encoding not in (_PLAIN_DICTIONARY, _RLE_DICTIONARY) or dictionary is None):
+        raise UnknownPagesError(f"a page has the encoding {page.encoding}")
+    if is_plain and chunk.compression is None:
+        # Of the values themselves, only the lengths are read.
+        head = _level_part(read_at, page, chunk.max_level)
+        present, size = _present_rows(page, head, chunk.max_level)
+        spans = _plain_spans(read_at, page.start + size, page.start + page.size, int(present.sum()))
+        return _spread(present, spans)
+    body = _body(read_at, page, chunk, unpack)
+    present, size = _present_rows(page, body, chunk.max_level)
+    count = int(present.sum())
+    if is_plain:
+        return _spread(present, [body[a:b] for a, b in _plain_spans(_reader_of(body), size, len(body), count)])
+    numbers = _hybrid(body[size + 1 :], _width(body[size : size + 1]), count) if count else np.zeros(0, np.int64)
+    words = _words(read_at, dictionary, chunk, unpack)  # type: ignore[arg-type]
+    if count and not 0 <= numbers.max() < len(words):
+        raise UnknownPagesError("a page has a number that is not in the dictionary")
+    return _spread(present, [words[number] for number in numbers.tolist()])
+
+
+def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, int], bytes]) -> list[Place]:
+    if page.encoding not in (_PLAIN, _PLAIN_DICTIONARY):
+        raise UnknownPagesError(f"a dictionary has the encoding {page.encoding}")
+    if chunk.compression is None:
+        return list(_plain_spans(read_at, page.start, page.start + page.size, page.num_values))
+    body = _body(read_at, page, chunk, unpack)
+    return [body[a:b] for a, b in _plain_spans(_reader_of(body), 0, len(body), page.num_values)]
+
+
+def _width(data: bytes) -> int:
+    if not data or data[0] > 32:
+        raise UnknownPagesError("the numbers of a page are too wide")
+    return data[0]
+
+
+def _level_part(read_at: ReadAt, page: Page, max_level: int) -> bytes:
+    if max_level == 0 or page.kind == _DATA_V2:
+        return read_at(page.start, page.level_bytes)
+    size = _LENGTH_BYTES + int.from_bytes(read_at(page.start, _LENGTH_BYTES), "little")
+    return read_at(page.start, min(size, page.size))
+
+
+def _body(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, int], bytes]) -> bytes:
+    """The bytes of a page behind its header, unpacked."""
+    data = read_at(page.start, page.size)
+    if len(data) < page.size:
+        raise UnknownPagesError("a page is cut")
+    if chunk.compression is None or not page.is_compressed:
+        return data
+    levels, packed = data[: page.level_bytes], data[page.level_bytes :]
+    values = unpack(packed, page.plain_size - page.level_bytes) if packed else b""
+    if len(values) != page.plain_size - page.level_bytes:
+        raise UnknownPagesError("a page has another size than its header says")
+    return levels + values
+
+
+def _reader_of(data: bytes) -> ReadAt:
+    return lambda position, size: data[position : position + size]
+
+
+def _spread(present: NDArray[np.bool_], values: list[Any]) -> list[Place]:
+    """Values at the rows that have one."""
+    given: Iterator[Any] = iter(values)
+    return [next(given) if is_there else None for is_there in present.tolist()]
+
+
+def page_of_row(pages: list[Page], row: int) -> int:
+    """The number of the page that a row of a chunk is in."""
+    return bisect_right(pages, row, key=lambda page: page.first) - 1
