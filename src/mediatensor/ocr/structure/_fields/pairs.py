@@ -42,7 +42,10 @@ _LEAST = 0.5
 
 @dataclass(frozen=True)
 class _Part:
-    """A phrase with what its words say: whether it looks like a key, and like a value (higher is likelier)."""
+    """A phrase with what its words say: whether it looks like a key, and like a value (higher is likelier).
+
+    ``cell`` is what rules enclose around it, and infinite where none does.
+    """
 
     words: tuple[int, ...]
     box: Box
@@ -51,11 +54,17 @@ class _Part:
     as_key: float
     as_value: float
     has_colon: bool
+    has_digits: bool
     is_mark: bool
+    cell: Box
 
     @property
     def height(self) -> float:
         return self.box[3] - self.box[1]
+
+    @property
+    def middle(self) -> float:
+        return (self.box[1] + self.box[3]) / 2
 
 
 def find_fields(content: PageContent) -> list[FoundField]:
@@ -82,7 +91,11 @@ def find_fields(content: PageContent) -> list[FoundField]:
     parts = _parts_of(content)
     if len(parts) < 2:
         return []
-    pairs = _chosen(_pairs_beside(content, parts) + _pairs_below(content, parts))
+    below = _parts_below(parts)
+    tables, in_body, in_head = _tables(parts, below)
+    apart = in_body | in_head
+    beside = _pairs_beside(content, parts, apart)
+    pairs = _chosen(tables + beside + _pairs_below(parts, below, beside, apart))
     pairs += _marks(parts, pairs)
     keys = {key for _, key, _ in pairs}
     values = {value for _, _, value in pairs}
@@ -111,8 +124,15 @@ def _parts_of(content: PageContent) -> list[_Part]:
         phrases += _split(content, phrase)
     parts: list[_Part] = []
     for number, row in enumerate(rows_of(content, phrases)):
-        for phrase in row.phrases:
-            parts.append(_part(content, phrase, number))
+        for at, phrase in enumerate(row.phrases):
+            words = phrase.words
+            following = row.phrases[at + 1].words[0] if at + 1 < len(row.phrases) else None
+            # A colon may stand with the value, or between both.
+            colon = following is not None and content.texts[following].strip().startswith(":")
+            if content.texts[words[0]].strip() == ":":
+                words = words[1:]
+            if words:
+                parts.append(_part(content, words, number, colon))
     return parts
 
 
@@ -147,49 +167,85 @@ def _between_colons(content: PageContent, words: list[int]) -> list[list[int]]:
     return [words[:at], words[at:]]
 
 
-def _part(content: PageContent, phrase: Phrase, row: int) -> _Part:
-    text = _text(content, phrase.words)
+def _part(content: PageContent, words: tuple[int, ...], row: int, colon_follows: bool) -> _Part:
+    text, box = _text(content, words), box_of(content, words)
     flat = plain(text)
     size = max(1, len(flat.replace(" ", "")))
     digits = sum(map(str.isdigit, flat)) / size
     letters = sum(map(str.isalpha, flat)) / size
-    has_colon = bool(re.search(r":[ _.]*$", text))
+    has_colon = colon_follows or bool(re.search(r":[ _.]*$", text))
     num_words = len(re.findall(r"\S+", text))
     has_form = any(pattern.search(flat if "@" in flat else text) for pattern in _FORMS)
     asked = bool(_ASKED.search(flat))
-    bold = float(np.mean(content.is_bold[list(phrase.words)]))
+    bold = float(np.mean(content.is_bold[list(words)]))
     sentence = num_words > 9 or (num_words > 5 and text.rstrip().endswith("."))
     as_key = (
         2.2 * has_colon + 0.7 * asked + 0.5 * bold + 0.4 * bool(re.search(r"[#?)]\W*$|\b[Nn][Oo]\.?\W*$", text))
         - 2.4 * (digits > 0.4) - 1.2 * (has_form and not has_colon) - 1.6 * (letters < 0.4) - 1.5 * sentence
-        - 0.5 * (text[:1].islower())
+        - 0.5 * (text[:1].islower()) - 0.8 * (size < 3)
     )  # fmt: skip
     as_value = (
-        -3.0 * has_colon + 0.9 * (digits > 0.3) + 0.6 * has_form - 0.6 * (asked and digits < 0.1) - 0.5 * bold
+        -3.0 * has_colon + 0.9 * (digits > 0.3) + 0.6 * has_form - 0.9 * (asked and digits < 0.1) - 0.5 * bold
         - 0.8 * (num_words > 14)
     )  # fmt: skip
-    return _Part(phrase.words, phrase.box, text, row, as_key, as_value, has_colon, _MARKS.match(text) is not None)
+    is_mark = _MARKS.match(text) is not None
+    return _Part(words, box, text, row, as_key, as_value, has_colon, digits > 0.3, is_mark, _cell(content, box))
+
+
+def _cell(content: PageContent, box: Box) -> Box:
+    """The nearest rules on all sides."""
+    x, y, slack = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, 0.3 * (box[3] - box[1])
+    vertical, horizontal = content.vertical_rules, content.horizontal_rules
+    left = top = -math.inf
+    right = bottom = math.inf
+    if len(vertical):
+        places = vertical[(vertical[:, 1] <= y) & (vertical[:, 3] >= y)][:, ::2].mean(axis=1)
+        left = float(places[places <= box[0] + slack].max(initial=left))
+        right = float(places[places >= box[2] - slack].min(initial=right))
+    if len(horizontal):
+        places = horizontal[(horizontal[:, 0] <= x) & (horizontal[:, 2] >= x)][:, 1::2].mean(axis=1)
+        top = float(places[places <= box[1] + slack].max(initial=top))
+        bottom = float(places[places >= box[3] - slack].min(initial=bottom))
+    return left, top, right, bottom
 
 
 # A score, the index of a key, that of a value.
 _Pair = tuple[float, int, int]
 
 
-def _pairs_beside(content: PageContent, parts: Sequence[_Part]) -> list[_Pair]:
-    pairs = []
+def _pairs_beside(content: PageContent, parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
+    near = []
+    in_row: dict[int, int] = defaultdict(int)
+    for part in parts:
+        in_row[part.row] += 1
     for at in range(len(parts) - 1):
         key, value = parts[at], parts[at + 1]
-        if key.row != value.row:
-            continue
         height = max(1e-6, min(key.height, value.height))
-        gap = (value.box[0] - key.box[2]) / height
-        if gap > _MAX_RIGHT:
-            continue
-        score = 0.9 + key.as_key + value.as_value - 0.05 * max(0.0, gap - 3)
+        if key.row == value.row and value.box[0] - key.box[2] <= _MAX_RIGHT * height and not {at, at + 1} <= apart:
+            near.append(at)
+    # Keys below each other with their values below each other are a list.
+    unit = max(1e-6, float(np.median([part.height for part in parts])))
+    places: dict[tuple[int, int], int] = defaultdict(int)
+    for at in near:
+        places[_place(parts, at, unit)] += 1
+    pairs = []
+    for at in near:
+        key, value = parts[at], parts[at + 1]
+        gap = (value.box[0] - key.box[2]) / max(1e-6, min(key.height, value.height))
+        left, right = _place(parts, at, unit)
+        alike = sum(places[left + x, right + y] for x in (-1, 0, 1) for y in (-1, 0, 1))
+        score = 0.5 + key.as_key + value.as_value - 0.05 * max(0.0, gap - 3)
+        score += 0.5 * min(3, alike - 1) * (value.as_key < 2)
         score -= 2.0 * _is_blank_between(content, key, value)
         score -= 1.0 * (not key.has_colon and key.as_key < 0.3 and gap > 12)
+        # Three and more without a colon or a number are rather the head of a table.
+        score -= 0.6 * (in_row[key.row] > 2 and not key.has_colon and not value.has_digits)
         pairs.append((score, at, at + 1))
     return pairs
+
+
+def _place(parts: Sequence[_Part], at: int, unit: float) -> tuple[int, int]:
+    return round(parts[at].box[0] / unit), round(parts[at + 1].box[0] / unit)
 
 
 def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
@@ -203,52 +259,110 @@ def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
     return bool(np.any(near & (rules[:, 2] - rules[:, 0] > 1.5 * height)))
 
 
-def _pairs_below(content: PageContent, parts: Sequence[_Part]) -> list[_Pair]:
-    pairs: list[_Pair] = []
+def _parts_below(parts: Sequence[_Part]) -> dict[int, int]:
+    """The nearest part below each part."""
     order = sorted(range(len(parts)), key=lambda at: parts[at].box[1])
     below: dict[int, int] = {}
     for place, at in enumerate(order):
         upper = parts[at]
-        height = max(1e-6, upper.height)
-        nearest = None
         for other in order[place + 1 : place + 1 + _WINDOW]:
             lower = parts[other]
-            if lower.box[1] > upper.box[3] + _MAX_BELOW * height:
+            if lower.box[1] > upper.box[3] + _MAX_BELOW * upper.height:
                 break
             shared = min(upper.box[2], lower.box[2]) - max(upper.box[0], lower.box[0])
-            if shared <= 0 or lower.box[1] < (upper.box[1] + upper.box[3]) / 2 or lower.row == upper.row:
-                continue
-            if nearest is None or lower.box[1] < parts[nearest].box[1]:
-                nearest = other
-        if nearest is not None:
-            below[at] = nearest
-    in_row: dict[int, int] = defaultdict(int)
-    for part in parts:
-        in_row[part.row] += 1
-    for at, first in below.items():
-        key = parts[at]
-        current, last, steps = first, at, 0
-        # Down a column, as long as its cells stand at even distances.
-        step = None
-        while current is not None and steps < 60:
-            value, above = parts[current], parts[last]
-            height = max(1e-6, min(key.height, value.height))
-            gap = max(0.0, value.box[1] - above.box[3]) / height
-            offset = min(
-                abs(value.box[0] - key.box[0]), abs(value.box[2] - key.box[2]),
-                abs(value.box[0] + value.box[2] - key.box[0] - key.box[2]) / 2,
-            ) / height  # fmt: skip
-            distance = value.box[1] - above.box[1]
-            if steps and (value.has_colon or (step is not None and distance > 1.6 * step) or offset > 4):
+            if shared > 0 and lower.box[1] >= upper.middle and lower.row != upper.row:
+                below[at] = other
                 break
-            score = -0.4 + key.as_key + value.as_value - 0.35 * gap - 0.25 * offset
-            score += 0.5 * (in_row[key.row] > 1 and in_row[value.row] > 1)
-            score -= 0.15 * steps
-            pairs.append((score, at, current))
-            if in_row[key.row] < 2:
-                break
-            step = distance if step is None else max(step, distance)
-            last, current, steps = current, below.get(current), steps + 1  # type: ignore[assignment]
+    return below
+
+
+def _offset(upper: _Part, lower: _Part) -> float:
+    """How far two parts are from being aligned, on the left, on the right or in the middle, in heights."""
+    left, right = lower.box[0] - upper.box[0], lower.box[2] - upper.box[2]
+    return min(abs(left), abs(right), abs(left + right) / 2) / max(1e-6, min(upper.height, lower.height))
+
+
+def _is_same_column(upper: _Part, lower: _Part) -> bool:
+    """Whether both stand between the same two rules."""
+    slack = max(upper.height, lower.height)
+    return math.isfinite(upper.cell[0] + upper.cell[2]) and all(
+        abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2)
+    )
+
+
+def _tables(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair], set[int], set[int]]:
+    """Heads of columns with the values below them; the parts of bodies, and those of heads."""
+    rows: dict[int, list[int]] = defaultdict(list)
+    for at, part in enumerate(parts):
+        rows[part.row].append(at)
+    pairs: list[_Pair] = []
+    body: set[int] = set()
+    heads: set[int] = set()
+    for members in rows.values():
+        columns = {
+            at: _column(parts, below, at)
+            for at in members
+            if at not in body and not parts[at].has_colon and not parts[at].has_digits and not parts[at].is_mark
+        }
+        columns = {at: column for at, column in columns.items() if column}
+        shared: dict[int, int] = defaultdict(int)
+        for column in columns.values():
+            for at in column:
+                shared[parts[at].row] += 1
+        whole = [row for row, count in shared.items() if count >= 2]
+        ruled = all(_is_same_column(parts[at], parts[column[0]]) for at, column in columns.items())
+        numbers = any(parts[at].has_digits for column in columns.values() for at in column)
+        if len(columns) < 2 or not whole or not (ruled or numbers):
+            continue
+        # Two columns without rules may as well be keys and their values.
+        if not ruled and (len(columns) < 3 and (len(whole) < 2 or len(members) > 2) or len(columns) < 0.7 * len(members)):
+            continue
+        if len(columns) == 2 and not ruled and not all(parts[at].as_key > 0.3 for at in columns):
+            continue
+        for at, column in columns.items():
+            heads.add(at)
+            body.update(column)
+            pairs += [(1.4 + 0.3 * ruled + 0.2 * parts[at].as_key, at, value) for value in column]
+    return pairs, body, heads
+
+
+def _column(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
+    """The parts below a head that can be its values: aligned with it, or between the same rules, at even distances."""
+    column: list[int] = []
+    last, step = head, math.inf
+    while (current := below.get(last)) is not None and len(column) < 100:
+        upper, lower = parts[last], parts[current]
+        distance = lower.box[1] - upper.box[1]
+        ruled = _is_same_column(parts[head], lower)
+        if lower.has_colon or distance > 1.8 * step or not (ruled or _offset(parts[head], lower) < 2.5):
+            break
+        column.append(current)
+        # The head may be set off from the values.
+        step = distance if len(column) > 1 else max(2.5 * upper.height, distance)
+        last = current
+    return column
+
+
+def _pairs_below(
+    parts: Sequence[_Part], below: dict[int, int], beside: Sequence[_Pair], apart: set[int]
+) -> list[_Pair]:
+    right = {key: score for score, key, _ in beside}
+    left = {value: score for score, _, value in beside}
+    pairs: list[_Pair] = []
+    for at, other in below.items():
+        key, value = parts[at], parts[other]
+        if {at, other} <= apart:
+            continue
+        height = max(1e-6, min(key.height, value.height))
+        gap = max(0.0, value.box[1] - key.box[3]) / height
+        same_cell = all(math.isclose(a, b) for a, b in zip(key.cell, value.cell, strict=True))
+        enclosed = math.isfinite(key.cell[1] + key.cell[3])
+        score = -0.2 + key.as_key + value.as_value - 0.35 * gap - 0.25 * _offset(key, value)
+        score += 0.7 * (same_cell and enclosed) - 0.5 * (key.cell[3] <= value.middle and not _is_same_column(key, value))
+        # Who has a neighbour of its own beside it is rather a key, or the value of that one.
+        score -= 0.5 * max(0.0, min(2.0, right.get(other, 0.0))) + 0.3 * max(0.0, min(2.0, left.get(other, 0.0)))
+        score -= 0.3 * max(0.0, min(2.0, right.get(at, 0.0)))
+        pairs.append((score, at, other))
     return pairs
 
 
