@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mediatensor.ocr.structure import find_fields
@@ -73,3 +75,50 @@ def test_twenty_thousand_words() -> None:
     before = time.process_time()
     find_fields(page)
     assert time.process_time() - before < 60
+
+
+def test_heads_of_columns_are_keys_of_what_is_below_them() -> None:
+    pairs = pairs_of(
+        "Item            Quantity      Price",
+        "",
+        "Paper                  5      11.80",
+        "",
+        "Ink                   12      99.10",
+    )
+    assert pairs == {
+        ("Item", "Paper"), ("Item", "Ink"), ("Quantity", "5"), ("Quantity", "12"), ("Price", "11.80"),
+        ("Price", "99.10"),
+    }  # fmt: skip
+
+
+def test_lists_are_read_row_by_row() -> None:
+    """The same places as those of a table of two columns, but for colons that stand with the values."""
+    pairs = pairs_of(
+        "Brand        : Blue Harbour", "Colour       : Green", "Circulation  : 1,200", "Theme        : Sea"
+    )
+    assert pairs == {
+        ("Brand", "Blue Harbour"), ("Colour", "Green"), ("Circulation", "1,200"), ("Theme", "Sea"),
+    }  # fmt: skip
+
+
+def test_columns_of_an_address_are_no_table() -> None:
+    assert pairs_of("200 Park Lane       12 Main Street", "Springfield 3       Ogdenville 4", "", "Date: 1/2/1999") == {
+        ("Date:", "1/2/1999")
+    }
+
+
+def test_boxes_with_a_label_in_the_corner() -> None:
+    page = page_of("NAME", "      Ada Lovelace", "COMMENTS", "   none of them so far")
+    boxed = replace(
+        page,
+        horizontal_rules=np.array([[-4, y, 300, y + 1] for y in (-3, 27, 57)], float),
+        vertical_rules=np.array([[x, -3, x + 1, 57] for x in (-4, 300)], float),
+    )
+    assert {(field.key, field.value) for field in find_fields(boxed)} == {
+        ("NAME", "Ada Lovelace"),
+        ("COMMENTS", "none of them so far"),
+    }
+
+
+def test_crosses_answer_what_is_beside_them() -> None:
+    assert pairs_of("X Approved         Rejected") == {("Approved", "X")}

@@ -107,7 +107,8 @@ def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
             # Paper is a little askew: neighbours decide, not the whole row.
             nearest = min(row, key=lambda other: max(other.box[0] - phrase.box[2], phrase.box[0] - other.box[2]))
             share = _overlap(nearest.box, phrase.box) / max(1e-6, min(nearest.height, phrase.height))
-            beside = max(nearest.box[0] - phrase.box[2], phrase.box[0] - nearest.box[2]) > -0.5 * phrase.height
+            slack = 0.5 * min(nearest.height, phrase.height)
+            beside = all(max(other.box[0] - phrase.box[2], phrase.box[0] - other.box[2]) > -slack for other in row)
             if share > best_share and beside:
                 best, best_share = row, share
         if best is None:

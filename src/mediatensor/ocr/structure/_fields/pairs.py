@@ -38,13 +38,15 @@ _FORMS = [pattern for kind in ("date", "amount", "phone", "email", "iban") for p
 _MAX_BELOW, _MAX_RIGHT = 4.5, 45.0
 _WINDOW = 250
 _LEAST = 0.5
+# Half the height of usual words, as a share of the page.
+_SLACK = 0.01
 
 
 @dataclass(frozen=True)
 class _Part:
     """A phrase with what its words say: whether it looks like a key, and like a value (higher is likelier).
 
-    ``cell`` is what rules enclose around it, and infinite where none does.
+    ``cell`` is what rules enclose around it, and infinite where none does; ``height`` is that of its words.
     """
 
     words: tuple[int, ...]
@@ -57,10 +59,7 @@ class _Part:
     has_digits: bool
     is_mark: bool
     cell: Box
-
-    @property
-    def height(self) -> float:
-        return self.box[3] - self.box[1]
+    height: float
 
     @property
     def middle(self) -> float:
@@ -95,7 +94,7 @@ def find_fields(content: PageContent) -> list[FoundField]:
     tables, in_body, in_head = _tables(parts, below)
     apart = in_body | in_head
     beside = _pairs_beside(content, parts, apart)
-    pairs = _chosen(tables + beside + _pairs_below(parts, below, beside, apart))
+    pairs = _chosen(tables + beside + _pairs_in_cells(parts, apart) + _pairs_below(parts, below, beside, apart))
     pairs += _marks(parts, pairs)
     keys = {key for _, key, _ in pairs}
     values = {value for _, _, value in pairs}
@@ -122,6 +121,61 @@ def _parts_of(content: PageContent) -> list[_Part]:
     phrases = []
     for phrase in phrases_of(content, gap=0.9):
         phrases += _split(content, phrase)
+    lines = _parts_in_rows(content, phrases, is_last=False)
+    return _parts_in_rows(content, _joined_lines(content, lines), is_last=True)
+
+
+def _joined_lines(content: PageContent, parts: Sequence[_Part]) -> list[Phrase]:
+    """Lines that go on in the next one as one phrase: in one cell, or close together with nothing beside both."""
+    below = _parts_below(parts)
+    owners = list(range(len(parts)))
+    members = {at: [at] for at in owners}
+    taken: set[int] = set()
+    for upper in sorted(below, key=lambda at: parts[at].box[1]):
+        lower = below[upper]
+        if lower in taken or not _goes_on(content, parts, upper, lower):
+            continue
+        taken.add(lower)
+        owner = owners[upper]
+        for at in members.pop(owners[lower]):
+            owners[at] = owner
+            members[owner].append(at)
+    joined = []
+    for group in members.values():
+        words = tuple(word for at in group for word in parts[at].words)
+        joined.append(Phrase(words, box_of(content, words)))
+    return joined
+
+
+def _goes_on(content: PageContent, parts: Sequence[_Part], upper: int, lower: int) -> bool:
+    first, second = parts[upper], parts[lower]
+    height = max(1e-6, min(first.height, second.height))
+    gap = (second.box[1] - first.box[3]) / height
+    if (
+        first.has_colon
+        or first.is_mark
+        or second.is_mark
+        or gap > 0.8
+        or max(first.height, second.height) > 1.7 * height
+    ):
+        return False
+    if _offset(first, second) > 1.2 or _is_ruled_between(content, first, second):
+        return False
+    enclosed = math.isfinite(first.cell[0] + first.cell[2]) and math.isfinite(first.cell[1] + first.cell[3])
+    if enclosed and first.cell == second.cell and first.cell[3] - first.cell[1] < 5 * height:
+        return True
+    is_long = min(len(first.words), len(second.words)) > 4
+    beside = [
+        any(0 <= other < len(parts) and parts[other].row == parts[at].row for other in (at - 1, at + 1))
+        for at in (upper, lower)
+    ]
+    # Rows of a list or a table have something beside each of them; numbers below each other are rows as well.
+    if (all(beside) and not is_long) or (first.has_digits and second.has_digits):
+        return False
+    return gap < 0.6 and not (second.has_colon and beside[1])
+
+
+def _parts_in_rows(content: PageContent, phrases: Sequence[Phrase], is_last: bool) -> list[_Part]:
     parts: list[_Part] = []
     for number, row in enumerate(rows_of(content, phrases)):
         for at, phrase in enumerate(row.phrases):
@@ -129,7 +183,7 @@ def _parts_of(content: PageContent) -> list[_Part]:
             following = row.phrases[at + 1].words[0] if at + 1 < len(row.phrases) else None
             # A colon may stand with the value, or between both.
             colon = following is not None and content.texts[following].strip().startswith(":")
-            if content.texts[words[0]].strip() == ":":
+            if is_last and content.texts[words[0]].strip() == ":":
                 words = words[1:]
             if words:
                 parts.append(_part(content, words, number, colon))
@@ -142,6 +196,9 @@ def _split(content: PageContent, phrase: Phrase) -> list[Phrase]:
         text = content.texts[word].strip()
         if _LEADER.match(text) and text != ":":
             groups.append([])
+            continue
+        if _MARKS.match(text) and len(phrase.words) > 1 and word in (phrase.words[0], phrase.words[-1]):
+            groups += [[word], []]
             continue
         groups[-1].append(word)
         # "Name: Ada": what follows a colon is another phrase.
@@ -189,12 +246,17 @@ def _part(content: PageContent, words: tuple[int, ...], row: int, colon_follows:
         - 0.8 * (num_words > 14)
     )  # fmt: skip
     is_mark = _MARKS.match(text) is not None
-    return _Part(words, box, text, row, as_key, as_value, has_colon, digits > 0.3, is_mark, _cell(content, box))
+    heights = content.boxes[list(words), 3] - content.boxes[list(words), 1]
+    return _Part(
+        words, box, text, row, as_key, as_value, has_colon, digits > 0.3, is_mark, _cell(content, box),
+        float(np.median(heights)),
+    )  # fmt: skip
 
 
 def _cell(content: PageContent, box: Box) -> Box:
     """The nearest rules on all sides."""
-    x, y, slack = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, 0.3 * (box[3] - box[1])
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    slack = 0.3 * min(box[3] - box[1], 2 * _SLACK * content.height)
     vertical, horizontal = content.vertical_rules, content.horizontal_rules
     left = top = -math.inf
     right = bottom = math.inf
@@ -234,8 +296,9 @@ def _pairs_beside(content: PageContent, parts: Sequence[_Part], apart: set[int])
         gap = (value.box[0] - key.box[2]) / max(1e-6, min(key.height, value.height))
         left, right = _place(parts, at, unit)
         alike = sum(places[left + x, right + y] for x in (-1, 0, 1) for y in (-1, 0, 1))
-        score = 0.5 + key.as_key + value.as_value - 0.05 * max(0.0, gap - 3)
-        score += 0.5 * min(3, alike - 1) * (value.as_key < 2)
+        score = 0.4 + key.as_key + value.as_value - 0.05 * max(0.0, gap - 3)
+        if value.as_key < 2 and (alike > 2 or key.as_key > 0.2):
+            score += 0.5 * min(3, alike - 1)
         score -= 2.0 * _is_blank_between(content, key, value)
         score -= 1.0 * (not key.has_colon and key.as_key < 0.3 and gap > 12)
         # Three and more without a colon or a number are rather the head of a table.
@@ -315,15 +378,21 @@ def _tables(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair],
         if len(columns) < 2 or not whole or not (ruled or numbers):
             continue
         # Two columns without rules may as well be keys and their values.
-        if not ruled and (len(columns) < 3 and (len(whole) < 2 or len(members) > 2) or len(columns) < 0.7 * len(members)):
+        if not ruled and len(columns) == 2 and (len(whole) < 2 or len(members) > 2):
             continue
-        if len(columns) == 2 and not ruled and not all(parts[at].as_key > 0.3 for at in columns):
+        if not ruled and (len(columns) < 0.7 * len(members) or not _is_head(parts, columns)):
             continue
         for at, column in columns.items():
             heads.add(at)
             body.update(column)
             pairs += [(1.4 + 0.3 * ruled + 0.2 * parts[at].as_key, at, value) for value in column]
     return pairs, body, heads
+
+
+def _is_head(parts: Sequence[_Part], columns: dict[int, list[int]]) -> bool:
+    """Whether the first of two columns or more look like their heads, rather than like lines of paragraphs."""
+    gaps = [(parts[column[0]].box[1] - parts[at].box[3]) / parts[at].height for at, column in columns.items()]
+    return float(np.median(gaps)) > 0.35 and (len(columns) > 2 or all(parts[at].as_key > 0.3 for at in columns))
 
 
 def _column(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
@@ -358,11 +427,36 @@ def _pairs_below(
         same_cell = all(math.isclose(a, b) for a, b in zip(key.cell, value.cell, strict=True))
         enclosed = math.isfinite(key.cell[1] + key.cell[3])
         score = -0.2 + key.as_key + value.as_value - 0.35 * gap - 0.25 * _offset(key, value)
-        score += 0.7 * (same_cell and enclosed) - 0.5 * (key.cell[3] <= value.middle and not _is_same_column(key, value))
+        score += 0.7 * (same_cell and enclosed) - 0.5 * (
+            key.cell[3] <= value.middle and not _is_same_column(key, value)
+        )
         # Who has a neighbour of its own beside it is rather a key, or the value of that one.
         score -= 0.5 * max(0.0, min(2.0, right.get(other, 0.0))) + 0.3 * max(0.0, min(2.0, left.get(other, 0.0)))
         score -= 0.3 * max(0.0, min(2.0, right.get(at, 0.0)))
         pairs.append((score, at, other))
+    return pairs
+
+
+def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
+    """Boxes to fill in: a label in the upper left corner, usually in small type, and what was written below it."""
+    cells: dict[Box, list[int]] = defaultdict(list)
+    for at, part in enumerate(parts):
+        if at not in apart and all(map(math.isfinite, part.cell)):
+            cells[part.cell].append(at)
+    pairs = []
+    for cell, members in cells.items():
+        key, *others = sorted(members, key=lambda at: parts[at].box[1] + 0.2 * parts[at].box[0])
+        label = parts[key]
+        is_corner = label.box[1] - cell[1] < 1.2 * label.height and label.box[0] - cell[0] < 3 * label.height
+        if not is_corner or not others or cell[3] - cell[1] < 1.7 * label.height:
+            continue
+        value = parts[others[0]]
+        if value.middle - label.middle < 0.25 * label.height or value.box[1] - label.box[3] > 6 * label.height:
+            continue
+        # Whole sentences are usual here.
+        score = 0.8 + label.as_key + max(value.as_value, -3.0 * value.has_colon)
+        score += 0.5 * (label.height < 0.85 * value.height) - 0.2 * min(3, len(others) - 1)
+        pairs.append((score, key, others[0]))
     return pairs
 
 
