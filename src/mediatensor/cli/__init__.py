@@ -1,4 +1,4 @@
-"""The ``mediatensor`` command: look into media, draw, extract and read them, and prove that decoding is exact."""
+"""The ``mediatensor`` command: look into media, draw, extract, read and check them, and prove exactness."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ._parser import build_parser as build_parser  # for those who describe the 
 
 __all__ = ["main"]
 
+# Commands that share the module of another one.
+_MODULES = {"evaluate": "train"}
 # The exit codes that a shell reports for a program ended by SIGINT and SIGPIPE.
 EXIT_INTERRUPTED = 128 + 2
 EXIT_BROKEN_PIPE = 128 + 13
@@ -25,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after the program's name; ``None`` takes those of the process.
 
     Returns:
-        The exit code: 0 done, 1 a check found a difference, 2 wrong usage or an unreadable file,
+        The exit code: 0 done, 1 a check found a difference or a bad file, 2 wrong usage or an unreadable file,
         130 interrupted, 141 the reader of the output went away.
 
     Example:
@@ -39,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else EXIT_ERROR
     try:
         # Imported late: a command may load torch, or the models that read text.
-        code: int = import_module(f"._{args.command}", __name__).run(args)
+        code: int = import_module(f"._{_MODULES.get(args.command, args.command)}", __name__).run(args)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code

@@ -65,12 +65,13 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor train recognition --train lines/ --validation others/ -o mine.pt   a reader of your lines\n"
             "  mediatensor evaluate recognition lines.jsonl   how well lines are read\n"
             "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
+            "  mediatensor check videos/              which files of a data set are damaged, or not like the others?\n"
             "\n"
             "- as a file is standard input, as an output standard output.\n"
             "\n"
             "exit codes:\n"
             "  0  done\n"
-            "  1  the answer is no: verify or demo found a difference, or find found nothing\n"
+            "  1  the answer is no: verify or demo found a difference, check a bad file, or find nothing\n"
             "  2  wrong usage, or a file or a page that cannot be read\n"
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -89,6 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_train,
         _add_evaluate,
         _add_verify,
+        _add_check,
         _add_demo,
     ):
         add(commands)
@@ -574,6 +576,70 @@ def _add_verify(commands: Any) -> None:
     amount.add_argument("--all", action="store_true", help="fetch every frame one by one")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the random order (default: 0)")
     _add_stream(parser)
+    _add_json(parser)
+
+
+def _add_check(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "check",
+        summary="which files of a data set are damaged, odd or twice there? before a training meets them",
+        description=(
+            "Open every file of a data set, decode all of it, and say what was found: files that cannot be read or\n"
+            "are cut off, damaged frames and sound, frames that the header promises and that are not there, gaps\n"
+            "in time, frozen and black stretches, silence and clipping, copies, and files that are not like the\n"
+            "others.\n"
+            "The exit code is 1 if a file is bad. Files are only read."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor check videos/\n"
+            "  mediatensor check train.csv --fix good.csv --html report.html\n"
+            "  mediatensor check 'train-{000..099}.tar' --workers 8 --state check.state   goes on when interrupted\n"
+            "  mediatensor check videos/ --bad frozen --bad duplicate --json | jq '.files[] | select(.is_bad) .name'\n"
+            "\n"
+            "Bad are: unreadable, nothing-decodes, cut-off, corrupt, corrupt-sound, frame-count. Worth a look, and\n"
+            "bad with --bad: repeated-times, gap, variable-rate, first-frame-not-key, sparse-key-frames, frozen,\n"
+            "black, sound-length, clipped, silent, duplicate, near-duplicate, odd-size, odd-rotation, odd-rate,\n"
+            "odd-sound.\n"
+            "\n"
+            "The JSON of --json, one object: num_files, num_bad, bad_kinds[], counts{kind: files}, files[] (name,\n"
+            "is_bad, findings[] (kind, message, start_seconds, end_seconds), facts (num_frames, average_fps,\n"
+            "longest_gop, random_access_frames, ...); null means unknown).\n"
+        ),
+    )
+    parser.add_argument(
+        "files", nargs="+", metavar="DATASET",
+        help="a folder, a manifest (.csv, .tsv, .jsonl, .json, .parquet), tar shards, or media files",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kind",
+        choices=("video", "audio"),
+        default="video",
+        help="which files a folder is searched for (default: video)",
+    )
+    parser.add_argument("--media-column", metavar="NAME", help="the column of a manifest that has the files")
+    parser.add_argument(
+        "--bad",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="a finding that makes a file bad, too; may be repeated",
+    )
+    parser.add_argument(
+        "--no-decode", action="store_true", help="read only headers and packets: quicker, and finds less"
+    )
+    parser.add_argument(
+        "--workers", type=non_negative_int, metavar="N",
+        help="files at a time, each in a process of its own; 0 for none (default: the cores)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--timeout", type=positive_number, default=600.0, metavar="SECONDS",
+        help="a file that takes longer is unreadable (default: 600)",
+    )  # fmt: skip
+    parser.add_argument("--state", metavar="FILE", help="keep what is done there, and go on from it")
+    parser.add_argument("--html", metavar="FILE", help="write a page with a picture of each file that is named")
+    parser.add_argument("--fix", metavar="FILE", help="write a manifest of the rows that are not bad (.csv or .jsonl)")
     _add_json(parser)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._audio_clips import AudioClips, AudioRecipe
 from ._batches import DataLoader, RowBatches, Shuffle, ToDevice, pad, ragged, shuffle_quality, stack, stack_columns
+from ._check import KINDS, CheckedFile, DatasetReport, Finding, MediaFacts, check_dataset
 from ._document_pages import DocumentPages
 from ._lerobot_clips import LeRobotClips, LeRobotRecipe
 from ._rows import (
@@ -32,19 +33,24 @@ from ._word_crops import read_labels as read_labels
 from ._word_crops import words_of as words_of
 
 __all__ = [
+    "KINDS",
     "MEDIA_EXTENSIONS",
     "AudioClips",
     "AudioRecipe",
     "Batch",
+    "CheckedFile",
     "ColumnDict",
     "DataLoader",
+    "DatasetReport",
     "DocumentPages",
     "Failure",
     "FailureReport",
+    "Finding",
     "Item",
     "LeRobotClips",
     "LeRobotRecipe",
     "MediaDataset",
+    "MediaFacts",
     "Recipe",
     "RowBatches",
     "RowKey",
@@ -66,6 +72,7 @@ __all__ = [
     "VideoTextRecipe",
     "WordCrops",
     "as_items",
+    "check_dataset",
     "pad",
     "ragged",
     "shuffle_quality",

@@ -1,0 +1,44 @@
+"""``mediatensor check``: what is wrong with the files of a data set."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from .._sources import write_file
+from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
+from ._console import emit, emit_json
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    report = check_dataset(
+        _source(args.files, args.kind),
+        kind=args.kind,
+        media_column=args.media_column,
+        decode=not args.no_decode,
+        bad_kinds=[*DatasetReport.bad_kinds, *args.bad],
+        num_workers=args.workers,
+        timeout_seconds=args.timeout,
+        state_file=args.state,
+        show_progress=True,
+    )
+    # Files first: whoever reads the output may stop early, as `head` does.
+    if args.html is not None:
+        write_file(args.html, report.to_html().encode())
+    if args.fix is not None:
+        report.save_manifest(args.fix)
+    if args.json:
+        emit_json(report.to_json())
+    else:
+        emit(report.to_text())
+    return 1 if report.num_bad else 0
+
+
+def _source(files: Sequence[str], kind: Any) -> Any:
+    """One data set, or a list of media files."""
+    is_media = len(files) > 1 or os.path.splitext(files[0])[1].lower() in MEDIA_EXTENSIONS[kind] or "://" in files[0]
+    return list(files) if is_media and not os.path.isdir(files[0]) else files[0]

@@ -1,0 +1,282 @@
+"""The check of one file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..._containers import breaks_off
+from ..._sources import make_source
+from ...decoders import AudioDecoder, FrameIndex, VideoDecoder, get_container_metadata
+from ...encoders import JpegEncoder
+from ...errors import DecodeError, MediaTensorError, OutOfRangeError, StreamError
+from ...frames import ReplacedFrame
+from ...transforms import Resize
+from . import pictures
+from .findings import CheckedFile, Finding, MediaFacts, to_plain
+from .pictures import PictureStatistics, Times
+from .sound import SoundStatistics, heard, lengths
+
+__all__ = ["check_file"]
+
+_HASHED_BYTES_AT_A_TIME = 1 << 20
+_HEIGHT, _WIDTH = 36, 64
+_FRAMES_AT_A_TIME = 64
+_SECONDS_AT_A_TIME = 30.0
+_THUMBNAIL_SIDE = 160
+# Headers of AVI count empty chunks.
+_FRAMES_APART, _SHARE_APART = 2, 0.01
+_SPANS_NAMED = 5
+# As the index says it.
+_BEGINS_BETWEEN_KEY_FRAMES = "the first packet is not a key frame"
+_PICTURE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
+
+
+def check_file(source: Any, name: str, decodes: bool) -> dict[str, Any]:
+    """Check one file, and return a `CheckedFile` as JSON has it, which any process can send.
+
+    Args:
+        source: Whatever `VideoDecoder` takes.
+        name: The name of the file in reports.
+        decodes: Whether to decode all of it, or only to read its headers and packets.
+    """
+    findings: list[Finding] = []
+    facts = MediaFacts()
+    try:
+        num_bytes, digest, is_cut = _bytes_of(source)
+        facts = replace(facts, num_bytes=num_bytes, digest=digest)
+        if is_cut:
+            findings.append(Finding("cut-off", f"the container promises more than the {num_bytes} bytes there are"))
+        facts = _check_streams(source, facts, findings, decodes)
+    except MediaTensorError as error:
+        findings.append(Finding("unreadable", str(error)))
+    thumbnail = _thumbnail(source, facts, findings) if findings and decodes else None
+    return to_plain(CheckedFile(name, tuple(findings), facts, thumbnail))
+
+
+def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
+    """Size and digest of the bytes, and whether their end is missing; unknown where only FFmpeg reads them."""
+    reader = make_source(source).open_bytes()
+    if reader is None:
+        return None, None, False
+    with closing(reader):
+        state, size = hashlib.blake2b(digest_size=16), 0
+        while data := reader.read(_HASHED_BYTES_AT_A_TIME):
+            state.update(data)
+            size += len(data)
+
+        def read_at(position: int, count: int) -> bytes:
+            reader.seek(position)
+            return reader.read(count)
+
+        return size, state.hexdigest(), breaks_off(read_at, size)
+
+
+def _check_streams(source: Any, facts: MediaFacts, findings: list[Finding], decodes: bool) -> MediaFacts:
+    header = get_container_metadata(source)
+    streams = {stream.stream_index: stream for stream in header.streams}
+    video, audio = header.best_video_stream_index, header.best_audio_stream_index
+    if video is not None and "attached_pic" in streams[video].disposition:
+        video = None  # the cover of an album
+    if video is None and audio is None:
+        kinds = ", ".join(stream.media_type for stream in header.streams) or "no stream"
+        findings.append(Finding("nothing-decodes", f"there is no video and no sound, but {kinds}"))
+        return facts
+    seen = listened = None
+    if video is not None:
+        has_own_pace = any(name in header.format_name for name in _PICTURE_FORMATS)
+        facts, seen = _check_video(source, video, facts, findings, decodes, has_own_pace)
+    if audio is not None:
+        facts, listened = _check_sound(source, audio, facts, findings, decodes)
+    if seen is not None and listened is not None and decodes:
+        findings += lengths(seen, listened)
+    return facts
+
+
+def _check_video(
+    source: Any, stream_index: int, facts: MediaFacts, findings: list[Finding], decodes: bool, has_own_pace: bool
+) -> tuple[MediaFacts, tuple[float, float] | None]:
+    with VideoDecoder(
+        source,
+        stream_index=stream_index,
+        on_error="nearest",
+        on_size_change="scale",
+        transforms=[Resize((_HEIGHT, _WIDTH))],
+        num_ffmpeg_threads=1,
+    ) as decoder:
+        try:
+            statistics, replaced, picture_hash = _decoded(decoder) if decodes else (None, {}, None)
+            index = decoder.frame_index  # after decoding: it says which frames there are
+        except StreamError as error:
+            findings.append(Finding("nothing-decodes", str(error)))
+            return facts, None
+        metadata = decoder.metadata
+        times = Times(
+            index.pts_seconds.numpy(),
+            index.end_seconds,
+            float(index.time_base),
+            index.gop_lengths.numpy(),
+            has_own_pace,
+        )
+        count, promised = len(index), metadata.num_frames_from_header
+        damaged = set(replaced) | set(np.flatnonzero(index.is_damaged).tolist())
+        if damaged:
+            findings += _damage(damaged, replaced, times)
+        # Of an MP4 the header counts what an edit list leaves out.
+        is_trimmed = any("edit list" in text for text in index.anomalies)
+        if (
+            promised is not None
+            and not is_trimmed
+            and abs(promised - count) > max(_FRAMES_APART, _SHARE_APART * promised)
+        ):
+            findings.append(Finding("frame-count", f"the header promises {promised} frames, and there are {count}"))
+        if _BEGINS_BETWEEN_KEY_FRAMES in index.anomalies:
+            lost = int(index.packet[0])
+            text = f": its first {lost} packets are lost" if lost > 0 else ""
+            findings.append(Finding("first-frame-not-key", f"the first packet is not a key frame{text}"))
+        findings += pictures.timing(times)
+        if statistics is not None and len(statistics.mean) == count:
+            findings += pictures.still_and_black(statistics, times)
+        undecodable = [text for text in index.anomalies if "cannot decode" in text]
+        if undecodable and not damaged:
+            findings.append(Finding("corrupt", "; ".join(undecodable)))
+        width, height = _upright_size(source, index, stream_index)
+        facts = replace(
+            facts,
+            duration_seconds=index.end_seconds - index.begin_seconds,
+            video_codec=metadata.codec,
+            width=width,
+            height=height,
+            rotation=metadata.rotation,
+            num_frames=count,
+            average_fps=metadata.average_fps,
+            num_key_frames=int(index.is_key.sum()),
+            longest_gop=int(times.gop_lengths.max(initial=0)),
+            random_access_frames=round(pictures.random_access_frames(times.gop_lengths), 1),
+            random_access_bytes=_mean_bytes(index),
+            picture_hash=picture_hash,
+        )
+        return facts, (index.begin_seconds, index.end_seconds)
+
+
+def _mean_bytes(index: FrameIndex) -> int | None:
+    """Bytes of the group of pictures of a frame, on average; ``None`` where an index does not know them."""
+    sizes, lengths = index.gop_bytes.double(), index.gop_lengths.double()
+    return int((sizes * lengths).sum() / lengths.sum()) if bool((sizes > 0).all()) else None
+
+
+def _upright_size(source: Any, index: FrameIndex, stream_index: int) -> tuple[int | None, int | None]:
+    """Width and height of the frames, which the decoder that makes them small does not tell."""
+    with VideoDecoder(source, stream_index=stream_index, frame_index=index, num_ffmpeg_threads=1) as decoder:
+        return decoder.metadata.width, decoder.metadata.height
+
+
+def _decoded(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, ReplacedFrame], str | None]:
+    """Numbers of all frames, those that could not be decoded, and the hash of some of them."""
+    replaced: dict[int, ReplacedFrame] = {}
+    rows: list[np.ndarray[Any, Any]] = []
+    before: torch.Tensor | None = None
+    hashed: dict[int, Any] = {}
+    wanted = set(pictures.hashed_frames(len(decoder)))
+    for start, batch in _batches(decoder, replaced):
+        gray = batch.float().mean(1)
+        changes = (gray - torch.cat([gray[:1] if before is None else before, gray[:-1]])).abs()
+        before = gray[-1:]
+        mean_change, most_change = changes.mean((1, 2)), changes.amax((1, 2))
+        if start == 0:
+            mean_change[0] = most_change[0] = torch.inf
+        rows.append(torch.stack([gray.mean((1, 2)), gray.amax((1, 2)), mean_change, most_change]).numpy())
+        hashed |= {number: gray[number - start].numpy() for number in wanted if start <= number < start + len(gray)}
+    statistics = PictureStatistics(*np.concatenate(rows, 1))
+    numbers = pictures.hashed_frames(len(decoder))
+    found = [hashed[number] for number in numbers if number in hashed]
+    return statistics, replaced, pictures.hash_of_pictures(found)
+
+
+def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, torch.Tensor]]:
+    """Frames from the first to the last, which decoding may find to be another than the packets promise."""
+    start = 0
+    while True:
+        try:
+            batch = decoder.get_frames_in_range(start, start + _FRAMES_AT_A_TIME)
+        except OutOfRangeError:
+            return
+        if not len(batch.data):
+            return
+        replaced |= {report.index: report for report in batch.replaced}
+        yield start, batch.data
+        start += len(batch.data)
+
+
+def _damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
+    """The first stretches of frames that cannot be decoded, and how many frames there are in all."""
+    flags = np.zeros(len(times.pts_seconds), bool)
+    flags[[number for number in damaged if number < len(flags)]] = True
+    spans = pictures.spans_of(flags)
+    found = []
+    for first, last in spans[:_SPANS_NAMED]:
+        report = replaced.get(first)
+        reason = f": {report.reason}" if report is not None else ""
+        text = f"frame {first}" if last - first == 1 else f"frames {first} to {last - 1}"
+        found.append(Finding("corrupt", f"{text} of {len(flags)}{reason}", *pictures.shown_span(times, first, last)))
+    if len(spans) > _SPANS_NAMED:
+        found.append(Finding("corrupt", f"{len(damaged)} frames in {len(spans)} places in all"))
+    return found
+
+
+def _check_sound(
+    source: Any, stream_index: int, facts: MediaFacts, findings: list[Finding], decodes: bool
+) -> tuple[MediaFacts, tuple[float, float] | None]:
+    statistics = SoundStatistics()
+    with AudioDecoder(source, stream_index=stream_index, num_ffmpeg_threads=1) as decoder:
+        metadata = decoder.metadata
+        facts = replace(
+            facts, audio_codec=metadata.codec, sample_rate=metadata.sample_rate, num_channels=metadata.num_channels
+        )
+        if not decodes:
+            return facts, None
+        begin = metadata.begin_stream_seconds
+        at = begin
+        try:
+            for samples in decoder.chunks(_SECONDS_AT_A_TIME, sample_rate=None, num_channels=None):
+                if not statistics.num_samples:
+                    begin = samples.pts_seconds
+                statistics.add(samples.data.numpy())
+                at = samples.pts_seconds + samples.duration_seconds
+        except StreamError as error:
+            findings.append(Finding("nothing-decodes", str(error)))
+            return facts, None
+        except DecodeError as error:
+            findings.append(Finding("corrupt-sound", str(error), at, None))
+            return facts, None
+    findings += heard(statistics)
+    if facts.duration_seconds is None:
+        facts = replace(facts, duration_seconds=at - begin)
+    return replace(facts, peak=round(statistics.peak, 6)), (begin, at)
+
+
+def _thumbnail(source: Any, facts: MediaFacts, findings: list[Finding]) -> str | None:
+    """A picture of where the first finding is, else of the middle."""
+    if not facts.num_frames:
+        return None
+    try:
+        with VideoDecoder(source, on_error="nearest", on_size_change="scale", num_ffmpeg_threads=1) as decoder:
+            width, height = facts.width or _WIDTH, facts.height or _HEIGHT
+            scale = _THUMBNAIL_SIDE / max(width, height)
+            decoder._transform_with([Resize((max(round(height * scale), 1), max(round(width * scale), 1)))])
+            places = [finding.start_seconds for finding in findings if finding.start_seconds is not None]
+            index = decoder.frame_index
+            number = len(index) // 2
+            if places and index.begin_seconds <= places[0] < index.end_seconds:
+                number = index.frame_played_at(places[0])
+            picture = decoder[min(number, len(decoder) - 1)]
+    except MediaTensorError:
+        return None  # what is wrong with the file is among the findings already
+    return base64.b64encode(JpegEncoder(picture).to_tensor(quality=70).numpy().tobytes()).decode()

@@ -1,0 +1,333 @@
+"""`check_dataset` and ``mediatensor check``: every kind of damage is found where it was planted, and nowhere else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import media
+import media_audio
+from mediatensor.cli import main
+from mediatensor.datasets import KINDS, CheckedFile, DatasetReport, MediaFacts, as_items, check_dataset
+from mediatensor.decoders import VideoDecoder
+from mediatensor.encoders import Encoder, VideoEncoder
+from mediatensor.errors import InvalidArgumentError
+from real_files import TEST_DATA
+
+RATE, HEIGHT, WIDTH = 25, 48, 64
+
+
+def moving(num_frames: int, seed: int = 0) -> Tensor:
+    """Frames (N, 3, H, W) of a texture that moves."""
+    texture = torch.rand(3, 6, 8, generator=torch.Generator().manual_seed(seed))[None]
+    large = torch.nn.functional.interpolate(texture, (HEIGHT, WIDTH), mode="bilinear")[0] * 220 + 30
+    return torch.stack([large.roll(2 * number, 2) for number in range(num_frames)]).to(torch.uint8)
+
+
+def write(path: Path, frames: Tensor, sound: Tensor | None = None, rate: float = RATE, **options: Any) -> Path:
+    encoder = Encoder()
+    video = encoder.add_video(
+        height=frames.shape[2], width=frames.shape[3], frame_rate=rate, codec="libx264", preset="ultrafast", **options
+    )
+    audio = None
+    if sound is not None:
+        codec = "flac" if path.suffix == ".mkv" else None
+        audio = encoder.add_audio(sample_rate=8000, num_channels=len(sound), codec=codec)
+    with encoder.open_file(path):
+        video.add_frames(frames)
+        if audio is not None and sound is not None:
+            audio.add_samples(sound)
+    return path
+
+
+def tone(seconds: float, size: float = 0.5) -> Tensor:
+    return (size * torch.sin(torch.arange(int(seconds * 8000)) / 5))[None]
+
+
+def kinds_of(path: Path, **options: Any) -> dict[str, Any]:
+    """The findings of a file by their kind."""
+    report = check_dataset([path], num_workers=0, **options)
+    return {finding.kind: finding for finding in report.files[0].findings}
+
+
+def cut(path: Path) -> Path:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
+    return path
+
+
+CLEAN = [
+    "mp4",
+    "mkv",
+    "ts",
+    "flv",
+    "mp4_fragmented",
+    "mkv_open_gop",
+    "vp9",
+    "av1",
+    "mjpeg_avi",
+    "edit_list_start",
+    "gif",
+]
+
+
+def test_clean_files_are_not_accused(tmp_path: Path) -> None:
+    report = check_dataset([media.make(name, tmp_path) for name in CLEAN], num_workers=0)
+    kinds = {Path(file.name).stem: [finding.kind for finding in file.findings] for file in report.files}
+    # They are the same pictures, in other codecs and containers, and one is larger.
+    others = {name: sorted(set(found) - {"near-duplicate", "odd-size"}) for name, found in kinds.items()}
+    assert {name: found for name, found in others.items() if found} == {}
+
+
+def test_clean_sound_is_not_accused(tmp_path: Path) -> None:
+    names = [name for name, spec in media_audio.SOUND_CLIPS.items() if spec.container in ("wav", "mp3", "flac", "ipod")]
+    assert len(names) > 5
+    report = check_dataset([media_audio.make(name, tmp_path) for name in names[:12]], num_workers=0)
+    assert set(report.counts()) <= {"duplicate", "odd-sound"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("truncated_mkv", "cut-off"),
+        ("truncated_mp4_faststart", "cut-off"),
+        ("damaged_packet_mpeg2_ts", "corrupt"),
+        ("damaged_packet_mjpeg_avi", "corrupt"),
+        ("begins_in_gop_mp4", "first-frame-not-key"),
+        ("begins_in_gop_ts", "first-frame-not-key"),
+        ("all_equal_pts_mkv", "repeated-times"),
+    ],
+)
+def test_damaged_streams(name: str, kind: str, tmp_path: Path) -> None:
+    assert kind in kinds_of(media.make(name, tmp_path))
+
+
+def test_corrupt_frames_have_their_times(tmp_path: Path) -> None:
+    path = media.make("damaged_packet_mpeg2_ts", tmp_path)
+    truth = VideoDecoder(path, on_error="skip").get_all_frames().replaced
+    times = VideoDecoder(path).frame_index.pts_seconds
+    found = kinds_of(path)["corrupt"]
+    assert found.start_seconds == pytest.approx(float(times[truth[0].index]))
+
+
+def test_what_is_no_media(tmp_path: Path) -> None:
+    text = tmp_path / "text.mp4"
+    text.write_bytes(b"not a video at all" * 100)
+    assert set(kinds_of(text)) == {"unreadable"}
+    assert set(kinds_of(tmp_path / "missing.mp4")) == {"unreadable"}
+
+
+def test_a_header_that_promises_more(tmp_path: Path) -> None:
+    path = write(tmp_path / "clip.avi", moving(100))
+    data = bytearray(path.read_bytes())
+    place = data.index(b"strh") + 8 + 32  # dwLength of the stream's header
+    data[place : place + 4] = (150).to_bytes(4, "little")
+    path.write_bytes(data)
+    assert "150 frames, and there are 100" in kinds_of(path)["frame-count"].message
+
+
+def test_times_of_frames(tmp_path: Path) -> None:
+    from mediatensor.frames import FrameBatch
+
+    pts = torch.arange(75) / RATE
+    pts[40:] += 3.0
+    batch = FrameBatch(moving(75), pts, torch.full((75,), 1 / RATE))
+    VideoEncoder(batch).to_file(tmp_path / "gap.mkv")
+    found = kinds_of(tmp_path / "gap.mkv")
+    assert set(found) == {"gap", "variable-rate"}
+    assert found["gap"].start_seconds == pytest.approx(39 / RATE, abs=2e-3)
+    assert found["gap"].end_seconds == pytest.approx(40 / RATE + 3, abs=2e-3)
+
+
+def test_frozen_and_black_stretches(tmp_path: Path) -> None:
+    frames = moving(250)
+    frames[50:125] = frames[50]
+    frames[150:225] = 0
+    found = kinds_of(write(tmp_path / "still.mp4", frames))
+    assert set(found) == {"frozen", "black"}
+    assert found["frozen"].start_seconds == pytest.approx(2.0, abs=0.2)  # the encoder refines the picture at first
+    assert found["frozen"].end_seconds == pytest.approx(5.0, abs=0.05)
+    assert found["black"].start_seconds == pytest.approx(6.0, abs=0.05)
+    assert found["black"].end_seconds == pytest.approx(9.0, abs=0.05)
+
+
+def test_short_pauses_and_fades_are_not_found(tmp_path: Path) -> None:
+    frames = moving(150)
+    frames[20:60] = frames[20]
+    frames[100:140] = 0
+    assert kinds_of(write(tmp_path / "pause.mp4", frames)) == {}
+
+
+def test_key_frames_that_are_far_apart(tmp_path: Path) -> None:
+    path = write(tmp_path / "sparse.mp4", moving(400), extra_options={"g": 400, "sc_threshold": 0})
+    report = check_dataset([path], num_workers=0)
+    assert set(report.counts()) == {"sparse-key-frames"}
+    facts = report.files[0].facts
+    assert (facts.longest_gop, facts.num_key_frames, facts.random_access_frames) == (400, 1, 200.5)
+    assert facts.random_access_bytes is not None
+    assert 0 < facts.random_access_bytes <= path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("sound", "kinds"),
+    [
+        (tone(4.0), set()),
+        (tone(4.0, 1e-5), {"silent"}),
+        (tone(4.0, 3.0).clamp(-1, 1), {"clipped"}),
+        (tone(2.5), {"sound-length"}),
+    ],
+    ids=["clean", "silent", "clipped", "short"],
+)
+def test_sound(sound: Tensor, kinds: set[str], tmp_path: Path) -> None:
+    assert set(kinds_of(write(tmp_path / "sound.mkv", moving(100), sound))) == kinds
+
+
+def test_sound_that_cannot_be_decoded(tmp_path: Path) -> None:
+    path = write(tmp_path / "sound.mkv", moving(50), tone(2.0))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"fLaC")
+    for place in range(at + 600, len(data) - 2):  # every FLAC frame begins with this; the next bytes are its header
+        if data[place : place + 2] == b"\xff\xf8":
+            data[place + 2 : place + 6] = b"\xff\xff\xff\xff"
+    path.write_bytes(data)
+    assert {"corrupt-sound", "nothing-decodes"} & set(kinds_of(path))
+
+
+def test_copies(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.mp4", moving(60))
+    (tmp_path / "b.mp4").write_bytes(first.read_bytes())
+    larger = torch.nn.functional.interpolate(moving(60).float(), scale_factor=2, mode="bilinear").to(torch.uint8)
+    write(tmp_path / "c.mkv", larger, crf=30)
+    write(tmp_path / "d.mp4", moving(60, seed=1))
+    report = check_dataset(tmp_path, num_workers=0)
+    found = {Path(file.name).name: [finding.kind for finding in file.findings] for file in report.files}
+    assert found == {"a.mp4": [], "b.mp4": ["duplicate"], "c.mkv": ["near-duplicate"], "d.mp4": []}
+    assert "a.mp4" in report.files[1].findings[0].message
+
+
+def test_odd_ones_out(tmp_path: Path) -> None:
+    # Of 12 files all but one agree; their pictures differ, so that none is a copy.
+    paths = [write(tmp_path / f"{seed:02}.mp4", moving(20, seed)) for seed in range(11)]
+    tall = torch.rand(20, 3, WIDTH, HEIGHT, generator=torch.Generator().manual_seed(3)).mul(255).to(torch.uint8)
+    paths.append(write(tmp_path / "odd.mp4", tall, rate=30))
+    report = check_dataset(paths, num_workers=0)
+    assert [Path(file.name).name for file in report.files if file.findings] == ["odd.mp4"]
+    assert report.counts() == {"odd-rate": 1, "odd-size": 1}
+    assert "48x64, where 11 of 12 files have 64x48" in report.to_text()
+    assert check_dataset(paths[-5:], num_workers=0).counts() == {}  # of a few files none is odd
+
+
+@pytest.mark.skipif(not (TEST_DATA / "media").is_dir(), reason="the real media files are not there")
+def test_real_files() -> None:
+    folder = TEST_DATA / "media"
+    listed = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
+    small = [file for file in listed if file["bytes"] < 60_000]
+    report = check_dataset([folder / file["file"] for file in small], num_workers=0)
+    bad = {Path(file.name).name for file in report.bad_files}
+    assert bad == {file["file"] for file in small if file["expect"] != "decodes"}
+
+
+def test_processes_state_and_manifest(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.mp4", moving(30))
+    cut_off = cut(write(tmp_path / "cut.mkv", moving(30, 1)))
+    manifest = tmp_path / "all.csv"
+    manifest.write_text("path,label,place\ngood.mp4,run,Oslo\ncut.mkv,jump,Rome\ngood.mp4,run,Bonn\n", encoding="utf-8")
+    state = tmp_path / "check.state"
+    before = {path: path.read_bytes() for path in (good, cut_off, manifest)}
+    report = check_dataset(manifest, num_workers=1, state_file=state)
+    assert [report.is_bad(file) for file in report.files] == [False, True, False]
+    assert report.save_manifest(tmp_path / "left.csv") == 2
+    assert report.save_manifest(tmp_path / "left.jsonl") == 2
+    for name in ("left.csv", "left.jsonl"):
+        left = as_items(tmp_path / name, kind="video")
+        assert [(item.label, item.extra["place"]) for item in left] == [(1, "Oslo"), (1, "Bonn")]
+        assert [Path(str(item.source)) for item in left] == [good, good]
+    assert {path: path.read_bytes() for path in before} == before
+
+    # A state that was cut off by a kill: what is whole in it is used, and nothing is checked twice.
+    lines = state.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 3
+    forged = lines[1].replace(b'"num_frames": 30', b'"num_frames": 31')
+    state.write_bytes(lines[0] + forged + lines[2][:40])
+    again = check_dataset(manifest, num_workers=0, state_file=state)
+    frames = {Path(file.name).name: file.facts.num_frames for file in again.files}
+    assert sorted(frames.values(), key=str)[-1] == 31 or 31 in frames.values()
+    assert [again.is_bad(file) for file in again.files] == [False, True, False]
+    write(good, moving(40))  # a file that has changed is checked anew
+    changed = check_dataset(manifest, num_workers=0, state_file=state)
+    assert changed.files[0].facts.num_frames == 40
+    with pytest.raises(InvalidArgumentError, match="no state file"):
+        check_dataset(manifest, num_workers=0, state_file=manifest)
+    assert manifest.read_bytes() == before[manifest]
+
+
+def test_tar_shards_and_bytes(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.mp4", moving(30)).read_bytes()
+    with tarfile.open(tmp_path / "train.tar", "w") as tar:
+        for name, data in (("a.mp4", good), ("b.mp4", good[:2000])):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    report = check_dataset(tmp_path / "train.tar", num_workers=0)
+    assert [report.is_bad(file) for file in report.files] == [False, True]
+    with pytest.raises(InvalidArgumentError, match="part of another file"):
+        report.save_manifest(tmp_path / "left.csv")
+    assert check_dataset([good, good[:2000]], num_workers=0).num_bad == 1
+
+
+def test_without_decoding(tmp_path: Path) -> None:
+    frames = moving(150)
+    frames[20:] = 0
+    path = write(tmp_path / "black.mp4", frames, tone(1.0, 1e-5))
+    assert kinds_of(path, decode=False) == {}
+    facts = check_dataset([path], num_workers=0, decode=False).files[0].facts
+    assert (facts.num_frames, facts.width, facts.height, facts.sample_rate) == (150, WIDTH, HEIGHT, 8000)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    frames = moving(100)
+    frames[20:] = frames[20]
+    write(folder / "<frozen>.mp4", frames)
+    write(folder / "good.mp4", moving(50, 2))
+    common = ["check", str(folder), "--workers", "0"]
+    assert main([*common, "--html", str(tmp_path / "report.html"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["num_files"], found["num_bad"], found["counts"]) == (2, 0, {"frozen": 1})
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "data:image/jpeg;base64," in page
+    assert "&lt;frozen&gt;.mp4" in page
+    assert "<frozen>" not in page
+    assert "good.mp4" not in page  # nothing was found in it
+    assert main([*common, "--bad", "frozen", "--fix", str(tmp_path / "good.csv")]) == 1
+    assert "frozen for 3." in capsys.readouterr().out
+    rows = list(csv.DictReader((tmp_path / "good.csv").open(encoding="utf-8")))
+    assert [Path(row["path"]).name for row in rows] == ["good.mp4"]
+    assert main([*common, "--bad", "ugly"]) == 2
+    assert "ugly" in capsys.readouterr().err
+
+
+def test_a_state_has_every_field() -> None:
+    file = CheckedFile("a", facts=MediaFacts(num_frames=3))
+    report = DatasetReport((file,))
+    assert report.to_json()["files"][0]["facts"]["num_frames"] == 3
+    assert report.num_bad == 0
+    assert set(DatasetReport.bad_kinds) <= set(KINDS)
+
+
+@pytest.mark.parametrize(
+    "change", [{"kind": "image"}, {"bad_kinds": ["ugly"]}, {"num_workers": -1}, {"timeout_seconds": 0}]
+)
+def test_wrong_arguments(change: dict[str, Any], tmp_path: Path) -> None:
+    call: Callable[..., Any] = check_dataset
+    with pytest.raises(InvalidArgumentError):
+        call([tmp_path / "a.mp4"], **({"num_workers": 0} | change))
