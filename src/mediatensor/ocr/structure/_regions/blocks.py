@@ -188,9 +188,10 @@ def _split(stack: list[TextLine], usual_step: float) -> list[Block]:
     for index, (above, below) in enumerate(pairwise(stack)):
         # The step of the neighbourhood: of the column it stands in.
         near = steps[max(0, index - 4) : index + 5]
-        usual = min(float(np.median(near)), 1.25 * usual_step * max(above.size, below.size))
+        size = (above.size + below.size) / 2
+        usual = min(float(np.median(near)), 1.25 * usual_step * size)
         if len(steps) < 3:
-            usual = min(usual, usual_step * max(above.size, below.size))
+            usual = min(usual, usual_step * size)
         if steps[index] > _MAX_STEP * usual or _changes_type(stack, index):
             parts.append([])
         parts[-1].append(below)
@@ -201,6 +202,9 @@ def _split(stack: list[TextLine], usual_step: float) -> list[Block]:
 def _changes_type(stack: list[TextLine], index: int) -> bool:
     """Whether the type below a line is another: so much that a line or two cannot be wrong about it."""
     above, below = stack[index], stack[index + 1]
+    if below.text[0].islower() and above.text[-1] not in ".:;!?" and len(above.text) > 20:
+        # A sentence goes on: what is said of its type is wrong, or it is italic.
+        return False
     shorter = min(len(above.text), len(below.text))
     bolder, lighter = max(above.bold, below.bold), min(above.bold, below.bold)
     if shorter >= 3 and bolder >= _BOLD and lighter <= _NOT_BOLD:

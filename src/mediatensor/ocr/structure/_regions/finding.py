@@ -15,6 +15,7 @@ from .kinds import PageLook, is_captioned, is_prose, kinds_of
 from .levels import levels_of
 from .lines import around, lines_of
 from .order import order_of
+from .patterns import FIGURE
 from .pictures import pictures_of
 
 __all__ = ["find_regions"]
@@ -59,6 +60,7 @@ def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> lis
 
 def _find(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegion]:
     """The regions of a page that is read from left to right."""
+    tables = [table for table in tables if not _is_figure(table, content)]
     table_boxes = np.array([table.box for table in tables], dtype=np.float64).reshape(-1, 4)
     of_table, free = _table_words(content, tables, table_boxes)
     walls = np.concatenate([table_boxes, content.pictures])
@@ -99,6 +101,23 @@ def _find(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegio
     for table, members in zip(tables, of_table, strict=True):
         regions.append(FoundRegion("Table", table.box, table.confidence, members))
     return _ordered(regions, size)
+
+
+def _is_figure(table: FoundTable, content: PageContent) -> bool:
+    """Whether a grid is part of a figure: it touches a picture, and the caption below it says so."""
+    if len(content.pictures) == 0 or len(content.boxes) == 0:
+        return False
+    left, top, right, bottom = table.box
+    height = float(np.median(content.boxes[:, 3] - content.boxes[:, 1]))
+    pictures = content.pictures
+    touching = (pictures[:, 0] <= right + height) & (pictures[:, 2] >= left - height)
+    touching &= (pictures[:, 1] <= bottom + height) & (pictures[:, 3] >= top - height)
+    tops = content.boxes[:, 1]
+    below = np.flatnonzero((tops > bottom - 0.5 * height) & (tops < bottom + _CAPTION_REACH * height))
+    if not touching.any() or len(below) == 0:
+        return False
+    row = below[tops[below] < tops[below].min() + 0.5 * height]
+    return FIGURE.match(content.texts[row[content.boxes[row, 0].argmin()]]) is not None
 
 
 def _boxes(parts: Sequence[Block]) -> Boxes:

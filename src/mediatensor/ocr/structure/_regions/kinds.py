@@ -106,6 +106,7 @@ def _margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     outer = np.array([block.box for block in blocks])
     others = np.array([*look.pictures, *look.tables]).reshape(-1, 4)
     for top in (True, False):
+        last = None
         for edge in range(3):
             free = np.array([kind is None for kind in kinds])
             if not free.any():
@@ -121,15 +122,25 @@ def _margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 or min(outer[index, 3], high) - max(outer[index, 1], low)
                 > 0.3 * min(high - low, outer[index, 3] - outer[index, 1])
             ]
-            if not _is_margin(row, first, blocks, outer, others, look, top, edge):
+            away = 0.0 if last is None else float(low - last if top else last - high)
+            if not _is_margin(row, first, blocks, outer, others, look, top, edge, away):
                 break
+            last = float(outer[row, 3].max() if top else outer[row, 1].min())
             for index in row:
                 sure = 0.9 if PAGE_NUMBER.match(blocks[index].text) else 0.75
                 kinds[index] = ("Page-header" if top else "Page-footer", sure)
 
 
 def _is_margin(
-    row: list[int], first: int, blocks: list[Block], outer: Boxes, others: Boxes, look: PageLook, top: bool, edge: int
+    row: list[int],
+    first: int,
+    blocks: list[Block],
+    outer: Boxes,
+    others: Boxes,
+    look: PageLook,
+    top: bool,
+    edge: int,
+    away: float,
 ) -> bool:
     """Whether a row at the edge of the page is a header or a footer."""
     size = look.size
@@ -170,7 +181,9 @@ def _is_margin(
         return True
     if len(row) == 1 and is_prose(blocks[first]) and not (ruled or furniture or small):
         return False
-    if is_captioned(blocks[first]):
+    if any(is_captioned(blocks[index]) or LABELLED.match(blocks[index].text) for index in row):
+        return False
+    if edge > 0 and not ruled and not furniture and away > 1.5 * size:
         return False
     votes = 1.0 * ruled + 1.0 * (numbered or ends_numbered) + 0.7 * small + 0.7 * furniture + 0.5 * (len(row) > 1)
     votes += 0.6 * (gap > 2.5 * size) + 0.5 * (edge > 0) + 0.3 * (high < 0.06 * look.height or low > 0.94 * look.height)
@@ -310,7 +323,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
         return False
     large = block.size > _LARGE * look.size
     larger = block.size > _TITLE * look.size
-    bold = block.bold >= _BOLD and look.bold < 0.5
+    bold = float(np.clip((block.bold - 0.3) / (_BOLD - 0.3), 0, 1)) if look.bold < 0.5 else 0.0
     capitals = len(letters) >= 4 and sum(character.isupper() for character in letters) > 0.85 * len(letters)
     numbered = NUMBERED.match(text) is not None
     known = text.strip(" .:").lower().split()[-1] in HEADINGS and len(words) <= 3
@@ -335,15 +348,32 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook, kinds: Kinds) -
     )
     mark = MARK.match(words[0]) is not None
     # Items have marks, too: a number alone makes a heading only where no item is next to it.
-    if mark and not (numbered and (bold or large)) and (not numbered or _item_beside(index, blocks)):
+    if mark and not (numbered and (bold > 0.5 or large)) and (not numbered or _item_beside(index, blocks)):
         return False
     votes = 1.2 * larger + 0.7 * large + 1.1 * bold + 0.6 * capitals + 0.8 * numbered + 0.9 * known
     votes += 0.3 * (len(block.lines) == 1 and not wide) + 0.2 * bool(below)
     votes -= (
-        0.7 * ends + 0.5 * (not below and not larger) + 0.3 * (len(words) > 14) + 0.4 * (text[-1] == ":") * (not bold)
+        0.7 * ends + 0.5 * (not below and not larger) + 0.3 * (len(words) > 14) + 0.4 * (text[-1] == ":") * (bold < 0.5)
     )
-    votes -= 0.6 * (block.size < _SMALL * look.size and not capitals)
+    votes -= 0.5 * (block.size < _SMALL * look.size and not capitals and bold < 0.5)
+    votes += 0.6 * (not ends and len(words) <= 8 and _stands_alone(block, blocks, below, look))
     return votes >= 1.05
+
+
+def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: PageLook) -> bool:
+    """Whether a short line has running text under it, aligned with it, and more room above than text has."""
+    under = [
+        other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width
+    ]
+    if len(block.lines) > 1 or not under or not any(len(other.lines) > 1 for other in under):
+        return False
+    above = [
+        block.box[1] - other.box[3]
+        for other in blocks
+        if other.box[3] < block.box[1] + 0.3 * look.size
+        and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
+    ]
+    return min(above, default=look.height) > 0.8 * look.size
 
 
 def _item_beside(index: int, blocks: list[Block]) -> bool:
@@ -403,10 +433,13 @@ def _items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 def _footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     """Small type at the foot of a column; from the bottom up, as notes stand below each other."""
     rules = look.rules
-    order = sorted((index for index in range(len(blocks))), key=lambda index: -blocks[index].box[3])
+    order = sorted(range(len(blocks)), key=lambda index: -blocks[index].box[3])
+    waiting: list[int] = []
     for index in order:
         block, kind = blocks[index], kinds[index]
-        if (kind is not None and kind[0] not in ("List-item", "Text")) or block.box[1] < 0.5 * look.height:
+        if (kind is not None and kind[0] not in ("List-item", "Text")) or block.box[1] < 0.6 * look.height:
+            continue
+        if block.size >= _SMALL * look.size and not _begins_note(block):
             continue
         under = [
             place
@@ -415,17 +448,27 @@ def _footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
             and other.box[1] >= block.box[3] - 0.3 * look.size
             and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
         ]
-        if any(kinds[place] is None or kinds[place][0] not in ("Footnote", "Page-footer") for place in under):  # type: ignore[index]
+        if any(_name(kinds[place]) not in ("Footnote", "Page-footer") and place not in waiting for place in under):
             continue
-        small = block.size < _SMALL * look.size
+        # Small type at the bottom waits for what is above it to tell that both are notes.
+        waiting.append(index)
         above = (rules[:, 3] <= block.box[1] + 0.2 * look.size) & (block.box[1] - rules[:, 3] < 2.5 * look.size)
         above &= (rules[:, 0] <= block.box[0] + 3 * look.size) & (rules[:, 2] > block.box[0])
         above &= rules[:, 2] - rules[:, 0] < 0.6 * look.width
-        ruled = bool(above.any())
-        noted = NOTE.match(block.text) is not None or _starts_raised(block)
-        follows = any(kinds[place] is not None and kinds[place][0] == "Footnote" for place in under)  # type: ignore[index]
-        if block.box[1] > 0.6 * look.height and ((small and (ruled or noted or follows)) or (ruled and noted)):
-            kinds[index] = ("Footnote", 0.7)
+        small = block.size < _SMALL * look.size
+        if above.any() or (small and _begins_note(block)):
+            for place in [place for place in waiting if place == index or place in under]:
+                kinds[place] = ("Footnote", 0.7)
+                waiting.remove(place)
+
+
+def _name(kind: tuple[str, float] | None) -> str:
+    return "" if kind is None else kind[0]
+
+
+def _begins_note(block: Block) -> bool:
+    """Whether a block begins with a sign or a number of a note, which may be part of its first word."""
+    return NOTE.match(block.text) is not None or _starts_raised(block)
 
 
 def _starts_raised(block: Block) -> bool:

@@ -208,7 +208,9 @@ def _following(
                 share = _LEVEL_OVERLAP_KNOWN if line_ids[word] == line_ids[other] else _LEVEL_OVERLAP
                 if common <= share * min(heights[word], heights[other]):
                     continue
-                distance = float(lefts[place] - boxes[word, 2]) + 0.5 * abs(float(middles[other] - middles[word]))
+                gap = float(lefts[place] - boxes[word, 2])
+                # Words that overlap are seldom neighbours: an exponent may lie beside the line above.
+                distance = max(gap, -2 * gap) + 0.5 * abs(float(middles[other] - middles[word]))
                 if found is None or distance < found[0]:
                     found = (distance, other)
         if found is not None and (found[1] not in best or found[0] < best[found[1]][0]):

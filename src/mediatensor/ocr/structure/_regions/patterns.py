@@ -10,6 +10,7 @@ __all__ = [
     "CAPTION",
     "DECIMAL",
     "DECIMAL_MARK",
+    "FIGURE",
     "FORMULA_NUMBER",
     "FUNCTIONS",
     "FURNITURE",
@@ -41,6 +42,7 @@ CAPTION = re.compile(
     r"(?P<rest>[a-z]?\)?\s?[.:|—–\-]|\s|$)",
     re.IGNORECASE,
 )
+FIGURE = re.compile(r"^(?:fig(?:ure|s|ura)?|abb(?:ildung)?|рис(?:унок)?|figuur|图|圖|그림)\b", re.IGNORECASE)
 LABELLED = re.compile(r"^\S{2,20} \d{1,3} ?[.:]\s")
 
 NUMBERED = re.compile(

@@ -23,6 +23,13 @@ _MAX_WORDS = 100_000
 # The share of rules that may cut through words.
 _CUT_SHARE = 0.2
 
+# Pictures that cover more of a grid than this, by area, are no contents of its cells.
+_MAX_PICTURE_SHARE = 0.3
+# Signs between the sides of formulas: so many, and so many of the words, are no table's.
+_RELATIONS = frozenset("=≤≥≈≡⇒→≠")
+_MIN_RELATIONS = 4
+_RELATION_SHARE = 0.05
+
 
 def find_tables(content: PageContent) -> list[FoundTable]:
     """Find the tables of a page: ruled, partly ruled, and open ones, whose columns only gaps part.
@@ -69,11 +76,11 @@ def find_tables(content: PageContent) -> list[FoundTable]:
     for area in areas:
         area = replace(area, words=[word for word in area.words if free[word]])
         table = build_table(content, area, em)
-        if table is not None and _is_table(content, table, area, em):
+        if table is not None and _is_table(content, table, area, em) and not _is_drawn(content, table):
             _keep(content, table, tables, free)
     for area in open_areas(content, free, is_prose, [table.box for table in tables], em):
         table = build_table(content, area, em)
-        if table is not None and _is_open_table(content, table, em):
+        if table is not None and _is_open_table(content, table, em) and not _is_drawn(content, table):
             _keep(content, table, tables, free)
     return sorted(tables, key=lambda table: (table.box[1], table.box[0]))
 
@@ -215,6 +222,17 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
     # The numbers along an axis stand alone.
     several = sum(many > 1 for many in per_row.values())
     return several >= 0.5 * len(per_row) and len(filled) >= 0.25 * len(table.cells)
+
+
+def _is_drawn(content: PageContent, table: FoundTable) -> bool:
+    """Whether a grid is a picture, framed or with a grid of its own, or formulas below each other."""
+    box = np.array(table.box)
+    common = np.minimum(content.pictures[:, 2:], box[2:]) - np.maximum(content.pictures[:, :2], box[:2])
+    if common.clip(0).prod(axis=1).sum() > _MAX_PICTURE_SHARE * (box[2:] - box[:2]).prod():
+        return True
+    texts = [content.texts[word] for cell in table.cells for word in cell.words]
+    relations = sum(text in _RELATIONS for text in texts)
+    return relations >= _MIN_RELATIONS and relations >= _RELATION_SHARE * len(texts)
 
 
 def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
