@@ -24,6 +24,30 @@ PAGE = (
     "Electricity             6.50",
     "Water                   2.20",
 )
+REPORT = (
+    "Ferries to the islands",
+    (
+        "The three lines to the islands ran on all days but nine. Fog and two storms kept the boats in the harbour; "
+        "on every other day they left on time."
+    ),
+    "1 Passengers",
+    (
+        "Most people travel between May and September. The smallest island has the fewest beds, and so the fewest "
+        "guests, but its line is the busiest on Sundays."
+    ),
+    "Table 1. Passengers of each line, in thousands",
+    "2 Plans",
+    "For the next year the office plans",
+    "- a second boat on Sundays",
+    "- tickets that are valid on all lines",
+    "- a warm room on the pier",
+)
+REPORT_TABLE = (
+    ("Line", "Spring", "Summer", "Autumn"),
+    ("Long Sand", "41", "118", "37"),
+    ("Gull Rock", "22", "96", "19"),
+    ("Old Light", "8", "61", "7"),
+)
 CAPTIONS = (
     (0.6, 2.4, ("The tide comes in.",)),
     (2.4, 4.6, ("Whoever walks out to the islands", "has to be back by noon.")),
@@ -123,6 +147,50 @@ def page(folder: Path) -> Path:
             draw.text((580, 45 + 50 * number), price.strip(), fill="black", font=font, anchor="ra")
     PngEncoder(pixels(picture)).to_file(path)
     return path
+
+
+def report(folder: Path) -> Path:
+    """Write ``report.png``: a page with a title, sections, a table and a list."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "report.png"
+    picture = Image.new("RGB", (1000, 1240), "white")
+    draw = ImageDraw.Draw(picture)
+    sizes = {"Ferries": 46, "1 Pass": 30, "2 Plan": 30, "Table ": 19}
+    draw.text((80, 40), "Harbour office", "black", ImageFont.load_default(17))
+    top = 100
+    for paragraph in REPORT:
+        font = ImageFont.load_default(next((size for begin, size in sizes.items() if paragraph.startswith(begin)), 23))
+        for line in _lines(paragraph, font, 840):
+            draw.text((110 if paragraph.startswith("- ") else 80, top), line, "black", font)
+            top += round(font.size * 1.4)
+        top += 8 if paragraph.startswith("- ") else 24
+        if paragraph.startswith("Table "):
+            top = _draw_table(draw, top)
+    draw.text((500, 1195), "3", "black", ImageFont.load_default(17), anchor="ma")
+    PngEncoder(pixels(picture)).to_file(path)
+    return path
+
+
+def _lines(paragraph: str, font: ImageFont.FreeTypeFont, width: float) -> list[str]:
+    lines = [""]
+    for word in paragraph.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if font.getlength(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+def _draw_table(draw: ImageDraw.ImageDraw, top: int) -> int:
+    font = ImageFont.load_default(21)
+    for row, texts in enumerate(REPORT_TABLE):
+        for column, text in enumerate(texts):
+            draw.rectangle(
+                (80 + 210 * column, top + 46 * row, 290 + 210 * column, top + 46 * row + 46), outline="black"
+            )
+            draw.text((95 + 210 * column, top + 46 * row + 11), text, "black", font)
+    return top + 46 * len(REPORT_TABLE) + 34
 
 
 def pixels(picture: Image.Image) -> Tensor:

@@ -105,14 +105,14 @@ def test_text_can_keep_the_look_of_the_page(
 
     assert run(source, "-o", tmp_path) == 0
     in_order = (tmp_path / "scan.txt").read_text()
-    assert run(source, "-o", tmp_path, "--layout") == 0
+    assert run(source, "-o", tmp_path, "--keep-look") == 0
 
     assert in_order.split() == ["left0", "left1", "left2", "right0", "right1", "right2"]
     assert [line.split() for line in (tmp_path / "scan.txt").read_text().splitlines()] == [
         [f"left{row}", f"right{row}"] for row in range(3)
     ]
-    assert run(source, "-o", tmp_path, "--layout", "--format", "json") == 2
-    assert "--layout is for text" in capsys.readouterr().err
+    assert run(source, "-o", tmp_path, "--keep-look", "--format", "json") == 2
+    assert "--keep-look is for text" in capsys.readouterr().err
 
 
 def test_a_searchable_pdf_has_the_pages_of_the_pdf(tmp_path: Path, predictor: FakePredictor) -> None:

@@ -123,7 +123,7 @@ def test_regions_are_the_blocks_in_their_order() -> None:
         ("List-item", 0),
     ]
     assert page.layout[0].geometry == ((0.6, 0.1), (0.8, 0.25))
-    assert page.export_as_markdown() == "right\nmore\n\n### left\n\n- item"
+    assert page.export_as_markdown() == "right more\n\n### left\n\n- item"
     again = Page.from_dict(page.export())
     assert again.export() == page.export()
     assert again.export_as_markdown() == page.export_as_markdown()

@@ -235,25 +235,10 @@ def test_regions_to_ignore() -> None:
     np.testing.assert_array_equal(result.pages[0].page, page.image)
 
 
-@pytest.mark.parametrize("regions", [["table"], [(0, 0, 1)], [(0, 0, 2, 1)], [(-0.1, 0, 1, 1)], 3, [(0, 0, 1, np.nan)]])
+@pytest.mark.parametrize("regions", [["tabel"], [(0, 0, 1)], [(0, 0, 2, 1)], [(-0.1, 0, 1, 1)], 3, [(0, 0, 1, np.nan)]])
 def test_regions_that_are_none(regions: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="ignore_regions"):
         ocr_predictor(ignore_regions=regions)
-
-
-@pytest.mark.parametrize(
-    ("make", "option"),
-    [
-        (ocr_predictor, "detect_layout"),
-        (ocr_predictor, "layout_arch"),
-        (ocr_predictor, "detect_tables"),
-        (kie_predictor, "detect_layout"),
-        (kie_predictor, "layout_arch"),
-    ],
-)
-def test_layout_and_tables_are_refused(make: Any, option: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=rf"{option}.*not available"):
-        make(**{option: "lw_detr_s" if option == "layout_arch" else True})
 
 
 @pytest.mark.parametrize(

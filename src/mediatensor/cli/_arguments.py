@@ -34,10 +34,13 @@ FORMATS = {
     "txt": ".txt",
     "json": ".json",
     "md": ".md",
+    "adoc": ".adoc",
     "html": ".html",
     "hocr": ".hocr",
     "alto": ".alto.xml",
     "tsv": ".tsv",
+    "csv": ".csv",
+    "xlsx": ".xlsx",
     "pdf": ".ocr.pdf",
 }
 

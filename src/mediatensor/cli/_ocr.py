@@ -69,6 +69,10 @@ class ReadingOptions:
     rotated: bool
     straighten: bool
     layout: bool
+    tables: bool
+    fields: str | None
+    text_layer: bool
+    keep_look: bool
 
 
 class TextReader:
@@ -112,6 +116,10 @@ class TextReader:
             pretrained=True,
             assume_straight_pages=not self._options.rotated,
             straighten_pages=self._options.straighten,
+            detect_layout=self._options.layout,
+            detect_tables=self._options.tables,
+            fields=True if self._options.fields == "all" else self._options.fields,
+            text_layer=self._options.text_layer,
             **{key: name for key, name in names.items() if name is not None},
         )
 
@@ -137,8 +145,12 @@ class TextReader:
         from ..ocr.io import Pages
         from ..ocr.io._documents import PageOfFile
 
-        image = images[number]
-        page = self._predictor([image]).pages[0]
+        if isinstance(images, Pages) and self._options.text_layer:
+            page = self._predictor(images.select([number])).pages[0]
+            image = None
+        else:
+            image = images[number]
+            page = self._predictor([image]).pages[0]
         if page.error is not None:
             raise PageError(f"Page {number} (counted from 0): {page.error}")
         page.page_idx = number
@@ -155,8 +167,8 @@ def run(args: argparse.Namespace) -> int:
         return _Run(args, args.export_lines, sys.stdout).read_all(tasks)
     tasks = plan_tasks(files, args.output, formats, args.every)
     documents = [task for task in tasks if not task.is_video]
-    if args.layout and any("txt" not in task.formats for task in documents):
-        raise InvalidArgumentError(f"--layout is for text, and the output is {','.join(formats)}; add --format txt.")
+    if args.keep_look and any("txt" not in task.formats for task in documents):
+        raise InvalidArgumentError(f"--keep-look is for text, and the output is {','.join(formats)}; add --format txt.")
     if str(args.output) != STANDARD:
         _check_folder(args.output)
         return _Run(args, args.output, sys.stdout).read_all(tasks)
@@ -193,6 +205,7 @@ class _Run:
         self._options = ReadingOptions(
             "pdf" in (args.format or []), args.overlay, args.dpi, args.every,
             args.det_arch, args.reco_arch, args.rotated, args.straighten, args.layout,
+            args.tables or bool({"csv", "xlsx"} & set(args.format or [])), args.fields, args.text_layer, args.keep_look,
         )  # fmt: skip
         self._reader = TextReader(self._options, args.device)
         self._written = WrittenOutputs(folder)
@@ -279,13 +292,16 @@ class _Run:
     ) -> None:
         document, output = _document(store, numbers, failures), task.output(kind)
         num_words = sum(len(line.words) for page in document.pages for block in page.blocks for line in block.lines)
+        tables = [table for page in document.pages for table in page.tables]
+        num_words += sum(len(cell.value.split()) for table in tables for cell in table.cells)
         if kind == "pdf":
             _give_images(document, opened.images, store)
         name = shown_name(os.path.basename(task.source))
-        write_document(document, kind, output, name, opened.times, layout=self._options.layout)
+        write_document(document, kind, output, name, opened.times, keep_look=self._options.keep_look)
         read = _text.count(len(numbers) - len(failures), "page")
         place = "standard output" if str(self._args.output) == STANDARD else output
-        emit(f"wrote {place}: {read}, {_text.count(num_words, 'word')}", self._messages)
+        found = f", {_text.count(len(tables), 'table')}" if self._options.tables else ""
+        emit(f"wrote {place}: {read}, {_text.count(num_words, 'word')}{found}", self._messages)
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:

@@ -270,7 +270,7 @@ _XHTML = "http://www.w3.org/1999/xhtml"
 
 
 def write_document(
-    document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, layout: bool = False
+    document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, keep_look: bool = False
 ) -> None:
     """Write a document. The file appears whole or not at all.
 
@@ -280,9 +280,9 @@ def write_document(
         output: The file.
         name: The name of the document, for titles.
         times: Seconds by page index, where the pages are frames of a video.
-        layout: Whether plain text keeps the look of the pages.
+        keep_look: Whether plain text keeps the look of the pages.
     """
-    data = _plain_text(document, times, layout) if kind == "txt" else _exported(document, kind, name, times)
+    data = _plain_text(document, times, keep_look) if kind == "txt" else _exported(document, kind, name, times)
     write_file(output, data if isinstance(data, bytes) else data.encode())
 
 
@@ -292,6 +292,12 @@ def _exported(document: Document, kind: str, name: str, times: Mapping[int, floa
             return _json(document, times)
         case "md":
             return f"{document.export_as_markdown()}\n"
+        case "adoc":
+            return f"{document.export_as_asciidoc()}\n"
+        case "csv":
+            return document.export_as_csv()
+        case "xlsx":
+            return document.export_as_xlsx()
         case "html":
             title = escape(name)
             head = f'<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n</head>\n'
@@ -315,10 +321,11 @@ def _json(document: Document, times: Mapping[int, float]) -> str:
     return json.dumps(exported, ensure_ascii=False, indent=1) + "\n"
 
 
-def _plain_text(document: Document, times: Mapping[int, float], layout: bool) -> str:
+def _plain_text(document: Document, times: Mapping[int, float], keep_look: bool) -> str:
     if not times:
-        return f"{document.render(layout=layout)}\n"
-    texts = [f"[{_text.clock(times[page.page_idx])}]\n{page.render(layout=layout)}".rstrip() for page in document.pages]
+        return f"{document.render(layout=keep_look)}\n"
+    shown = [(times[page.page_idx], page.render(layout=keep_look)) for page in document.pages]
+    texts = [f"[{_text.clock(seconds)}]\n{text}".rstrip() for seconds, text in shown]
     return "\n\n".join(texts) + "\n"
 
 

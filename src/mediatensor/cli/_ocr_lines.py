@@ -32,6 +32,10 @@ def check_arguments(args: argparse.Namespace, default_output: Path) -> None:
     given = {
         "--format": args.format,
         "--layout": args.layout,
+        "--tables": args.tables,
+        "--fields": args.fields,
+        "--text-layer": args.text_layer,
+        "--keep-look": args.keep_look,
         "--overlay": args.overlay,
         "-o": args.output != default_output,
     }

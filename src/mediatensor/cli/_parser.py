@@ -277,6 +277,7 @@ def _add_ocr(commands: Any) -> None:
             "  mediatensor ocr receipts/ -o read --format json --overlay\n"
             "  mediatensor ocr scan.pdf -o searchable --format pdf --dpi 200 --pages 1-20\n"
             "  mediatensor ocr scan.pdf -o out --format txt,pdf        out/scan.txt and out/scan.ocr.pdf\n"
+            "  mediatensor ocr report.pdf --layout --tables --format md,xlsx\n"
             "  mediatensor ocr talk.mp4 -o text                        text/talk.srt: its captions, with times\n"
             "  mediatensor ocr talk.mp4 -o text --format json,pdf      everything in it, and its slides as pages\n"
             "  mediatensor ocr talk.mp4 --region 0,0.7,1,1 --format vtt\n"
@@ -284,9 +285,10 @@ def _add_ocr(commands: Any) -> None:
             "  mediatensor ocr scans/ --export-lines lines             lines/images/*.png and lines/lines.jsonl\n"
             "  scanimage | mediatensor ocr - -o - | less               from standard input to standard output\n"
             "\n"
-            "formats: txt, json (as docTR exports it), md, html, hocr, alto, tsv (as tesseract writes it), pdf (the\n"
-            "pages with invisible text, to search and to copy from). Of videos: srt, vtt, ass (captions; ass has them\n"
-            "in their places), json, csv (all text with times, places and kinds), md, pdf (slides).\n"
+            "formats: txt, json (as docTR exports it), md, adoc, html, hocr, alto, tsv (as tesseract writes it), pdf\n"
+            "(the pages with invisible text, to search and to copy from), csv and xlsx (the tables). Of videos: srt,\n"
+            "vtt, ass (captions; ass has them in their places), json, csv (all text with times, places and kinds),\n"
+            "md, pdf (slides).\n"
             "\n"
             "Run the same command again to continue where it was stopped: pages that were read, and how far a video\n"
             "was read, are kept in a hidden folder beside the output until all is complete. A complete document is\n"
@@ -311,6 +313,22 @@ def _add_ocr(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--layout",
+        action="store_true",
+        help="find regions: headings, lists, captions, headers and footers, in reading order",
+    )
+    parser.add_argument("--tables", action="store_true", help="find tables (csv and xlsx always do)")
+    parser.add_argument(
+        "--fields",
+        metavar="NAME",
+        help="find keys with their values: those of an invoice or a receipt, or all; they are in json",
+    )
+    parser.add_argument(
+        "--text-layer",
+        action="store_true",
+        help="take the words that a PDF file itself has, and read only pictures and pages without such",
+    )
+    parser.add_argument(
+        "--keep-look",
         action="store_true",
         help="keep the look of the pages in text files, columns side by side",
     )

@@ -14,6 +14,7 @@ from ..datasets import VOCABS
 from .classification.ppocr import ppocr_mobile_v2_line_orientation
 from .detection.zoo import detection_predictor
 from .kie_predictor import KIEPredictor
+from .layout import layout_predictor
 from .predictor import OCRPredictor
 from .predictor.base import TextPredictor
 from .recognition.zoo import recognition_predictor
@@ -37,7 +38,7 @@ def ocr_predictor(
     straighten_pages: bool = False,
     detect_language: bool = False,
     detect_layout: bool = False,
-    layout_arch: str | None = None,
+    layout_arch: str | os.PathLike[str] | nn.Module | None = None,
     ignore_regions: Any = None,
     detect_tables: bool = False,
     **kwargs: Any,
@@ -61,10 +62,15 @@ def ocr_predictor(
             angles and 0 included.
         straighten_pages: Turn pages upright first. Boxes are relative to the upright page.
         detect_language: Report the language in ``page.language``; needs ``langdetect``.
-        detect_layout: Not available.
-        layout_arch: Not available.
-        ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, that are not read on any page.
-        detect_tables: Not available.
+        detect_layout: Find the regions of each page, ``page.layout``: titles, section headers with their levels, text,
+            list items, tables, pictures, captions, formulas, footnotes, headers and footers, in reading order. Blocks
+            are then regions, and ``page.fields`` has the pairs of a key and a value.
+        layout_arch: What finds regions: a name of ``list_models("layout_*")``, the path of a checkpoint, or a model.
+            ``None`` finds them by rules, which need no weights.
+        ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, that are not read on any page; or kinds of regions,
+            such as ``"Page-footer"``, whose text is left out.
+        detect_tables: Find the tables of each page, ``page.tables``, with rows, columns, spans and heads, by rules; and
+            regions, as ``detect_layout`` does.
         **kwargs: ``det_bs`` (2) and ``reco_bs`` (128), batch sizes; ``vocab``, the characters that may be read, for a
             recogniser that is given by name; ``preserve_original_coords``, boxes relative to the page as it came even
             where it was straightened; ``disable_page_orientation``, pages are read as they lie, and
@@ -72,6 +78,9 @@ def ocr_predictor(
             ``shorter_side`` and ``longer_side``, the size of pages for the default detector in pixels;
             ``min_confidence`` (0.2), ``split_after``, ``on_error``, ``unreadable_scripts`` and ``script_readers`` of
             :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
+            ``text_layer``, take the words that PDF files have, in place of reading them;
+            ``fields``, the keys and values to look for, ``"invoice"``, ``"receipt"``, or
+            :class:`~mediatensor.ocr.structure.FieldRule` objects;
             ``keep_reading_order`` (true), blocks are paragraphs in the order in which they are read and exported;
             ``resolve_lines``, ``resolve_blocks``, ``paragraph_break`` and ``line_break`` of
             :class:`~mediatensor.ocr.models.builder.DocumentBuilder`.
@@ -93,7 +102,6 @@ def ocr_predictor(
         >>> ocr_predictor(pretrained=True)([page]).render()
         ''
     """
-    _refuse_layout(detect_layout, layout_arch, detect_tables)
     return _built(
         OCRPredictor,
         det_arch,
@@ -107,7 +115,10 @@ def ocr_predictor(
         detect_orientation=detect_orientation,
         straighten_pages=straighten_pages,
         detect_language=detect_language,
+        detect_layout=detect_layout,
+        layout_arch=layout_arch,
         ignore_regions=ignore_regions,
+        detect_tables=detect_tables,
         **kwargs,
     )
 
@@ -125,7 +136,7 @@ def kie_predictor(
     straighten_pages: bool = False,
     detect_language: bool = False,
     detect_layout: bool = False,
-    layout_arch: str | None = None,
+    layout_arch: str | os.PathLike[str] | nn.Module | None = None,
     ignore_regions: Any = None,
     **kwargs: Any,
 ) -> KIEPredictor:
@@ -143,9 +154,9 @@ def kie_predictor(
         detect_orientation: Report by how much each page is turned.
         straighten_pages: Turn pages upright first.
         detect_language: Report the language.
-        detect_layout: Not available.
-        layout_arch: Not available.
-        ignore_regions: Boxes that are not read.
+        detect_layout: Find the regions of each page.
+        layout_arch: What finds them.
+        ignore_regions: Boxes, or kinds of regions, that are left out.
         **kwargs: See :func:`ocr_predictor`.
 
     Returns:
@@ -162,7 +173,6 @@ def kie_predictor(
         >>> document.pages[0].predictions
         {'words': []}
     """
-    _refuse_layout(detect_layout, layout_arch, False)
     return _built(
         KIEPredictor,
         det_arch,
@@ -176,6 +186,8 @@ def kie_predictor(
         detect_orientation=detect_orientation,
         straighten_pages=straighten_pages,
         detect_language=detect_language,
+        detect_layout=detect_layout,
+        layout_arch=layout_arch,
         ignore_regions=ignore_regions,
         **kwargs,
     )
@@ -243,18 +255,6 @@ def _letters(language: str) -> set[str]:
     return {character for character in VOCABS[language] if character.isalpha()}
 
 
-def _refuse_layout(detect_layout: bool, layout_arch: str | None, detect_tables: bool) -> None:
-    for name, value in (
-        ("detect_layout", detect_layout),
-        ("layout_arch", layout_arch),
-        ("detect_tables", detect_tables),
-    ):
-        if value:
-            raise InvalidArgumentError(
-                f"{name}={value!r}: models of layout and tables are not available; leave it out."
-            )
-
-
 def _built(
     kind: type[_Predictor],
     det_arch: str | os.PathLike[str] | nn.Module,
@@ -283,6 +283,11 @@ def _built(
     recogniser = recognition_predictor(
         reco_arch, pretrained=pretrained, batch_size=options.pop("reco_bs", 128), **backbone, **vocab
     )
+    for name, make in (("layout", layout_predictor),):
+        arch = options.pop(f"{name}_arch", None)
+        if arch is not None:
+            is_straight = {"assume_straight_pages": options["assume_straight_pages"]}
+            options[f"{name}_predictor"] = make(arch, pretrained=pretrained, **is_straight)
     needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
     # docTR's orientation models are always pretrained; so is this one, which costs 0.6 MB.
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None

@@ -14,6 +14,7 @@ from ._fields import extract_fields as extract_fields
 from ._fields import find_day_first as find_day_first
 from ._fields import find_fields as find_fields
 from ._fields import parse_value as parse_value
+from ._finding import find_structure as find_structure
 from ._found import REGION_KINDS as REGION_KINDS
 from ._found import FoundCell as FoundCell
 from ._found import FoundField as FoundField
@@ -42,6 +43,7 @@ __all__ = [
     "find_day_first",
     "find_fields",
     "find_regions",
+    "find_structure",
     "find_tables",
     "join_tables",
     "mend_hyphenation",

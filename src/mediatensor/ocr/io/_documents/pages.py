@@ -64,6 +64,11 @@ class PageSource(ABC):
         """
         return []
 
+    @property
+    def pixels_per_point(self) -> float:
+        """The scale at which pages are rendered; 1 for pictures, which have no points."""
+        return 1.0
+
     def page_content(self, number: int) -> PageContent | None:
         """What the file itself says is on page ``number``; ``None`` for pictures.
 
@@ -347,6 +352,17 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """
         document, number = self._locate(index)
         return document.page_content(number)
+
+    def pixels_per_point(self, index: int) -> float:
+        """The scale at which a page of a PDF file is rendered; 1 for images.
+
+        Example:
+            >>> from mediatensor.ocr import DocumentFile
+            >>> DocumentFile.from_pdf("report.pdf", dpi=144).pixels_per_point(0)
+            2.0
+        """
+        document, _ = self._locate(index)
+        return document.pixels_per_point
 
     def origin(self, index: int) -> tuple[str, int]:
         """The name of the document that a page comes from, and the number of the page in it, from 0.

@@ -74,6 +74,10 @@ class PdfDocument(PageSource):
                     found = characters(pdf, number, self.options)
             return words_of(_placed(found))
 
+    @property
+    def pixels_per_point(self) -> float:
+        return self.options.scale
+
     def page_content(self, number: int) -> PageContent:
         with raising_page_error(number, self.name), working():
             if self._isolated is not None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...structure import mend_hyphenation
 from .._elements import Block, DocumentBase, PredictionPage, Table, TextPage, UnreadLine
 from .reading import (
     heading_levels,
@@ -214,6 +215,7 @@ class _Part:
     has_rows: bool = False
     unread: UnreadLine | None = None
     level: int = 0
+    is_region: bool = False
 
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
@@ -234,7 +236,7 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
             yield _Part("table", table=item)
         elif rows:
             lines = grid_lines(rows) if has_rows else [cell.text for cell in cells]
-            yield _Part(normalize_layout_label(label), lines, has_rows=has_rows, level=level)
+            yield _Part(normalize_layout_label(label), lines, None, has_rows, level=level, is_region=label is not None)
 
 
 def _page_items(
@@ -286,6 +288,8 @@ class TextFormat:
 
     headings: ClassVar[dict[str, str]] = {}
     bullet: ClassVar[str] = ""
+    # Whether the lines of a region become one, with words mended that were parted at their ends.
+    joins_lines: ClassVar[bool] = True
     block_break: ClassVar[str] = "\n\n"
     page_break: ClassVar[str] = "\n\n"
 
@@ -375,6 +379,11 @@ class TextFormat:
             for part in _page_parts(page, direction, include_furniture)
             if part.unread is None or marks[id(part.unread)]
         ]
+        if self.joins_lines and page.in_reading_order:
+            context = " ".join(line for part in parts for line in part.lines)
+            for part in parts:
+                if part.is_region and not part.has_rows:
+                    part.lines = [mend_hyphenation(part.lines, context)]
         rendered = []
         for kind, group in groupby(parts, key=lambda part: part.kind):
             if kind == "unread":
@@ -424,6 +433,7 @@ class TextExporter(TextFormat):
     """
 
     page_break: ClassVar[str] = "\n\n\n\n"
+    joins_lines: ClassVar[bool] = False
 
     def export_page(
         self,

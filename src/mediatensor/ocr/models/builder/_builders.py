@@ -263,8 +263,8 @@ class DocumentBuilder(_Builder):
                 one line stay together unless a gap of two heights parts them, as between the fields of a form.
             characters: For each page, the characters of its N words.
             errors: For each page, why it could not be read, or None.
-            structures: For each page, the regions, tables and fields that were found by rules, or None. Its regions
-                are then the layout, the blocks and their order, in place of ``regions`` and ``tables``.
+            structures: For each page, the regions, tables and fields that were found by rules, or None. If it has
+                regions, these are the blocks, in their order.
 
         Returns:
             The document.
@@ -308,17 +308,12 @@ class DocumentBuilder(_Builder):
                 crop_orientations[index],
                 characters[index],
             )
-            structure, is_rotated = structures[index], boxes[index].ndim == 3
-            if structure is None:
-                found, is_used = tables_of_grids(tables[index], boxes[index], text_preds[index], page_shapes[index])
-            else:
-                found = found_tables(structure, text_preds[index], is_rotated)
-                is_used = np.zeros(len(words), dtype=bool)
-                is_used[[word for table in structure.tables for cell in table.cells for word in cell.words]] = True
-            groups = [np.flatnonzero(~is_used)]
-            is_ordered = self.keep_reading_order and structure is not None and len(structure.regions) > 0
-            if structure is not None and is_ordered:
-                groups = _words_by_region(structure, is_used)
+            structure, is_rotated = structures[index] or PageStructure(1.0, 1.0), boxes[index].ndim == 3
+            found, is_used = tables_of_grids(tables[index], boxes[index], text_preds[index], page_shapes[index])
+            found += found_tables(structure, text_preds[index], is_rotated)
+            is_used[[word for table in structure.tables for cell in table.cells for word in cell.words]] = True
+            is_ordered = self.keep_reading_order and len(structure.regions) > 0
+            groups = _words_by_region(structure, is_used) if is_ordered else [np.flatnonzero(~is_used)]
             ids = line_ids[index]
             page = Page(
                 pages[index],
@@ -336,10 +331,10 @@ class DocumentBuilder(_Builder):
                 page_shapes[index],
                 orientations[index],
                 languages[index],
-                layout_elements(regions[index]) if structure is None else layout_of(structure, is_rotated),
+                [*layout_elements(regions[index]), *layout_of(structure, is_rotated)],
                 found,
                 error=errors[index],
-                fields=[] if structure is None else fields_of(structure, words, is_rotated),
+                fields=fields_of(structure, words, is_rotated),
                 in_reading_order=is_ordered,
             )
             if self.keep_reading_order:
@@ -490,17 +485,15 @@ class KIEDocumentBuilder(_Builder):
                 )
                 for name, own in boxes[index].items()
             }
-            structure, fields, layout = structures[index], [], layout_elements(regions[index])
+            structure = structures[index] or PageStructure(1.0, 1.0)
+            is_rotated = any(own.ndim == 3 for own in boxes[index].values())
+            fields = fields_of(structure, [word for own in found.values() for word in own], is_rotated)
             predictions = {
                 name: self._sorted(own, boxes[index][name], page_shapes[index]) for name, own in found.items()
             }
-            if structure is not None:
-                is_rotated = any(own.ndim == 3 for own in boxes[index].values())
-                words = [word for own in found.values() for word in own]
-                layout, fields = layout_of(structure, is_rotated), fields_of(structure, words, is_rotated)
-                for field in fields:
-                    if field.name:
-                        predictions.setdefault(field.name, []).append(_prediction_of(field))
+            for field in fields:
+                if field.name:
+                    predictions.setdefault(field.name, []).append(_prediction_of(field))
             page = KIEPage(
                 pages[index],
                 predictions,
@@ -508,7 +501,7 @@ class KIEDocumentBuilder(_Builder):
                 page_shapes[index],
                 orientations[index],
                 languages[index],
-                layout,
+                [*layout_elements(regions[index]), *layout_of(structure, is_rotated)],
                 error=errors[index],
                 fields=fields,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from ....errors import InvalidArgumentError
-from ...io.elements import Document, KIEPage, Page, Word
+from ...io.elements import Document, Field, KIEPage, Page, Word
 from .._lines import ClassWords, box_quads, signed_turn, turned
 from .._pages import Straightening, map_boxes
 from ..detection.predictor import Located
+from ._structure import Structured
 
 __all__ = [
     "IgnoredRegion",
@@ -44,6 +45,7 @@ class PageWords:
         language: The language of its text, where that was asked for.
         error: Why the page could not be read.
         straightened: How the image that boxes are relative to was made of ``image``, where it is another.
+        structure: Its regions, tables and fields, where these were asked for.
     """
 
     image: Any
@@ -53,6 +55,7 @@ class PageWords:
     language: dict[str, Any] | None = None
     error: str | None = None
     straightened: Straightening | None = None
+    structure: Structured = field(default_factory=Structured)
 
 
 def located_upright(located: Located, plan: Straightening) -> Located:
@@ -98,12 +101,18 @@ def _restore(page: Page | KIEPage, plan: Straightening) -> None:
         if isinstance(element, Word):
             own = (element.crop_orientation["value"] + quarter_turns) % 360
             element.crop_orientation = {**element.crop_orientation, "value": signed_turn(own)}
+        if isinstance(element, Field) and element.key_geometry is not None:
+            element.key_geometry = _mapped(element.key_geometry, plan.back)
 
 
 def _elements(page: Page | KIEPage) -> Iterator[Any]:
+    yield from page.layout
+    yield from page.fields
     if isinstance(page, KIEPage):
         words: list[Word] = [word for found in page.predictions.values() for word in found]
     else:
+        yield from page.tables
+        yield from (cell for table in page.tables for cell in table.cells)
         yield from page.blocks
         lines = [line for block in page.blocks for line in block.lines]
         yield from lines
@@ -180,8 +189,8 @@ def checked_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.f
         boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
     except (TypeError, ValueError):
         raise InvalidArgumentError(
-            f"ignore_regions={regions!r}: give boxes (xmin, ymin, xmax, ymax) relative to the page. Names of layout "
-            "classes need a layout model, which is not available."
+            f"ignore_regions={regions!r}: give boxes (xmin, ymin, xmax, ymax) relative to the page, or kinds of "
+            'regions, such as "Page-footer".'
         ) from None
     if not ((boxes >= 0) & (boxes <= 1)).all():
         raise InvalidArgumentError(f"ignore_regions={regions!r}: coordinates are relative, in [0, 1].")

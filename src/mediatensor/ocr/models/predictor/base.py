@@ -19,6 +19,7 @@ from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
 from ...io._documents import PageOfFile
 from ...io.reader import Pages
+from ...structure import FieldRule
 from .. import _lines as lines
 from .._lines import (
     ClassWords,
@@ -48,6 +49,7 @@ from ..builder import DocumentBuilder, KIEDocumentBuilder
 from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
+from ..layout.predictor import LayoutPredictor
 from ..recognition.onnx_lines import readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ._boxes import (
@@ -61,6 +63,8 @@ from ._boxes import (
     without_regions,
 )
 from ._cutting import CutLine, cut_found_lines
+from ._structure import StructureFinder, checked_kinds, without_kinds
+from ._text_layer import joined, outside_pictures, with_words, words_of_layer
 
 __all__ = ["TextPredictor"]
 
@@ -91,11 +95,21 @@ class TextPredictor(nn.Module):
         disable_page_orientation: Take pages for upright; only small angles count. Otherwise a page that reads better
             by a quarter or a half turn is read so; boxes remain those of the page as it came.
         disable_crop_orientation: Take every line to go as its page does.
-        ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, in which text is not looked for, on any page.
+        ignore_regions: Boxes (xmin, ymin, xmax, ymax), relative, in which text is not looked for, on any page; or kinds
+            of regions, such as "Page-footer", whose text and tables are left out.
         min_confidence: Lines of whose words a lesser share is expected to be right are left out: they are on the page's
             list of unread lines. For recognisers of lines, whose confidences are fitted.
         split_after: Characters that end a word besides spaces, as ``"-/"`` where "12/31-98" counts as three words;
             for recognisers of lines.
+        detect_layout: Find the regions of each page: ``page.layout``, in reading order. Blocks are then regions.
+        detect_tables: Find tables: ``page.tables``. Their words are in no block. Regions are found, too.
+        fields: Find keys with their values: ``page.fields``. The name of a set, ``"invoice"`` or ``"receipt"``; or
+            :class:`~mediatensor.ocr.structure.FieldRule` objects; or true for every pair of a key and a value. ``None``
+            is true with ``detect_layout``, and false without.
+        layout_predictor: Finds regions, in place of the rules.
+        table_predictor: Finds the cells of the tables that ``layout_predictor`` found, in place of the rules.
+        text_layer: Take the words that a page of a PDF file has as text, exactly, in place of reading them. Pages
+            without such words are read, and so are pictures on the others.
         on_error: ``"report"``: a page that cannot be read comes out empty, with the reason, and a warning;
             ``"raise"``: it raises :class:`~mediatensor.errors.PageError`.
         unreadable_scripts: ``"report"``: a line in a script that the recogniser cannot read is no part of the text,
@@ -125,7 +139,13 @@ class TextPredictor(nn.Module):
         preserve_original_coords: bool = False,
         disable_page_orientation: bool = False,
         disable_crop_orientation: bool = False,
-        ignore_regions: Sequence[IgnoredRegion] | None = None,
+        ignore_regions: Sequence[IgnoredRegion | str] | None = None,
+        detect_layout: bool = False,
+        detect_tables: bool = False,
+        fields: str | Sequence[FieldRule] | bool | None = None,
+        layout_predictor: LayoutPredictor | None = None,
+        table_predictor: nn.Module | None = None,
+        text_layer: bool = False,
         min_confidence: float = 0.2,
         split_after: str = "",
         on_error: Literal["report", "raise"] = "report",
@@ -157,7 +177,19 @@ class TextPredictor(nn.Module):
         self.preserve_original_coords = preserve_original_coords
         self.disable_page_orientation = disable_page_orientation
         self.disable_crop_orientation = disable_crop_orientation
-        self.ignore_regions = checked_regions(ignore_regions)
+        kinds, boxes = _kinds_and_boxes(ignore_regions)
+        self.ignore_regions = checked_regions(boxes)
+        self.ignored_kinds = checked_kinds(kinds)
+        self.detect_layout = detect_layout
+        self.detect_tables = detect_tables
+        self.text_layer = text_layer
+        self.structure_finder = StructureFinder(
+            detect_layout or bool(self.ignored_kinds),
+            detect_tables,
+            detect_layout if fields is None else fields,
+            layout_predictor,
+            table_predictor,
+        )
         self.min_confidence = min_confidence
         self.split_after = split_after
         self.on_error = on_error
@@ -248,11 +280,11 @@ class TextPredictor(nn.Module):
         for start in range(0, len(sources), at_once):
             chosen = range(start, min(start + at_once, len(sources)))
             loaded = self._placed([self._load(sources, index) for index in chosen])
-            images = [image for image in loaded if not isinstance(image, str)]
+            images = [image for image in loaded if not isinstance(image, PageWords)]
             located = self._locate(images)
             for index, image in enumerate(loaded, start):
-                if isinstance(image, str):
-                    yield self._unreadable(sources, index, image)
+                if isinstance(image, PageWords):
+                    yield image
                 else:
                     yield self._read_page(_original(sources, index), image, next(located))
 
@@ -268,10 +300,7 @@ class TextPredictor(nn.Module):
         """Pages as the result shows them, and for networks; loaded in the caller's thread, as files want it."""
         for index in range(len(sources)):
             (image,) = self._placed([self._load(sources, index)])
-            if isinstance(image, str):
-                yield self._unreadable(sources, index, image)
-            else:
-                yield _original(sources, index), image
+            yield image if isinstance(image, PageWords) else (_original(sources, index), image)
 
     def _read_alone(self, page: tuple[Image, Tensor] | PageWords) -> PageWords:
         if isinstance(page, PageWords):
@@ -281,11 +310,11 @@ class TextPredictor(nn.Module):
 
     def _read_with_hooks(self, sources: Any) -> Iterator[PageWords]:
         """Hooks see the boxes of all pages at once: every page is searched before the first one is read."""
-        found: list[Located | str] = []
+        found: list[Located | PageWords] = []
         for index in range(len(sources)):
             (image,) = self._placed([self._load(sources, index)])
-            found.append(image if isinstance(image, str) else next(self._locate([image])))
-        pages = [page for page in found if not isinstance(page, str)]
+            found.append(image if isinstance(image, PageWords) else next(self._locate([image])))
+        pages = [page for page in found if not isinstance(page, PageWords)]
         scores = [{name: scores_of(boxes) for name, boxes in page.boxes.items()} for page in pages]
         places = [{name: self._offered(boxes) for name, boxes in page.boxes.items()} for page in pages]
         # Copies: hooks that change boxes in place must not change what they are compared with.
@@ -308,30 +337,58 @@ class TextPredictor(nn.Module):
             for k, page in enumerate(changed)
         )
         for index, page in enumerate(found):
-            (image,) = self._placed([page if isinstance(page, str) else self._load(sources, index)])
-            if isinstance(image, str):
-                yield self._unreadable(sources, index, image)
+            (image,) = self._placed([page if isinstance(page, PageWords) else self._load(sources, index)])
+            if isinstance(image, PageWords):
+                yield image
             else:
                 yield self._read_page(_original(sources, index), image, next(revised))
 
-    def _load(self, sources: Any, index: int) -> Tensor | str:
-        """One page, or why it cannot be read."""
+    def _load(self, sources: Any, index: int) -> Tensor | PageWords:
+        """One page to be read; or all there is to know of it: the words of its text layer, or why it has none."""
         try:
+            if self.text_layer and isinstance(sources, Pages):
+                known = self._text_layer_words(sources, index)
+                if known is not None:
+                    return known
             return as_tensor(sources[index])
         except PageError as error:
             if self.on_error == "raise":
                 raise
             warnings.warn(f"page {index} is left empty: {error}", stacklevel=4)
-            return str(error)
+            return self._unreadable(sources, index, str(error))
 
-    def _placed(self, loaded: Sequence[Tensor | str]) -> list[Tensor | str]:
+    def _placed(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
         """The pages on the detector's device, where they stay until they are read; one copy for all from the CPU."""
-        images = [image for image in loaded if not isinstance(image, str)]
+        images = [image for image in loaded if isinstance(image, Tensor)]
         check_values(images)
         placed = iter(upload_images(images, next(self.det_predictor.parameters()).device))
         return [
-            image if isinstance(image, str) else without_regions(next(placed), self.ignore_regions) for image in loaded
+            without_regions(next(placed), self.ignore_regions) if isinstance(image, Tensor) else image
+            for image in loaded
         ]
+
+    def _text_layer_words(self, sources: Pages, index: int) -> PageWords | None:
+        """A page whose words the file has; what is in its pictures is read. None if the file has none."""
+        stored = sources.text_layer(index)
+        if not stored:
+            return None
+        content = sources.page_content(index)
+        if content is None:
+            return None
+        words = words_of_layer(stored, content, self.ignore_regions)
+        outside = outside_pictures(content)
+        if outside is not None:
+            (image,) = self._placed([without_regions(as_tensor(sources[index]), outside)])
+            assert isinstance(image, Tensor)
+            (read,) = self._words(image, next(self._locate([image])), {}).values()
+            words = joined(words, read)
+        by_class = {self._class_names[0]: words}
+        scale = sources.pixels_per_point(index)
+        shape = (round(content.height * scale), round(content.width * scale))
+        structure = self.structure_finder.of_content(with_words(content, words))
+        return PageWords(
+            _original(sources, index), shape, by_class, None, self._language(by_class), structure=structure
+        )
 
     def _unreadable(self, sources: Any, index: int, reason: str) -> PageWords:
         image: Any = np.zeros((0, 0, 3), np.uint8)
@@ -373,7 +430,8 @@ class TextPredictor(nn.Module):
             orientation = orientation or {"value": signed_turn(turn), "confidence": confidence}
             return self._read_upright(original, image, located, turn, orientation, True)
         words = self._words(image, located, readings)
-        return PageWords(original, shape, words, orientation, self._language(words))
+        structure = self.structure_finder(image, words)
+        return PageWords(original, shape, words, orientation, self._language(words), structure=structure)
 
     def _read_upright(
         self,
@@ -391,10 +449,11 @@ class TextPredictor(nn.Module):
         found = located_upright(located, plan) if self.hooks else next(self._locate([upright]))
         words = self._words(upright, found, {})
         shape, language = (upright.shape[1], upright.shape[2]), self._language(words)
+        structure = self.structure_finder(upright, words)
         if in_original_coordinates:
-            return PageWords(original, shape, words, orientation, language, straightened=plan)
+            return PageWords(original, shape, words, orientation, language, straightened=plan, structure=structure)
         shown: Any = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
-        return PageWords(shown, shape, words, orientation, language)
+        return PageWords(shown, shape, words, orientation, language, structure=structure)
 
     def _straight_readings(
         self, image: Tensor, located: Located
@@ -511,7 +570,10 @@ class TextPredictor(nn.Module):
             by_class = [{name: values(found) for name, found in page.words.items()} for page in read]
             return by_class if self._keeps_classes_apart else [next(iter(page.values())) for page in by_class]
 
-        lines_of_words = {} if self._keeps_classes_apart else {"line_ids": of_words(lambda found: found.line_ids)}
+        lines_of_words: dict[str, Any] = {}
+        if not self._keeps_classes_apart:
+            lines_of_words["line_ids"] = of_words(lambda found: found.line_ids)
+            lines_of_words["tables"] = [page.structure.grids for page in read]
         unknown = {"value": None, "confidence": None}
         document = self.doc_builder(
             [page.image for page in read],
@@ -524,6 +586,8 @@ class TextPredictor(nn.Module):
             [page.language or dict(unknown) for page in read] if self.detect_language else None,
             characters=of_words(lambda found: found.characters),
             errors=[page.error for page in read],
+            regions=[page.structure.regions for page in read],
+            structures=[page.structure.found for page in read],
             **lines_of_words,
         )
         for page, found in zip(document.pages, read, strict=True):
@@ -532,8 +596,20 @@ class TextPredictor(nn.Module):
                 for line in page.unread:
                     corners = np.array(line.geometry)
                     line.geometry = tuple(corners.min(axis=0).tolist()), tuple(corners.max(axis=0).tolist())
+            if self.ignored_kinds:
+                without_kinds(page, self.ignored_kinds)
+            if not (self.detect_layout or self.detect_tables):
+                page.layout = []
         restore_original(document, read)
         return document
+
+
+def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
+    """The names among ``ignore_regions``, and the rest."""
+    listed = [regions] if isinstance(regions, str) else regions
+    if not isinstance(listed, list | tuple | set | frozenset):
+        return [], regions
+    return [one for one in listed if isinstance(one, str)], [one for one in listed if not isinstance(one, str)]
 
 
 def _original(sources: Any, index: int) -> Any:

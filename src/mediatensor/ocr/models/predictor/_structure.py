@@ -1,0 +1,225 @@
+"""The structure of a page whose words are known: by rules, or by networks for those who have their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ....errors import InvalidArgumentError
+from ...io.elements import Block, KIEPage, Page, Table
+from ...io.exporters import page_reading_order
+from ...structure import (
+    REGION_KINDS,
+    FieldRule,
+    PageContent,
+    PageStructure,
+    content_of_picture,
+    extract_fields,
+    find_structure,
+)
+from .._lines import ClassWords, as_quads, straight_boxes
+from ..layout.predictor import LayoutPredictor
+from ..reading_order import normalize_layout_label
+
+__all__ = ["StructureFinder", "Structured", "checked_kinds", "without_kinds"]
+
+
+@dataclass(frozen=True)
+class Structured:
+    """The structure of a page.
+
+    Attributes:
+        found: What rules found; None if nothing was asked of them.
+        regions: What a network found: ``{"class_names", "boxes", "scores"}``.
+        grids: Tables of a network, as :class:`~mediatensor.ocr.models.builder.DocumentBuilder` takes them.
+    """
+
+    found: PageStructure | None = None
+    regions: dict[str, Any] | None = None
+    grids: list[dict[str, Any]] | None = None
+
+
+class StructureFinder(nn.Module):
+    """Finds regions, tables and fields of pages whose words were read.
+
+    Args:
+        layout: Whether regions are wanted.
+        tables: Whether tables are wanted.
+        fields: Which fields are wanted: the name of a set, rules, true for all pairs, false for none.
+        layout_predictor: A network that finds regions, in place of the rules.
+        table_predictor: A network that finds the cells of tables; where these are, the other one says.
+
+    Raises:
+        InvalidArgumentError: There are no such fields, or a network of tables has none that finds tables.
+    """
+
+    def __init__(
+        self,
+        layout: bool,
+        tables: bool,
+        fields: str | Sequence[FieldRule] | bool,
+        layout_predictor: LayoutPredictor | None = None,
+        table_predictor: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.layout = layout
+        self.tables = tables
+        self.fields = fields
+        self.layout_predictor = layout_predictor
+        self.table_predictor = table_predictor
+        if table_predictor is not None and layout_predictor is None:
+            raise InvalidArgumentError("table_arch finds the cells of tables that layout_arch found: give that, too.")
+        if not isinstance(fields, bool):
+            # A name that is not known shall be told now, not after the first page was read.
+            extract_fields(_EMPTY, fields)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything to find."""
+        return bool(self.layout or self.tables or self.fields)
+
+    def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> Structured:
+        """Look at a page.
+
+        Args:
+            image: (3, H, W), uint8 or floats in [0, 1], upright.
+            words: By class, with boxes relative to the image.
+
+        Returns:
+            What was found, with the words of all classes counted one after the other.
+        """
+        if not self.is_wanted:
+            return Structured()
+        pixels = image if image.dtype == torch.uint8 else (image.float() * 255).round().to(torch.uint8)
+        page = pixels.permute(1, 2, 0).contiguous().cpu().numpy()
+        regions, grids = self._by_networks(image, page)
+        by_networks = self.layout_predictor is not None, self.table_predictor is not None
+        if by_networks == (True, self.tables) and not self.fields:
+            return Structured(None, regions, grids)
+        return Structured(self._by_rules(content_of_words(page, words)), regions, grids)
+
+    def of_content(self, content: PageContent) -> Structured:
+        """The same, for a page whose content is known, without networks."""
+        return Structured(self._by_rules(content)) if self.is_wanted else Structured()
+
+    def _by_rules(self, content: PageContent) -> PageStructure:
+        # Blocks follow the regions where tables are wanted alone, too: text that is left of a page goes around them.
+        return find_structure(
+            content,
+            layout=(self.layout or self.tables) and self.layout_predictor is None,
+            tables=self.tables and self.table_predictor is None,
+            fields=self.fields,
+        )
+
+    def _by_networks(
+        self, image: Tensor, page: npt.NDArray[np.uint8]
+    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
+        if self.layout_predictor is None or not (self.layout or self.tables):
+            return None, None
+        (regions,) = self.layout_predictor([image])
+        if self.table_predictor is None or not self.tables:
+            return regions, None
+        size = np.array([page.shape[1], page.shape[0]] * 2)
+        boxes = [
+            np.concatenate([points.min(axis=0), points.max(axis=0)]) * size
+            for name, points in zip(
+                regions["class_names"],
+                np.asarray(regions["boxes"]).reshape(len(regions["class_names"]), -1, 2),
+                strict=True,
+            )
+            if name == "Table"
+        ]
+        grids = []
+        for left, top, right, bottom in np.array(boxes).reshape(-1, 4).round().astype(int).tolist():
+            # The network has learnt tables with some of the page around them, as docTR cuts them out.
+            margin = max(_MARGIN, round(0.01 * max(right - left, bottom - top)))
+            widened = np.pad(page, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
+            crop = widened[top : bottom + 2 * margin, left : right + 2 * margin]
+            if min(crop.shape[:2]) <= 2 * margin + 1:
+                continue
+            (grid,) = self.table_predictor([np.ascontiguousarray(crop)])
+            scale, shift = np.array(crop.shape[1::-1]), np.array([left - margin, top - margin])
+            for cell in grid["cells"]:
+                points = np.asarray(cell["geometry"], dtype=np.float64).reshape(-1, 2)
+                placed = (points * scale + shift) / size[:2]
+                cell["geometry"] = placed.ravel() if len(placed) == 2 else placed
+            grids.append(grid)
+        return regions, grids
+
+
+# Pixels of the page around a table that its network gets to see.
+_MARGIN = 20
+_EMPTY = PageContent(
+    1.0, 1.0, np.zeros((0, 4)), (), np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, np.bool_)
+)
+
+
+def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWords]) -> PageContent:
+    """The content of a page from what was read on it.
+
+    Args:
+        image: (H, W, 3).
+        words: By class.
+    """
+    height, width = image.shape[:2]
+    found = list(words.values())
+    boxes = [straight_boxes(as_quads(own.boxes)) if own.boxes.ndim == 3 else own.boxes[:, :4] for own in found]
+    ids, first = [], 0
+    for own in found:
+        # Words that were found one by one are lines of their own: their gaps tell which belong together.
+        lines = np.arange(len(own.texts)) if own.line_ids is None else np.asarray(own.line_ids)
+        ids.append(lines + first)
+        first += int(lines.max(initial=-1)) + 1
+    return content_of_picture(
+        image,
+        np.concatenate([*boxes, np.zeros((0, 4))]) * (width, height, width, height),
+        [text for own in found for text, _ in own.texts],
+        np.concatenate([*ids, np.zeros(0, np.int64)]),
+        [confidence for own in found for _, confidence in own.texts],
+    )
+
+
+def checked_kinds(names: Sequence[str]) -> frozenset[str]:
+    """The names of kinds of regions, as `normalize_layout_label` writes them.
+
+    Raises:
+        InvalidArgumentError: if one is not among the eleven kinds.
+    """
+    known = {normalize_layout_label(kind) for kind in REGION_KINDS}
+    for given in names:
+        if normalize_layout_label(given) not in known:
+            raise InvalidArgumentError(
+                f"ignore_regions has {given!r}: give boxes (xmin, ymin, xmax, ymax) relative to the page, or kinds of "
+                f"regions, of {', '.join(REGION_KINDS)}."
+            )
+    return frozenset(normalize_layout_label(name) for name in names)
+
+
+def without_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:
+    """Take the text out of a page that lies in regions of some kinds; changes it in place.
+
+    Args:
+        page: The page, with its layout.
+        kinds: As from `checked_kinds`.
+    """
+    if isinstance(page, Page):
+        items, labels, _ = page_reading_order(page)
+        kept = [item for item, label in zip(items, labels, strict=True) if normalize_layout_label(label) not in kinds]
+        page.blocks = [item for item in kept if isinstance(item, Block)]
+        page.tables = [item for item in kept if isinstance(item, Table)]
+        return
+    frames = [np.asarray(region.geometry) for region in page.layout if normalize_layout_label(region.type) in kinds]
+    page.predictions = {
+        name: [one for one in found if not any(_is_in(np.mean(one.geometry, axis=0), frame) for frame in frames)]
+        for name, found in page.predictions.items()
+    }
+
+
+def _is_in(point: npt.NDArray[np.float64], frame: npt.NDArray[np.float64]) -> bool:
+    return bool((point >= frame.min(axis=0)).all() and (point <= frame.max(axis=0)).all())

@@ -1,0 +1,117 @@
+"""Pages of PDF files whose words are known: these words as if they had been read, and what is left to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ...io.elements import Word
+from ...structure import PageContent
+from .._lines import ClassWords
+
+__all__ = ["joined", "outside_pictures", "with_words", "words_of_layer"]
+
+# A picture that is smaller than this share of the page has no text that anybody would miss: logos, rules, bullets.
+_MIN_PICTURE = 0.005
+
+
+def words_of_layer(stored: Sequence[Word], content: PageContent, ignored: npt.NDArray[np.float64]) -> ClassWords:
+    """The words of a text layer as if they had been read.
+
+    Args:
+        stored: The words, with boxes relative to the page.
+        content: The content of the page, which has the same words.
+        ignored: (R, 4), relative: words whose middle lies in one of them are left out.
+    """
+    boxes = np.array([np.ravel(word.geometry) for word in stored], dtype=np.float64).reshape(-1, 4)
+    middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+    is_in = np.logical_and(middles[:, None] >= ignored[None, :, :2], middles[:, None] <= ignored[None, :, 2:])
+    kept = np.flatnonzero(~np.any(np.all(is_in, axis=2), axis=1))
+    chosen = [stored[index] for index in kept.tolist()]
+    return ClassWords(
+        boxes[kept],
+        np.ones(len(kept)),
+        [(word.value, word.confidence) for word in chosen],
+        [{"value": 0, "confidence": None} for _ in chosen],
+        content.line_ids[kept],
+        [word.characters for word in chosen],
+    )
+
+
+def outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
+    """The parts of a page that need not be read: all but the pictures in which the file has no words.
+
+    Args:
+        content: The page.
+
+    Returns:
+        Boxes (R, 4), relative to the page, that cover everything else; None if no picture has to be read.
+    """
+    size = np.array([content.width, content.height] * 2)
+    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    unread = [
+        box / size
+        for box in content.pictures
+        if np.prod(box[2:] - box[:2]) >= _MIN_PICTURE * content.width * content.height
+        and not ((middles >= box[:2]) & (middles <= box[2:])).all(axis=1).any()
+    ]
+    if not unread:
+        return None
+    # Cut along all sides, so that each piece is in a picture or outside of all.
+    pictures = np.clip(np.array(unread), 0, 1)
+    across = np.unique([0.0, 1.0, *pictures[:, [0, 2]].ravel().tolist()])
+    down = np.unique([0.0, 1.0, *pictures[:, [1, 3]].ravel().tolist()])
+    left, top = np.meshgrid(across[:-1], down[:-1])
+    right, bottom = np.meshgrid(across[1:], down[1:])
+    pieces = np.stack([left, top, right, bottom], axis=-1).reshape(-1, 4)
+    centres = (pieces[:, None, :2] + pieces[:, None, 2:]) / 2
+    is_in = ((centres >= pictures[None, :, :2]) & (centres <= pictures[None, :, 2:])).all(axis=2).any(axis=1)
+    outside: npt.NDArray[np.float64] = pieces[~is_in]
+    return outside
+
+
+def joined(words: ClassWords, more: ClassWords) -> ClassWords:
+    """The words of a text layer, and those that were read in pictures, whose lines have further numbers."""
+    if not more.texts:
+        return replace(words, unread=more.unread, found=more.found)
+    known = np.zeros(0, np.int64) if words.line_ids is None else words.line_ids
+    lines = np.arange(len(more.texts)) if more.line_ids is None else more.line_ids
+    return ClassWords(
+        np.concatenate([words.boxes, more.boxes[:, :4] if more.boxes.ndim == 2 else _straight(more.boxes)]),
+        np.concatenate([words.scores, more.scores]),
+        [*words.texts, *more.texts],
+        [*words.orientations, *more.orientations],
+        np.concatenate([known, lines + known.max(initial=-1) + 1]),
+        [*(words.characters or []), *(more.characters or [()] * len(more.texts))],
+        more.unread,
+        more.found,
+    )
+
+
+def _straight(quads: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    return np.concatenate([quads[:, :4].min(axis=1), quads[:, :4].max(axis=1)], axis=1)
+
+
+def with_words(content: PageContent, words: ClassWords) -> PageContent:
+    """The content of a page with the words that it has in the end, in place of those of the file.
+
+    Args:
+        content: The page as the file has it.
+        words: Its words: those of the file that were kept, then those that were read.
+    """
+    size = np.array([content.width, content.height] * 2)
+    boxes = np.asarray(words.boxes, dtype=np.float64) * size
+    known = {tuple(box): index for index, box in enumerate(np.round(content.boxes, 3).tolist())}
+    rows = [known.get(tuple(box), -1) for box in np.round(boxes, 3).tolist()]
+    return replace(
+        content,
+        boxes=boxes,
+        texts=tuple(text for text, _ in words.texts),
+        line_ids=np.zeros(0, np.int64) if words.line_ids is None else words.line_ids,
+        confidences=np.array([confidence for _, confidence in words.texts], dtype=np.float64),
+        font_sizes=np.array([content.font_sizes[row] if row >= 0 else np.nan for row in rows]),
+        is_bold=np.array([row >= 0 and content.is_bold[row] for row in rows], dtype=np.bool_),
+    )

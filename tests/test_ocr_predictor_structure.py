@@ -1,0 +1,180 @@
+"""Structure of pages by the predictors: of pictures, of turned pages, and of PDF files that have words."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr import DocumentFile, kie_predictor, ocr_predictor
+from mediatensor.ocr.io import Document
+from mediatensor.ocr.structure import FieldRule
+from ocr_reading import reader, words_of
+from pdf_files import assembled, stream
+from pdf_files import document as pdf_document
+
+HEAD = ["Item", "Amount", "Price"]
+ROWS = [["Green tea", "2", "12.50"], ["Black tea", "1", "8.99"]]
+TITLE = "Delivery note 2048"
+TEXT = ["All goods were packed with care by hand and", "left our house in good order this morning."]
+RULES = (FieldRule("total", labels=("Total",), kind="amount"),)
+
+
+@cache
+def picture() -> np.ndarray[Any, Any]:
+    """A title, a paragraph of two lines, a ruled table, and a total."""
+    image = Image.new("RGB", (900, 640), "white")
+    draw = ImageDraw.Draw(image)
+    body, large = ImageFont.load_default(24), ImageFont.load_default(44)
+    draw.text((60, 40), TITLE, "black", large)
+    for number, line in enumerate(TEXT):
+        draw.text((60, 130 + 32 * number), line, "black", body)
+    columns, top, height = [60, 380, 600, 840], 240, 60
+    for row in range(4):
+        draw.line((60, top + row * height, 840, top + row * height), "black", 2)
+    for column in columns:
+        draw.line((column, top, column, top + 3 * height), "black", 2)
+    for row, texts in enumerate([HEAD, *ROWS]):
+        for left, text in zip(columns, texts, strict=False):
+            draw.text((left + 20, top + row * height + 16), text, "black", body)
+    draw.text((60, 500), "Total:", "black", body)
+    draw.text((620, 500), "$21.49", "black", body)
+    return np.asarray(image)
+
+
+def structured(image: Any, **options: Any) -> Document:
+    document: Document = reader(detect_layout=True, detect_tables=True, **options)([image])
+    return document
+
+
+def test_a_table_a_title_and_their_words() -> None:
+    page = structured(picture()).pages[0]
+    (table,) = page.tables
+    assert table.to_grid() == [HEAD, *ROWS]
+    assert np.allclose(np.ravel(table.geometry), [60 / 900, 240 / 640, 840 / 900, 420 / 640], atol=0.02)
+    assert page.layout[0].type == "Title"
+    assert [region.type for region in page.layout].count("Table") == 1
+    blocks = [block.render() for block in page.blocks]
+    assert blocks[0] == TITLE
+    assert "\n".join(TEXT) in blocks
+    words = " ".join(blocks)
+    assert "Green" not in words
+    markdown = page.export_as_markdown()
+    assert markdown.startswith(f"# {TITLE}\n\n")
+    assert "| Green tea | 2 | 12.50 |" in markdown
+
+
+def test_without_structure_nothing_changes() -> None:
+    page = reader()([picture()]).pages[0]
+    assert not page.layout
+    assert not page.tables
+    assert not page.fields
+    assert "layout" in page.export()
+    assert "fields" not in page.export()
+
+
+@pytest.mark.parametrize("quarters", [1, 2])
+def test_a_turned_page_has_the_same_structure(quarters: int) -> None:
+    """Regions and cells lie where they are on the page as it came."""
+    upright, turned = (structured(np.rot90(picture(), turns).copy()).pages[0] for turns in (0, quarters))
+    assert turned.tables[0].to_grid() == upright.tables[0].to_grid()
+    assert [region.type for region in turned.layout] == [region.type for region in upright.layout]
+    for one, other in zip(upright.layout, turned.layout, strict=True):
+        corners = np.array(one.geometry)
+        for _ in range(quarters):  # counter-clockwise, as rot90
+            corners = np.stack([corners[:, 1], 1 - corners[:, 0]], axis=1)
+        box = np.concatenate([corners.min(axis=0), corners.max(axis=0)])
+        assert np.allclose(np.ravel(other.geometry), box, atol=0.02)
+
+
+def test_named_fields_of_a_page_and_of_classes() -> None:
+    page = reader(fields=RULES)([picture()]).pages[0]
+    (field,) = page.fields
+    assert (field.name, field.value) == ("total", "$21.49")
+    assert field.geometry[0][0] > 0.65
+    assert not page.layout
+    predictions = kie_predictor(pretrained=True, fields=RULES)([picture()]).pages[0].predictions
+    assert [one.value for one in predictions["total"]] == ["$21.49"]
+    assert "Delivery" in [one.value for one in predictions["words"]]
+
+
+def test_kinds_of_regions_can_be_left_out() -> None:
+    page = ocr_predictor(pretrained=True, detect_tables=True, ignore_regions=["Table", "title"])([picture()]).pages[0]
+    assert page.render().split()[:3] == TEXT[0].split()[:3]
+    assert not page.tables
+
+
+def test_unknown_kinds_and_fields_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'Tabel'.*Page-footer"):
+        ocr_predictor(ignore_regions=["Tabel"])
+    with pytest.raises(InvalidArgumentError, match="receit"):
+        ocr_predictor(fields="receit")
+
+
+def drawn_pdf() -> bytes:
+    """The same table in vectors, with words."""
+    parts = ["0 0 0 RG 1 w"]
+    for row in range(4):
+        parts.append(f"60 {500 - 30 * row} m 480 {500 - 30 * row} l S")
+    for left in (60, 240, 360, 480):
+        parts.append(f"{left} 500 m {left} 410 l S")
+    parts.append(f"BT /F 26 Tf 60 700 Td ({TITLE}) Tj ET")
+    for number, line in enumerate(TEXT):
+        parts.append(f"BT /F 12 Tf 60 {620 - 16 * number} Td ({line}) Tj ET")
+    for row, texts in enumerate([HEAD, *ROWS]):
+        for left, text in zip((60, 240, 360), texts, strict=True):
+            parts.append(f"BT /F 12 Tf {left + 8} {480 - 30 * row} Td ({text}) Tj ET")
+    return pdf_document(["\n".join(parts).encode()])
+
+
+def test_words_of_a_pdf_file_are_taken_as_they_are() -> None:
+    predictor = reader(detect_layout=True, detect_tables=True, text_layer=True)
+    document = predictor(DocumentFile.from_pdf(drawn_pdf()))
+    page = document.pages[0]
+    assert page.tables[0].to_grid() == [HEAD, *ROWS]
+    assert page.blocks[0].render() == TITLE
+    assert {word.confidence for block in page.blocks for line in block.lines for word in line.words} == {1.0}
+    assert page.dimensions == page.page.shape[:2]
+
+
+def with_picture() -> bytes:
+    """A page of words, with the picture of the page above under them."""
+    image = Image.fromarray(picture())
+    packed = io.BytesIO()
+    image.save(packed, "JPEG", quality=95)
+    entries = f"/Subtype/Image/Width {image.width}/Height {image.height}/ColorSpace/DeviceRGB/BitsPerComponent 8"
+    xobject = b"<</Length %d/Type/XObject%s/Filter/DCTDecode>>stream\n%b\nendstream" % (
+        len(packed.getvalue()), entries.encode(), packed.getvalue(),
+    )  # fmt: skip
+    content = b"BT /F 12 Tf 60 740 Td (Words of the file) Tj ET q 450 0 0 320 60 300 cm /P Do Q"
+    return assembled(
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Kids[5 0 R]/Count 1>>",
+            b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+            stream(content),
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources 7 0 R>>",
+            xobject,
+            b"<</Font<</F 3 0 R>>/XObject<</P 6 0 R>>>>",
+        ]
+    )
+
+
+def test_pictures_on_a_page_of_words_are_read() -> None:
+    document = reader(text_layer=True)(DocumentFile.from_pdf(with_picture(), dpi=150))
+    words = {word.value: word.confidence for word in words_of(document)}
+    assert {"Words", "of", "the", "file", "Delivery", "2048", "packed", "$21.49"} <= set(words)
+    assert words["Words"] == 1.0
+    assert words["packed"] < 1.0
+
+
+def test_a_page_without_words_is_read() -> None:
+    scan = io.BytesIO()
+    Image.fromarray(picture()).save(scan, "PDF", resolution=100)
+    document = reader(text_layer=True)(DocumentFile.from_pdf(scan.getvalue()))
+    assert document.pages[0].render().split()[:3] == TITLE.split()
