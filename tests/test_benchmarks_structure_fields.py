@@ -1,0 +1,36 @@
+"""The measures of fields, against cases that were counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.structure_fields import LinkScore, score_links, score_values
+
+A, B, C, D = ((float(x), 0.0, x + 10.0, 10.0) for x in (0, 100, 200, 300))
+
+
+def test_links_that_meet_count_once() -> None:
+    # Half as wide again: an IoU of 2/3. Twice as wide and more: less than 1/2.
+    wide, wider = (100.0, 0.0, 115.0, 10.0), (100.0, 0.0, 125.0, 10.0)
+    assert score_links([(A, B), (C, D)], [(A, wide), (A, B), (C, B)]) == LinkScore(wanted=2, found=3, right=1)
+    assert score_links([(A, B)], [(A, wide)]).right == 1
+    assert score_links([(A, B)], [(A, wider)]).right == 0
+    # A key is no value.
+    assert score_links([(A, B)], [(B, A)]).right == 0
+
+
+def test_the_mean_of_precision_and_recall() -> None:
+    score = LinkScore(3, 2, 1) + LinkScore(1, 2, 1)
+    assert (score.precision, score.recall, score.f1) == (0.5, 0.5, 0.5)
+    assert LinkScore(6, 2, 2).f1 == pytest.approx(2 * 1 * (1 / 3) / (1 + 1 / 3))
+    assert (LinkScore(1, 0, 0).f1, LinkScore().f1) == (0.0, 1.0)
+
+
+def test_values_of_receipts() -> None:
+    wanted = {"company": "A B SDN BHD", "date": "1/2/2018", "total": "5.00", "address": "12, LANE."}
+    found = {"company": "a b sdn bhd", "date": "01/02/2018", "address": "12 Lane"}
+    assert score_values(wanted, found) == {
+        "company": (True, True),
+        "date": (False, False),
+        "total": (False, False),
+        "address": (False, True),
+    }
