@@ -16,6 +16,7 @@ from torch import Tensor
 
 import media
 import media_audio
+from lerobot_files import write_lerobot
 from mediatensor.cli import main
 from mediatensor.datasets import KINDS, CheckedFile, DatasetReport, MediaFacts, as_items, check_dataset
 from mediatensor.decoders import VideoDecoder
@@ -281,6 +282,42 @@ def test_tar_shards_and_bytes(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="part of another file"):
         report.save_manifest(tmp_path / "left.csv")
     assert check_dataset([good, good[:2000]], num_workers=0).num_bad == 1
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_videos_and_tables_of_lerobot(version: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    folder = write_lerobot(tmp_path / "robot", version=version, has_still=False)
+    report = check_dataset(folder, num_workers=0)
+    assert report.num_bad == 0
+    assert sum(file.facts.num_frames or 0 for file in report.files) == 2 * 50  # of two cameras
+    # A video that lost its last frames: the file is in order, and the table is not.
+    path = Path(str(report.items[0].source))
+    frames = VideoDecoder(path)[:-3]
+    VideoEncoder(frames, frame_rate=10).to_file(path)
+    again = check_dataset(folder, num_workers=0)
+    assert [file.name for file in again.bad_files] == [report.files[0].name]
+    (found,) = (finding for finding in again.bad_files[0].findings if finding.kind == "frame-count")
+    assert found.message.endswith(f"there are {len(frames)}")
+    assert report.items[0].extra["episodes"][0] == 0
+
+
+def test_rows_of_parquet(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    good = write(tmp_path / "good.mp4", moving(30)).read_bytes()
+    rows = [{"bytes": good, "path": "a.mp4"}, {"bytes": good[:2000], "path": "b.mp4"}]
+    parquet.write_table(pa.table({"video": rows}), tmp_path / "train.parquet")
+    report = check_dataset(tmp_path / "train.parquet", num_workers=0)
+    assert [report.is_bad(file) for file in report.files] == [False, True]
+
+
+def test_a_file_that_takes_too_long(tmp_path: Path) -> None:
+    report = check_dataset([write(tmp_path / "a.mp4", moving(30))], num_workers=1, timeout_seconds=0.001)
+    (found,) = report.files[0].findings
+    assert found.kind == "unreadable"
+    assert "0.001 seconds" in found.message
 
 
 def test_without_decoding(tmp_path: Path) -> None:

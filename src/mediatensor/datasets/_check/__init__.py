@@ -2,7 +2,8 @@
 
 `findings` has the types and what each kind of finding means. `media` checks one file: it opens it, decodes it, and asks
 `pictures` and `sound`, which are pure. `comparing` looks for what only shows between files. `checking` does that for
-all files, in processes, and keeps what is done; `report` has the result as text, JSON, HTML and a manifest.
+all files, in processes, and keeps what is done; `lerobot` knows the videos of such a dataset. `report` has the result
+as text, JSON, HTML and a manifest.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from ...isolate import IsolatedWorker
 from .._sources import Item, MediaKind, as_items
 from .comparing import compared
 from .findings import BAD_KINDS, KINDS, CheckedFile, Finding, from_plain, to_plain
-from .media import check_file
+from .lerobot import compared_with_table, is_lerobot, videos_of
+from .media import check_file, check_file_alone
 from .report import DatasetReport
 
 __all__ = ["check_dataset"]
@@ -46,7 +47,8 @@ def check_dataset(
 
     Args:
         source: The files, as `as_items` takes them: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
-            a list.
+            a list; or the folder of a LeRobot dataset, whose rows are its videos, with ``camera`` and ``episodes`` in
+            ``extra``.
         kind: ``"video"`` or ``"audio"``; a folder is searched for files of that kind.
         media_column, label_column: As of `as_items`.
         decode: Whether to decode. Without, only headers, packets and bytes are read, which is quicker, and neither
@@ -84,7 +86,14 @@ def check_dataset(
         num_workers = whole_number("num_workers", num_workers, at_least=0)
     if not real_number("timeout_seconds", timeout_seconds) > 0:
         raise InvalidArgumentError(f"timeout_seconds must be positive (got {timeout_seconds}).")
-    items = as_items(source, kind=kind, media_column=media_column, label_column=label_column)
+    num_frames: list[int] | None = None
+    items: Sequence[Item]
+    if is_lerobot(source):
+        items, num_frames = videos_of(source)
+        if not items:
+            raise InvalidArgumentError(f"The dataset {source} has no videos.")
+    else:
+        items = as_items(source, kind=kind, media_column=media_column, label_column=label_column)
     # Rows that are parts of one file share its check.
     keys = [_key(item, decode) for item in items]
     first_of = {key: number for number, key in reversed(list(enumerate(keys)))}
@@ -97,6 +106,8 @@ def check_dataset(
                 known[key] = file
                 keep(key, file)
     files = [_named(known[key], item.name) for key, item in zip(keys, items, strict=True)]
+    if num_frames is not None:
+        files = compared_with_table(files, num_frames)
     return DatasetReport(tuple(compared(files)), bad, items)
 
 
@@ -147,7 +158,7 @@ def _checked(
 
 def _isolated(worker: IsolatedWorker, item: Item, decode: bool) -> CheckedFile:
     try:
-        return from_plain(worker.run(check_file, item.source, item.name, decode))
+        return from_plain(worker.run(check_file_alone, item.source, item.name, decode))
     except MediaTensorError as error:
         return CheckedFile(item.name, (Finding("unreadable", str(error)),))
 

@@ -17,7 +17,7 @@ _MIN_FILES, _MIN_SHARE = 10, 0.9
 # Of 512 bits; encoding anew changes a few, and other videos have about half of them the same.
 _MOST_BITS_APART = 40
 _MOST_SHARE_APART = 0.02
-_ROWS_AT_A_TIME = 1024
+_ROWS_AT_A_TIME = 256
 
 
 def compared(files: Sequence[CheckedFile]) -> list[CheckedFile]:

@@ -14,7 +14,7 @@ KINDS = {
     "cut-off": "the end of the file is missing",
     "corrupt": "frames cannot be decoded, or are flagged as damaged",
     "corrupt-sound": "sound cannot be decoded",
-    "frame-count": "the header promises another number of frames",
+    "frame-count": "the header, or a table, promises another number of frames",
     "repeated-times": "frames have the same time",
     "gap": "the times of the frames leave a gap",
     "variable-rate": "frames are not evenly spaced",
