@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._content import Boxes
 from .._found import Box
 from .lines import TextLine, around
-from .patterns import MARK
+from .patterns import BULLETS, MARK
 
 __all__ = ["Block", "blocks_of"]
 
@@ -244,7 +244,9 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
     if hangs:
         # Items: the first line stands out, or has a mark; the others are aligned behind it.
         starts[1:] |= (indents[1:] < _INDENT) & (indented.any() & (indents[1:] < _INDENT) | marks[1:])
-        starts[1:] |= marks[1:]
+        # Further in, only bullets are marks: "A." is an initial.
+        bullets = np.array([line.texts[0] in BULLETS for line in lines])
+        starts[1:] |= marks[1:] & (~indented[1:] | bullets[1:])
     elif is_prose:
         for index in range(1, len(lines)):
             if not indented[index]:
@@ -301,4 +303,8 @@ def _hangs(
         # One item: all but the first line are indented alike.
         return bool(indented[1:].all()) and float(np.ptp(indents[1:])) < _INDENT
     early = float(np.mean([rests[index - 1] > _FULL for index in outs]))
+    # Where items go on in a line that is indented, the line before it was full; paragraphs seldom end in full lines.
+    going_on = np.flatnonzero(indented)
+    if len(going_on) > 1 and float((rests[going_on - 1] <= 2 * _FULL).mean()) >= 0.8 and early > 0.5:
+        return True
     return share > 0.5 or (share >= 0.3 and early > 0.5 and bool((rests[~indented] <= _FULL).mean() > 0.5))

@@ -86,7 +86,8 @@ def _find(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegio
         content.horizontal_rules,
     )
     text = [block for index, block in enumerate(blocks) if index not in labelling]
-    text = [text[index] for index in order_of(_boxes(text), size)]
+    columns = _boxes([block for block in text if is_prose(block)])
+    text = [text[index] for index in order_of(_boxes(text), size, columns)]
     kinds = kinds_of(text, look)
     regions = [
         FoundRegion(kind, block.box, confidence, block.words)
@@ -100,7 +101,7 @@ def _find(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegio
         regions.append(FoundRegion("Picture", box, 0.8, own))
     for table, members in zip(tables, of_table, strict=True):
         regions.append(FoundRegion("Table", table.box, table.confidence, members))
-    return _ordered(regions, size)
+    return _ordered(regions, size, columns)
 
 
 def _is_figure(table: FoundTable, content: PageContent) -> bool:
@@ -200,9 +201,9 @@ def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
     return first.kind == "Title" and across == 0 and down < 1.2 * (other[3] - other[1])
 
 
-def _ordered(regions: list[FoundRegion], size: float) -> list[FoundRegion]:
+def _ordered(regions: list[FoundRegion], size: float, columns: Boxes) -> list[FoundRegion]:
     """Regions as they are read: headers, the body with captions at their figures, footnotes, footers."""
-    order = _sorted(regions, "Page-header", size)
+    order = _sorted(regions, "Page-header", size, columns)
     body = [region for region in regions if region.kind not in ("Page-header", "Page-footer", "Footnote")]
     # A figure or table and its captions are one for the order.
     groups = [[region] for region in body if region.kind != "Caption"]
@@ -216,15 +217,17 @@ def _ordered(regions: list[FoundRegion], size: float) -> list[FoundRegion]:
         else:
             groups.append([caption])
     outer = np.array([around(np.array([region.box for region in group])) for group in groups]).reshape(-1, 4)
-    for index in order_of(outer, size):
+    for index in order_of(outer, size, columns):
         inner = np.array([region.box for region in groups[index]])
-        order += [groups[index][place] for place in order_of(inner, size)]
-    return order + _sorted(regions, "Footnote", size) + _sorted(regions, "Page-footer", size)
+        order += [groups[index][place] for place in order_of(inner, size, columns)]
+    return order + _sorted(regions, "Footnote", size, columns) + _sorted(regions, "Page-footer", size, columns)
 
 
-def _sorted(regions: list[FoundRegion], kind: str, size: float) -> list[FoundRegion]:
+def _sorted(regions: list[FoundRegion], kind: str, size: float, columns: Boxes) -> list[FoundRegion]:
     chosen = [region for region in regions if region.kind == kind]
-    return [chosen[index] for index in order_of(np.array([region.box for region in chosen]).reshape(-1, 4), size)]
+    return [
+        chosen[index] for index in order_of(np.array([region.box for region in chosen]).reshape(-1, 4), size, columns)
+    ]
 
 
 def _reach(caption: Box, other: Box) -> float:

@@ -40,6 +40,8 @@ _TITLE = 1.3
 _SMALL = 0.93
 _BOLD = 0.6
 _MAX_HEADING_WORDS = 30
+# So many entries that hang alike are a list.
+_MIN_ENTRIES = 4
 _MAX_HEADING_LINES = 4
 
 
@@ -185,7 +187,10 @@ def _is_margin(
         return False
     if edge > 0 and not ruled and not furniture and away > 1.5 * size:
         return False
-    votes = 1.0 * ruled + 1.0 * (numbered or ends_numbered) + 0.7 * small + 0.7 * furniture + 0.5 * (len(row) > 1)
+    narrow = sum(blocks[index].width for index in row) < 0.6 * look.width
+    if edge == 0 and (numbered or ends_numbered) and narrow and 2 <= len(tokens) <= 12 and gap > 0.3 * size:
+        return True
+    votes = 1.0 * ruled + 1.0 * (numbered or ends_numbered) + 0.7 * small + 1.0 * furniture + 0.5 * (len(row) > 1)
     votes += 0.6 * (gap > 2.5 * size) + 0.5 * (edge > 0) + 0.3 * (high < 0.06 * look.height or low > 0.94 * look.height)
     if blocks[first].bold > _BOLD and look.bold < 0.4 and len(row) == 1:
         votes -= 0.3
@@ -404,6 +409,12 @@ def _items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 kinds[index] = ("List-item", 0.7)
         elif re.match(r"^[•▪●■]\S", mark):
             kinds[index] = ("List-item", 0.7)
+    # Entries without marks: their first lines stand out, one after the other.
+    hanging = [index for index, block in enumerate(blocks) if block.hangs and kinds[index] is None]
+    for index in hanging:
+        alike = [other for other in hanging if abs(blocks[other].box[0] - blocks[index].box[0]) < 0.5 * look.size]
+        if len(alike) >= _MIN_ENTRIES:
+            kinds[index] = ("List-item", 0.6)
     # What goes on behind the mark of an item, below or above it.
     for index, block in enumerate(blocks):
         if kinds[index] is not None:

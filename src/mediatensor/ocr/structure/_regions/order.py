@@ -11,11 +11,13 @@ __all__ = ["order_of"]
 
 # Parts overlap by chance by no more than this share of the smaller one.
 _SLACK = 0.1
+# A part stands in a column that holds so much of its width.
+_HELD_SHARE = 0.9
 # More parts than a page has, in one list: they are read row by row.
 _MAX_PARTS = 600
 
 
-def order_of(boxes: Boxes, height: float) -> list[int]:
+def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
     """Order parts that are read from left to right, columns one after the other.
 
     Of two parts one above the other the upper one is read first; of two side by side the left one, unless a part
@@ -24,6 +26,7 @@ def order_of(boxes: Boxes, height: float) -> list[int]:
     Args:
         boxes: float64 (N, 4).
         height: The height of a line, for pages with too many parts.
+        columns: float64 (C, 4): running text. What stands above or below it fills its column, however short it is.
 
     Returns:
         The indices of the parts.
@@ -34,7 +37,7 @@ def order_of(boxes: Boxes, height: float) -> list[int]:
         return [int(index) for index in np.lexsort((boxes[:, 0], rows))]
     if number < 2:
         return list(range(number))
-    before = _before(boxes)
+    before = _before(_widened(boxes, columns))
     waiting = before.sum(axis=0)
     pending = np.ones(number, dtype=bool)
     order: list[int] = []
@@ -49,6 +52,23 @@ def order_of(boxes: Boxes, height: float) -> list[int]:
         pending[chosen] = False
         waiting = waiting - before[chosen]
     return order
+
+
+def _widened(boxes: Boxes, columns: Boxes) -> Boxes:
+    """Parts as wide as the narrowest text that they stand above or below, up to what is beside them."""
+    widened = boxes.copy()
+    widths = columns[:, 2] - columns[:, 0]
+    for index, (left, top, right, bottom) in enumerate(boxes):
+        common = np.minimum(columns[:, 2], right) - np.maximum(columns[:, 0], left)
+        holding = np.flatnonzero((common >= _HELD_SHARE * (right - left)) & (widths >= right - left))
+        if len(holding) == 0:
+            continue
+        column = columns[holding[widths[holding].argmin()]]
+        beside = np.minimum(boxes[:, 3], bottom) - np.maximum(boxes[:, 1], top) > _SLACK * (bottom - top)
+        before, behind = beside & (boxes[:, 2] <= left), beside & (boxes[:, 0] >= right)
+        widened[index, 0] = min(left, max(column[0], boxes[before, 2].max(initial=-np.inf)))
+        widened[index, 2] = max(right, min(column[2], boxes[behind, 0].min(initial=np.inf)))
+    return widened
 
 
 def _before(boxes: Boxes) -> NDArray[np.bool_]:

@@ -70,7 +70,7 @@ PAGE_NUMBER = re.compile(
 )
 # What stands in the margins of journals and reports.
 FURNITURE = re.compile(r"\b(?:doi|https?:|www\.|issn|vol(?:ume)?\b|page \d+)|©|copyright", re.IGNORECASE)
-NOTE = re.compile(r"^(?:[*†‡§¶#∗]+|\d{1,2}|[a-z])(?:\s|(?=[A-Z]))")
+NOTE = re.compile(r"^(?:[*†‡§¶#∗⋆★]+|\d{1,2}|[a-z])(?:\s|(?=[A-Z]))")
 
 OPERATORS = frozenset("=<>+−±×÷·∑∏∫√≤≥≈≡∼∝∂∇∈∉∞→⇒↦∀∃⊂⊆∪∩∧∨⊗⊕≠≪≫⟨⟩|^")
 FUNCTIONS = frozenset(
