@@ -130,3 +130,43 @@ def test_sections_have_levels() -> None:
     assert [tag for tag, _, _ in Tags(page.export_as_html()).found] == ["h1", "h2", "h4", "h6", "p"]
     assert page.export_as_asciidoc().split("\n\n")[:4] == ["== w0", "=== w1", "===== w2", "====== w3"]
     assert Page.from_dict(page.export()).export_as_markdown() == page.export_as_markdown()
+
+
+def part(rows: list[list[str]], top: float, bottom: float, *, columns: tuple[float, ...] = (0.1, 0.5, 0.9)) -> Table:
+    """A table of cells of one row and column each, the first row being its head."""
+    edges = np.linspace(top, bottom, len(rows) + 1)
+    cells = [
+        TableCell(
+            text,
+            0.9,
+            ((columns[column], edges[row]), (columns[column + 1], edges[row + 1])),
+            row,
+            row,
+            column,
+            column,
+            is_header=row == 0,
+        )
+        for row, texts in enumerate(rows)
+        for column, text in enumerate(texts)
+    ]
+    return Table(cells, len(rows), len(rows[0]), ((columns[0], top), (columns[-1], bottom)))
+
+
+def test_tables_that_go_on_are_joined() -> None:
+    """Across three pages with a head that is repeated; not where columns differ, or where text stands between."""
+    head = ["Item", "Price"]
+    first = part([head, ["tea", "1"], ["milk", "2"]], 0.7, 0.95)
+    second = part([head, ["salt", "3"]], 0.05, 0.95)
+    third = part([head, ["rice", "4"]], 0.05, 0.3)
+    other = part([head, ["nuts", "5"]], 0.7, 0.95, columns=(0.1, 0.7, 0.9))
+    pages = [
+        Page(IMAGE, [], number, (1000, 800), tables=tables)
+        for number, tables in enumerate([[first], [second], [third, other], [part([head, ["oats", "6"]], 0.05, 0.2)]])
+    ]
+    joined = Document(pages).joined_tables()
+    assert [table.to_grid() for table in joined] == [
+        [head, ["tea", "1"], ["milk", "2"], ["salt", "3"], ["rice", "4"]],
+        [head, ["nuts", "5"]],
+        [head, ["oats", "6"]],
+    ]
+    assert joined[0].num_header_rows == 1

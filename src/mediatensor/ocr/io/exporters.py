@@ -25,6 +25,7 @@ from ._exports import (
     TextExporter,
     TSVExporter,
     XMLExporter,
+    joined_tables,
     ordered_line_words,
     page_reading_order,
     predictions_in_reading_order,
@@ -470,6 +471,22 @@ class KIEPageExportsMixin(_Exports[tuple[bytes, ElementTree]], PredictionPage):
 
 class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
     """The exports of a document: those of its pages, joined."""
+
+    def joined_tables(self) -> list[Table]:
+        """All tables of the document, those that go on on the next page as one.
+
+        Two tables are one if the first is the last of its page and the second the first of the next, and both have the
+        same columns in the same places. A head that is repeated is left out.
+
+        Returns:
+            New tables; each cell keeps the place that it has on its own page.
+
+        Example:
+            >>> from mediatensor.ocr.io import Document
+            >>> Document([]).joined_tables()
+            []
+        """
+        return joined_tables(self)
 
     def render(self, page_break: str = "\n\n\n\n", **kwargs: Any) -> str:
         """The text of all pages.

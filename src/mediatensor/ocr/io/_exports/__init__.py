@@ -12,7 +12,7 @@ from .hocr import DEFAULT_TITLE, XMLExporter
 from .html import HTMLExporter
 from .reading import ordered_line_words, page_reading_order, predictions_in_reading_order
 from .searchable_pdf import PDFExporter
-from .tables import tables_csv, tables_xlsx
+from .tables import joined_tables, tables_csv, tables_xlsx
 from .text import AsciiDocExporter, MarkdownExporter, TextExporter
 from .tsv import TSVExporter
 
@@ -26,6 +26,7 @@ __all__ = [
     "TSVExporter",
     "TextExporter",
     "XMLExporter",
+    "joined_tables",
     "ordered_line_words",
     "page_reading_order",
     "predictions_in_reading_order",

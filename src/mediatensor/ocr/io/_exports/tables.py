@@ -1,4 +1,4 @@
-"""The tables of a document as CSV and as sheets of a workbook."""
+"""The tables of a document as CSV, as sheets of a workbook, and joined across pages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ....errors import MissingDependencyError
-from .._elements import DocumentBase, Element, Table
+import numpy as np
 
-__all__ = ["tables_csv", "tables_xlsx"]
+from ....errors import MissingDependencyError
+from ...structure import FoundCell, FoundTable, PageContent, join_tables
+from .._elements import DocumentBase, Element, Geometry, Table, TableCell, TextPage
+
+__all__ = ["joined_tables", "tables_csv", "tables_xlsx"]
 
 # What is a number in every country: no separators of thousands, no decimal comma, no zeros that a code begins with.
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,10})?")
+# The height of usual type as a share of the page.
+_TYPE_HEIGHT = 0.012
 # A workbook shows no more characters in a cell.
 _MAX_CELL = 32_767
 # Control characters, which XML cannot hold.
@@ -83,3 +88,79 @@ def _fill(sheet: Any, table: Table) -> None:
             )
     if num_header_rows:
         sheet.freeze_panes = sheet.cell(num_header_rows + 1, 1)
+
+
+def joined_tables(document: DocumentBase) -> list[Table]:
+    """The tables of a document, those that go on on the next page as one.
+
+    Args:
+        document: Its pages have tables, and may have blocks.
+
+    Returns:
+        New tables. Rows of further pages follow those before them, without heads that are repeated; cells keep the
+        places that they have on their own page.
+    """
+    pages: list[TextPage] = [page for page in document.pages if hasattr(page, "tables")]
+    tables = []
+    for parts in join_tables([_as_found(page) for page in pages]):
+        cells: list[TableCell] = []
+        num_rows = 0
+        own = [pages[page].tables[number] for page, number, _ in parts]
+        for table, (_, _, first_row) in zip(own, parts, strict=True):
+            cells += [
+                TableCell(
+                    cell.value,
+                    cell.confidence,
+                    cell.geometry,
+                    max(cell.row_start, first_row) - first_row + num_rows,
+                    cell.row_end - first_row + num_rows,
+                    cell.col_start,
+                    cell.col_end,
+                    is_header=cell.is_header,
+                )
+                for cell in table.cells
+                if cell.row_end >= first_row
+            ]
+            num_rows += table.num_rows - first_row
+        confidence = min(table.confidence for table in own)
+        tables.append(Table(cells, num_rows, own[0].num_cols, own[0].geometry, confidence))
+    return tables
+
+
+def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
+    """A page as its tables were found: words of blocks, and cells with a word each that is their whole text."""
+    height, width = page.dimensions
+    boxes = [_box(word.geometry) for block in page.blocks for line in block.lines for word in line.words]
+    texts = [word.value for block in page.blocks for line in block.lines for word in line.words]
+    found = []
+    for table in page.tables:
+        cells = []
+        for cell in table.cells:
+            spans = cell.row_start, cell.row_end, cell.col_start, cell.col_end
+            left, top, right, bottom = (_box(cell.geometry) * (width, height, width, height)).tolist()
+            words = (len(texts),) if cell.value else ()
+            cells.append(FoundCell((left, top, right, bottom), *spans, words, cell.is_header))
+            if cell.value:
+                texts.append(cell.value)
+                # A cell is higher than its type, which tolerances are measured in.
+                box = _box(cell.geometry)
+                middle, half = (box[1] + box[3]) / 2, min(box[3] - box[1], _TYPE_HEIGHT) / 2
+                boxes.append(np.array([box[0], middle - half, box[2], middle + half]))
+        left, top, right, bottom = (_box(table.geometry) * (width, height, width, height)).tolist()
+        found.append(FoundTable((left, top, right, bottom), table.num_rows, table.num_cols, tuple(cells)))
+    content = PageContent(
+        float(width),
+        float(height),
+        np.array(boxes, dtype=np.float64).reshape(-1, 4) * (width, height, width, height),
+        tuple(texts),
+        np.arange(len(texts)),
+        np.ones(len(texts)),
+        np.full(len(texts), np.nan),
+        np.zeros(len(texts), dtype=np.bool_),
+    )
+    return content, found
+
+
+def _box(geometry: Geometry) -> np.ndarray[Any, np.dtype[np.float64]]:
+    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
+    return np.concatenate([points.min(axis=0), points.max(axis=0)])
