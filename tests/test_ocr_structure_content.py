@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image, ImageChops, ImageDraw, ImageFont
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.structure import PageContent, content_of_picture
@@ -60,3 +62,150 @@ def test_other_kinds_of_pictures_are_refused(image: NDArray[np.uint8]) -> None:
 def test_a_word_without_a_text_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="2 boxes, 1 texts"):
         content_of_picture(np.zeros((40, 50), np.uint8), np.zeros((2, 4)), ["a"], [0, 0], [1.0, 1.0])
+
+
+def page() -> tuple[Image.Image, ImageDraw.ImageDraw]:
+    image = Image.new("RGB", SIZE, (255, 255, 255))
+    return image, ImageDraw.Draw(image)
+
+
+def heights_of(content: PageContent) -> list[float]:
+    rules = content.horizontal_rules
+    return sorted(((rules[:, 1] + rules[:, 3]) / 2).round().tolist())
+
+
+@pytest.mark.parametrize(("dash", "gap"), [(12, 6), (4, 4), (2, 3), (20, 10)])
+def test_dashes_and_dots_are_one_rule(dash: int, gap: int) -> None:
+    image, pen = page()
+    for x in range(100, 800, dash + gap):
+        pen.rectangle((x, 400, x + dash - 1, 401), fill=(0, 0, 0))
+    (rule,) = content_of(image).horizontal_rules
+    assert np.abs(rule - (100, 400, 800, 402)).max() <= dash + gap
+
+
+def test_edges_of_bands_and_double_lines() -> None:
+    image, pen = page()
+    pen.rectangle((100, 300, 899, 339), fill=(225, 230, 240))
+    pen.rectangle((100, 380, 899, 419), fill=(225, 230, 240))
+    pen.rectangle((100, 600, 899, 601), fill=(0, 0, 0))
+    pen.rectangle((100, 604, 899, 605), fill=(0, 0, 0))
+    assert heights_of(content_of(image)) == [300, 340, 380, 420, 603]
+
+
+@pytest.mark.parametrize("degrees", [-1.0, 0.4, 1.0])
+def test_a_skewed_page_has_the_same_rules(degrees: float) -> None:
+    turned = grid((0, 0, 0), 2).rotate(degrees, Image.Resampling.BICUBIC, fillcolor=(255, 255, 255))
+    content = content_of(turned)
+    assert len(content.horizontal_rules) == len(YS)
+    assert len(content.vertical_rules) == len(XS)
+    rise = np.tan(np.radians(abs(degrees))) * (XS[-1] - XS[0])
+    found = content.horizontal_rules
+    assert np.abs(found[:, 3] - found[:, 1] - rise).max() <= 5
+
+
+def text_page(words: list[tuple[int, int, str, bool]]) -> tuple[Image.Image, NDArray[np.float64]]:
+    """A page with words in DejaVu Sans, bold or not, and their boxes."""
+    image, pen = page()
+    folder = pytest.importorskip("matplotlib", reason="needs the fonts of matplotlib").get_data_path()
+    fonts = [ImageFont.truetype(f"{folder}/fonts/ttf/DejaVuSans{name}.ttf", 20) for name in ("", "-Bold")]
+    boxes = []
+    for x, y, text, is_bold in words:
+        pen.text((x, y), text, fill=(0, 0, 0), font=fonts[is_bold])
+        boxes.append(pen.textbbox((x, y), text, font=fonts[is_bold]))
+    return image, np.array(boxes, np.float64)
+
+
+def test_heavy_type_and_letters_that_are_no_rules() -> None:
+    texts = ["Hamburg", "little", "quick", "ILLUMINATE", "1974", "minimum", "dwelling"]
+    words = [
+        (100 + 150 * column, 100 + 40 * row, texts[(row + column) % 7], row % 5 == 0)
+        for row in range(15)
+        for column in range(5)
+    ]
+    image, boxes = text_page(words)
+    ids = [word[1] for word in words]
+    content = content_of_picture(np.asarray(image), boxes, [word[2] for word in words], ids, [1.0] * len(words))
+    assert np.isnan(content.font_sizes).all()
+    assert np.mean(content.is_bold == np.array([word[3] for word in words])) >= 0.95
+    assert len(content.horizontal_rules) + len(content.vertical_rules) + len(content.pictures) == 0
+
+
+def overlap(one: NDArray[np.float64], other: tuple[int, int, int, int]) -> float:
+    """What two boxes share, as a part of both together."""
+    shared = np.prod((np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])).clip(0))
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return float(shared / (sum(areas) - shared))
+
+
+def test_photographs_and_charts_are_pictures() -> None:
+    image, pen = page()
+    noise = np.random.default_rng(0).integers(60, 200, (6, 8, 3), np.uint8)
+    image.paste(Image.fromarray(noise).resize((300, 220), Image.Resampling.BICUBIC), (100, 100))
+    pen.rectangle((500, 100, 899, 400), outline=(0, 0, 0))
+    for number in range(6):
+        pen.rectangle((540 + 55 * number, 370 - 40 * (number % 4 + 1), 575 + 55 * number, 370), fill=(90, 120, 200))
+    content = content_of(image)
+    assert len(content.pictures) == 2
+    places = content.pictures[content.pictures[:, 0].argsort()]
+    assert overlap(places[0], (100, 100, 400, 320)) > 0.9
+    assert overlap(places[1], (500, 100, 900, 401)) > 0.9
+    assert len(content.horizontal_rules) + len(content.vertical_rules) == 0
+
+
+def test_a_table_of_filled_cells_is_no_picture() -> None:
+    image, boxes = text_page([(120 + 200 * (n % 3), 208 + 40 * (n // 3), "words", False) for n in range(12)])
+    filled = Image.new("RGB", SIZE, (255, 255, 255))
+    pen = ImageDraw.Draw(filled)
+    for row in range(4):
+        for column in range(3):
+            place = (100 + 200 * column, 200 + 40 * row, 298 + 200 * column, 238 + 40 * row)
+            pen.rectangle(place, fill=(200, 220, 240) if row % 2 else (230, 235, 240))
+    content = content_of(ImageChops.darker(image, filled), boxes)
+    assert len(content.pictures) == 0
+    assert len(content.horizontal_rules) == 5
+    assert len(content.vertical_rules) == 4
+
+
+@pytest.mark.parametrize("reduction", [1, 2])
+def test_large_pictures_have_the_rules_of_small_ones(reduction: int) -> None:
+    image = grid((0, 0, 0), 3)
+    scale = 2 * reduction
+    large = image.resize((SIZE[0] * scale, SIZE[1] * scale), Image.Resampling.NEAREST)
+    content = content_of(large, np.array([(100.0, 60, 180, 80)]) * scale)
+    expected = [scale * (y + 1.5) for y in YS]
+    assert np.abs(np.array(heights_of(content)) - expected).max() <= scale
+    assert len(content.vertical_rules) == len(XS)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        np.zeros((0, 0, 3), np.uint8), np.zeros((1, 1, 3), np.uint8), np.full((1, 4000), 255, np.uint8),
+        np.zeros((300, 200, 3), np.uint8), np.full((300, 200), 255, np.uint8), np.eye(40, dtype=np.uint8) * 255,
+        np.random.default_rng(0).integers(0, 256, (400, 300, 3), np.uint8),
+    ],
+    ids=["nothing", "pixel", "line", "black", "white", "diagonal", "noise"],
+)  # fmt: skip
+@pytest.mark.parametrize("words", [np.zeros((0, 4)), np.array([(-5.0, -5, 900, 900), (3, 3, 3, 3), (9, 9, 4, 4)])])
+def test_odd_pictures(image: NDArray[np.uint8], words: NDArray[np.float64]) -> None:
+    content = content_of(image, words)
+    assert content.boxes.shape == words.shape
+    size = [image.shape[1], image.shape[0]] * 2
+    for boxes in (content.horizontal_rules, content.vertical_rules, content.pictures):
+        assert boxes.shape == (len(boxes), 4)
+        assert (boxes >= 0).all()
+        assert (boxes <= size).all()
+
+
+def test_many_words_take_time_in_proportion() -> None:
+    image, _ = page()
+    seconds = []
+    for rows in (25, 250):
+        x, y = np.meshgrid(np.linspace(10, 900, 80), np.linspace(10, 1200, rows))
+        boxes = np.stack([x.ravel(), y.ravel(), x.ravel() + 9, y.ravel() + 4], axis=1)
+        content_of(image, boxes)
+        started = time.process_time()
+        assert len(content_of(image, boxes).is_bold) == 80 * rows
+        seconds.append(time.process_time() - started)
+    # Ten times the words; three more for a busy machine.
+    assert seconds[1] < 30 * seconds[0]

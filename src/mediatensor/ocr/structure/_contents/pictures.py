@@ -59,7 +59,9 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
             continue
         whole = _framed(_with_axes(box, words, rules, em), words, rules, em)
         side = float((whole[2:] - whole[:2]).min())
-        is_alone = is_flat[own].all() and own.sum() < 3 and (whole == box).all()
+        is_alone = (
+            is_flat[own].all() and own.sum() < 3 and np.prod(whole[2:] - whole[:2]) < 1.5 * np.prod(box[2:] - box[:2])
+        )
         if is_alone and not (side >= _MIN_DARK_SIDE * em and darkness[own].max() >= _DARK):
             continue
         if _text_within(whole, words)[0] <= _MAX_TEXT_OF_PICTURE:

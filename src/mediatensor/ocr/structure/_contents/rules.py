@@ -156,7 +156,7 @@ class _Letters(NamedTuple):
         """The same for blocks that are twice as wide, of lines of dots."""
         near = np.pad(self.stroke > 0, ((0, 0), (0, self.stroke.shape[1] % 2)))
         near = near[:, ::2] | near[:, 1::2]
-        return _Letters(near, 0.3, np.zeros(near.shape, np.int64))
+        return _Letters(near, 0.15, np.zeros(near.shape, np.int64))
 
 
 def _rules_across(ink: NDArray[np.uint8], words: Boxes, em: float, min_length: float, *, is_turned: bool) -> Boxes:
