@@ -18,7 +18,7 @@ import media
 import media_audio
 from lerobot_files import write_lerobot
 from mediatensor.cli import main
-from mediatensor.datasets import KINDS, CheckedFile, DatasetReport, MediaFacts, as_items, check_dataset
+from mediatensor.datasets import FINDING_KINDS, CheckedFile, DatasetReport, Finding, MediaFacts, as_items, check_dataset
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import Encoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError
@@ -353,12 +353,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "ugly" in capsys.readouterr().err
 
 
+def test_names_of_files_are_printed_as_one_line() -> None:
+    file = CheckedFile("a\n\x1b[2Jb.mp4", (Finding("black", "black"),))
+    text = DatasetReport((file,)).to_text()
+    assert "\x1b" not in text
+    assert "  a\N{REPLACEMENT CHARACTER}" in text
+
+
 def test_a_state_has_every_field() -> None:
     file = CheckedFile("a", facts=MediaFacts(num_frames=3))
     report = DatasetReport((file,))
     assert report.to_json()["files"][0]["facts"]["num_frames"] == 3
     assert report.num_bad == 0
-    assert set(DatasetReport.bad_kinds) <= set(KINDS)
+    assert set(DatasetReport.bad_kinds) <= set(FINDING_KINDS)
 
 
 @pytest.mark.parametrize(

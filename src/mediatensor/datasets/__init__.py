@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._audio_clips import AudioClips, AudioRecipe
 from ._batches import DataLoader, RowBatches, Shuffle, ToDevice, pad, ragged, shuffle_quality, stack, stack_columns
-from ._check import KINDS, CheckedFile, DatasetReport, Finding, MediaFacts, check_dataset
+from ._check import FINDING_KINDS, CheckedFile, DatasetReport, Finding, MediaFacts, check_dataset
 from ._document_pages import DocumentPages
 from ._lerobot_clips import LeRobotClips, LeRobotRecipe
 from ._rows import (
@@ -33,7 +33,7 @@ from ._word_crops import read_labels as read_labels
 from ._word_crops import words_of as words_of
 
 __all__ = [
-    "KINDS",
+    "FINDING_KINDS",
     "MEDIA_EXTENSIONS",
     "AudioClips",
     "AudioRecipe",

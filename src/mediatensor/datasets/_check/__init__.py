@@ -9,7 +9,7 @@ as text, JSON, HTML and a manifest.
 from __future__ import annotations
 
 from .checking import check_dataset
-from .findings import KINDS, CheckedFile, Finding, MediaFacts
+from .findings import FINDING_KINDS, CheckedFile, Finding, MediaFacts
 from .report import DatasetReport
 
-__all__ = ["KINDS", "CheckedFile", "DatasetReport", "Finding", "MediaFacts", "check_dataset"]
+__all__ = ["FINDING_KINDS", "CheckedFile", "DatasetReport", "Finding", "MediaFacts", "check_dataset"]

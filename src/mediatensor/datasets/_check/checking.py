@@ -17,7 +17,7 @@ from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from ...isolate import IsolatedWorker
 from .._sources import Item, MediaKind, as_items
 from .comparing import compared
-from .findings import BAD_KINDS, KINDS, CheckedFile, Finding, from_plain, to_plain
+from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain, to_plain
 from .lerobot import compared_with_table, is_lerobot, videos_of
 from .media import check_file, check_file_alone
 from .report import DatasetReport
@@ -43,7 +43,7 @@ def check_dataset(
     """Look for what is wrong with the files of a dataset, before a training meets it.
 
     Every file is opened, and decoded from its first frame to its last and from its first sample to its last, on one
-    core. `KINDS` says what is looked for. Files are only read.
+    core. `FINDING_KINDS` says what is looked for. Files are only read.
 
     Args:
         source: The files, as `as_items` takes them: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
@@ -81,7 +81,7 @@ def check_dataset(
     check_choice("kind", kind, ("video", "audio"))
     bad = tuple(items_of("bad_kinds", bad_kinds, of="names of findings"))
     for name in bad:
-        check_choice("kind of finding", name, tuple(KINDS))
+        check_choice("kind of finding", name, tuple(FINDING_KINDS))
     if num_workers is not None:
         num_workers = whole_number("num_workers", num_workers, at_least=0)
     if not real_number("timeout_seconds", timeout_seconds) > 0:

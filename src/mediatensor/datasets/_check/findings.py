@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-__all__ = ["BAD_KINDS", "KINDS", "CheckedFile", "Finding", "MediaFacts", "from_plain", "to_plain"]
+__all__ = ["BAD_KINDS", "FINDING_KINDS", "CheckedFile", "Finding", "MediaFacts", "from_plain", "to_plain"]
 
 #: What can be found in a file, and what it means.
-KINDS = {
+FINDING_KINDS = {
     "unreadable": "the file cannot be opened or read, or reading it crashed or took too long",
     "nothing-decodes": "the file has no video and no sound, or none of it can be decoded",
     "cut-off": "the end of the file is missing",
@@ -42,7 +42,7 @@ class Finding:
     """One thing that was found in a file.
 
     Attributes:
-        kind: One of `KINDS`.
+        kind: One of `FINDING_KINDS`.
         message: What was found, with its numbers.
         start_seconds: Where it begins, if it is a part of the file.
         end_seconds: Where it ends.
@@ -147,6 +147,7 @@ def from_plain(values: dict[str, Any]) -> CheckedFile:
     findings = tuple(Finding(**finding) for finding in values["findings"])
     known = {spec.name for spec in fields(MediaFacts)}
     facts = MediaFacts(**{name: value for name, value in values["facts"].items() if name in known})
-    if not isinstance(values["name"], str) or any(finding.kind not in KINDS for finding in findings):
+    is_text = isinstance(values["name"], str) and isinstance(values["thumbnail"], str | None)
+    if not is_text or any(finding.kind not in FINDING_KINDS for finding in findings):
         raise ValueError("not a file that was checked")
     return CheckedFile(values["name"], findings, facts, values["thumbnail"])

@@ -16,7 +16,7 @@ from ..._common.checks import path_text
 from ..._sources import write_file
 from ...errors import InvalidArgumentError
 from .._sources import Item
-from .findings import BAD_KINDS, KINDS, CheckedFile, Finding, to_plain
+from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, to_plain
 
 __all__ = ["DatasetReport"]
 
@@ -100,11 +100,11 @@ class DatasetReport:
             if files:
                 lines += ["", f"{title}:"]
             for file in files:
-                lines.append(f"  {file.name}")
-                lines += [f"    {finding.kind}: {_described(finding)}" for finding in file.findings]
+                lines.append(f"  {_printable(file.name)}")
+                lines += [f"    {finding.kind}: {_printable(_described(finding))}" for finding in file.findings]
         if self.counts():
             lines += ["", "files by finding:"]
-            lines += [f"  {count:6} {kind}: {KINDS[kind]}" for kind, count in self.counts().items()]
+            lines += [f"  {count:6} {kind}: {FINDING_KINDS[kind]}" for kind, count in self.counts().items()]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class DatasetReport:
         """
         found = sorted((file for file in self.files if file.findings), key=lambda file: not self.is_bad(file))
         rows = [self._row(file) for file in found[:_MOST_FILES_ON_PAGE]]
-        named = [(kind, f"{count}, {KINDS[kind]}") for kind, count in self.counts().items()]
+        named = [(kind, f"{count}, {FINDING_KINDS[kind]}") for kind, count in self.counts().items()]
         counts = [f"<li><span class=kind>{kind}</span>: {text}</li>" for kind, text in named]
         left_out = len(found) - len(rows)
         more = f"<p>{left_out} more files are not shown; JSON has them.</p>" if left_out > 0 else ""
@@ -208,6 +208,11 @@ class DatasetReport:
         return (
             f"<tr><td>{picture}</td><td>{html.escape(file.name)}<br><small>{facts}</small><ul>{items}</ul></td></tr>\n"
         )
+
+
+def _printable(text: str) -> str:
+    """The text in one line: the name of a file must not write to a terminal what it likes."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def _described(finding: Finding) -> str:
