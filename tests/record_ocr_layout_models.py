@@ -4,8 +4,8 @@ Run it by hand where ``doctr`` 1.1.0 imports, from the folder of the tests, when
 
     python record_ocr_layout_models.py
 
-It rewrites ``data/ocr/layout_models.json``. Weights and inputs are formulas (``ocr_weights.py``), so nothing large is
-stored.
+It rewrites ``data/ocr/layout_models.json`` and ``table_models.json``. Weights and inputs are formulas
+(``ocr_weights.py``), so nothing large is stored.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from doctr.models import layout, layout_predictor
+from doctr.models import layout, layout_predictor, table_predictor, tablecenternet
 from doctr.models.layout.lw_detr.base import LWDETRPostProcessor
+from doctr.models.table_structure.tablecenternet.base import TableCenterNetPostProcessor
 from torch import nn
 
 from ocr_layouts import (
@@ -25,10 +26,18 @@ from ocr_layouts import (
     LAYOUT_LEARNT,
     LAYOUT_SCORE,
     LAYOUT_SHAPE,
+    TABLE_GAIN,
+    TABLE_LEARNT,
+    TABLE_PAGE_SCORE,
+    TABLE_SCORE,
+    TABLE_SHAPE,
     drawn_page,
     layout_masks,
     layout_target,
+    noisy_page,
     overlapping_boxes,
+    table_maps,
+    table_target,
 )
 from ocr_weights import describe_state, fill, formula_input, summarize
 
@@ -89,6 +98,47 @@ def record_regions() -> list[Any]:
     return found
 
 
+def cells(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Polygons, scores and places of each picture, rounded."""
+    return [{name: np.round(values.astype(float), 6).tolist() for name, values in page.items()} for page in found]
+
+
+def record_table() -> dict[str, Any]:
+    """What TableCenterNet gives for two pictures, its losses, and what the post-processor makes of better maps."""
+    # Products of features make rounding of float32 grow, with these weights to more than is compared.
+    images = formula_input(TABLE_SHAPE).double()
+    model = fill(tablecenternet(pretrained=False, pretrained_backbone=False), TABLE_GAIN)
+    cfg = {key: list(model.cfg[key]) for key in ("mean", "std", "input_shape")}
+    record = {"cfg": {**cfg, "file": model.cfg["url"].rpartition("/")[2]}, "state": describe_state(model)}
+    model.double().postprocessor.center_thresh = model.postprocessor.corner_thresh = TABLE_SCORE
+    with torch.no_grad():
+        out = model(images, return_model_output=True, return_preds=True)
+        record["maps"] = {name: summarize(values) for name, values in out["out_map"].items()}
+        record["preds"] = cells(out["preds"])
+    losses = {"straight": model(images, table_target(False))["loss"].item()}
+    empty = [{"cells": np.zeros((0, 4), np.float32), "logic": np.zeros((0, 4), np.int64)}] * 2
+    losses["nothing"] = model(images, empty)["loss"].item()
+    loss = model(images, table_target(True))["loss"]
+    loss.backward()
+    record["losses"] = {**losses, "corners": loss.item()}
+    gradients = {name: model.get_parameter(name).grad for name in TABLE_LEARNT}
+    record["gradients"] = {name: summarize(grad, 12) for name, grad in gradients.items()}
+    # With smaller weights, as the predictor makes floats of bytes in float32.
+    model = fill(model, 1.0)
+    model.cfg = {**model.cfg, "input_shape": (3, 192, 192)}
+    model.postprocessor.center_thresh, model.postprocessor.not_relocate = TABLE_PAGE_SCORE, True
+    model.postprocessor.assume_straight_pages = False  # which docTR's predictor forgets
+    pages = table_predictor(model)([noisy_page()])
+    rounded = [{**cell, "geometry": np.round(cell["geometry"], 6).tolist()} for cell in pages[0]["cells"]]
+    record["predictor"] = {**pages[0], "cells": rounded}
+    for name in ("relocated", "left"):
+        for straight in (True, False):
+            postprocessor = TableCenterNetPostProcessor(0.3, 0.3, name == "left", straight)
+            model.postprocessor = postprocessor
+            record[f"{name} {straight}"] = cells(postprocessor(model._decode(table_maps())))
+    return record
+
+
 def write(name: str, content: dict[str, Any]) -> None:
     """Write one file of the folder, a line for each entry."""
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
@@ -99,3 +149,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     models = {name: record_layout(name, gain) for name, gain in LAYOUT_GAINS.items()}
     write("layout_models.json", {**models, "regions": record_regions()})
+    write("table_models.json", record_table())

@@ -136,10 +136,11 @@ def test_the_vocabulary_is_that_of_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["*", "det_*", "reco_*", "cls_*", "layout_*", "db_*", "*mobilenet*", "ppocr_?6_*", "nothing"]
+    "pattern", ["*", "det_*", "reco_*", "cls_*", "layout_*", "table_*", "db_*", "*mobilenet*", "ppocr_?6_*", "nothing"]
 )
 def test_models_are_listed_by_pattern(pattern: str) -> None:
     tasks = {"detection": "det_", "recognition": "reco_", "classification": "cls_", "layout": "layout_"}
+    tasks["table_structure"] = "table_"
     expected = [
         name
         for name in list_models()

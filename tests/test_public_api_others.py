@@ -23,7 +23,6 @@ NOT_HERE = {
     "doctr.utils.download_from_url": "downloads",
     "doctr.utils.multithreading.*": "a helper of docTR's own",
     "doctr.utils.repr.*": "a helper of docTR's own",
-    "doctr.models.*[tT]able*": "networks of tables",
     "doctr.models.*factory*": "model hubs",
     "doctr.models.*hub": "model hubs",
     "doctr.models.DBNet.compute_distance": "a step inside",
@@ -33,6 +32,8 @@ NOT_HERE = {
     "doctr.models.LWDETR.gen_encoder_output_proposals": "a step inside",
     "doctr.models.MASTER.make_source_and_target_mask": "a step inside",
     "doctr.models.PARSeq.generate_permutations*": "a step inside",
+    "doctr.models.TableCenterNet.build_target": "a step inside",
+    "doctr.models.TableCenterNet.compute_loss": "a step inside",
     "doctr.models.kie_predictor.KIEPredictor.get_text": "a step inside",
 }
 DIFFERENT = {

@@ -1,6 +1,6 @@
 """Networks that find and read text, and predictors made of them."""
 
-from . import builder, classification, detection, layout, reading_order, recognition, utils
+from . import builder, classification, detection, layout, reading_order, recognition, table_structure, utils
 from ._networks import ModelCard, find_weights, list_models, load_checkpoint, model_card
 from .classification import (
     VGG,
@@ -77,6 +77,7 @@ from .recognition import (
     vitstr_base,
     vitstr_small,
 )
+from .table_structure import TableCenterNet, TableCenterNetPostProcessor, table_predictor, tablecenternet
 from .zoo import kie_predictor, ocr_predictor, video_text_predictor
 
 __all__ = [
@@ -94,6 +95,8 @@ __all__ = [
     "PARSeq",
     "ResNet",
     "StarNet",
+    "TableCenterNet",
+    "TableCenterNetPostProcessor",
     "TextNet",
     "VIPNet",
     "ViTSTR",
@@ -152,6 +155,9 @@ __all__ = [
     "resnet_stage",
     "sar_resnet31",
     "starnet_s3",
+    "table_predictor",
+    "table_structure",
+    "tablecenternet",
     "textnet_base",
     "textnet_small",
     "textnet_tiny",

@@ -143,8 +143,8 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
 
     Args:
         path: A file that training wrote.
-        task: What it must be for: ``"recognition"``, ``"detection"``, ``"classification"`` or ``"layout"``; ``None``
-            for any.
+        task: What it must be for: ``"recognition"``, ``"detection"``, ``"classification"``, ``"layout"`` or
+            ``"table_structure"``; ``None`` for any.
         archs: Architectures that a bare state dict, as docTR publishes them, may be of, as they are made by default.
 
     Returns:

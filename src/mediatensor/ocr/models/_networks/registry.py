@@ -44,6 +44,7 @@ _MODULES: dict[str, str] = {
     "ppocr_v6_small_det": "detection.ppocr",
     "ppocr_v6_small_reco": "recognition.ppocr",
     "sar_resnet31": "recognition.sar",
+    "tablecenternet": "table_structure.tablecenternet",
     "viptr_tiny": "recognition.viptr",
     "vitstr_base": "recognition.vitstr",
     "vitstr_small": "recognition.vitstr",
@@ -77,7 +78,13 @@ _BACKBONES: dict[str, str] = {
 
 _FILE_NAME = re.compile(r"[\w.-]+\.pth?\b")
 
-_PREFIXES = {"detection": "det", "recognition": "reco", "classification": "cls", "layout": "layout"}
+_PREFIXES = {
+    "detection": "det",
+    "recognition": "reco",
+    "classification": "cls",
+    "layout": "layout",
+    "table_structure": "table",
+}
 
 _PREDICTORS: dict[str, Callable[..., Any]] = {}
 
@@ -88,7 +95,7 @@ class ModelCard:
 
     Attributes:
         name: The name of the architecture, as predictors take it.
-        task: ``"detection"``, ``"recognition"``, ``"classification"`` or ``"layout"``.
+        task: ``"detection"``, ``"recognition"``, ``"classification"``, ``"layout"`` or ``"table_structure"``.
         input_shape: Channels, height and width that the model was made for; some take other sizes.
         vocab: The characters that a recogniser reads; empty where the weights file lists it.
         license: The licence of the weights.
@@ -124,7 +131,7 @@ def list_models(pattern: str = "*") -> list[str]:
     Args:
         pattern: A pattern of the shell, such as ``"db_*"``. A name matches with or without its task before it:
             ``"det_*"`` lists detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that
-            find regions.
+            find regions, ``"table_*"`` those that find the cells of tables.
 
     Returns:
         The names, as the ``arch`` arguments of predictors take them.

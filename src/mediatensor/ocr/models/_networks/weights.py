@@ -34,7 +34,10 @@ __all__ = [
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable that names a folder of weights files."""
 
-_INSTEAD = {"layout": " mediatensor.ocr.structure finds regions without weights, by rules."}
+_INSTEAD = {
+    "layout": " ocr_predictor(detect_layout=True) finds regions by rules, which need none.",
+    "table_structure": " ocr_predictor(detect_tables=True) finds tables by rules, which need none.",
+}
 """By task, what there is for who has none."""
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")

@@ -13,9 +13,9 @@ from torch import nn
 
 from ...file_utils import CLASS_NAME
 from .._maps import dice_loss, draw_targets, hard_negative_mask
+from .._networks import FeatureExtractor
 from ..classification.textnet import FASTConvLayer, TextNet, fuse_conv_norm, textnet_base, textnet_small, textnet_tiny
 from ._segmentation import (
-    FeatureExtractor,
     SegmentationDetector,
     Targets,
     class_names_of,

@@ -13,9 +13,9 @@ from torch import nn
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
 from .._maps import dice_loss, draw_targets, focal_loss
+from .._networks import FeatureExtractor
 from ..classification.resnet import NamedResNet, resnet18, resnet34, resnet50
 from ._segmentation import (
-    FeatureExtractor,
     SegmentationDetector,
     Targets,
     class_names_of,

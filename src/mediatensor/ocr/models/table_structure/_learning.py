@@ -1,0 +1,307 @@
+"""What TableCenterNet learns: maps and points drawn from the cells of tables, and the loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....errors import InvalidArgumentError
+from ...utils.geometry import boxes_to_polygons
+
+__all__ = ["TableTarget", "TableTruth", "drawn_tables", "table_loss"]
+
+TableTarget = Sequence[Mapping[str, NDArray[Any]]]
+"""Per picture ``cells``, relative (K, 4), or corners (K, 4, 2) clockwise from the top left; and ``logic``, integers
+(K, 4): first and last column, first and last row, from 0."""
+
+_CORNER_RADIUS = 2
+_OVERLAP = 0.7
+"""A centre that is drawn so far off still makes a cell that overlaps the true one by this."""
+_TINY = 1e-4
+_QUARTER_TURN = 1.570796
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+
+class TableTruth(NamedTuple):
+    """The tables of a batch, drawn for maps of h x w pixels, with C cells and K corners in all.
+
+    Attributes:
+        heat: 1 at centres and at corners, falling around them, float32 (N, 2, h, w).
+        logical: Columns and rows inside cells, from 1, float32 (N, 2, h, w).
+        known: Where these are known, bool (N, h, w).
+        centers: Picture, row and column of the pixel of each cell's centre, (3, C).
+        corners: Likewise of each corner, (3, K).
+        center_offsets: Where in their pixels centres are, x and y, (C, 2).
+        corner_offsets: Likewise (K, 2).
+        ways: From the corners of each cell to its centre, (C, 4, 2).
+        back: From the centres of up to four cells around a corner to it, (K, 4, 2); 0 where there is none.
+        corner_of: Which corner each corner of a cell is, (C, 4).
+        spans: Columns and rows of each cell, (C, 2).
+        quads: Picture, row and column of the pixels of the corners of each cell, (3, C, 4).
+    """
+
+    heat: Tensor
+    logical: Tensor
+    known: Tensor
+    centers: Tensor
+    corners: Tensor
+    center_offsets: Tensor
+    corner_offsets: Tensor
+    ways: Tensor
+    back: Tensor
+    corner_of: Tensor
+    spans: Tensor
+    quads: Tensor
+
+
+def drawn_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
+    """Draw the cells of tables.
+
+    Args:
+        target: The cells of each picture.
+        size: Height and width of the maps.
+
+    Raises:
+        InvalidArgumentError: Cells are beyond [0, 1], of another shape, or not as many as rows of ``logic``.
+    """
+    drawings, corners_before = [], 0
+    for index, table in enumerate(target):
+        drawing = _drawn(*_checked(table), size, index, corners_before)
+        corners_before += drawing.corners.shape[1]
+        drawings.append(drawing)
+    joined = {}
+    for name in TableTruth._fields:
+        parts = [getattr(drawing, name) for drawing in drawings]
+        joined[name] = torch.cat(parts, dim=1 if name in ("centers", "corners", "quads") else 0)
+    return TableTruth(**joined)
+
+
+def _checked(table: Mapping[str, NDArray[Any]]) -> tuple[Floats, Indices]:
+    cells, logic = np.asarray(table["cells"], dtype=np.float32), np.asarray(table["logic"], dtype=np.int64)
+    if cells.size == 0:
+        cells, logic = np.zeros((0, 4, 2), np.float32), logic.reshape(-1, 4)
+    elif cells.ndim == 2 and cells.shape[1] == 4:
+        cells = boxes_to_polygons(cells)
+    if cells.ndim != 3 or cells.shape[1:] != (4, 2) or logic.shape != (len(cells), 4):
+        raise InvalidArgumentError(
+            f"cells of the shape {cells.shape} with logic of {logic.shape}: (K, 4) or (K, 4, 2) with (K, 4) is needed."
+        )
+    if not ((cells >= 0) & (cells <= 1)).all():
+        raise InvalidArgumentError(f"cells from {cells.min()} to {cells.max()}: they are relative, in [0, 1].")
+    return cells, logic
+
+
+def _drawn(cells: Floats, logic: Indices, size: tuple[int, int], index: int, corners_before: int) -> TableTruth:
+    """The cells of one picture, the ``index``-th."""
+    height, width = size
+    quads = (cells * np.array([width, height], np.float32)).clip(0, np.array([width - 1, height - 1], np.float32))
+    low, high = quads.min(axis=1), quads.max(axis=1)
+    has_area = (high > low).all(axis=1)
+    quads, low, high, logic = quads[has_area], low[has_area], high[has_area], logic[has_area]
+    centers = (low + high) / 2
+    center_pixels, quad_pixels = centers.astype(np.int64), quads.astype(np.int64)
+    ways = centers[:, None] - quads
+
+    # Corners that fall into one pixel are one corner.
+    flat = quad_pixels.reshape(-1, 2)
+    keys = flat[:, 1] * width + flat[:, 0]
+    _, first, corner_of = np.unique(keys, return_index=True, return_inverse=True)
+    number = len(first)
+    corner_of = corner_of.reshape(-1, 4)
+    back = np.zeros((number, 4, 2), np.float32)
+    position = np.tile(np.arange(4), (len(quads), 1))
+    # Where two cells have the same corner at one place, the last one stays.
+    back[corner_of, position] = -ways
+
+    heat = np.zeros((2, height, width), np.float32)
+    for pixel, extent in zip(center_pixels, np.ceil(high - low), strict=True):
+        _draw_peak(heat[0], pixel, int(_radius(*extent.tolist())))
+    for pixel in flat[first]:
+        _draw_peak(heat[1], pixel, _CORNER_RADIUS)
+    logical, known = _interpolated(quads, logic, size)
+    corners = flat[first]
+    arrays = (
+        heat[None],
+        logical[None],
+        known[None],
+        np.stack([np.full(len(quads), index), center_pixels[:, 1], center_pixels[:, 0]]),
+        np.stack([np.full(number, index), corners[:, 1], corners[:, 0]]),
+        centers - center_pixels,
+        quads.reshape(-1, 2)[first] - corners,
+        ways,
+        back,
+        corner_of + corners_before,
+        (logic[:, 1::2] - logic[:, ::2] + 1).astype(np.float32),
+        np.stack([np.full(quad_pixels.shape[:2], index), quad_pixels[..., 1], quad_pixels[..., 0]]),
+    )
+    floats = [array.astype(np.float32) if array.dtype == np.float64 else array for array in arrays]
+    return TableTruth(*(torch.from_numpy(array) for array in floats))
+
+
+def _radius(width: float, height: float) -> float:
+    """How far the corners of a box may move, for it to overlap by :data:`_OVERLAP` still (Law and Deng, "CornerNet",
+    2018, https://arxiv.org/abs/1808.01244); with the roots as they were first published and everybody trains with.
+    """
+    half, area = width + height, width * height
+    cases = (
+        (1, half, area * (1 - _OVERLAP) / (1 + _OVERLAP)),
+        (4, 2 * half, area * (1 - _OVERLAP)),
+        (4 * _OVERLAP, -2 * _OVERLAP * half, area * (_OVERLAP - 1)),
+    )
+    return max(0.0, min((b + math.sqrt(max(b * b - 4 * a * c, 0))) / 2 for a, b, c in cases))
+
+
+def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
+    """Draw a normal distribution, 1 at its centre, where nothing greater is."""
+    deviation = (2 * radius + 1) / 6
+    top, left = max(pixel[1] - radius, 0), max(pixel[0] - radius, 0)
+    part = heat[top : pixel[1] + radius + 1, left : pixel[0] + radius + 1]
+    rows = np.arange(top, top + part.shape[0]) - pixel[1]
+    columns = np.arange(left, left + part.shape[1]) - pixel[0]
+    peak = np.exp(-(rows[:, None] ** 2 + columns**2) / (2 * deviation**2))
+    np.maximum(part, peak, out=part, casting="same_kind")
+
+
+def _interpolated(quads: Floats, logic: Indices, size: tuple[int, int]) -> tuple[Floats, NDArray[np.bool_]]:
+    """Columns and rows, from 1, at each pixel of a cell, linear between its corners; of cells that overlap those of the
+    smallest.
+    """
+    logical, known = np.zeros((2, *size), np.float32), np.zeros(size, bool)
+    x, y = quads[..., 0].astype(np.float64), quads[..., 1].astype(np.float64)
+    areas = abs((x * np.roll(y, -1, axis=1) - y * np.roll(x, -1, axis=1)).sum(axis=1))
+    first_column, last_column, first_row, last_row = (logic + np.array([1, 2, 1, 2])).T
+    columns = np.stack([first_column, last_column, last_column, first_column], axis=1)
+    rows = np.stack([first_row, first_row, last_row, last_row], axis=1)
+    for cell in np.argsort(areas, kind="stable"):
+        quad = quads[cell].astype(np.float64)
+        values = np.stack([columns[cell], rows[cell]]).astype(np.float64)
+        for triangle in _triangles(quad):
+            _fill_triangle(quad[triangle], values[:, triangle], logical, known)
+    return logical, known
+
+
+def _triangles(quad: NDArray[np.float64]) -> list[list[int]]:
+    """A quadrangle in two triangles that have no corner in each other's circle (Delaunay); in three around a corner
+    that is inside of the others.
+    """
+    turns = [_cross(quad[corner - 1], quad[corner], quad[(corner + 1) % 4]) for corner in range(4)]
+    if min(turns) * max(turns) < 0:
+        odd = int(np.argmax(turns) if sum(turn > 0 for turn in turns) == 1 else np.argmin(turns))
+        others = [corner for corner in range(4) if corner != odd]
+        return [[odd, others[one], others[one - 1]] for one in range(3)]
+    # Opposite corners whose angles are together more than half a circle are joined.
+    angles = []
+    for corner in (1, 3):
+        one, other = quad[corner - 1] - quad[corner], quad[(corner + 1) % 4] - quad[corner]
+        angles.append(math.atan2(abs(one[0] * other[1] - one[1] * other[0]), float(one @ other)))
+    return [[0, 1, 2], [0, 2, 3]] if sum(angles) <= math.pi else [[0, 1, 3], [1, 2, 3]]
+
+
+def _cross(before: NDArray[Any], at: NDArray[Any], after: NDArray[Any]) -> float:
+    one, other = at - before, after - at
+    return float(one[0] * other[1] - one[1] * other[0])
+
+
+def _fill_triangle(
+    corners: NDArray[np.float64], values: NDArray[np.float64], logical: Floats, known: NDArray[np.bool_]
+) -> None:
+    """Fill the pixels of a triangle (3, 2) that are not known with what is linear between its values (2, 3)."""
+    left, top = np.floor(corners.min(axis=0)).astype(int)
+    right, bottom = np.ceil(corners.max(axis=0)).astype(int)
+    edges = np.stack([corners[1] - corners[0], corners[2] - corners[0]], axis=1)
+    if abs(np.linalg.det(edges)) < 1e-12:
+        return
+    part = (slice(max(top, 0), bottom + 1), slice(max(left, 0), right + 1))
+    target, seen = logical[:, part[0], part[1]], known[part]
+    down, across = np.mgrid[
+        part[0].start : part[0].start + seen.shape[0], part[1].start : part[1].start + seen.shape[1]
+    ]
+    second, third = np.tensordot(np.linalg.inv(edges), np.stack([across - corners[0, 0], down - corners[0, 1]]), 1)
+    weights = np.stack([1 - second - third, second, third])
+    new = (weights >= -1e-9).all(axis=0) & ~seen
+    target[:, new] = values @ weights[:, new]
+    seen |= new
+
+
+def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
+    """The sum of the losses of TableCenterNet (https://arxiv.org/abs/2504.17522).
+
+    Args:
+        maps: Those that the network gives, see
+            :class:`~mediatensor.ocr.models.table_structure.tablecenternet.TableCenterNetPostProcessor`.
+        truth: What was drawn for them.
+
+    Returns:
+        A number.
+    """
+    maps = {name: values.float() for name, values in maps.items()}
+    truth = TableTruth(*(part.to(maps["hm"].device) for part in truth))
+    return (
+        _heat_loss(maps["hm"], truth.heat) + _place_loss(maps, truth) + _way_loss(maps, truth) + _span_loss(maps, truth)
+    )
+
+
+def _at(values: Tensor, pixels: Tensor) -> Tensor:
+    """Vectors (..., C) of maps (N, C, h, w) at pixels (3, ...): picture, row, column."""
+    return values[pixels[0], :, pixels[1], pixels[2]]
+
+
+def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
+    """Focal loss of key points, which counts less near to them (Law and Deng, 2018)."""
+    probability = logits.sigmoid().clamp(_TINY, 1 - _TINY)
+    is_point = heat == 1
+    found = torch.where(is_point, (1 - probability) ** 2 * probability.log(), 0)
+    rest = torch.where(is_point, 0, (1 - heat) ** 4 * probability**2 * (1 - probability).log())
+    return -(found.sum() + rest.sum()) / is_point.sum().clamp(min=1)
+
+
+def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
+    """How far key points are from where they should be in their pixels."""
+    found = torch.cat([_at(maps["reg"], truth.centers), _at(maps["reg"], truth.corners)])
+    wanted = torch.cat([truth.center_offsets, truth.corner_offsets])
+    return (found - wanted).abs().sum() / (wanted.numel() + _TINY)
+
+
+def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
+    """How wrong the ways from corners to centres and back are; pairs that are nearly right count less."""
+    there = _at(maps["ct2cn"], truth.centers).reshape(-1, 4, 2)
+    all_back = _at(maps["cn2ct"], truth.corners).reshape(-1, 4, 2)
+    position = torch.arange(4, device=there.device)
+    back, wanted_back = all_back[truth.corner_of, position], truth.back[truth.corner_of, position]
+    wrong_there, wrong_back = (there - truth.ways).abs(), (back - wanted_back).abs()
+    weight = _eased((wrong_there + wrong_back) / (truth.ways.abs() + _TINY))
+    pairs = ((wrong_there + wrong_back / 2) * weight).sum() / (truth.ways.numel() + _TINY)
+    # Ways to cells that are not there are to be 0; so are those along an axis that has no length.
+    unused = truth.back == 0
+    return pairs + 0.2 * (all_back.abs() * unused).sum() / (unused.sum() + _TINY)
+
+
+def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
+    """How wrong columns, rows and their numbers are, and how far the corners of a cell contradict these."""
+    nearly = (1 - (truth.logical - truth.logical.round()).abs()) ** 2
+    wrong = ((maps["lc"] - truth.logical).abs() * nearly * truth.known[:, None]).sum()
+    inside = wrong / (2 * truth.known.sum() + _TINY)
+
+    corners, spans = _at(maps["lc"], truth.quads), _at(maps["sp"], truth.centers)
+    across = corners[:, [1, 2], 0] - corners[:, [0, 3], 0]
+    down = corners[:, [3, 2], 1] - corners[:, [0, 1], 1]
+    between = torch.stack([across, down], dim=1)
+    wanted, said = truth.spans[..., None], spans[..., None]
+    wrong_between = (between - wanted).abs()
+    weight = _eased(5 * ((said - wanted).abs() + wrong_between))
+    number = 2 * len(spans) + _TINY
+    wrong_spans = (spans - truth.spans).abs() * weight.mean(dim=-1)
+    return inside + (wrong_between * weight).sum() / number + wrong_spans.sum() / number
+
+
+def _eased(error: Tensor) -> Tensor:
+    """From 0 to 1 as errors grow to 1: those that are small count less."""
+    return torch.sin(_QUARTER_TURN * error.clamp(max=1))

@@ -1,0 +1,72 @@
+"""Which cells tables have: preprocessing, the network, and cells relative to each picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._networks import compile_network, with_open_sizes
+from .._pages import Image, PreProcessor, as_images
+
+__all__ = ["TablePredictor"]
+
+
+class TablePredictor(nn.Module):
+    """The cells of pictures of tables, of any size.
+
+    Args:
+        pre_processor: Makes the batches.
+        model: The network.
+    """
+
+    def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
+        super().__init__()
+        self.pre_processor = pre_processor
+        self.model: Any = model.eval()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the network in place: as ``torch.compile``, which takes the arguments."""
+        compile_network(self.model, *args, **kwargs)
+
+    @torch.inference_mode()
+    def forward(self, pages: Iterable[Image], **kwargs: Any) -> list[dict[str, Any]]:
+        """Find cells.
+
+        Args:
+            pages: Pictures of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in
+                [0, 1]; a list, a batch or a :class:`~mediatensor.FrameBatch`.
+            **kwargs: For the model.
+
+        Returns:
+            Per picture ``num_rows``, ``num_cols``, and ``cells``, the most probable first: dicts with ``geometry``,
+            relative, [xmin, ymin, xmax, ymax], or four points where pages are not assumed straight; ``score`` in
+            [0, 1]; ``row_start``, ``row_end``, ``col_start`` and ``col_end``, the first and last, from 0.
+
+        Raises:
+            InvalidArgumentError: Something is no picture.
+        """
+        parameter = next(self.model.parameters())
+        tables = []
+        for batch in self.pre_processor.batches(as_images(pages), parameter.device, parameter.dtype):
+            preds = self.model(with_open_sizes(self.model, batch.data, 0), return_preds=True, **kwargs)["preds"]
+            for placement, pred in zip(batch.placements, preds, strict=True):
+                places = placement.restore(pred["polygons"]).tolist()
+                rows = zip(places, pred["scores"].tolist(), pred["logical"].tolist(), strict=True)
+                cells = [
+                    {
+                        "geometry": geometry,
+                        "score": score,
+                        "row_start": first_row,
+                        "row_end": last_row,
+                        "col_start": first_column,
+                        "col_end": last_column,
+                    }
+                    for geometry, score, (first_column, last_column, first_row, last_row) in rows
+                ]
+                last_columns, last_rows = pred["logical"][:, 1], pred["logical"][:, 3]
+                numbers = (int(last_rows.max(initial=-1)) + 1, int(last_columns.max(initial=-1)) + 1)
+                tables.append({"cells": cells, "num_rows": numbers[0], "num_cols": numbers[1]})
+        return tables
