@@ -1,0 +1,43 @@
+"""The measures of regions and of their order, against cases that were counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.structure_regions import average_precision, count_right, in_columns, kendall_tau
+
+A, B = (0.0, 0.0, 10.0, 10.0), (100.0, 0.0, 110.0, 10.0)
+# An IoU with A of 2/3.
+WIDE = (0.0, 0.0, 15.0, 10.0)
+
+
+def test_regions_count_once_and_by_kind() -> None:
+    wanted = [("text", A), ("title", B)]
+    found = [("text", WIDE, 0.9), ("text", A, 0.5), ("text", B, 0.9)]
+    assert count_right(wanted, found) == {"text": 1}
+    assert count_right(wanted, found, 0.7) == {"text": 1}
+    assert count_right(wanted, found[:1], 0.7) == {}
+
+
+def test_average_precision() -> None:
+    wanted = [("text", A), ("text", B)]
+    # A wrong one between two right ones: precision 1 up to a recall of 1/2, 2/3 beyond.
+    found = [("text", A, 0.9), ("text", (50.0, 50.0, 60.0, 60.0), 0.8), ("text", B, 0.7)]
+    assert average_precision([(wanted, found)], "text", 0.5) == pytest.approx((51 + 50 * 2 / 3) / 101)
+    # Half of what is wanted, on two pages.
+    assert average_precision([([("text", A)], found[:1]), ([("text", B)], [])], "text", 0.5) == pytest.approx(51 / 101)
+    assert average_precision([(wanted, [])], "text", 0.5) == 0
+
+
+def test_tau() -> None:
+    assert kendall_tau([0, 1, 2, 3]) == 1
+    assert kendall_tau([3, 2, 1, 0]) == -1
+    # One of six pairs is the wrong way round.
+    assert kendall_tau([0, 2, 1, 3]) == pytest.approx(1 - 2 / 6)
+    assert kendall_tau([0]) == 1
+
+
+def test_words_of_two_columns() -> None:
+    rows = [(450, 20, 550, 30), (50, 90, 100, 99), (600, 90, 700, 99), (50, 110, 90, 119), (60, 900, 90, 909)]
+    labels = ["paragraph"] * 4 + ["footer"]
+    assert in_columns(np.array(rows, float), labels, 50).tolist() == [0, 1, 3, 2, 4]
