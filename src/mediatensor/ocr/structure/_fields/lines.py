@@ -77,7 +77,7 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
             space = boxes[index, 0] - boxes[last, 2]
             together = (
                 content.line_ids[last] == content.line_ids[index]
-                and -2 * height < space <= gap * height
+                and -2 * height < space <= gap * _size(content, last, index)
                 and _overlap(boxes[last], boxes[index]) > 0.3 * height
             )
             if together and len(rules):
@@ -94,6 +94,15 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
     if current:
         phrases.append(Phrase(tuple(current), box_of(content, current)))
     return phrases
+
+
+def _size(content: PageContent, first: int, second: int) -> float:
+    """The height of capitals, as two words show it: small letters are lower, and spaces of typewriters wide."""
+    heights = content.boxes[[first, second], 3] - content.boxes[[first, second], 1]
+    widths = content.boxes[[first, second], 2] - content.boxes[[first, second], 0]
+    lengths = [len(content.texts[word].strip()) for word in (first, second)]
+    letters = float(widths.sum()) / max(1, sum(lengths))
+    return max(float(heights.max()), 1.6 * letters)
 
 
 def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
