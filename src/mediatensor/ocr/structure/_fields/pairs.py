@@ -405,6 +405,9 @@ def _column(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[in
         ruled = _is_same_column(parts[head], lower)
         if lower.has_colon or distance > 1.8 * step or not (ruled or _offset(parts[head], lower) < 2.5):
             break
+        # The text below a table.
+        if len(lower.words) > 14 and not ruled:
+            break
         column.append(current)
         # The head may be set off from the values.
         step = distance if len(column) > 1 else max(2.5 * upper.height, distance)
