@@ -247,7 +247,7 @@ class LeRobotRecipe(Recipe):
         """Pictures in the type that rows have, transformed."""
         with stages.TRANSFORM:
             if self.output_dtype == torch.float32:
-                pictures = pictures / 255.0
+                pictures = pictures.float().div_(255.0)
             return pictures if self.image_transforms is None else self.image_transforms(pictures)
 
 

@@ -1,0 +1,32 @@
+"""`benchmarks.sources`: every source is written, read and reported; in this process, as others would be slow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pyarrow")
+
+from benchmarks import sources
+from benchmarks.sources_worker import main as read_rows
+
+
+def test_every_source_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sources, "_run", lambda told, python: read_rows(told))
+    monkeypatch.setattr(sources, "_WIDTH", 96)
+    monkeypatch.setattr(sources, "_HEIGHT", 64)
+    sources.main(["--quick", "--rows", "4", "--clips", str(tmp_path), "-o", str(tmp_path / "results")])
+    rows = json.loads((tmp_path / "results" / "sources.json").read_text("utf-8"))["rows"]
+    assert [row["source"] for row in rows] == ["folder", "tar", "Parquet, plain", "Parquet, snappy", "LeRobot"]
+    by_name: dict[str, Any] = {row["source"]: row for row in rows}
+    # The same frames need the same groups of pictures, wherever they lie.
+    needed = {by_name[name]["needed_bytes_per_row"] for name in by_name if name != "LeRobot"}
+    assert len(needed) == 1
+    assert by_name["LeRobot"]["needed_bytes_per_row"] == pytest.approx(needed.pop(), rel=0.5)
+    assert "| LeRobot |" in capsys.readouterr().out
+    assert "lerobot was not measured" in (tmp_path / "results" / "sources.md").read_text("utf-8")
