@@ -510,3 +510,31 @@ def test_an_output_that_was_edited_is_kept_and_told(
     assert run(source, "-o", tmp_path) == 0
     assert "is complete, and was changed since" in capsys.readouterr().out
     assert (tmp_path / "scan.txt").read_text() == "level ten\n"
+
+
+def test_structure_in_all_formats(tmp_path: Path) -> None:
+    """Headings and tables of a PDF file whose words and rules are taken as they are."""
+    parts = ["0 0 0 RG 1 w", "BT /F 26 Tf 60 700 Td (Delivery note) Tj ET"]
+    parts.append("BT /F 12 Tf 60 640 Td (Goods sent today.) Tj ET")
+    parts += [f"60 {500 - 30 * row} m 300 {500 - 30 * row} l S" for row in range(3)]
+    parts += [f"{left} 500 m {left} 440 l S" for left in (60, 180, 300)]
+    cells = [["Item", "Price"], ["Tea", "12.50"]]
+    parts += [
+        f"BT /F 12 Tf {68 + 120 * column} {480 - 30 * row} Td ({text}) Tj ET"
+        for row, texts in enumerate(cells)
+        for column, text in enumerate(texts)
+    ]
+    source = tmp_path / "note.pdf"
+    source.write_bytes(pdf_files.document(["\n".join(parts).encode()]))
+    formats = ("md", "adoc", "html", "csv", "xlsx", "json")
+    options = ("--layout", "--tables", "--text-layer", "--fields", "all", "--format", ",".join(formats))
+    assert run(source, "-o", tmp_path / "out", *options) == 0
+    written = {name: (tmp_path / "out" / f"note.{name}").read_bytes() for name in formats}
+    assert written["csv"] == b"Item,Price\r\nTea,12.50\r\n"
+    assert written["md"].decode().startswith("# Delivery note\n\nGoods sent today.\n\n| Item | Price |")
+    assert b"|===" in written["adoc"]
+    assert b"<h1>Delivery note</h1>" in written["html"]
+    assert written["xlsx"][:2] == b"PK"
+    (page,) = json.loads(written["json"])["pages"]
+    assert page["layout"][0]["type"] == "Title"
+    assert page["tables"][0]["cells"][3]["value"] == "12.50"
