@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr import DocumentFile, kie_predictor, ocr_predictor
 from mediatensor.ocr.io import Document
+from mediatensor.ocr.models.predictor import OCRPredictor
 from mediatensor.ocr.structure import FieldRule
 from ocr_reading import reader, words_of
 from pdf_files import assembled, stream
@@ -178,3 +180,59 @@ def test_a_page_without_words_is_read() -> None:
     Image.fromarray(picture()).save(scan, "PDF", resolution=100)
     document = reader(text_layer=True)(DocumentFile.from_pdf(scan.getvalue()))
     assert document.pages[0].render().split()[:3] == TITLE.split()
+
+
+class Regions(torch.nn.Module):
+    """Stands for a network: it finds the title and the table where they are."""
+
+    def forward(self, pages: Any) -> list[dict[str, Any]]:
+        boxes = np.array([[60, 40, 480, 100], [60, 240, 840, 420]], np.float32) / (900, 640, 900, 640)
+        return [{"class_names": ["Title", "Table"], "boxes": boxes, "scores": [0.9, 0.8]} for _ in pages]
+
+
+class Cells(torch.nn.Module):
+    """Finds the nine cells in the part of the page that it is given, by the black lines in it."""
+
+    def forward(self, crops: Any) -> list[dict[str, Any]]:
+        (crop,) = crops
+        dark = crop.min(axis=2) < 100
+        lines = [np.flatnonzero(dark.mean(axis=axis) > 0.5) for axis in (1, 0)]
+        rows, columns = ([int(line) for line in found if line - 1 not in found] for found in lines)
+        assert len(rows) == len(columns) == 4
+        cells = [
+            {
+                "geometry": np.array([columns[column], rows[row], columns[column + 1], rows[row + 1]])
+                / np.tile(crop.shape[1::-1], 2),
+                "score": 0.7,
+                "row_start": row,
+                "row_end": row,
+                "col_start": column,
+                "col_end": column,
+            }
+            for row in range(3)
+            for column in range(3)
+        ]
+        return [{"cells": cells, "num_rows": 3, "num_cols": 3}]
+
+
+def test_networks_take_the_place_of_the_rules() -> None:
+    """Cells come back from the part that was cut out to the page."""
+    made = reader()
+    predictor = OCRPredictor(
+        made.det_predictor,
+        made.reco_predictor,
+        detect_layout=True,
+        detect_tables=True,
+        fields=False,
+        layout_predictor=Regions(),
+        table_predictor=Cells(),
+    )
+    page = predictor([picture()]).pages[0]
+    assert [(region.type, region.confidence) for region in page.layout] == [("Title", 0.9), ("Table", 0.8)]
+    (table,) = page.tables
+    assert table.to_grid() == [HEAD, *ROWS]
+    assert table.confidence == pytest.approx(0.7)
+    assert np.allclose(np.ravel(table.geometry), [60 / 900, 240 / 640, 840 / 900, 420 / 640], atol=0.005)
+    assert page.export_as_markdown().startswith(f"# {TITLE}\n\n")
+    with pytest.raises(InvalidArgumentError, match="layout_arch"):
+        OCRPredictor(made.det_predictor, made.reco_predictor, detect_tables=True, table_predictor=Cells())

@@ -18,6 +18,7 @@ from .layout import layout_predictor
 from .predictor import OCRPredictor
 from .predictor.base import TextPredictor
 from .recognition.zoo import recognition_predictor
+from .table_structure import table_predictor
 from .video_predictor import VideoTextPredictor
 
 __all__ = ["kie_predictor", "ocr_predictor", "video_text_predictor"]
@@ -78,6 +79,7 @@ def ocr_predictor(
             ``shorter_side`` and ``longer_side``, the size of pages for the default detector in pixels;
             ``min_confidence`` (0.2), ``split_after``, ``on_error``, ``unreadable_scripts`` and ``script_readers`` of
             :class:`~mediatensor.ocr.models.predictor.base.TextPredictor`;
+            ``table_arch``, as ``layout_arch``, a network that finds the cells of the tables which that one finds;
             ``text_layer``, take the words that PDF files have, in place of reading them;
             ``fields``, the keys and values to look for, ``"invoice"``, ``"receipt"``, or
             :class:`~mediatensor.ocr.structure.FieldRule` objects;
@@ -283,11 +285,11 @@ def _built(
     recogniser = recognition_predictor(
         reco_arch, pretrained=pretrained, batch_size=options.pop("reco_bs", 128), **backbone, **vocab
     )
-    for name, make in (("layout", layout_predictor),):
+    for name, make in (("layout", layout_predictor), ("table", table_predictor)):
         arch = options.pop(f"{name}_arch", None)
         if arch is not None:
-            is_straight = {"assume_straight_pages": options["assume_straight_pages"]}
-            options[f"{name}_predictor"] = make(arch, pretrained=pretrained, **is_straight)
+            # What is looked at is upright by then.
+            options[f"{name}_predictor"] = make(arch, pretrained=pretrained, assume_straight_pages=True)
     needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
     # docTR's orientation models are always pretrained; so is this one, which costs 0.6 MB.
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None

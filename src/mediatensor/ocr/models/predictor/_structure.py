@@ -26,6 +26,7 @@ from ...structure import (
 from .._lines import ClassWords, as_quads, straight_boxes
 from ..layout.predictor import LayoutPredictor
 from ..reading_order import normalize_layout_label
+from ..table_structure.predictor import TablePredictor
 
 __all__ = ["StructureFinder", "Structured", "checked_kinds", "without_kinds"]
 
@@ -65,7 +66,7 @@ class StructureFinder(nn.Module):
         tables: bool,
         fields: str | Sequence[FieldRule] | bool,
         layout_predictor: LayoutPredictor | None = None,
-        table_predictor: nn.Module | None = None,
+        table_predictor: TablePredictor | None = None,
     ) -> None:
         super().__init__()
         self.layout = layout

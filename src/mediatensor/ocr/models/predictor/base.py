@@ -52,6 +52,7 @@ from ..detection.predictor import DetectionPredictor, Located
 from ..layout.predictor import LayoutPredictor
 from ..recognition.onnx_lines import readers_by_script
 from ..recognition.predictor import RecognitionPredictor
+from ..table_structure.predictor import TablePredictor
 from ._boxes import (
     IgnoredRegion,
     PageWords,
@@ -144,7 +145,7 @@ class TextPredictor(nn.Module):
         detect_tables: bool = False,
         fields: str | Sequence[FieldRule] | bool | None = None,
         layout_predictor: LayoutPredictor | None = None,
-        table_predictor: nn.Module | None = None,
+        table_predictor: TablePredictor | None = None,
         text_layer: bool = False,
         min_confidence: float = 0.2,
         split_after: str = "",
