@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 from PIL import Image
 
 import pdf_files
+from mediatensor.errors import OutOfRangeError
 from mediatensor.ocr.io import DocumentFile, read_pdf
 from mediatensor.ocr.structure import PageContent
 
@@ -114,3 +118,69 @@ def test_a_separate_process_says_the_same(tmp_path: Path) -> None:
 def test_pages_that_are_pictures_have_none(tmp_path: Path) -> None:
     Image.new("RGB", (20, 30)).save(tmp_path / "page.png")
     assert DocumentFile.from_images(tmp_path / "page.png").page_content(0) is None
+
+
+def test_what_is_drawn_in_forms_is_where_they_are() -> None:
+    inner = b"1 w 10 10 m 60 10 l S BT /F 10 Tf 10 20 Td (Inside) Tj ET"
+    form = b"/Type/XObject/Subtype/Form/BBox[0 0 100 100]/Resources<</Font<</F 5 0 R>>>>"
+    file = pdf_files.assembled([
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 6 0 R/Resources<</XObject<</X 4 0 R>>>>>>",
+        pdf_files.stream(inner, form),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        pdf_files.stream(b"q 2 0 0 2 100 300 cm /X Do Q"),
+    ])  # fmt: skip
+    content = read_pdf(file).page_content(0)
+    assert content is not None
+    assert content.font_sizes == pytest.approx([20])
+    assert content.horizontal_rules == pytest.approx(np.array([(120, 792 - 321, 220, 792 - 319)]))
+
+
+def test_type_is_as_poppler_says(tmp_path: Path) -> None:
+    program = shutil.which("pdftohtml")
+    if program is None:
+        pytest.skip("needs the pdftohtml program (on Debian: apt-get install poppler-utils)")
+    path = tmp_path / "page.pdf"
+    lines = [(9, "F", "small"), (12, "F", "plain"), (12, "B", "heavy"), (30, "B", "Title"), (17, "F", "middle")]
+    shown = [f"BT /{font} {size} Tf 72 {700 - 50 * n} Td ({text}) Tj ET" for n, (size, font, text) in enumerate(lines)]
+    path.write_bytes(pdf_files.document(["\n".join(shown).encode()], resources=FONTS))
+    command = [program, "-xml", "-i", "-stdout", "-zoom", "1", str(path)]
+    xml = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    sizes = {name: float(size) for name, size in re.findall(r'<fontspec id="(\d+)" size="(-?\d+)"', xml)}
+    theirs = {
+        re.sub("<.*?>", "", text): (sizes[font], "<b>" in text)
+        for font, text in re.findall(r'<text [^>]*font="(\d+)">(.*?)</text>', xml)
+    }
+    content = read_pdf(path).page_content(0)
+    assert content is not None
+    ours = zip(content.texts, zip(content.font_sizes.tolist(), content.is_bold.tolist(), strict=True), strict=True)
+    assert dict(ours) == theirs
+
+
+def test_lines_beyond_counting_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = b"\n".join(b"50 %d m 500 %d l S" % (y, y) for y in range(50, 750, 10))
+    drawing += b"\n" + b"\n".join(b"50 %d m 90 %d l 70 %d l S" % (y, y + 9, y) for y in range(50, 750, 10))
+    monkeypatch.setattr("mediatensor.ocr.io._documents.pdf_drawing.MAX_DRAWN_LINES", 20)
+    content = content_of(drawing)
+    assert len(content.horizontal_rules) == 20
+
+
+def test_a_page_that_is_a_scan_has_no_picture_of_itself() -> None:
+    assert len(content_of(b"q 612 0 0 792 0 0 cm BI /W 2 /H 2 /CS /G /BPC 8 ID \x00\xff\xff\x00 EI Q").pictures) == 0
+
+
+@pytest.mark.parametrize(
+    "drawing", [b"", b"q Q Q Q 1 2 3 m l S", b"0 0 m 1e30 1e30 l S 1e30 0 0 1e30 0 0 cm 0 0 9 9 re f"]
+)
+def test_odd_pages(drawing: bytes) -> None:
+    content = content_of(drawing)
+    assert content.texts == ()
+    for boxes in (content.horizontal_rules, content.vertical_rules, content.pictures):
+        assert np.isfinite(boxes).all()
+
+
+def test_a_page_that_does_not_exist() -> None:
+    pages = read_pdf(pdf_files.document([b""])) + read_pdf(pdf_files.document([b""]))
+    with pytest.raises(OutOfRangeError):
+        pages.page_content(2)
