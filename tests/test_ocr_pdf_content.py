@@ -158,14 +158,6 @@ def test_type_is_as_poppler_says(tmp_path: Path) -> None:
     assert dict(ours) == theirs
 
 
-def test_lines_beyond_counting_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawing = b"\n".join(b"50 %d m 500 %d l S" % (y, y) for y in range(50, 750, 10))
-    drawing += b"\n" + b"\n".join(b"50 %d m 90 %d l 70 %d l S" % (y, y + 9, y) for y in range(50, 750, 10))
-    monkeypatch.setattr("mediatensor.ocr.io._documents.pdf_drawing.MAX_DRAWN_LINES", 20)
-    content = content_of(drawing)
-    assert len(content.horizontal_rules) == 20
-
-
 def test_a_page_that_is_a_scan_has_no_picture_of_itself() -> None:
     assert len(content_of(b"q 612 0 0 792 0 0 cm BI /W 2 /H 2 /CS /G /BPC 8 ID \x00\xff\xff\x00 EI Q").pictures) == 0
 

@@ -15,7 +15,7 @@ __all__ = ["bold_words"]
 _ROWS, _COLUMNS = 24, 64
 _WORDS_AT_ONCE = 1024
 # Words that have so much more ink than most of the page are heavy.
-_HEAVY = 1.22
+_HEAVY = 1.2
 # Pixels that differ by less than this from what is around are no ink.
 _MIN_CONTRAST = 30
 
@@ -48,6 +48,8 @@ def bold_words(
     summed = np.cumsum(num_letters[known][order])
     usual = weight[known][order][np.searchsorted(summed, 0.4 * summed[-1])]
     score = np.where(known, np.log(np.where(known, weight, 1) / usual), 0.0)
+    # What is said of a letter or two depends on which they are.
+    score *= num_letters / (num_letters + 0.5)
     total, share = score.copy(), known.astype(np.float64)
     for one, other in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
         is_beside = 0.5 * (known[one] & known[other] & (line_ids[one] == line_ids[other]))
