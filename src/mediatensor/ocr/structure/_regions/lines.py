@@ -85,13 +85,13 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
     if len(chosen) == 0:
         return []
     boxes = page.boxes[chosen]
-    heights = np.maximum(boxes[:, 3] - boxes[:, 1], 1e-6)
-    height = float(np.median(heights))
     texts = [page.texts[index] for index in chosen]
+    extents = _full_extents(boxes, texts)
+    heights = np.maximum(extents[:, 1] - extents[:, 0], 1e-6)
+    height = float(np.median(heights))
     following = _following(boxes, heights, height, page.line_ids[chosen], texts)
     following = _cut_at_gutters(following, boxes, heights, height, texts, walls, page)
     groups = _with_strays(_chains(following), boxes, height)
-    extents = _full_extents(boxes, texts)
     sizes = page.font_sizes[chosen]
     sizes = np.where(np.isfinite(sizes), sizes, _sizes(boxes, extents, texts))
     lines = [_line(page, chosen[group], sizes[group], extents[group]) for group in groups]
