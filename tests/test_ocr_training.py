@@ -489,7 +489,7 @@ def test_a_detector_learns_where_lines_are(tmp_path: Path) -> None:
         pretrained=False,
         page_size=160,
         batch_size=4,
-        epochs=6,
+        epochs=3,
         learning_rate=1e-2,
         ema_decay=0.9,
         augment=False,
@@ -497,7 +497,7 @@ def test_a_detector_learns_where_lines_are(tmp_path: Path) -> None:
     assert done.epochs[0]["validation"]["recall"] < 0.3
     assert done.scores["recall"] > 0.6
     # Predictors bring pages to the size that it was trained at, and so does another training.
-    again = fit(done.path, pages, validation=unseen, out=tmp_path / "again.pt", batch_size=4, epochs=1)
+    again = fit(done.path, unseen, validation=unseen, out=tmp_path / "again.pt", batch_size=4, epochs=1)
     for path in (done.path, again.path):
         assert load_checkpoint(path, "detection").cfg["input_shape"] == (3, 160, 160)
     assert again.epochs[0]["validation"]["recall"] == done.scores["recall"]
