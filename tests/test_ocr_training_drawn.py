@@ -123,7 +123,7 @@ def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path) -> None:
     options = {"kind": "slide", "style": "clean", "fonts": FILES, "size": (128, 128), "text_unit": "line"}
     done = fit(
         "linknet_resnet18",
-        drawn_pages(128, **options),
+        drawn_pages(64, **options),
         validation=drawn_pages(6, seed=1, **options),
         out=tmp_path / "finder.pt",
         pretrained=False,
@@ -136,7 +136,7 @@ def test_crops_of_drawn_pages_teach_a_detector(tmp_path: Path) -> None:
         augment=False,
     )
     assert done.epochs[0]["validation"]["recall"] < 0.02
-    assert done.scores["recall"] > 0.1
+    assert done.scores["recall"] > 0.4
     # Learnt from crops, searched as a whole.
     model = load_checkpoint(done.path, "detection")
     assert model.cfg["input_shape"] == (3, 256, 256)
