@@ -269,7 +269,16 @@ class Table(Element):
         return pandas.DataFrame(self.to_grid()[head:], columns=self.column_names() if head else None)
 
     def column_names(self) -> list[str]:
-        """The texts of the head above each column, from top to bottom; empty without a head."""
+        """The texts of the head above each column, from top to bottom; empty without a head.
+
+        Example:
+            >>> from mediatensor.ocr.io import Table, TableCell
+            >>> box = ((0.0, 0.0), (1.0, 1.0))
+            >>> head = TableCell("Price", 1.0, box, 0, 0, 0, 1, is_header=True)
+            >>> below = [TableCell(text, 1.0, box, 1, 1, i, i, is_header=True) for i, text in enumerate(["net", "all"])]
+            >>> Table([head, *below], 2, 2, box).column_names()
+            ['Price net', 'Price all']
+        """
         num_rows = self.num_header_rows
         texts: list[list[str]] = [[] for _ in range(self.num_cols)]
         for cell in sorted(self.cells, key=lambda cell: cell.row_start):
