@@ -13,7 +13,7 @@ from .._content import PageContent
 from .._found import Box, FoundTable
 from .grid import TableArea, build_table
 from .open_areas import open_areas
-from .rules import Segments, find_lattices, joined_rules, stacks_of_rules
+from .rules import Lattice, Segments, find_lattices, joined_rules, stacks_of_rules
 from .text import Run, is_wrapped, lines_of, prose_runs, runs_of, trimmed, type_height
 
 __all__ = ["find_tables"]
@@ -112,7 +112,8 @@ def _between_words(
         deep = 0.35 * em
         cut = (own[:, 0] + deep < x) & (own[:, 2] - deep > x) & ((own[:, 1] + own[:, 3]) / 2 > start)
         cut &= (own[:, 1] + own[:, 3]) / 2 < end
-        if (own[cut, 3] - own[cut, 1]).sum() <= _CUT_SHARE * (end - start):
+        start, end = _longest_free(own[cut], start, end)
+        if end - start >= em:
             kept.append((x, start, end))
     vertical = np.array(kept).reshape(-1, 3)
     order = np.argsort(boxes[:, 1])
@@ -130,6 +131,21 @@ def _between_words(
     return np.array(kept).reshape(-1, 3), vertical
 
 
+def _longest_free(words: NDArray[np.float64], start: float, end: float) -> tuple[float, float]:
+    """The longest part of a rule down that cuts no word; nothing, if that is less than half of it.
+
+    In pictures rules run on into letters that touch them.
+    """
+    if not len(words):
+        return start, end
+    words = words[np.argsort(words[:, 1])]
+    tops = np.append(words[:, 1], end)
+    bottoms = np.insert(words[:, 3], 0, start)
+    longest = int(np.argmax(tops - bottoms))
+    free = float(bottoms[longest]), float(tops[longest])
+    return free if free[1] - free[0] >= 0.5 * (end - start) else (start, start)
+
+
 # Places ---------------------------------------------------------------------------------------------------------------
 
 
@@ -144,6 +160,7 @@ def _lattice_areas(
     used = {tuple(rule) for lattice in lattices for rule in lattice.horizontal.tolist()}
     loose += [np.array([rule]) for rule in horizontal.tolist() if tuple(rule) not in used]
     for lattice in lattices:
+        lattice = _framed(lattice, em)
         x0, _, x1, _ = lattice.box
         within = (lattice.vertical[:, 0] > x0 + em) & (lattice.vertical[:, 0] < x1 - em)
         if not within.any() or len(lattice.horizontal) + len(lattice.vertical) < 3:
@@ -155,6 +172,22 @@ def _lattice_areas(
             areas.append(TableArea(lattice.box, words.tolist(), lattice.horizontal, lattice.vertical, True))
     across = np.concatenate(loose)
     return areas, across[np.lexsort((across[:, 1], across[:, 0]))]
+
+
+def _framed(lattice: Lattice, em: float) -> Lattice:
+    """Cut what sticks out of a frame: rules down that go on above or below its corners."""
+    x0, y0, x1, y1 = lattice.box
+    sides = lattice.vertical[(lattice.vertical[:, 0] < x0 + em) | (lattice.vertical[:, 0] > x1 - em)]
+    if not (sides[:, 0] < x0 + em).any() or not (sides[:, 0] > x1 - em).any():
+        return lattice
+    full = lattice.horizontal[(lattice.horizontal[:, 1] < x0 + em) & (lattice.horizontal[:, 2] > x1 - em), 0]
+    if not len(full):
+        return lattice
+    if sides[:, 1].min() > full[0] - 0.6 * em:
+        y0 = max(y0, float(full[0]))
+    if sides[:, 2].max() < full[-1] + 0.6 * em:
+        y1 = min(y1, float(full[-1]))
+    return replace(lattice, box=(x0, y0, x1, y1))
 
 
 def _stack_areas(

@@ -1,0 +1,124 @@
+"""Cell adjacency, the measure of the ICDAR 2013 table competition.
+
+A table is taken as its relations: each cell that is not empty with its next such cell to the right, and below, in each
+of its rows and columns (Göbel et al., "A methodology for evaluating algorithms for table understanding in PDF
+documents", 2012). The relations of a document that were found are compared with the true ones, so that tables that are
+missed cost recall and tables that are none cost precision.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+__all__ = ["AdjacencyScore", "Relation", "TextCell", "relations_of", "score_relations"]
+
+#: The text of a cell, of its neighbour, and where that is: "right" or "below".
+Relation = tuple[str, str, str]
+
+# Texts of which so much agrees are one text, read from a picture.
+_ALIKE = 0.8
+_MIN_ALIKE = 3
+
+
+@dataclass(frozen=True)
+class TextCell:
+    """A cell: its first and last row and column, from 0, and its text."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+    text: str
+
+
+@dataclass(frozen=True)
+class AdjacencyScore:
+    """How many relations are true, were found, and are both."""
+
+    wanted: int = 0
+    found: int = 0
+    right: int = 0
+
+    def __add__(self, other: AdjacencyScore) -> AdjacencyScore:
+        return AdjacencyScore(self.wanted + other.wanted, self.found + other.found, self.right + other.right)
+
+    @property
+    def precision(self) -> float:
+        """The share of what was found that is right; 0 if nothing was."""
+        return self.right / self.found if self.found else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The share of what is true that was found; 0 if nothing is."""
+        return self.right / self.wanted if self.wanted else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of both."""
+        return 2 * self.right / (self.wanted + self.found) if self.wanted + self.found else 0.0
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in unicodedata.normalize("NFKC", text).casefold() if letter.isalnum())
+
+
+def relations_of(cells: Iterable[TextCell]) -> list[Relation]:
+    """Return the relations of a table; texts are their letters and digits, in lower case.
+
+    Cells that are neighbours in several rows, or columns, are one relation.
+    """
+    places: dict[tuple[int, int], int] = {}
+    texts: list[str] = []
+    for cell in cells:
+        text = _letters(cell.text)
+        if not text:
+            continue
+        for row in range(cell.top, cell.bottom + 1):
+            for column in range(cell.left, cell.right + 1):
+                places[row, column] = len(texts)
+        texts.append(text)
+    pairs: set[tuple[int, int, str]] = set()
+    for direction, along in (("right", 1), ("below", 0)):
+        lines: dict[int, list[tuple[int, int]]] = {}
+        for place, number in places.items():
+            lines.setdefault(place[1 - along], []).append((place[along], number))
+        for line in lines.values():
+            numbers = [number for _, number in sorted(line)]
+            pairs |= {(one, after, direction) for one, after in zip(numbers, numbers[1:]) if one != after}  # noqa: B905, RUF007
+    return [(texts[one], texts[after], direction) for one, after, direction in pairs]
+
+
+def score_relations(wanted: Sequence[Relation], found: Sequence[Relation], *, fuzzy: bool = False) -> AdjacencyScore:
+    """Compare the relations of a document.
+
+    Args:
+        wanted: The true ones.
+        found: Those that were found.
+        fuzzy: Whether texts may differ by a fifth, as those that were read from pictures do.
+    """
+    missed, others = Counter(wanted), Counter(found)
+    same = missed & others
+    right = sum(same.values())
+    if fuzzy:
+        rest = list((others - same).elements())
+        for relation in (missed - same).elements():
+            for at, other in enumerate(rest):
+                if relation[2] == other[2] and all(
+                    _is_alike(*pair) for pair in zip(relation[:2], other[:2], strict=True)
+                ):
+                    del rest[at]
+                    right += 1
+                    break
+    return AdjacencyScore(len(wanted), len(found), right)
+
+
+def _is_alike(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    if min(len(one), len(other)) < _MIN_ALIKE:
+        return False
+    return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE

@@ -1,0 +1,78 @@
+"""Tables by other libraries, in the process of their own Python: ``python structure_tables_peers.py READER FILE...``.
+
+Prints one JSON document: seconds, and for each file its tables as rows of texts. Nothing of mediatensor is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+# A table: the cells as first and last row, first and last column, and text.
+Cells = list[tuple[int, int, int, int, str]]
+
+
+def _cells_of_rows(rows: list[list[str | None]]) -> Cells:
+    return [(at, at, column, column, text or "") for at, row in enumerate(rows) for column, text in enumerate(row)]
+
+
+def pdfplumber(path: str) -> list[Cells]:
+    with importlib.import_module("pdfplumber").open(path) as pdf:
+        return [_cells_of_rows(table) for page in pdf.pages for table in page.extract_tables()]
+
+
+def _camelot(flavor: str) -> Callable[[str], list[Cells]]:
+    def read(path: str) -> list[Cells]:
+        tables = importlib.import_module("camelot").read_pdf(path, pages="all", flavor=flavor)
+        return [_cells_of_rows(table.df.to_numpy().tolist()) for table in tables]
+
+    return read
+
+
+def img2table(path: str) -> list[Cells]:
+    found: list[Cells] = []
+    pages = importlib.import_module("img2table.document").PDF(path).extract_tables(borderless_tables=True)
+    for tables in pages.values():
+        for table in tables:
+            # A cell over several places is repeated in each, with one box.
+            spans: dict[tuple[int, ...], list[Any]] = {}
+            for row, cells in table.content.items():
+                for column, cell in enumerate(cells):
+                    box = (cell.bbox.x1, cell.bbox.y1, cell.bbox.x2, cell.bbox.y2)
+                    span = spans.setdefault(box, [row, row, column, column, cell.value or ""])
+                    span[1], span[3] = max(span[1], row), max(span[3], column)
+            found.append([tuple(span) for span in spans.values()])
+    return found
+
+
+READERS: dict[str, Callable[[str], list[Cells]]] = {
+    "pdfplumber": pdfplumber,
+    "camelot-lattice": _camelot("lattice"),
+    "camelot-stream": _camelot("stream"),
+    "camelot-hybrid": _camelot("hybrid"),
+    "img2table": img2table,
+}
+
+
+def main() -> int:
+    """Read all files with a reader."""
+    reader, paths = READERS[sys.argv[1]], sys.argv[2:]
+    reader(paths[0])  # imports, models
+    start = time.perf_counter()
+    found: dict[str, list[Cells]] = {}
+    errors: dict[str, str] = {}
+    for path in paths:
+        try:
+            found[path] = reader(path)
+        except Exception as error:
+            errors[path] = f"{type(error).__name__}: {error}"
+    print("\n" + json.dumps({"seconds": time.perf_counter() - start, "tables": found, "errors": errors}))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
