@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._content import PageContent
 from .._found import Box, FoundTable
-from .grid import TableArea, build_table
+from .grid import TableArea, build_table, column_gaps
 from .open_areas import open_areas
 from .rules import Lattice, Segments, find_lattices, joined_rules, stacks_of_rules
 from .text import Run, is_wrapped, lines_of, prose_runs, runs_of, trimmed, type_height
@@ -72,7 +72,7 @@ def find_tables(content: PageContent) -> list[FoundTable]:
         is_prose[list(run.words)] = True
 
     areas, loose = _lattice_areas(content, horizontal, vertical, em)
-    areas += _stack_areas(content, loose, vertical, is_prose, em)
+    areas += _stack_areas(content, loose, vertical, is_prose, [area.box for area in areas], em)
     for area in areas:
         area = replace(area, words=[word for word in area.words if free[word]])
         table = build_table(content, area, em)
@@ -109,10 +109,14 @@ def _between_words(
     for x, start, end in vertical:
         near = order[np.searchsorted(lefts, x - widest) : np.searchsorted(lefts, x)]
         own = boxes[near]
-        deep = 0.35 * em
-        cut = (own[:, 0] + deep < x) & (own[:, 2] - deep > x) & ((own[:, 1] + own[:, 3]) / 2 > start)
-        cut &= (own[:, 1] + own[:, 3]) / 2 < end
-        start, end = _longest_free(own[cut], start, end)
+        middles = (own[:, 1] + own[:, 3]) / 2
+        own = own[(middles > start) & (middles < end) & (own[:, 0] + 0.1 * em < x) & (own[:, 2] - 0.1 * em > x)]
+        if len(own) and end - start < 3 * em:
+            continue
+        # Letters that rules touch at their ends may be theirs by a stroke only.
+        at_ends = (own[:, 1] < start + 1.5 * em) | (own[:, 3] > end - 1.5 * em)
+        deep = (own[:, 0] + 0.35 * em < x) & (own[:, 2] - 0.35 * em > x)
+        start, end = _longest_free(own[at_ends | deep], start, end)
         if end - start >= em:
             kept.append((x, start, end))
     vertical = np.array(kept).reshape(-1, 3)
@@ -160,7 +164,7 @@ def _lattice_areas(
     used = {tuple(rule) for lattice in lattices for rule in lattice.horizontal.tolist()}
     loose += [np.array([rule]) for rule in horizontal.tolist() if tuple(rule) not in used]
     for lattice in lattices:
-        lattice = _framed(lattice, em)
+        lattice = _framed(content, lattice, em)
         x0, _, x1, _ = lattice.box
         within = (lattice.vertical[:, 0] > x0 + em) & (lattice.vertical[:, 0] < x1 - em)
         if not within.any() or len(lattice.horizontal) + len(lattice.vertical) < 3:
@@ -174,24 +178,25 @@ def _lattice_areas(
     return areas, across[np.lexsort((across[:, 1], across[:, 0]))]
 
 
-def _framed(lattice: Lattice, em: float) -> Lattice:
-    """Cut what sticks out of a frame: rules down that go on above or below its corners."""
+def _framed(content: PageContent, lattice: Lattice, em: float) -> Lattice:
+    """Cut what sticks out of a frame: rules down that go on into a title above, or a note below."""
     x0, y0, x1, y1 = lattice.box
-    sides = lattice.vertical[(lattice.vertical[:, 0] < x0 + em) | (lattice.vertical[:, 0] > x1 - em)]
-    if not (sides[:, 0] < x0 + em).any() or not (sides[:, 0] > x1 - em).any():
-        return lattice
     full = lattice.horizontal[(lattice.horizontal[:, 1] < x0 + em) & (lattice.horizontal[:, 2] > x1 - em), 0]
-    if not len(full):
-        return lattice
-    if sides[:, 1].min() > full[0] - 0.6 * em:
-        y0 = max(y0, float(full[0]))
-    if sides[:, 2].max() < full[-1] + 0.6 * em:
-        y1 = min(y1, float(full[-1]))
+    if len(full):
+        for top, bottom in ((y0, float(full[0])), (float(full[-1]), y1)):
+            lines = lines_of(runs_of(content, _inside(content, (x0, top, x1, bottom)), 1.5 * em))
+            if bottom - top < 0.6 * em or all(len(line) == 1 for line in lines):
+                y0, y1 = (bottom, y1) if bottom < y1 else (y0, top)
     return replace(lattice, box=(x0, y0, x1, y1))
 
 
 def _stack_areas(
-    content: PageContent, horizontal: Segments, vertical: Segments, is_prose: NDArray[np.bool_], em: float
+    content: PageContent,
+    horizontal: Segments,
+    vertical: Segments,
+    is_prose: NDArray[np.bool_],
+    taken: Sequence[Box],
+    em: float,
 ) -> list[TableArea]:
     """The areas between rules of one width that hold columns, no running text."""
     areas = []
@@ -201,7 +206,10 @@ def _stack_areas(
         bands = []
         for upper, lower in pairwise(stack):
             words = _inside(content, (left - 0.5 * em, float(upper[0]), right + 0.5 * em, float(lower[0])))
-            bands.append(_band_kind(content, words, is_prose, em))
+            kind = _band_kind(content, words, is_prose, em)
+            # The room between two tables, with no more than the title of the second.
+            is_apart = kind == "little" and lower[0] - upper[0] > 2.5 * em and len(stack) > 3
+            bands.append("other" if is_apart or _is_within(upper, lower, taken) else kind)
         at = 0
         while at < len(bands):
             end = at
@@ -220,6 +228,12 @@ def _stack_areas(
     return areas
 
 
+def _is_within(upper: NDArray[np.float64], lower: NDArray[np.float64], boxes: Sequence[Box]) -> bool:
+    """Whether there is a part of a box between two rules."""
+    left, right = max(upper[1], lower[1]), min(upper[2], lower[2])
+    return any(x0 < right and x1 > left and y0 < lower[0] and y1 > upper[0] for x0, y0, x1, y1 in boxes)
+
+
 def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> float:
     """The width of most lines of running text, those that are level with each other together."""
     lines = lines_of(runs_of(content, words, 0.9 * em))
@@ -234,9 +248,13 @@ def _band_kind(content: PageContent, words: NDArray[np.int64], is_prose: NDArray
     wide = own[:, 2].max() - own[:, 0].min()
     if _prose_width(content, words[is_prose[words]], em) > 0.7 * wide:
         return "other"
+    if any(
+        len(line) == 1 and line[0].x1 - line[0].x0 > 0.6 * wide for line in lines_of(runs_of(content, words, 1.5 * em))
+    ):
+        return "other"
     lines = lines_of(runs_of(content, words, 0.9 * em))
     several = sum(len(line) > 1 for line in lines)
-    if several >= 0.5 * len(lines):
+    if several >= 0.5 * len(lines) or column_gaps(lines, own[:, 0].min(), own[:, 2].max(), em):
         return "columns"
     return "little" if len(lines) <= 2 else "other"
 
@@ -248,6 +266,8 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
     """Whether cells of a ruled area make a table: enough of them are filled, and not by running text."""
     filled = [cell for cell in table.cells if cell.words]
     if len(filled) < 4 or len({cell.row_start for cell in filled}) < 2 or len({cell.col_start for cell in filled}) < 2:
+        return False
+    if _is_form(content, table):
         return False
     if not area.is_lattice and _is_prose_table(content, table, em):
         return False
@@ -284,6 +304,13 @@ def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
         if len(lines) > 3 and is_wrapped(content, lines, em):
             prose += len(words)
     return 2 * prose > total
+
+
+def _is_form(content: PageContent, table: FoundTable) -> bool:
+    """Whether many cells begin with a label and a colon."""
+    filled = [cell for cell in table.cells if cell.words]
+    labels = sum(any(content.texts[word].endswith(":") for word in cell.words[:4]) for cell in filled)
+    return labels > 0.3 * len(filled)
 
 
 def _is_open_table(content: PageContent, table: FoundTable, em: float) -> bool:

@@ -16,7 +16,7 @@ from .._found import Box, FoundCell, FoundTable
 from .rules import Segments, clustered
 from .text import Run, is_number, is_right_to_left, joined_run, lines_of, runs_of
 
-__all__ = ["TableArea", "build_table"]
+__all__ = ["TableArea", "build_table", "column_gaps"]
 
 # A gap that parts the words of a line into cells, in heights of type.
 _CELL_GAP = 0.55
@@ -119,13 +119,13 @@ def _columns(lines: Sequence[Sequence[Run]], ruled: Sequence[float], em: float, 
             if own:
                 band.append(own)
         if band:
-            xs += _gaps(band, left, right, em, height if has_posts and len(ruled) > 2 else None)
+            xs += column_gaps(band, left, right, em, height if has_posts and len(ruled) > 2 else None)
         xs.append(right)
     return xs
 
 
-def _gaps(
-    lines: Sequence[Sequence[Run]], left: float, right: float, em: float, closed_height: float | None
+def column_gaps(
+    lines: Sequence[Sequence[Run]], left: float, right: float, em: float, closed_height: float | None = None
 ) -> list[float]:
     """The middles of the gaps between the columns of a band; ``closed_height`` is that of a table with rules beside it.
 
@@ -163,7 +163,7 @@ def _gaps(
         several = [line[0].middle for line in lines if len(line) > 1]
         if not several or several[-1] - several[0] < 0.5 * closed_height:
             return []
-    return _supported(lines, edges, left, right, count, is_closed=is_closed)
+    return _supported(_level_blocks(lines, em), edges, left, right, is_closed=is_closed)
 
 
 def _parted_by_runs(
@@ -188,10 +188,26 @@ def _parted_by_runs(
     return parted
 
 
+def _level_blocks(lines: Sequence[Sequence[Run]], em: float) -> list[list[Run]]:
+    """Lines that overlap as one: cells of one and of two lines, in the middle of their row."""
+    blocks: list[list[Run]] = []
+    bottom = -np.inf
+    for line in lines:
+        top = min(run.y0 for run in line)
+        if blocks and top < bottom - 0.25 * em:
+            blocks[-1] += line
+        else:
+            blocks.append(list(line))
+            bottom = -np.inf
+        bottom = max(bottom, *(run.y1 for run in line))
+    return blocks
+
+
 def _supported(
-    lines: Sequence[Sequence[Run]], edges: list[float], left: float, right: float, count: int, *, is_closed: bool
+    lines: Sequence[Sequence[Run]], edges: list[float], left: float, right: float, *, is_closed: bool
 ) -> list[float]:
     """Leave out edges that few lines have text at both sides of: words that happen to stand apart, indents."""
+    count = len(lines)
     needed = max(2, int((0.5 if is_closed else 0.15) * count)) if count > 2 else 1
     edges = list(edges)
     while edges:
@@ -493,7 +509,7 @@ class _Grid:
         pitches = [after.middle - line.middle for line, after in pairwise(band)]
         tight = 1.25 * float(np.min(pitches))
         usual = float(np.median(pitches))
-        by_space = self._rows_by_space(band, pitches)
+        by_space = self._rows_by_space(band)
         if by_space:
             return by_space
         right = self._right_ends(band)
@@ -523,33 +539,43 @@ class _Grid:
                 rows.append([after])
         return rows
 
-    def _rows_by_space(self, band: Sequence[_Line], pitches: Sequence[float]) -> list[list[_Line]]:
-        """Rows of several lines with more room between them than within. Empty: there are none such."""
-        small, large = float(np.min(pitches)), float(np.max(pitches))
-        if large < 1.25 * small or len(band) < 4:
+    def _rows_by_space(self, band: Sequence[_Line]) -> list[list[_Line]]:
+        """Rows of several lines with more room between them than within. Empty: there are none such.
+
+        Lines of cells that are as high as others, and stand in the middle of their row, overlap.
+        """
+        if len(band) < 4:
             return []
-        limit = (small + large) / 2 if large < 2.5 * small else 1.25 * small
+        bottoms = np.maximum.accumulate([line.bottom for line in band])
+        gaps = np.array([line.top for line in band[1:]]) - bottoms[:-1]
+        ordered = np.sort(gaps)
+        jumps = np.diff(ordered)
+        widest = int(np.argmax(jumps))
+        if jumps[widest] < 0.2 * self.em or ordered[0] > 0.9 * self.em:
+            return []
+        limit = (ordered[widest] + ordered[widest + 1]) / 2
         rows: list[list[_Line]] = [[band[0]]]
-        for after, pitch in zip(band[1:], pitches, strict=True):
-            if pitch > limit:
+        for after, gap in zip(band[1:], gaps, strict=True):
+            if gap > limit:
                 rows.append([after])
             else:
                 rows[-1].append(after)
-        starts = sum(0 in row[0].columns for row in rows)
-        if len(rows) < 2 or starts < 0.8 * len(rows):
+        if len(rows) < 2 or sum(len(row) > 1 for row in rows) < 2:
+            return []
+        labelled = sum(any(0 in line.columns for line in row) for row in rows)
+        if labelled < 0.7 * len(rows):
             return []
         for row in rows:
-            seen: set[int] = set()
+            stacked: dict[int, int] = {}
             for line in row:
-                # Two numbers above each other are two rows, however close.
-                if line.numbers & seen:
-                    return []
-                seen |= line.numbers
-            full = [line for line in row if len(line.columns) > 0.7 * self.num_columns and not line.numbers]
-            if len(full) > 2:
+                for column in line.numbers:
+                    stacked[column] = stacked.get(column, 0) + 1
+            # Two columns of numbers above each other are rows, however close.
+            if sum(many > 1 for many in stacked.values()) > 1:
                 return []
-        if sum(len(row) > 1 for row in rows) < 2:
-            return []
+            full = sum(len(line.columns) > 0.7 * self.num_columns for line in row)
+            if full > 2 or (full > 1 and self.num_columns < 4):
+                return []
         return rows
 
     def _right_ends(self, band: Sequence[_Line]) -> NDArray[np.float64]:
