@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -25,6 +26,8 @@ _CUT_SHARE = 0.2
 
 # Pictures that cover more of a grid than this, by area, are no contents of its cells.
 _MAX_PICTURE_SHARE = 0.3
+# The share of cells with text in grids that are tables, whatever their ground.
+_FILLED_SHARE = 0.7
 # Signs between the sides of formulas: so many, and so many of the words, are no table's.
 _RELATIONS = frozenset("=≤≥≈≡⇒→≠")
 _MIN_RELATIONS = 4
@@ -76,7 +79,9 @@ def find_tables(content: PageContent) -> list[FoundTable]:
     for area in areas:
         area = replace(area, words=[word for word in area.words if free[word]])
         table = build_table(content, area, em)
-        if table is not None and _is_table(content, table, area, em) and not _is_drawn(content, table):
+        if table is not None and _is_table(content, table, area, em):
+            if _is_drawn(content, table, is_ruled=area.is_lattice):
+                continue
             _keep(content, table, tables, free)
     for area in open_areas(content, free, is_prose, [table.box for table in tables], em):
         table = build_table(content, area, em)
@@ -206,7 +211,7 @@ def _stack_areas(
         bands = []
         for upper, lower in pairwise(stack):
             words = _inside(content, (left - 0.5 * em, float(upper[0]), right + 0.5 * em, float(lower[0])))
-            kind = _band_kind(content, words, is_prose, em)
+            kind = _band_kind(content, words, right - left, is_prose, em)
             # The room between two tables, with no more than the title of the second.
             is_apart = kind == "little" and lower[0] - upper[0] > 2.5 * em and len(stack) > 3
             bands.append("other" if is_apart or _is_within(upper, lower, taken) else kind)
@@ -240,17 +245,17 @@ def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> f
     return float(np.median([sum(run.x1 - run.x0 for run in line) for line in lines])) if lines else 0.0
 
 
-def _band_kind(content: PageContent, words: NDArray[np.int64], is_prose: NDArray[np.bool_], em: float) -> str:
+def _band_kind(
+    content: PageContent, words: NDArray[np.int64], wide: float, is_prose: NDArray[np.bool_], em: float
+) -> str:
     """What stands between two rules: "columns", "little" (one line), or "other"."""
     if not len(words):
         return "little"
     own = content.boxes[words]
-    wide = own[:, 2].max() - own[:, 0].min()
     if _prose_width(content, words[is_prose[words]], em) > 0.7 * wide:
         return "other"
-    if any(
-        len(line) == 1 and line[0].x1 - line[0].x0 > 0.6 * wide for line in lines_of(runs_of(content, words, 1.5 * em))
-    ):
+    lines = lines_of(runs_of(content, words, 1.5 * em))
+    if len(lines) > 1 and any(len(line) == 1 and line[0].x1 - line[0].x0 > 0.6 * wide for line in lines):
         return "other"
     lines = lines_of(runs_of(content, words, 0.9 * em))
     several = sum(len(line) > 1 for line in lines)
@@ -277,10 +282,18 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
     return several >= 0.5 * len(per_row) and len(filled) >= 0.25 * len(table.cells)
 
 
-def _is_drawn(content: PageContent, table: FoundTable) -> bool:
-    """Whether a grid is a picture, framed or with a grid of its own, or formulas below each other."""
+def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
+    """Whether a grid is a picture, framed or with a grid of its own, or formulas below each other.
+
+    The shaded cells of a table may pass for a picture: text in nearly all of them tells that they are none.
+    """
+    if is_ruled and sum(bool(cell.words) for cell in table.cells) >= _FILLED_SHARE * len(table.cells):
+        return False
     box = np.array(table.box)
-    common = np.minimum(content.pictures[:, 2:], box[2:]) - np.maximum(content.pictures[:, :2], box[:2])
+    # A picture of most of the page is the page itself, scanned.
+    sizes = (content.pictures[:, 2:] - content.pictures[:, :2]).prod(axis=1)
+    pictures = content.pictures[sizes < 0.5 * content.width * content.height]
+    common = np.minimum(pictures[:, 2:], box[2:]) - np.maximum(pictures[:, :2], box[:2])
     if common.clip(0).prod(axis=1).sum() > _MAX_PICTURE_SHARE * (box[2:] - box[:2]).prod():
         return True
     texts = [content.texts[word] for cell in table.cells for word in cell.words]
