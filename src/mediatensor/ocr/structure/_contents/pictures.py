@@ -110,13 +110,16 @@ def _pieces(
     close = np.bincount(names, np.abs(values - middle[names]) <= _FLAT, num + 1)[1:]
     is_flat = (filled >= 0.3 * count) & (close >= _MIN_FLAT * filled)
     sides = boxes[:, 2:] - boxes[:, :2]
+    is_night = (middle[1:] >= _DARK) & (sides.min(axis=1) >= _MIN_DARK_SIDE * em)
     is_piece = (sides.min(axis=1) >= max(_CELL, _MIN_PIECE * em)) & (count * _CELL**2 >= 0.5 * em * em)
     # Flat areas with words on them are the ground of cells, boxes and bands.
     chosen = np.flatnonzero(is_piece)
     chosen = chosen[np.argsort(-sides[chosen].prod(axis=1), kind="stable")[:_MAX_PIECES]]
     text = [_text_within(boxes[piece], words) for piece in chosen]
+    # A large dark one with a few words is a photograph with its label.
     is_ground = [
-        share > _MAX_TEXT or (is_flat[piece] and num > 0) for piece, (share, num) in zip(chosen, text, strict=True)
+        share > _MAX_TEXT or (is_flat[piece] and num > 0 and not is_photo)
+        for piece, (share, num), is_photo in zip(chosen, text, is_night[chosen], strict=True)
     ]
     chosen = chosen[~np.array(is_ground, bool)]
     limits = np.array([ink.shape[1], ink.shape[0]] * 2)
