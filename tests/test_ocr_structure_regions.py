@@ -262,3 +262,30 @@ def test_odd_pages(name: str) -> None:
 )
 def test_hyphens_at_ends_of_lines(lines: list[str], context: str, mended: str) -> None:
     assert mend_hyphenation(lines, context) == mended
+
+
+def test_bullets_below_an_introduction_are_items() -> None:
+    """Three indented lines with a hyphen each, close below a line of text, and a line that goes on behind them."""
+    lines = [
+        "For the next year we plan",
+        "- a second boat",
+        "- tickets for all lines",
+        "- a warm room",
+        "and nothing else.",
+    ]
+    boxes, texts, ids = [], [], []
+    for number, line in enumerate(lines):
+        x, y = (130.0 if line.startswith("-") else 100.0), 100.0 + 30 * number
+        for word in line.split():
+            boxes.append((x, y, x + 10 * len(word), y + 20))
+            texts.append(word)
+            ids.append(number)
+            x += 10 * len(word) + 8
+    count = len(texts)
+    content = PageContent(
+        1000.0, 1200.0, np.array(boxes), tuple(texts), np.array(ids), np.ones(count), np.full(count, np.nan),
+        np.zeros(count, dtype=bool),
+    )  # fmt: skip
+    found = [(region.kind, " ".join(texts[word] for word in region.words)) for region in find_regions(content)]
+    assert found[1:4] == [("List-item", line) for line in lines[1:4]]
+    assert [text for _, text in found] == lines

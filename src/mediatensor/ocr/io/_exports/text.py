@@ -198,6 +198,8 @@ def _collide(one: Cell, other: Cell) -> bool:
     )
 
 
+# Formats have bullets of their own.
+_BULLET = re.compile(r"^[•‣◦▪■□●○\u2013\u2014*·∙➢-]\s+(?=\S)")
 # Headings go down to this level.
 _DEEPEST = 6
 _FURNITURE = ("header", "footer", "footnote")
@@ -383,7 +385,8 @@ class TextFormat:
             context = " ".join(line for part in parts for line in part.lines)
             for part in parts:
                 if part.is_region and not part.has_rows:
-                    part.lines = [mend_hyphenation(part.lines, context)]
+                    whole = mend_hyphenation(part.lines, context)
+                    part.lines = [_BULLET.sub("", whole) if part.kind == "list_item" else whole]
         rendered = []
         for kind, group in groupby(parts, key=lambda part: part.kind):
             if kind == "unread":

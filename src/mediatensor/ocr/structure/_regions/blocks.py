@@ -236,16 +236,20 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
     indents = np.array([(line.box[0] - left) / size for line in lines])
     rests = np.array([(right - line.box[2]) / size for line in lines])
     marks = np.array([_is_marked(line) for line in lines])
+    bullets = np.array([len(line.texts) > 1 and line.texts[0] in BULLETS for line in lines])
     indented = (indents >= _INDENT) & (indents <= _MAX_INDENT)
     starts = np.zeros(len(lines), dtype=bool)
     starts[0] = True
+    if int(bullets.sum()) >= 2 and float(np.ptp(indents[bullets])) < _INDENT:
+        # Bullets below one another are items wherever they stand; what stands out behind the last is none of them.
+        starts |= bullets
+        starts[1:] |= bullets[:-1] & (indents[1:] < indents[bullets].min() - _INDENT)
     is_prose = float((rests[:-1] <= _FULL).mean()) >= _FULL_SHARE and right - left >= 8 * size
     hangs = _hangs(lines, indents, rests, marks, is_prose)
     if hangs:
         # Items: the first line stands out, or has a mark; the others are aligned behind it.
         starts[1:] |= (indents[1:] < _INDENT) & (indented.any() & (indents[1:] < _INDENT) | marks[1:])
         # Further in, only bullets are marks: "A." is an initial.
-        bullets = np.array([line.texts[0] in BULLETS for line in lines])
         starts[1:] |= marks[1:] & (~indented[1:] | bullets[1:])
     elif is_prose:
         for index in range(1, len(lines)):
