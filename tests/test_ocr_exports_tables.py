@@ -70,7 +70,13 @@ def test_workbook_reads_back(document: Document, tmp_path: Path) -> None:
     assert book.sheetnames == ["page 1 table 1", "page 2 table 1"]
     sheet = book["page 1 table 1"]
     assert sheet["A3"].value == 'Tea "green"\nleaf'
-    assert [sheet[place].value for place in ("B3", "C3", "A4", "B4", "C4")] == [2.5, "1,250.00", "=1+1", "007", -12]
+    assert [sheet[place].value for place in ("B3", "C3", "A4", "B4", "C4")] == [
+        "2.50",
+        "1,250.00",
+        "=1+1",
+        "007",
+        "-12",
+    ]
     assert sheet["A4"].data_type == "s"
     assert {str(merged) for merged in sheet.merged_cells.ranges} == {"A1:A2", "B1:C1"}
     assert sheet["A1"].font.bold
@@ -170,3 +176,21 @@ def test_tables_that_go_on_are_joined() -> None:
         [head, ["oats", "6"]],
     ]
     assert joined[0].num_header_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["12", "-3", "0.75"], [12, -3, 0.75]),
+        (["12", "-", "n/a"], [12, "-", "n/a"]),
+        (["3.597", "119", "23.900"], ["3.597", "119", "23.900"]),  # thousands
+        (["100", "100 000"], ["100", "100 000"]),
+        (["007", "12"], ["007", "12"]),
+    ],
+)
+def test_a_column_of_a_workbook_has_numbers_or_texts(texts: list[str], values: list[object]) -> None:
+    head = [cell("Sum", (0, 0), (0, 0), is_header=True)]
+    body = [cell(text, (row, row), (0, 0)) for row, text in enumerate(texts, 1)]
+    table = Table(head + body, 1 + len(texts), 1, BOX)
+    book = openpyxl.load_workbook(io.BytesIO(Page(IMAGE, [], 0, (100, 100), tables=[table]).export_as_xlsx()))
+    assert [row[0] for row in book.active.iter_rows(values_only=True)] == ["Sum", *values]

@@ -118,7 +118,7 @@ class TextReader:
             straighten_pages=self._options.straighten,
             detect_layout=self._options.layout,
             detect_tables=self._options.tables,
-            fields=True if self._options.fields == "all" else self._options.fields,
+            fields=self._options.fields,
             text_layer=self._options.text_layer,
             **{key: name for key, name in names.items() if name is not None},
         )

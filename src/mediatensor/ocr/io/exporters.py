@@ -181,8 +181,9 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_xlsx(self, path: str | PathLike[str] | None = None) -> bytes:
         """Export the tables as an Excel workbook, a sheet for each table.
 
-        Spanning cells are merged, and heads are bold and stay in sight. Plain numbers are numbers; all else is text as
-        it was read, also what begins with ``=``.
+        Spanning cells are merged, and heads are bold and stay in sight. Columns that hold nothing but plain numbers,
+        such as 12 or 0.75, become numbers; all else is text as it was read: what begins with ``=``, and what may be
+        another number in another country, such as 3.597.
 
         Args:
             path: A file to write the result to; ``None`` for none. The file appears, or replaces another, when it is

@@ -15,8 +15,11 @@ from .._elements import DocumentBase, Element, Geometry, Table, TableCell, TextP
 
 __all__ = ["joined_tables", "tables_csv", "tables_xlsx"]
 
-# What is a number in every country: no separators of thousands, no decimal comma, no zeros that a code begins with.
-_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,10})?")
+# What is a number in every country: no separators of thousands, no decimal comma, no zeros that a code begins with. A
+# point with three digits behind it may part thousands.
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.(\d{1,2}|\d{4,10}))?")
+# What stands for a number that there is not.
+_NO_NUMBER = re.compile(r"[-\u2013\u2014.\u2026/]*|n\.?/?a\.?|x", re.IGNORECASE)
 # The height of usual type as a share of the page.
 _TYPE_HEIGHT = 0.012
 # A workbook shows no more characters in a cell.
@@ -65,12 +68,16 @@ def _fill(sheet: Any, table: Table) -> None:
     from openpyxl.styles import Alignment, Font
 
     num_header_rows = table.num_header_rows
-    for row, texts in enumerate(table.to_grid(), 1):
+    grid = table.to_grid()
+    bodies = list(zip(*grid[num_header_rows:], strict=True))
+    # A column holds numbers or texts: of some that are no numbers everywhere, the others may be none as well.
+    are_numbers = [all(_NUMBER.fullmatch(text) or _NO_NUMBER.fullmatch(text) for text in body) for body in bodies]
+    for row, texts in enumerate(grid, 1):
         for column, text in enumerate(texts, 1):
             if not text:
                 continue
             place = sheet.cell(row, column)
-            if _NUMBER.fullmatch(text):
+            if row > num_header_rows and are_numbers[column - 1] and _NUMBER.fullmatch(text):
                 place.value = float(text) if "." in text else int(text)
             else:
                 place.value = _CONTROL.sub("", text)[:_MAX_CELL]

@@ -200,6 +200,8 @@ def _collide(one: Cell, other: Cell) -> bool:
 
 # Formats have bullets of their own.
 _BULLET = re.compile(r"^[•‣◦▪■□●○\u2013\u2014*·∙➢-]\s+(?=\S)")
+# A number that Markdown takes for that of an item.
+_NUMBERED = re.compile(r"^\d{1,9}[.)]\s+\S")
 # Headings go down to this level.
 _DEEPEST = 6
 _FURNITURE = ("header", "footer", "footnote")
@@ -507,6 +509,13 @@ class MarkdownExporter(TextFormat):
         """The line with a backslash before markup that would start a list, a quotation or a heading."""
         line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
         return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
+
+    def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
+        """A list; items that have numbers of their own keep them."""
+        return "\n".join(
+            text if _NUMBERED.match(text) else self.bullet + (self.finalize_line(text) if escape else text)
+            for text in texts
+        )
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
         """The rows with a hard line break (two spaces) after each but the last."""

@@ -76,7 +76,7 @@ class StructureFinder(nn.Module):
         self.table_predictor = table_predictor
         if table_predictor is not None and layout_predictor is None:
             raise InvalidArgumentError("table_arch finds the cells of tables that layout_arch found: give that, too.")
-        if not isinstance(fields, bool):
+        if not isinstance(fields, bool) and fields != "all":
             # A name that is not known shall be told now, not after the first page was read.
             extract_fields(_EMPTY, fields)
 

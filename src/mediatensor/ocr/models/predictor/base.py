@@ -105,8 +105,8 @@ class TextPredictor(nn.Module):
         detect_layout: Find the regions of each page: ``page.layout``, in reading order. Blocks are then regions.
         detect_tables: Find tables: ``page.tables``. Their words are in no block. Regions are found, too.
         fields: Find keys with their values: ``page.fields``. The name of a set, ``"invoice"`` or ``"receipt"``; or
-            :class:`~mediatensor.ocr.structure.FieldRule` objects; or true for every pair of a key and a value. ``None``
-            is true with ``detect_layout``, and false without.
+            :class:`~mediatensor.ocr.structure.FieldRule` objects; or true, or ``"all"``, for every pair of a key and a
+            value, and false for none. ``None`` is true with ``detect_layout``, and false without.
         layout_predictor: Finds regions, in place of the rules.
         table_predictor: Finds the cells of the tables that ``layout_predictor`` found, in place of the rules.
         text_layer: Take the words that a page of a PDF file has as text, exactly, in place of reading them. Pages

@@ -133,9 +133,15 @@ def find_day_first(texts: Iterable[str]) -> bool | None:
 
 
 def is_valid(kind: str, value: str) -> bool:
-    """Whether a value of the right form also means something: a day that exists, an account with its check digits."""
+    """Whether a value of the right form also means something: a day that exists, an account with its check digits.
+
+    A code of one character is rather a quantity, and one with points or strokes between its digits may be a date.
+    """
     if kind == "iban":
         return _iban(value) is not None
+    if kind == "code":
+        is_date = any(sign in value for sign in "./") and parse_value("date", value) is not None
+        return len(value.strip()) > 1 and not is_date
     return parse_value(kind, value) is not None  # type: ignore[arg-type]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._content import PageContent
 from .._fields import FieldRule, extract_fields, find_fields
@@ -16,6 +18,14 @@ __all__ = ["find_structure"]
 
 # Regions in which what looks like a key is none.
 _NO_FIELDS = ("Caption", "Picture", "Formula")
+# Regions that may hold keys or values.
+_JOINED = frozenset({"Text", "Section-header", "List-item", "Page-header"})
+# From this many words on, a picture may be the ground of text.
+_MANY_WORDS = 20
+# A strip that is thinner than this share of the page, and all but as long as the page, is the edge of a sheet.
+_EDGE = 0.12
+# Of another region, so large a share may lie in the box around joined ones.
+_MAX_COVERED = 0.3
 # From this many lines on, and this many words a line, a region is running text.
 _MIN_LINES = 3
 _MIN_WORDS = 5.0
@@ -32,11 +42,11 @@ def find_structure(
 
     Args:
         content: The page.
-        layout: Whether regions are found; without tables, the words of these are ordinary text.
-        tables: Whether tables are found.
-        fields: What `extract_fields` is asked for: the name of a set, or rules; true for all pairs of a key and a
-            value, false for none. Pairs within one table are left out, since its cells say more, and so are those in
-            captions, pictures and running text.
+        layout: Whether regions are found.
+        tables: Whether tables are found. Without, there are still regions of the kind Table.
+        fields: What `extract_fields` is asked for: the name of a set, or rules; true or ``"all"`` for all pairs of a
+            key and a value, false for none. Pairs within one table are left out, since its cells say more, and so are
+            those in captions, pictures and running text. On pages of running text, a key ends with a colon.
 
     Returns:
         What was found.
@@ -53,16 +63,35 @@ def find_structure(
         >>> [region.words for region in find_structure(content).regions]
         [(0,)]
     """
-    found = tuple(find_tables(content)) if tables else ()
+    # Regions go around tables whether or not these are wanted as such.
+    found = tuple(find_tables(content)) if layout or tables else ()
+    content = _without_grounds(content, found)
     regions = tuple(find_regions(content, found)) if layout else ()
-    if fields is True:
-        asked = _outside_prose(content, find_fields(content), found, regions)
-    else:
-        asked = extract_fields(content, fields) if fields else []
-    return PageStructure(content.width, content.height, regions, found, tuple(asked))
+    wants_all = fields is True or fields == "all"
+    pairs = _likely_pairs(content, find_fields(content), found, regions) if layout or wants_all else []
+    regions = _with_pairs_in_rows(content, regions, pairs)
+    asked = pairs if wants_all else extract_fields(content, fields) if not isinstance(fields, bool) else []
+    return PageStructure(content.width, content.height, regions, found if tables else (), tuple(asked))
 
 
-def _outside_prose(
+def _without_grounds(content: PageContent, tables: Sequence[FoundTable]) -> PageContent:
+    """The content without pictures that are the ground of its text: creased paper, shades, the edges of sheets."""
+    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    kept = []
+    for left, top, right, bottom in content.pictures.tolist():
+        is_in = ((middles >= (left, top)) & (middles <= (right, bottom))).all(axis=1)
+        has_table = any(
+            left <= (table.box[0] + table.box[2]) / 2 <= right and top <= (table.box[1] + table.box[3]) / 2 <= bottom
+            for table in tables
+        )
+        across, down = (right - left) / content.width, (bottom - top) / content.height
+        is_edge = min(across, down) < _EDGE and max(across, down) > 1 - _EDGE
+        has_most = int(is_in.sum()) >= _MANY_WORDS and 2 * int(is_in.sum()) >= len(is_in)
+        kept.append(not (has_table or is_edge or has_most))
+    return replace(content, pictures=content.pictures[kept]) if not all(kept) else content
+
+
+def _likely_pairs(
     content: PageContent,
     fields: Sequence[FoundField],
     tables: Sequence[FoundTable],
@@ -72,16 +101,83 @@ def _outside_prose(
     in_table = {word: number for number, table in enumerate(tables) for cell in table.cells for word in cell.words}
     in_prose: set[int] = set()
     for region in regions:
-        num_lines = len(np.unique(content.line_ids[list(region.words)]))
-        is_text = region.kind in ("Text", "List-item", "Footnote")
-        if region.kind in _NO_FIELDS or (
-            is_text and num_lines >= _MIN_LINES and len(region.words) >= _MIN_WORDS * num_lines
-        ):
+        if region.kind in _NO_FIELDS or _is_prose(content, region):
             in_prose.update(region.words)
+    is_form = 2 * len(in_prose) < len(content.texts)
     kept = []
     for field in fields:
         words = (*field.key_words, *field.value_words)
         homes = {in_table.get(word, -1) for word in words}
-        if (homes == {-1} or len(homes) > 1) and not in_prose.intersection(words):
+        in_one_table = len(homes) == 1 and homes != {-1}
+        # Beside running text, only what is marked as a key is one.
+        if not in_one_table and not in_prose.intersection(words) and (is_form or field.key.rstrip().endswith(":")):
             kept.append(field)
     return kept
+
+
+def _is_prose(content: PageContent, region: FoundRegion) -> bool:
+    num_lines = len(np.unique(content.line_ids[list(region.words)]))
+    is_text = region.kind in ("Text", "List-item", "Footnote")
+    return is_text and num_lines >= _MIN_LINES and len(region.words) >= _MIN_WORDS * num_lines
+
+
+def _with_pairs_in_rows(
+    content: PageContent, regions: Sequence[FoundRegion], pairs: Sequence[FoundField]
+) -> tuple[FoundRegion, ...]:
+    """Join regions that hold the keys and the values of the same rows, as on forms, which are read row by row."""
+    home = {word: number for number, region in enumerate(regions) for word in region.words}
+    leader = list(range(len(regions)))
+    frames = np.array([region.box for region in regions]).reshape(-1, 4)
+    for pair in pairs:
+        if not pair.key_words or not pair.value_words:
+            continue
+        one, other = home.get(pair.key_words[0], -1), home.get(pair.value_words[0], -1)
+        if min(one, other) < 0 or not {regions[one].kind, regions[other].kind} <= _JOINED:
+            continue
+        key, value = (content.boxes[list(words)] for words in (pair.key_words, pair.value_words))
+        shared = min(key[:, 3].max(), value[:, 3].max()) - max(key[:, 1].min(), value[:, 1].min())
+        if shared < 0.5 * min(np.ptp(key[:, [1, 3]]), np.ptp(value[:, [1, 3]])):
+            continue
+        first, last = sorted((_root(leader, one), _root(leader, other)))
+        roots = np.array([_root(leader, number) for number in range(len(regions))])
+        if first != last and not _encloses_another(frames, np.isin(roots, (first, last))):
+            leader[last] = first
+    members: dict[int, list[int]] = {}
+    for number in range(len(regions)):
+        members.setdefault(_root(leader, number), []).append(number)
+    return tuple(
+        regions[own[0]] if len(own) == 1 else _joined(content, [regions[number] for number in own])
+        for own in members.values()
+    )
+
+
+def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) -> bool:
+    """Whether the box around some regions covers much of another, which then stands between them."""
+    low, high = frames[is_own, :2].min(axis=0), frames[is_own, 2:].max(axis=0)
+    others = frames[~is_own]
+    sides = np.minimum(others[:, 2:], high) - np.maximum(others[:, :2], low)
+    areas = np.maximum((others[:, 2:] - others[:, :2]).prod(axis=1), 1e-9)
+    return bool((sides.clip(0).prod(axis=1) > _MAX_COVERED * areas).any())
+
+
+def _root(leader: list[int], number: int) -> int:
+    while leader[number] != number:
+        leader[number] = leader[leader[number]]
+        number = leader[number]
+    return number
+
+
+def _joined(content: PageContent, regions: Sequence[FoundRegion]) -> FoundRegion:
+    """One region of text, with its words row by row."""
+    words = np.array([word for region in regions for word in region.words])
+    boxes = content.boxes[words]
+    middles = boxes[:, [1, 3]].mean(axis=1)
+    order = np.argsort(middles, kind="stable")
+    gaps = np.diff(middles[order], prepend=middles[order[0]]) > 0.5 * float(np.median(boxes[:, 3] - boxes[:, 1]))
+    rows = np.empty(len(words), dtype=np.int64)
+    rows[order] = np.cumsum(gaps)
+    frames = np.array([region.box for region in regions])
+    (left, top), (right, bottom) = frames[:, :2].min(axis=0).tolist(), frames[:, 2:].max(axis=0).tolist()
+    in_rows = tuple(words[np.lexsort((boxes[:, 0], rows))].tolist())
+    confidence = min(region.confidence for region in regions)
+    return FoundRegion("Text", (left, top, right, bottom), confidence, in_rows)

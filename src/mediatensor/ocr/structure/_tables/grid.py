@@ -322,6 +322,9 @@ class _Grid:
             ruled_ends += [False] * (len(groups) - 1) + [True]
         if len(rows) < 2:
             return None
+        if len(rows) > 2 and num_heads > len(rows) / 2:
+            # A body without numbers looks like a head, and no head is longer than its body.
+            num_heads = 1
         ys = [self.area.box[1], *bottoms]
         for at in range(len(rows) - 1):
             if not ruled_ends[at]:
