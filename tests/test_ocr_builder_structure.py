@@ -203,3 +203,15 @@ def test_named_fields_are_predictions_of_their_class() -> None:
     assert page.predictions["total"][0].geometry == ((0.6, 0.1), (0.8, 0.2))
     assert [field.value for field in page.fields] == ["9.50", "later"]
     assert KIEPage.from_dict(page.export()).export() == page.export()
+
+
+def test_text_in_a_region_of_a_table_is_in_all_exports() -> None:
+    """Where tables are not asked for, or a word is in none of the cells."""
+    found = structure(regions=(FoundRegion("Table", (20, 10, 180, 40), 0.9, (0, 1)),))
+    boxes = [(0.1, 0.1, 0.3, 0.2), (0.5, 0.1, 0.7, 0.2)]
+    builder = DocumentBuilder(keep_reading_order=True)
+    page = built(boxes, ["left", "right"], builder=builder, structures=found)
+    for name in ("txt", "md", "adoc", "html", "tsv"):
+        text = page.export_as(name)
+        assert "left" in text, name
+        assert "right" in text, name

@@ -11,6 +11,7 @@ import numpy as np
 import openpyxl
 import pytest
 
+from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.io import Block, Document, LayoutElement, Line, Page, Table, TableCell, Word
 
 BOX = ((0.0, 0.2), (1.0, 0.4))
@@ -194,3 +195,19 @@ def test_a_column_of_a_workbook_has_numbers_or_texts(texts: list[str], values: l
     table = Table(head + body, 1 + len(texts), 1, BOX)
     book = openpyxl.load_workbook(io.BytesIO(Page(IMAGE, [], 0, (100, 100), tables=[table]).export_as_xlsx()))
     assert [row[0] for row in book.active.iter_rows(values_only=True)] == ["Sum", *values]
+
+
+def test_hostile_tables_are_refused_or_written_soon() -> None:
+    """Sizes and spans of a stored table may be anything; nothing is as large as they say."""
+    for sides in ((10**12, 0), (10**12, -1), (-1, 5)):
+        stored = {**Table([], 1, 1, BOX).export(), "num_rows": sides[0], "num_cols": sides[1]}
+        with pytest.raises(InvalidArgumentError, match="positions"):
+            Table.from_dict(stored).to_grid()
+    spans = [cell("x", (0, 10**9), (0, 10**9)) for _ in range(50)]
+    page = Page(IMAGE, [], 0, (100, 100), tables=[Table(spans, 300, 300, BOX)])
+    assert page.export_as_html().count("<td") + page.export_as_html().count("<th") <= 1
+    book = openpyxl.load_workbook(io.BytesIO(page.export_as_xlsx()))
+    assert len(book.active.merged_cells.ranges) == 1
+    wide = Page(IMAGE, [], 0, (100, 100), tables=[Table([cell("x", (0, 0), (19999, 19999))], 1, 20000, BOX)])
+    with pytest.raises(InvalidArgumentError, match="does not fit into a sheet"):
+        wide.export_as_xlsx()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFont
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.structure import PageContent, content_of_picture
+from mediatensor.ocr.structure import PageContent, content_of_picture, find_structure
 
 SIZE = (1000, 1300)
 XS, YS = (100, 300, 420, 800), (200, 240, 290, 330, 420)
@@ -209,3 +209,21 @@ def test_many_words_take_time_in_proportion() -> None:
         seconds.append(time.process_time() - started)
     # Ten times the words; three more for a busy machine.
     assert seconds[1] < 30 * seconds[0]
+
+
+def test_words_of_hostile_files_are_brought_onto_the_page() -> None:
+    """Flat, far, reversed, not numbers, empty: finding goes on, soon, and every word is in one region."""
+    boxes = np.array(
+        [[50, 50 + 14 * row, 290, 50 + 14 * row] for row in range(5)]
+        + [[1e9, 1e9, 1e9, 1e9], [np.nan] * 4, [200, 300, 100, 280], [-50, -20, 20, 10]]
+    )
+    count = len(boxes)
+    content = PageContent(
+        600.0, 800.0, boxes, ("word",) * (count - 1) + ("",), np.arange(count), np.ones(count),
+        np.full(count, np.nan), np.zeros(count, dtype=bool),
+    )  # fmt: skip
+    assert (content.boxes[:, :2] >= 0).all()
+    assert (content.boxes[:, 2:] > content.boxes[:, :2]).all()
+    found = find_structure(content, fields=True)
+    words = sorted(word for region in found.regions for word in region.words)
+    assert words == list(range(count))

@@ -12,6 +12,10 @@ __all__ = ["PageContent"]
 Boxes = NDArray[np.float64]
 
 
+# The least width and height of a word, as a share of the height of the page.
+_MIN_SIDE = 0.001
+
+
 def _no_boxes() -> Boxes:
     return np.zeros((0, 4))
 
@@ -24,7 +28,8 @@ class PageContent:
 
     Attributes:
         width, height: The size of the page.
-        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word.
+        boxes: float64 (N, 4): xmin, ymin, xmax, ymax of each word. They are cut off at the edges of the page, and made
+            at least a thousandth of its height wide and high, as words of a hostile file may be anywhere.
         texts: The N words.
         line_ids: int64 (N,): the line of text that each word was found in. Lines run from one side of a gap to the
             other: two columns, or two cells of a row, may or may not be one line.
@@ -48,3 +53,12 @@ class PageContent:
     horizontal_rules: Boxes = field(default_factory=_no_boxes)
     vertical_rules: Boxes = field(default_factory=_no_boxes)
     pictures: Boxes = field(default_factory=_no_boxes)
+
+    def __post_init__(self) -> None:
+        size = np.array([self.width, self.height], dtype=np.float64)
+        boxes = np.nan_to_num(np.asarray(self.boxes, dtype=np.float64).reshape(-1, 4), posinf=0.0, neginf=0.0)
+        low = np.minimum(boxes[:, :2], boxes[:, 2:]).clip(0, size)
+        high = np.maximum(boxes[:, :2], boxes[:, 2:]).clip(low + _MIN_SIDE * self.height, None)
+        boxes = np.concatenate([low, np.minimum(high, size + _MIN_SIDE * self.height)], axis=1)
+        object.__setattr__(self, "boxes", boxes)
+        object.__setattr__(self, "texts", tuple(text or " " for text in self.texts))

@@ -219,7 +219,8 @@ class Table(Element):
         Raises:
             InvalidArgumentError: if the table has more than a million positions.
         """
-        if self.num_rows * self.num_cols > _MAX_GRID_SIZE:
+        sides = self.num_rows, self.num_cols
+        if min(sides) < 0 or max(sides) > _MAX_GRID_SIZE or sides[0] * sides[1] > _MAX_GRID_SIZE:
             raise InvalidArgumentError(
                 f"A table of {self.num_rows} x {self.num_cols} positions is more than the {_MAX_GRID_SIZE} accepted."
             )

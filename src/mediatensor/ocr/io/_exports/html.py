@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape as escape_html
 from typing import ClassVar
 
+import numpy as np
+
 from .._elements import Table, TableCell, UnreadLine
 from .reading import one_line
 from .regions import Place
@@ -75,18 +77,24 @@ class HTMLExporter(TextFormat):
         if not grid or not grid[0]:
             return ""
         starts = {(cell.row_start, cell.col_start): cell for cell in table.cells}
-        covered = {place for cell in table.cells for place in _covered_places(cell, table)}
-        rows = [
+        # How many cells cover each position, but for the first of each.
+        covered = np.zeros((table.num_rows, table.num_cols), dtype=np.int32)
+        for cell in table.cells:
+            rows = slice(max(cell.row_start, 0), max(cell.row_end + 1, 0))
+            covered[rows, max(cell.col_start, 0) : max(cell.col_end + 1, 0)] += 1
+            if 0 <= cell.row_start < table.num_rows and 0 <= cell.col_start < table.num_cols:
+                covered[cell.row_start, cell.col_start] -= 1
+        lines = [
             "<tr>"
             + "".join(
                 self._cell(value, "th" if row < num_header_rows else "td", starts.get((row, column)), escape)
                 for column, value in enumerate(values)
-                if (row, column) not in covered
+                if covered[row, column] <= 0
             )
             + "</tr>"
             for row, values in enumerate(grid)
         ]
-        return "\n".join(["<table>", *rows, "</table>"])
+        return "\n".join(["<table>", *lines, "</table>"])
 
     def _cell(self, value: str, tag: str, cell: TableCell | None, escape: bool) -> str:
         spans = ""
@@ -94,10 +102,3 @@ class HTMLExporter(TextFormat):
             spans += f' rowspan="{cell.row_span}"' if cell.row_span > 1 else ""
             spans += f' colspan="{cell.col_span}"' if cell.col_span > 1 else ""
         return f"<{tag}{spans}>{(self.escape_text(value) if escape else value).strip()}</{tag}>"
-
-
-def _covered_places(cell: TableCell, table: Table) -> list[tuple[int, int]]:
-    """The positions in the grid that a cell spans, except its first."""
-    rows = range(max(cell.row_start, 0), min(cell.row_end + 1, table.num_rows))
-    columns = range(max(cell.col_start, 0), min(cell.col_end + 1, table.num_cols))
-    return [(row, column) for row in rows for column in columns if (row, column) != (cell.row_start, cell.col_start)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import MissingDependencyError
+from ....errors import InvalidArgumentError, MissingDependencyError
 from ...structure import FoundCell, FoundTable, PageContent, join_tables
 from .._elements import DocumentBase, Element, Geometry, Table, TableCell, TextPage
 
@@ -22,6 +22,8 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.(\d{1,2}|\d{4,10}))?")
 _NO_NUMBER = re.compile(r"[-\u2013\u2014.\u2026/]*|n\.?/?a\.?|x", re.IGNORECASE)
 # The height of usual type as a share of the page.
 _TYPE_HEIGHT = 0.012
+# The rows and columns of a sheet.
+_MAX_SHEET = (1_048_576, 16_384)
 # A workbook shows no more characters in a cell.
 _MAX_CELL = 32_767
 # Control characters, which XML cannot hold.
@@ -67,6 +69,11 @@ def tables_xlsx(item: Element) -> bytes:
 def _fill(sheet: Any, table: Table) -> None:
     from openpyxl.styles import Alignment, Font
 
+    if table.num_rows > _MAX_SHEET[0] or table.num_cols > _MAX_SHEET[1]:
+        raise InvalidArgumentError(
+            f"A table of {table.num_rows} x {table.num_cols} cells does not fit into a sheet, which has up to "
+            f'{_MAX_SHEET[0]} x {_MAX_SHEET[1]}: use export_as("csv").'
+        )
     num_header_rows = table.num_header_rows
     grid = table.to_grid()
     bodies = list(zip(*grid[num_header_rows:], strict=True))
@@ -86,10 +93,14 @@ def _fill(sheet: Any, table: Table) -> None:
             place.alignment = Alignment(wrap_text="\n" in text, vertical="top")
             if row <= num_header_rows:
                 place.font = Font(bold=True)
+    merged = np.zeros((table.num_rows, table.num_cols), dtype=bool)
     for cell in table.cells:
         rows = max(cell.row_start, 0), min(cell.row_end, table.num_rows - 1)
         columns = max(cell.col_start, 0), min(cell.col_end, table.num_cols - 1)
-        if rows[1] >= rows[0] and columns[1] >= columns[0] and (rows[1] > rows[0] or columns[1] > columns[0]):
+        own = merged[rows[0] : rows[1] + 1, columns[0] : columns[1] + 1]
+        # Merged cells that overlap would make the file unreadable.
+        if own.size > 1 and not own.any():
+            own[:] = True
             sheet.merge_cells(
                 start_row=rows[0] + 1, end_row=rows[1] + 1, start_column=columns[0] + 1, end_column=columns[1] + 1
             )

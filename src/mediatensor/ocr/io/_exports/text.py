@@ -240,7 +240,10 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
             yield _Part("table", table=item)
         elif rows:
             lines = grid_lines(rows) if has_rows else [cell.text for cell in cells]
-            yield _Part(normalize_layout_label(label), lines, None, has_rows, level=level, is_region=label is not None)
+            # Text that stands where a table is, and is in none of its cells, is text.
+            kind = normalize_layout_label(label)
+            kind = "text" if kind == "table" else kind
+            yield _Part(kind, lines, None, has_rows, level=level, is_region=label is not None)
 
 
 def _page_items(

@@ -175,8 +175,8 @@ def _characters(item: Any) -> frozenset[str] | None:
     for kind, value in signs:
         if kind is codes.LITERAL:
             taken |= {chr(value).lower(), chr(value).upper()}
-        elif kind is codes.RANGE:
-            taken |= {sign for number in range(value[0], min(value[1], 255) + 1) for sign in _cases(chr(number))}
+        elif kind is codes.RANGE and value[1] < 256:
+            taken |= {sign for number in range(value[0], value[1] + 1) for sign in _cases(chr(number))}
         elif kind is codes.CATEGORY and value in _CATEGORIES:
             taken |= {chr(number) for number in range(256) if re.match(_CATEGORIES[value], chr(number))}
         else:

@@ -67,6 +67,7 @@ def find_structure(
     found = tuple(find_tables(content)) if layout or tables else ()
     content = _without_grounds(content, found)
     regions = tuple(find_regions(content, found)) if layout else ()
+    found = tuple(_with_all_words(content, table, regions) for table in found)
     wants_all = fields is True or fields == "all"
     pairs = _likely_pairs(content, find_fields(content), found, regions) if layout or wants_all else []
     regions = _with_pairs_in_rows(content, regions, pairs)
@@ -74,9 +75,29 @@ def find_structure(
     return PageStructure(content.width, content.height, regions, found if tables else (), tuple(asked))
 
 
+def _with_all_words(content: PageContent, table: FoundTable, regions: Sequence[FoundRegion]) -> FoundTable:
+    """The table with the words that its region has and none of its cells, in the cells that are nearest to them."""
+    known = {word for cell in table.cells for word in cell.words}
+    own = [word for region in regions if region.kind == "Table" and region.box == table.box for word in region.words]
+    left = [word for word in own if word not in known]
+    if not left:
+        return table
+    boxes = np.array([cell.box for cell in table.cells])
+    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    added: dict[int, list[int]] = {}
+    for word in left:
+        away = np.maximum(np.maximum(boxes[:, :2] - middles[word], middles[word] - boxes[:, 2:]), 0)
+        added.setdefault(int((away**2).sum(axis=1).argmin()), []).append(word)
+    cells = tuple(
+        replace(cell, words=(*cell.words, *added[number])) if number in added else cell
+        for number, cell in enumerate(table.cells)
+    )
+    return replace(table, cells=cells)
+
+
 def _without_grounds(content: PageContent, tables: Sequence[FoundTable]) -> PageContent:
     """The content without pictures that are the ground of its text: creased paper, shades, the edges of sheets."""
-    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    middles: NDArray[np.float64] = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     kept = []
     for left, top, right, bottom in content.pictures.tolist():
         is_in = ((middles >= (left, top)) & (middles <= (right, bottom))).all(axis=1)
@@ -86,7 +107,7 @@ def _without_grounds(content: PageContent, tables: Sequence[FoundTable]) -> Page
         )
         across, down = (right - left) / content.width, (bottom - top) / content.height
         is_edge = min(across, down) < _EDGE and max(across, down) > 1 - _EDGE
-        has_most = int(is_in.sum()) >= _MANY_WORDS and 2 * int(is_in.sum()) >= len(is_in)
+        has_most = int(is_in.sum()) >= _MANY_WORDS and 2 * int(is_in.sum()) >= len(middles)
         kept.append(not (has_table or is_edge or has_most))
     return replace(content, pictures=content.pictures[kept]) if not all(kept) else content
 
