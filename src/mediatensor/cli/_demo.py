@@ -20,8 +20,8 @@ from ..decoders import VideoDecoder
 from ..errors import MissingDependencyError, WeightsNotFoundError
 from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
 from ..transforms import Resize
-from . import _text
 from ._console import emit
+from ._console import text as _text
 from ._sheet import SheetOptions, write_sheet
 from ._verify import compare
 

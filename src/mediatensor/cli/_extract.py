@@ -27,11 +27,22 @@ from ..encoders import JpegEncoder, PngEncoder
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError
 from ..frames import AudioSamples
 from ..transforms import Resize
-from . import _text
-from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_error, file_error, output_stem, progress, reading
+from ._console import (
+    EXIT_ERROR,
+    STANDARD,
+    emit,
+    emit_bytes,
+    emit_error,
+    file_error,
+    grid_times,
+    output_stem,
+    progress,
+    reading,
+)
+from ._console import text as _text
 from ._sheet import check_range, choose_frames
 
-__all__ = ["grid_times", "image_name", "pcm16", "run", "subrip"]
+__all__ = ["image_name", "pcm16", "run", "subrip"]
 
 # Frames that are in memory at a time.
 _BATCH_BYTES = 64 << 20
@@ -42,7 +53,6 @@ _NUM_WRITERS = min(4, os.cpu_count() or 1)
 
 _JPEG_QUALITY = 95
 
-_MAX_GRID_TIMES = 10_000_000
 
 # Bytes of sound in memory at a time, as floats. Each range decodes a lead-in, so short ranges would be slow.
 _PIECE_BYTES = 64 << 20
@@ -214,22 +224,6 @@ def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suff
     """
     width = max(6, len(str(num_frames - 1)))
     return f"{stem}_{number:0{width}d}_{pts_seconds:.3f}s.{suffix}"
-
-
-def grid_times(start: float, stop: float, every_seconds: float | None, fps: float | None) -> list[float]:
-    """Times in [start, stop), ``every_seconds`` apart or ``fps`` in a second.
-
-    >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
-    ([1.0, 1.4, 1.8], [0.0, 0.1])
-    """
-    step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
-    if step <= 0 or (stop - start) / step > _MAX_GRID_TIMES:
-        raise InvalidArgumentError(
-            f"That would be more than {_MAX_GRID_TIMES} times in the video; take frames less often."
-        )
-    count = int((stop - start) / step) + 1
-    times = [start + (k / fps if fps else k * step) for k in range(count)]
-    return [time for time in times if time < stop]
 
 
 def _chosen_frames(index: FrameIndex, options: FrameOptions, span: TimeRange) -> list[int]:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__
-from ._arguments import (
+from ._console import (
+    EXIT_ERROR,
     KINDS,
+    emit_error,
     format_names,
     frame_indices,
     kind_names,
@@ -25,7 +27,6 @@ from ._arguments import (
     share,
     time_in_seconds,
 )
-from ._console import EXIT_ERROR, emit_error
 
 __all__ = ["build_parser"]
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from textwrap import wrap
 
 from ..decoders import Chapter
-from . import _text
 from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
+from ._console import text as _text
 from ._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
 
 __all__ = ["describe", "run"]

@@ -19,8 +19,8 @@ from .._pyav import LinearFrame, linear_decode, linear_packet_times, times_shown
 from ..decoders import VideoDecoder
 from ..errors import DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
-from . import _text
 from ._console import emit, emit_json, for_each_file, progress, shown_name
+from ._console import text as _text
 
 __all__ = [
     "CheckResult",

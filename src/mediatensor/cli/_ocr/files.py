@@ -17,16 +17,24 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from .._sources import write_file
-from ..decoders import VideoDecoder
-from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, ReadError, SourceNotFoundError
-from . import _text
-from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges
-from ._console import STANDARD, emit, output_stems, progress, shown_name
-from ._extract import grid_times
+from ..._sources import write_file
+from ...decoders import VideoDecoder
+from ...errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, ReadError, SourceNotFoundError
+from .._console import (
+    FORMATS,
+    STANDARD,
+    VIDEO_FORMATS,
+    PageRanges,
+    emit,
+    grid_times,
+    output_stems,
+    progress,
+    shown_name,
+)
+from .._console import text as _text
 
 if TYPE_CHECKING:
-    from ..ocr.io import Document
+    from ...ocr.io import Document
 
 __all__ = [
     "OpenPages",
@@ -113,11 +121,11 @@ def open_pages(
             seconds = index.pts_seconds[indices].tolist()
             yield OpenPages(_Frames(decoder, indices), dict(enumerate(seconds)))
         return
-    from ..ocr.io import DocumentFile
+    from ...ocr.io import DocumentFile
 
     options: dict[str, Any] = {} if password is None else {"password": password}
     if _is_pdf(file):
-        from ..ocr.io._documents import DEFAULT_TIMEOUT_SECONDS
+        from ...ocr.io._documents import DEFAULT_TIMEOUT_SECONDS
 
         options["timeout_seconds"] = timeout_seconds or DEFAULT_TIMEOUT_SECONDS
         yield OpenPages(DocumentFile.from_pdf(file, dpi=dpi, **options), dpi=dpi)
@@ -136,7 +144,7 @@ def _is_pdf(file: str) -> bool:
         return urlsplit(file).path.lower().endswith(".pdf")
     if not os.path.isfile(file):
         return False  # opening it will say why
-    from ..ocr.io._documents import is_pdf
+    from ...ocr.io._documents import is_pdf
 
     return is_pdf(file)
 

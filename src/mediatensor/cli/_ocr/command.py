@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from PIL import Image
 
-from .. import __version__
-from .._common.devices import checked_device
-from .._sources import writing
-from ..errors import InvalidArgumentError, MediaTensorError, PageError
-from . import _text
-from ._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, shown_name
-from ._ocr_files import (
+from ... import __version__
+from ..._common.devices import checked_device
+from ..._sources import writing
+from ...errors import InvalidArgumentError, MediaTensorError, PageError
+from .._console import EXIT_ERROR, STANDARD, StopError, emit, emit_bytes, emit_error, for_each_file, shown_name
+from .._console import text as _text
+from .files import (
     OpenPages,
     PageImages,
     PageStore,
@@ -35,12 +35,12 @@ from ._ocr_files import (
     source_key,
     write_document,
 )
-from ._ocr_lines import LineExporter, check_arguments
-from ._ocr_video import VideoWriter
+from .lines import LineExporter, check_arguments
+from .video import VideoWriter
 
 if TYPE_CHECKING:
-    from ..ocr.io import Document
-    from ..ocr.models.predictor import CutLine
+    from ...ocr.io import Document
+    from ...ocr.models.predictor import CutLine
 
 __all__ = ["run"]
 
@@ -109,7 +109,7 @@ class TextReader:
         return ReaderUnusableError(f"--device {self._device} cannot be used: {reason}")
 
     def _make(self) -> Any:
-        from ..ocr.models import ocr_predictor
+        from ...ocr.models import ocr_predictor
 
         names: dict[str, Any] = {"det_arch": self._options.det_arch, "reco_arch": self._options.reco_arch}
         return ocr_predictor(
@@ -142,8 +142,8 @@ class TextReader:
         Raises:
             MediaTensorError: if it cannot be read.
         """
-        from ..ocr.io import Pages
-        from ..ocr.io._documents import PageOfFile
+        from ...ocr.io import Pages
+        from ...ocr.io._documents import PageOfFile
 
         if isinstance(images, Pages) and self._options.text_layer:
             page = self._predictor(images.select([number])).pages[0]
@@ -268,8 +268,8 @@ class _Run:
         return len(failures)
 
     def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore) -> None:
-        from ..ocr.io._elements import page_origin
-        from ..ocr.utils.visualization import overlay
+        from ...ocr.io._elements import page_origin
+        from ...ocr.utils.visualization import overlay
 
         page = self._reader.read(opened.images, number)
         task.folder.mkdir(parents=True, exist_ok=True)
@@ -306,8 +306,8 @@ class _Run:
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
     """Give pages their images. Pages that were kept as PDF files have their text there."""
-    from ..ocr.io import DocumentFile, Pages
-    from ..ocr.io._documents import PageOfFile
+    from ...ocr.io import DocumentFile, Pages
+    from ...ocr.io._documents import PageOfFile
 
     for page in document.pages:
         file = store.pdf(page.page_idx)
@@ -374,7 +374,7 @@ def _in_words_of_the_command(text: str) -> str:
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:
     """The pages that were read; a page that failed is empty, with the reason."""
-    from ..ocr.io import Document, Page
+    from ...ocr.io import Document, Page
 
     image = np.zeros((0, 0, 3), np.uint8)
     pages = [

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from .. import __version__
-from ..errors import InvalidArgumentError
-from . import _text
-from ._console import EXIT_ERROR, emit, emit_error, shown_name
-from ._ocr_files import PageImages, PageStore, Record, Task, choose_pages, open_pages, read_missing, source_key
+from ... import __version__
+from ...errors import InvalidArgumentError
+from .._console import EXIT_ERROR, emit, emit_error, shown_name
+from .._console import text as _text
+from .files import PageImages, PageStore, Record, Task, choose_pages, open_pages, read_missing, source_key
 
 if TYPE_CHECKING:
-    from ..ocr.models.predictor import CutLine
+    from ...ocr.models.predictor import CutLine
 
 __all__ = ["LineExporter", "check_arguments"]
 
@@ -71,7 +71,7 @@ class LineExporter:
         describe: Callable[[str, int, Exception], str],
         messages: TextIO,
     ) -> None:
-        from ..ocr.training import LineFolder
+        from ...ocr.training import LineFolder
 
         self._args = args
         self._options = options

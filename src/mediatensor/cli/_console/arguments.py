@@ -8,7 +8,8 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from .._common.messages import seconds_from_text
+from ..._common.messages import seconds_from_text
+from ...errors import InvalidArgumentError
 
 __all__ = [
     "FORMATS",
@@ -18,6 +19,7 @@ __all__ = [
     "Region",
     "format_names",
     "frame_indices",
+    "grid_times",
     "kind_names",
     "non_negative_int",
     "page_ranges",
@@ -28,6 +30,8 @@ __all__ = [
     "share",
     "time_in_seconds",
 ]
+
+_MAX_GRID_TIMES = 10_000_000
 
 #: Extension of what `ocr` writes of documents, by the name of the format.
 FORMATS = {
@@ -211,3 +215,19 @@ def region(text: str) -> Region:
             f"expected left, top, right and bottom as shares of the picture, such as 0,0.7,1,1 (got {text!r})"
         )
     return left, top, right, bottom
+
+
+def grid_times(start: float, stop: float, every_seconds: float | None, fps: float | None) -> list[float]:
+    """Times in [start, stop), ``every_seconds`` apart or ``fps`` in a second.
+
+    >>> grid_times(1.0, 2.0, 0.4, None), grid_times(0.0, 0.2, None, 10.0)
+    ([1.0, 1.4, 1.8], [0.0, 0.1])
+    """
+    step = every_seconds if every_seconds is not None else 1 / (fps or 1.0)
+    if step <= 0 or (stop - start) / step > _MAX_GRID_TIMES:
+        raise InvalidArgumentError(
+            f"That would be more than {_MAX_GRID_TIMES} times in the video; take frames less often."
+        )
+    count = int((stop - start) / step) + 1
+    times = [start + (k / fps if fps else k * step) for k in range(count)]
+    return [time for time in times if time < stop]

@@ -14,17 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from .. import __version__
-from .._common.devices import checked_device
-from .._sources import write_file
-from ..decoders import VideoDecoder
-from ..errors import InvalidArgumentError, MediaTensorError
-from . import _text
-from ._console import EXIT_ERROR, STANDARD, StopError, emit, emit_error, shown_name
-from ._ocr_files import Task, WrittenOutputs, source_key
+from ... import __version__
+from ..._common.devices import checked_device
+from ..._sources import write_file
+from ...decoders import VideoDecoder
+from ...errors import InvalidArgumentError, MediaTensorError
+from .._console import EXIT_ERROR, STANDARD, StopError, emit, emit_error, shown_name
+from .._console import text as _text
+from .files import Task, WrittenOutputs, source_key
 
 if TYPE_CHECKING:
-    from ..ocr.video import TextTrack, VideoReading
+    from ...ocr.video import TextTrack, VideoReading
 
 __all__ = ["ProgressStore", "VideoTextReader", "VideoWriter", "place_of"]
 
@@ -55,7 +55,7 @@ class VideoTextReader:
         """
         if self._predictor is not None:
             return
-        from ..ocr import video_text_predictor
+        from ...ocr import video_text_predictor
 
         given = {name: value for name, value in self.options().items() if value is not None}
         try:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from .._common.messages import progress, without_bars
-from ..errors import InvalidArgumentError, MediaTensorError
-from ._text import count, one_line
+from ..._common.messages import progress, without_bars
+from ...errors import InvalidArgumentError, MediaTensorError
+from .text import count, one_line
 
 __all__ = [
     "EXIT_ERROR",
