@@ -4,13 +4,13 @@ Everything is decided by the source of randomness that is passed in, so that the
 machines with the same fonts.
 """
 
+from ..structure import REGION_KINDS
 from ._damage import STYLES
 from ._faces import Face, find_faces
 from ._lines import DrawnLine, LineLook, draw_line, draw_random_line, random_look
 from ._pages import PAGE_KINDS, draw_random_page
 from ._texts import LANGUAGES, TEXTS, is_spaced, random_text, read_texts, texts_of
 from ._truth import (
-    REGION_KINDS,
     DrawnCell,
     DrawnField,
     DrawnPage,

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "REGION_KINDS",
     "DrawnCell",
     "DrawnField",
     "DrawnPage",
@@ -25,12 +24,6 @@ __all__ = [
 
 #: (4, 2) float64, pixels of the page as (x, y): the corners TL, TR, BR, BL in reading direction.
 Polygon = NDArray[np.float64]
-
-#: Kinds of regions, by the names that docTR's layout models use.
-REGION_KINDS = (
-    "Caption", "Footnote", "Formula", "List-item", "Page-footer", "Page-header", "Picture", "Section-header", "Table",
-    "Text", "Title",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +120,7 @@ class DrawnRegion:
     """A part of a page.
 
     Attributes:
-        kind: One of `REGION_KINDS`.
+        kind: One of `mediatensor.ocr.structure.REGION_KINDS`.
         polygon: float64 (4, 2), around all that belongs to it.
         lines: In reading order; of a table those of its cells.
         table: The grid of a table, and ``None`` for other kinds.

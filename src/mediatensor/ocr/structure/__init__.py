@@ -14,6 +14,7 @@ from ._fields import extract_fields as extract_fields
 from ._fields import find_day_first as find_day_first
 from ._fields import find_fields as find_fields
 from ._fields import parse_value as parse_value
+from ._fields import rules_of as rules_of
 from ._finding import find_structure as find_structure
 from ._found import REGION_KINDS as REGION_KINDS
 from ._found import FoundCell as FoundCell
@@ -48,4 +49,5 @@ __all__ = [
     "join_tables",
     "mend_hyphenation",
     "parse_value",
+    "rules_of",
 ]

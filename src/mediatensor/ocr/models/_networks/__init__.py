@@ -25,7 +25,7 @@ from .blocks import (
     make_stage,
     parameter_layers,
 )
-from .checkpoints import Checkpoint, is_checkpoint, load_checkpoint, read_checkpoint, save_checkpoint
+from .checkpoints import Checkpoint, chosen_network, is_checkpoint, load_checkpoint, read_checkpoint, save_checkpoint
 from .fused import convolve, multiply
 from .onnx import OnnxGraph, OnnxNode, fill_layers, read_onnx
 from .onnx_network import OnnxNetwork
@@ -84,6 +84,7 @@ __all__ = [
     "add_whitelist",
     "at_least_float32",
     "checksum_in_name",
+    "chosen_network",
     "compare_checksum",
     "compile_network",
     "constant",

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...._common.checks import shown
 from ...._sources import write_file
-from ....errors import WeightsError
+from ....errors import InvalidArgumentError, WeightsError
 from .registry import list_models, model_card, network_factory
+from .transfers import plain
 from .weights import checksum_in_name, compare_checksum, given_file, read_safely
 
-__all__ = ["Checkpoint", "is_checkpoint", "load_checkpoint", "read_checkpoint", "save_checkpoint"]
+__all__ = ["Checkpoint", "chosen_network", "is_checkpoint", "load_checkpoint", "read_checkpoint", "save_checkpoint"]
 
 _FORMAT = "mediatensor.ocr.checkpoint"
 _VERSION = 1
@@ -167,6 +168,33 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
     if task is not None and (own := model_card(checkpoint.arch).task) != task:
         raise WeightsError(f"{os.fspath(path)} is a network of {own}, {checkpoint.arch}; one of {task} is needed.")
     return model
+
+
+def chosen_network(
+    arch: str | os.PathLike[str] | nn.Module, pretrained: bool, archs: Sequence[str], kind: type[nn.Module]
+) -> Any:
+    """The network that a name, a file or the network itself stands for.
+
+    Args:
+        arch: A name of ``archs``; the path of a checkpoint, also of a bare state dict; or a network, which may be
+            compiled.
+        pretrained: Load the weights of a name.
+        archs: The architectures of one task.
+        kind: What their networks are.
+
+    Raises:
+        InvalidArgumentError: if there is no such architecture, or the network is of another kind.
+        WeightsNotFoundError, WeightsError: as `load_checkpoint`.
+    """
+    if isinstance(arch, nn.Module):
+        if not isinstance(plain(arch), kind):
+            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no {kind.__name__}.")
+        return arch
+    if is_checkpoint(arch):
+        return load_checkpoint(arch, model_card(archs[0]).task, archs)
+    if arch not in archs:
+        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(archs)}, or a .pt file.")
+    return network_factory(os.fspath(arch))(pretrained=pretrained)
 
 
 def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:

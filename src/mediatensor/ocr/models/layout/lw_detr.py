@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
+from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
 from .._networks import at_least_float32, constant, download, load_pretrained_params, load_weights
 from ..classification import vit_det_m, vit_det_s
@@ -22,27 +23,13 @@ from ._learning import LayoutTarget, layout_loss, oriented_regions
 
 __all__ = ["LWDETR", "LWDETRPostProcessor", "lw_detr_m", "lw_detr_s"]
 
-_CLASS_NAMES = (
-    "Caption",
-    "Footnote",
-    "Formula",
-    "List-item",
-    "Page-footer",
-    "Page-header",
-    "Picture",
-    "Section-header",
-    "Table",
-    "Text",
-    "Title",
-)
-
 
 def _cfg(url: str | None) -> dict[str, Any]:
     return {
         "input_shape": (3, 1024, 1024),
         "mean": (0.798, 0.785, 0.772),
         "std": (0.264, 0.2749, 0.287),
-        "class_names": list(_CLASS_NAMES),
+        "class_names": list(REGION_KINDS),
         "url": url,
     }
 
@@ -347,7 +334,7 @@ def _places(features: Tensor) -> tuple[Tensor, Tensor]:
 
 def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_model: int, kwargs: Any) -> LWDETR:
     cfg = deepcopy(default_cfgs[arch])
-    cfg["class_names"] = sorted(kwargs.pop("class_names", None) or _CLASS_NAMES)
+    cfg["class_names"] = sorted(kwargs.pop("class_names", None) or REGION_KINDS)
     patch_size = kwargs.pop("patch_size", (16, 16))
     features = encoder(False, include_top=False, input_shape=cfg["input_shape"], patch_size=patch_size)
     # Four of the layers of the encoder give their features.
@@ -355,7 +342,7 @@ def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_m
     model = LWDETR(backbone, class_names=cfg["class_names"], cfg=cfg, **kwargs)
     if pretrained:
         heads = ["class_embed", *(f"enc_out_class_embed.{group}" for group in range(model.group_detr))]
-        is_published = cfg["class_names"] == sorted(_CLASS_NAMES)
+        is_published = cfg["class_names"] == sorted(REGION_KINDS)
         ignored = () if is_published else [f"{head}.{part}" for head in heads for part in ("weight", "bias")]
         load_weights(model, arch, ignore_keys=ignored)
     return model

@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from ....errors import InvalidArgumentError
-from .._networks import is_checkpoint, list_models, load_checkpoint, network_factory, plain, refuse_unknown
+from .._networks import chosen_network, list_models, plain, refuse_unknown
 from .._pages import PreProcessor
 from .lw_detr import LWDETR
 from .predictor import LayoutPredictor
@@ -56,16 +55,7 @@ def layout_predictor(
         >>> [region["class_names"] for region in predictor([np.zeros((64, 96, 3), np.uint8)])]
         [[]]
     """
-    if isinstance(arch, nn.Module):
-        if not isinstance(plain(arch), LWDETR):
-            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no model of layouts.")
-        model: Any = arch
-    elif is_checkpoint(arch):
-        model = load_checkpoint(arch, "layout", ARCHS)
-    elif arch in ARCHS:
-        model = network_factory(os.fspath(arch))(pretrained=pretrained)
-    else:
-        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}, or a .pt file.")
+    model = chosen_network(arch, pretrained, ARCHS, LWDETR)
     plain(model).assume_straight_pages = assume_straight_pages
     kwargs.pop("pretrained_backbone", None)
     cfg = plain(model).cfg

@@ -20,8 +20,8 @@ from ...structure import (
     PageContent,
     PageStructure,
     content_of_picture,
-    extract_fields,
     find_structure,
+    rules_of,
 )
 from .._lines import ClassWords, as_quads, straight_boxes
 from ..layout.predictor import LayoutPredictor
@@ -78,7 +78,7 @@ class StructureFinder(nn.Module):
             raise InvalidArgumentError("table_arch finds the cells of tables that layout_arch found: give that, too.")
         if not isinstance(fields, bool) and fields != "all":
             # A name that is not known shall be told now, not after the first page was read.
-            extract_fields(_EMPTY, fields)
+            rules_of(fields)
 
     @property
     def is_wanted(self) -> bool:
@@ -156,9 +156,6 @@ class StructureFinder(nn.Module):
 
 # Pixels of the page around a table that its network gets to see.
 _MARGIN = 20
-_EMPTY = PageContent(
-    1.0, 1.0, np.zeros((0, 4)), (), np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, np.bool_)
-)
 
 
 def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWords]) -> PageContent:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...io.elements import Word
 from ...structure import PageContent
-from .._lines import ClassWords
+from .._lines import ClassWords, straight_boxes
 
 __all__ = ["joined", "outside_pictures", "with_words", "words_of_layer"]
 
@@ -18,8 +18,10 @@ __all__ = ["joined", "outside_pictures", "with_words", "words_of_layer"]
 _MIN_PICTURE = 0.005
 
 
-def words_of_layer(stored: Sequence[Word], content: PageContent, ignored: npt.NDArray[np.float64]) -> ClassWords:
-    """The words of a text layer as if they had been read.
+def words_of_layer(
+    stored: Sequence[Word], content: PageContent, ignored: npt.NDArray[np.float64]
+) -> tuple[ClassWords, npt.NDArray[np.intp]]:
+    """The words of a text layer as if they had been read, and the index in it of each.
 
     Args:
         stored: The words, with boxes relative to the page.
@@ -31,7 +33,7 @@ def words_of_layer(stored: Sequence[Word], content: PageContent, ignored: npt.ND
     is_in = np.logical_and(middles[:, None] >= ignored[None, :, :2], middles[:, None] <= ignored[None, :, 2:])
     kept = np.flatnonzero(~np.any(np.all(is_in, axis=2), axis=1))
     chosen = [stored[index] for index in kept.tolist()]
-    return ClassWords(
+    words = ClassWords(
         boxes[kept],
         np.ones(len(kept)),
         [(word.value, word.confidence) for word in chosen],
@@ -39,6 +41,7 @@ def words_of_layer(stored: Sequence[Word], content: PageContent, ignored: npt.ND
         content.line_ids[kept],
         [word.characters for word in chosen],
     )
+    return words, kept
 
 
 def outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
@@ -80,7 +83,7 @@ def joined(words: ClassWords, more: ClassWords) -> ClassWords:
     known = np.zeros(0, np.int64) if words.line_ids is None else words.line_ids
     lines = np.arange(len(more.texts)) if more.line_ids is None else more.line_ids
     return ClassWords(
-        np.concatenate([words.boxes, more.boxes[:, :4] if more.boxes.ndim == 2 else _straight(more.boxes)]),
+        np.concatenate([words.boxes, more.boxes[:, :4] if more.boxes.ndim == 2 else straight_boxes(more.boxes[:, :4])]),
         np.concatenate([words.scores, more.scores]),
         [*words.texts, *more.texts],
         [*words.orientations, *more.orientations],
@@ -91,27 +94,21 @@ def joined(words: ClassWords, more: ClassWords) -> ClassWords:
     )
 
 
-def _straight(quads: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    return np.concatenate([quads[:, :4].min(axis=1), quads[:, :4].max(axis=1)], axis=1)
-
-
-def with_words(content: PageContent, words: ClassWords) -> PageContent:
+def with_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.intp]) -> PageContent:
     """The content of a page with the words that it has in the end, in place of those of the file.
 
     Args:
         content: The page as the file has it.
         words: Its words: those of the file that were kept, then those that were read.
+        kept: The indices of the former among all words of the file.
     """
-    size = np.array([content.width, content.height] * 2)
-    boxes = np.asarray(words.boxes, dtype=np.float64) * size
-    known = {tuple(box): index for index, box in enumerate(np.round(content.boxes, 3).tolist())}
-    rows = [known.get(tuple(box), -1) for box in np.round(boxes, 3).tolist()]
+    num_read = len(words.texts) - len(kept)
     return replace(
         content,
-        boxes=boxes,
+        boxes=np.asarray(words.boxes, dtype=np.float64) * np.array([content.width, content.height] * 2),
         texts=tuple(text for text, _ in words.texts),
         line_ids=np.zeros(0, np.int64) if words.line_ids is None else words.line_ids,
         confidences=np.array([confidence for _, confidence in words.texts], dtype=np.float64),
-        font_sizes=np.array([content.font_sizes[row] if row >= 0 else np.nan for row in rows]),
-        is_bold=np.array([row >= 0 and content.is_bold[row] for row in rows], dtype=np.bool_),
+        font_sizes=np.concatenate([content.font_sizes[kept], np.full(num_read, np.nan)]),
+        is_bold=np.concatenate([content.is_bold[kept], np.zeros(num_read, np.bool_)]),
     )

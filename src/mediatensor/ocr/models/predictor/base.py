@@ -376,7 +376,7 @@ class TextPredictor(nn.Module):
         content = sources.page_content(index)
         if content is None:
             return None
-        words = words_of_layer(stored, content, self.ignore_regions)
+        words, kept = words_of_layer(stored, content, self.ignore_regions)
         outside = outside_pictures(content)
         if outside is not None:
             (image,) = self._placed([without_regions(as_tensor(sources[index]), outside)])
@@ -386,7 +386,7 @@ class TextPredictor(nn.Module):
         by_class = {self._class_names[0]: words}
         scale = sources.pixels_per_point(index)
         shape = (round(content.height * scale), round(content.width * scale))
-        structure = self.structure_finder.of_content(with_words(content, words))
+        structure = self.structure_finder.of_content(with_words(content, words, kept))
         return PageWords(
             _original(sources, index), shape, by_class, None, self._language(by_class), structure=structure
         )

@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from ....errors import InvalidArgumentError
-from .._networks import is_checkpoint, list_models, load_checkpoint, network_factory, plain, refuse_unknown
+from .._networks import chosen_network, list_models, plain, refuse_unknown
 from .._pages import PreProcessor
 from .predictor import TablePredictor
 from .tablecenternet import TableCenterNet
@@ -55,16 +54,7 @@ def table_predictor(
         >>> predictor([np.zeros((64, 96, 3), np.uint8)])
         [{'cells': [], 'num_rows': 0, 'num_cols': 0}]
     """
-    if isinstance(arch, nn.Module):
-        if not isinstance(plain(arch), TableCenterNet):
-            raise InvalidArgumentError(f"unknown architecture: {type(arch)} is no model of tables.")
-        model: Any = arch
-    elif is_checkpoint(arch):
-        model = load_checkpoint(arch, "table_structure", ARCHS)
-    elif arch in ARCHS:
-        model = network_factory(os.fspath(arch))(pretrained=pretrained)
-    else:
-        raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}, or a .pt file.")
+    model = chosen_network(arch, pretrained, ARCHS, TableCenterNet)
     plain(model).assume_straight_pages = assume_straight_pages
     kwargs.pop("pretrained_backbone", None)
     cfg = plain(model).cfg

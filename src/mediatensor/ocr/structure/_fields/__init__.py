@@ -10,7 +10,7 @@
 
 from .asked import extract_fields
 from .pairs import find_fields
-from .rules import FIELD_SETS, FieldRule
+from .rules import FIELD_SETS, FieldRule, rules_of
 from .values import FIELD_KINDS, find_day_first, parse_value
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "find_day_first",
     "find_fields",
     "parse_value",
+    "rules_of",
 ]
