@@ -26,7 +26,7 @@ types: $(VENV)/.installed-dev ## check types
 	$(BIN)/mypy
 
 docs: $(VENV)/.installed-dev ## build the documentation into site; a warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 BENCH_ARGS ?= everyday -o benchmark-results
 bench: $(VENV)/.installed-test ## compare with other decoders that are installed; BENCH_ARGS names suites and options

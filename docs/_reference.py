@@ -34,6 +34,8 @@ PAGES = (
     "mediatensor.ocr.transforms",
     "mediatensor.ocr.drawing",
     "mediatensor.backends",
+    "mediatensor.compat.decord",
+    "mediatensor.compat.torchvision_io",
     "mediatensor.isolate",
     "mediatensor.errors",
 )
@@ -110,7 +112,8 @@ def reference_page(page: str) -> str:
     """The Markdown of a page: its own module, then those below it that have names of their own or others' names."""
     plan = reference_plan()
     modules = sorted((module for module in plan if page_of(module) == page), key=lambda name: (name != page, name))
-    parts = [f"---\ntitle: {page}\n---\n"]
+    # Who searches finds the pages of tasks first.
+    parts = [f"---\ntitle: {page}\nsearch:\n  boost: 0.3\n---\n"]
     for module in modules:
         own = [name for name, full in plan[module].items() if full == f"{module}.{name}"]
         elsewhere = [full for name, full in plan[module].items() if full != f"{module}.{name}"]

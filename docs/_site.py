@@ -4,15 +4,18 @@
 * Pages may link to files of the repository that lie outside ``docs/``, as is right on a code host: they become part of
   the site.
 * Public names in running text link to the reference.
+* Dead links in what was built, and addresses of other hosts that a page would load, are warnings, and thereby errors.
 """
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from _built_site import problems
 from _reference import CODE_FENCE, PAGES, reference_page, with_linked_names
 
 if TYPE_CHECKING:
@@ -69,3 +72,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return posixpath.relpath(target if in_docs else f"{OUTSIDE}/{target}", posixpath.dirname(uri) or ".")
 
     return with_linked_names(LINK_TARGET.sub(rewritten, markdown))
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    for problem in problems(Path(config.site_dir)):
+        logging.getLogger("mkdocs.site").warning(problem)

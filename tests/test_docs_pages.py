@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -18,15 +20,19 @@ COMING_FROM = [page for page in DOCS if page.parent.name == "coming-from"]
 LINK = re.compile(r"\]\(([^)]+)\)")
 
 
-@pytest.fixture(scope="module")
-def reference() -> ModuleType:
-    """What makes the pages of the reference; a part of the site's build, which needs no package for it."""
-    spec = importlib.util.spec_from_file_location("docs_reference", ROOT / "docs" / "_reference.py")
+def part_of_the_build(name: str) -> ModuleType:
+    """A module that takes part in building the site; none of them needs a package for it."""
+    spec = importlib.util.spec_from_file_location(f"docs{name}", ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    return part_of_the_build("_reference")
 
 
 def table_rows(page: Path, num_columns: int) -> list[list[str]]:
@@ -110,3 +116,39 @@ def test_every_exception_is_in_the_table() -> None:
     for name, bases in described.items():
         inherited = {base.__name__ for base in getattr(errors, name).__mro__[1:]}
         assert set(bases) <= inherited, name
+
+
+def test_the_table_of_extras_is_that_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    for_contributors = {"bench", "dev", "docs", "test"}
+    rows = {row[0].strip("`"): row[2] for row in table_rows(ROOT / "docs" / "install.md", 3) if row[0][0] == "`"}
+    assert set(rows) == set(extras) - for_contributors
+    for extra, packages in rows.items():
+        assert packages.split(", ") == sorted(re.split(r"[^\w-]", needed)[0] for needed in extras[extra]), extra
+
+
+def test_faults_of_a_built_site_are_seen(tmp_path: Path) -> None:
+    built_site = part_of_the_build("_built_site")
+    (tmp_path / "sound.html").write_text('<h1 id="sound">Sound</h1><a href="https://example.org">clicked</a>')
+    (tmp_path / "index.html").write_text(
+        '<a href="sound.html#sound">1</a><a href="sound.html#pitch">2</a><a href="gone.html">3</a><a href="#top">4</a>'
+        '<img src="wave.png" style="background: url(//cdn.example/x.png)"><script src="https://example.org/a.js"></script>'
+    )
+    (tmp_path / "site.css").write_text('@import "https://fonts.example/a.css"; p { background: url(data:image/png,) }')
+    assert built_site.problems(tmp_path) == [
+        "index.html loads //cdn.example/x.png",
+        "index.html loads https://example.org/a.js",
+        "index.html links to sound.html#pitch, and there is no such place on that page",
+        "index.html links to gone.html, which is not there",
+        "index.html links to #top, and there is no such place on that page",
+        "index.html links to wave.png, which is not there",
+        "site.css loads https://fonts.example/a.css",
+    ]
+
+
+def test_a_warning_ends_the_build() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (options,) = re.findall(r"mkdocs build(.*)", makefile)
+    # `--quiet` hides warnings from `--strict`, too.
+    assert options.split() == ["--strict"]
