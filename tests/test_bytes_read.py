@@ -152,3 +152,24 @@ def test_formats_without_headers_are_read_whole(large: Callable[..., Path]) -> N
     with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
         assert len(decoder) == _NUM_FRAMES
     assert file.num_read >= path.stat().st_size * 0.99, "or the counts above would say nothing"
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs the counters of Linux")
+def test_frames_of_a_path_cost_little_more_than_their_packets(tmp_path: Path) -> None:
+    """As with robots, whose groups of pictures are small: FFmpeg reads the file by itself, and not far ahead."""
+
+    def num_read() -> int:
+        return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
+
+    path = tmp_path / "small.mp4"
+    write_large(path, "mp4", noise_picture()[:20_000])  # cut short: what they show does not matter
+    with VideoDecoder(path, num_ffmpeg_threads=1, on_error="nearest") as decoder:
+        sizes = decoder.frame_index.gop_bytes.tolist()
+        chosen = np.random.default_rng(0).permutation(_NUM_FRAMES)[:60].tolist()
+        decoder[0]
+        before = num_read()
+        for number in chosen:
+            decoder[number]
+        read = num_read() - before
+    needed = sum(sizes[number] for number in chosen)
+    assert needed <= read < 1.3 * needed
