@@ -26,7 +26,7 @@ from .pixels import (
     surface_of,
     why_no_nvcuvid,
 )
-from .probe import ContainerInfo, FrameColors, StreamInfo, frame_colors, stream_info
+from .probe import ContainerInfo, FrameColors, StreamInfo, build_versions, frame_colors, has_codec, stream_info
 from .reading import DISCARD_ENTRY, KEY_ENTRY, VideoReader, is_key_frame
 from .sound import (
     MAX_CHANNELS,
@@ -73,6 +73,7 @@ __all__ = [
     "VideoSettings",
     "as_float",
     "avif_planes",
+    "build_versions",
     "choose_streams",
     "component_planes",
     "configure_audio_codec",
@@ -84,6 +85,7 @@ __all__ = [
     "format_of_name",
     "format_of_path",
     "frame_colors",
+    "has_codec",
     "has_frame_threads",
     "is_frame",
     "is_key_frame",

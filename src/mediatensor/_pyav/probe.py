@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import av
 
@@ -253,3 +253,21 @@ def _seconds(ticks: int | None, time_base: Fraction | None) -> float | None:
     if ticks is None or time_base is None:
         return None
     return ticks * time_base.numerator / time_base.denominator
+
+
+def build_versions() -> tuple[str, dict[str, str]]:
+    """The version of FFmpeg that PyAV brings, and those of its libraries by name."""
+    libraries = {name: ".".join(map(str, numbers)) for name, numbers in av.library_versions.items()}
+    return str(getattr(av, "ffmpeg_version_info", "")) or f"libavcodec {libraries['libavcodec']}", libraries
+
+
+def has_codec(name: str, mode: Literal["r", "w"]) -> bool:
+    """Whether this build of FFmpeg decodes (``"r"``) or encodes (``"w"``) with a codec of this name.
+
+    >>> has_codec("h264", "r"), has_codec("", "r")
+    (True, False)
+    """
+    try:
+        return bool(name) and av.Codec(name, mode) is not None
+    except ValueError:
+        return False

@@ -67,12 +67,13 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor evaluate recognition lines.jsonl   how well lines are read\n"
             "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
             "  mediatensor check videos/              which files of a data set are damaged, or not like the others?\n"
+            "  mediatensor doctor                     does everything work here, and what would each extra bring?\n"
             "\n"
             "- as a file is standard input, as an output standard output.\n"
             "\n"
             "exit codes:\n"
             "  0  done\n"
-            "  1  the answer is no: verify or demo found a difference, check a bad file, or find nothing\n"
+            "  1  the answer is no: verify or demo found a difference, check a bad file, doctor a fault, find nothing\n"
             "  2  wrong usage, or a file or a page that cannot be read\n"
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -92,6 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_evaluate,
         _add_verify,
         _add_check,
+        _add_doctor,
         _add_demo,
     ):
         add(commands)
@@ -660,6 +662,23 @@ def _add_check(commands: Any) -> None:
     parser.add_argument("--html", metavar="FILE", help="write a page with a picture of each file that is named")
     parser.add_argument("--fix", metavar="FILE", help="write a manifest of the rows that are not bad (.csv or .jsonl)")
     _add_json(parser)
+
+
+def _add_doctor(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "doctor",
+        summary="what is installed, what each extra would bring, and whether it all works on this machine",
+        description=(
+            "Say which versions, codecs and GPUs are there; write a small video and read it again, exactly; load a\n"
+            "batch in two worker processes; read a line of text; and say what is likely to hurt later: little shared\n"
+            "memory, few files, a quota of cores. All of it happens in a process of its own, so that a package that\n"
+            "crashes is found, too.\n"
+            "The exit code is 1 if something that is installed does not work."
+        ),
+        epilog=("examples:\n  mediatensor doctor\n  mediatensor doctor --json > doctor.json    for a bug report\n"),
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
 
 
 def _add_demo(commands: Any) -> None:

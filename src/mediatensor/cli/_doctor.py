@@ -1,0 +1,350 @@
+"""``mediatensor doctor``: what is installed, what each extra would bring, and whether it all works on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ._console import emit, emit_json
+from ._console import text as _text
+
+__all__ = ["EXTRAS", "run"]
+
+#: What each extra of pyproject.toml brings; those of contributors are left out.
+EXTRAS = {
+    "fsspec": "s3://, gs://, hf:// and other sources",
+    "heic": "images in HEIC",
+    "html": "web pages as documents",
+    "language": "the language of what was read",
+    "ocr": "reading text, PDF files; the weights",
+    "parquet": "Parquet tables and manifests, LeRobot data sets",
+    "plot": "show() and other plots",
+    "progress": "progress bars of the command",
+    "ray": "clips, sound and text by clusters",
+    "svhn": "the labels of the data set SVHN",
+    "tables": "tables as data frames and workbooks",
+}
+
+# What people ask for, by FFmpeg's names of a decoder and an encoder.
+_VIDEO = {
+    "H.264": ("h264", "libx264"),
+    "HEVC": ("hevc", "libx265"),
+    "AV1": ("libdav1d", "libsvtav1"),
+    "VP9": ("vp9", "libvpx-vp9"),
+    "VP8": ("vp8", "libvpx"),
+    "MPEG-2": ("mpeg2video", "mpeg2video"),
+    "MPEG-4": ("mpeg4", "mpeg4"),
+    "ProRes": ("prores", "prores_ks"),
+    "FFV1": ("ffv1", "ffv1"),
+    "MJPEG": ("mjpeg", "mjpeg"),
+    "VC-1": ("vc1", ""),
+}
+_SOUND = {
+    "AAC": ("aac", "aac"),
+    "MP3": ("mp3float", "libmp3lame"),
+    "Opus": ("opus", "libopus"),
+    "Vorbis": ("vorbis", "libvorbis"),
+    "FLAC": ("flac", "flac"),
+    "ALAC": ("alac", "alac"),
+    "AC-3": ("ac3", "ac3"),
+}
+
+# Workers of a DataLoader hand their batches over in shared memory; containers have 64 MiB if nobody asks for more.
+_SMALL_SHARED_MEMORY = 512 << 20
+_SMALL_TEMPORARY_SPACE = 1 << 30
+_FEW_OPEN_FILES = 512
+_TIMEOUT_SECONDS = 180
+
+
+@dataclass
+class _Step:
+    """Something that is tried: told before it begins and when it is over; an exception is what went wrong.
+
+    ``is_right`` is None where it cannot be tried here.
+    """
+
+    name: str
+    is_right: bool | None = True
+    detail: str = ""
+
+    def __enter__(self) -> _Step:
+        _tell(begin=self.name)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if error is not None:
+            self.is_right, self.detail = False, f"{type(error).__name__}: {_text.one_line(str(error))}"
+        _tell(**asdict(self))
+        return isinstance(error, Exception)
+
+
+@dataclass
+class _Extra:
+    name: str
+    brings: str
+    packages: dict[str, str | None]
+
+    @property
+    def is_installed(self) -> bool:
+        return bool(self.packages) and None not in self.packages.values()
+
+
+@dataclass
+class _Machine:
+    """All that was found."""
+
+    version: str = __version__
+    python: str = platform.python_version()
+    system: str = f"{platform.system()} {platform.machine()}"
+    facts: dict[str, Any] = field(default_factory=dict)
+    steps: list[_Step] = field(default_factory=list)
+    extras: list[_Extra] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+
+
+def run(args: argparse.Namespace) -> int:
+    machine = _Machine(extras=list(_extras()))
+    _try_out(machine)
+    machine.advice = list(_advice(machine))
+    if args.json:
+        extras = {one.name: {"installed": one.is_installed, "packages": one.packages} for one in machine.extras}
+        emit_json({**asdict(machine), "extras": extras})
+    else:
+        emit(_as_text(machine))
+    return 1 if any(step.is_right is False for step in machine.steps) else 0
+
+
+def _extras() -> Iterator[_Extra]:
+    """The extras, with the versions of their packages; None stands for one that is missing."""
+    try:
+        requirements = metadata.requires("mediatensor") or []
+    except metadata.PackageNotFoundError:  # a folder on the path, which nobody installed
+        requirements = []
+    for name, brings in EXTRAS.items():
+        marked = [given for given in requirements if re.search(rf"""extra\s*==\s*['"]{name}['"]""", given)]
+        names = [match[0] for given in marked if (match := re.match(r"[A-Za-z0-9._-]+", given))]
+        yield _Extra(name, brings, {package: _version_of(package) for package in names})
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _try_out(machine: _Machine) -> None:
+    """Import, decode and read in a process of its own: what ends that one shall not end this one."""
+    command = [sys.executable, "-c", "from mediatensor.cli._doctor import prove; prove()"]
+    with tempfile.TemporaryDirectory(prefix="mediatensor-doctor-") as folder:
+        output = Path(folder, "output")
+        with output.open("wb") as stream:
+            try:
+                code: int | None = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.DEVNULL,
+                    cwd=folder,
+                    timeout=_TIMEOUT_SECONDS,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)},
+                ).returncode
+            except subprocess.TimeoutExpired:
+                code = None
+        last = "start Python"
+        for line in output.read_text("utf-8", "replace").splitlines():
+            with suppress(ValueError):
+                told = json.loads(line)
+                if "begin" in told:
+                    last = told["begin"]
+                elif "facts" in told:
+                    machine.facts |= told["facts"]
+                else:
+                    machine.steps.append(_Step(**told))
+                    last = ""
+    if code is None:
+        machine.steps.append(_Step(last, False, f"did not end within {_TIMEOUT_SECONDS} seconds"))
+    elif last or code:
+        ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        machine.steps.append(_Step(last or "end", False, f"the process ended with {ended}"))
+
+
+def prove() -> None:
+    """What the other process does: a line of JSON before and after each step."""
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    versions: dict[str, str | None] = {}
+    for package, module in (("numpy", "numpy"), ("pillow", "PIL.Image"), ("torch", "torch"), ("av", "av")):
+        with _Step(f"import {package}") as step:
+            __import__(module)
+            versions[package] = step.detail = _version_of(package) or "without a version"
+    _tell(facts={"versions": versions})
+    with _Step("FFmpeg") as step:
+        codecs = _codecs()
+        _tell(facts=codecs)
+        step.detail = codecs["ffmpeg"]
+    with _Step("GPU") as step:
+        step.detail = _gpu()
+        _tell(facts={"gpu": step.detail})
+    with _Step("video") as step:
+        step.detail = _write_and_read()
+    with _Step("workers") as step:
+        step.detail = _two_workers()
+    with _Step("text") as step:
+        _read_a_word(step)
+
+
+def _tell(**line: Any) -> None:
+    print(json.dumps(line), flush=True)
+
+
+def _codecs() -> dict[str, Any]:
+    from .._pyav import build_versions, has_codec
+
+    version, libraries = build_versions()
+    return {
+        "ffmpeg": version,
+        "ffmpeg_libraries": libraries,
+        "video_decoders": [name for name, (codec, _) in _VIDEO.items() if has_codec(codec, "r")],
+        "video_encoders": [name for name, (_, codec) in _VIDEO.items() if has_codec(codec, "w")],
+        "sound_decoders": [name for name, (codec, _) in _SOUND.items() if has_codec(codec, "r")],
+        "sound_encoders": [name for name, (_, codec) in _SOUND.items() if has_codec(codec, "w")],
+    }
+
+
+def _gpu() -> str:
+    import torch
+
+    if torch.version.cuda is None:
+        return "none: this build of torch has no CUDA"
+    if not torch.cuda.is_available():
+        return f"none: torch has CUDA {torch.version.cuda} and finds no GPU or no driver"
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return f"{', '.join(names)} (CUDA {torch.version.cuda})"
+
+
+def _write_and_read() -> str:
+    from .._pyav import write_test_pattern
+    from ._verify import compare
+
+    file = Path("clip.mp4")
+    write_test_pattern(file, width=160, height=120, num_frames=24, gop_length=12)
+    found = compare(str(file), None, num_singles=None, seed=0)
+    if found.mismatches:
+        raise AssertionError(f"{len(found.mismatches)} of {found.num_frames} frames are not those of a linear decode")
+    return f"{found.num_frames} frames written, and read out of order, exact to the bit"
+
+
+def _two_workers() -> str:
+    from ..datasets import DataLoader, VideoClips
+
+    clips = VideoClips(["clip.mp4"] * 4, num_frames_per_clip=2)
+    (batch,) = DataLoader(clips, batch_size=4, num_workers=2)
+    return f"a batch of {len(batch)} clips from two processes"
+
+
+def _read_a_word(step: _Step) -> None:
+    from PIL import Image, ImageDraw, ImageFont
+
+    from ..errors import MissingDependencyError, WeightsNotFoundError
+
+    try:
+        from ..ocr.models import ocr_predictor
+
+        predictor = ocr_predictor(pretrained=True)
+    except (MissingDependencyError, WeightsNotFoundError) as error:
+        step.is_right, step.detail = None, _text.one_line(str(error))
+        return
+    page = Image.new("RGB", (400, 100), "white")
+    ImageDraw.Draw(page).text((40, 30), "Delivery note 2048", font=ImageFont.load_default(32), fill="black")
+    read = predictor([page]).render().strip()
+    if read != "Delivery note 2048":
+        raise AssertionError(f"'Delivery note 2048' was read as {read!r}")
+    step.detail = "a drawn line read as it was written, with weights from this machine"
+
+
+def _advice(machine: _Machine) -> Iterator[str]:
+    """What is likely to hurt later, and what to do about it."""
+    facts = machine.facts
+    with suppress(OSError):
+        shared = shutil.disk_usage("/dev/shm")
+        facts["shared_memory_bytes"] = shared.total
+        if shared.total < _SMALL_SHARED_MEMORY:
+            yield (
+                f"/dev/shm has {_text.byte_size(shared.total)}: workers of a DataLoader hand over batches in it. Give "
+                "a container more (docker run --shm-size=2g)."
+            )
+    folder = tempfile.gettempdir()
+    facts["temporary_folder"], facts["temporary_bytes_free"] = folder, shutil.disk_usage(folder).free
+    if facts["temporary_bytes_free"] < _SMALL_TEMPORARY_SPACE:
+        free = _text.byte_size(facts["temporary_bytes_free"])
+        yield f"{folder} has {free} left for temporary files: set TMPDIR to a folder with more."
+    with suppress(ImportError, OSError):
+        import resource
+
+        facts["open_files_limit"] = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if 0 <= facts["open_files_limit"] < _FEW_OPEN_FILES:
+            yield f"A process may open {facts['open_files_limit']} files here: raise that with `ulimit -n 4096`."
+    facts["cores"], usable = os.cpu_count(), getattr(os, "sched_getaffinity", None)
+    facts["usable_cores"] = len(usable(0)) if usable is not None else facts["cores"]
+    quota = _cores_of_container()
+    facts["container_cores"] = quota
+    if quota is not None and quota < facts["usable_cores"]:
+        yield (
+            f"This container may use {quota:g} of {facts['usable_cores']} cores, which Python does not see: set "
+            f"MEDIATENSOR_NUM_THREADS={max(1, round(quota))} and choose num_workers by it."
+        )
+    if any(step.name == "GPU" and step.detail.startswith("none: torch has") for step in machine.steps):
+        yield "torch is a build for GPUs, and there is none: the build for CPUs is gigabytes smaller."
+
+
+def _cores_of_container() -> float | None:
+    """How much of how many cores the group of this process may use, by Linux's control groups."""
+    with suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return int(quota) / int(period)
+    return None
+
+
+def _as_text(machine: _Machine) -> str:
+    facts = machine.facts
+    versions = facts.get("versions", {})
+    about = {
+        "Python": f"{machine.python}, {machine.system}",
+        "torch": versions.get("torch") or "missing",
+        "FFmpeg": f"{facts.get('ffmpeg', 'missing')}, in PyAV {versions.get('av') or 'missing'}",
+        "GPU": facts.get("gpu", "not asked"),
+        "cores": f"{facts['usable_cores']} of {facts['cores']}",
+    }
+    for name, key in (
+        ("video in", "video_decoders"),
+        ("video out", "video_encoders"),
+        ("sound in", "sound_decoders"),
+        ("sound out", "sound_encoders"),
+    ):
+        about[name] = ", ".join(facts.get(key, [])) or "nothing"
+    lines = [f"mediatensor {machine.version}", *(f"  {name:<10} {value}" for name, value in about.items()), "", "Tried"]
+    marks = {True: "ok", False: "FAILED", None: "no"}
+    lines += [f"  {marks[step.is_right]:<6} {step.name:<14} {step.detail}" for step in machine.steps]
+    lines += ["", "Extras"]
+    for extra in machine.extras:
+        missing = [name for name, version in extra.packages.items() if version is None]
+        lacks = f" (lacks {', '.join(missing)})" if missing else ""
+        state = "" if extra.is_installed else f'   pip install "mediatensor[{extra.name}]"{lacks}'
+        lines.append(f"  {'yes' if extra.is_installed else 'no':<6} {extra.name:<14} {extra.brings}{state}")
+    lines += ["", "Look at", *(f"  {line}" for line in machine.advice)] if machine.advice else []
+    return "\n".join(lines)
