@@ -19,6 +19,7 @@ from mediatensor._pyav import write_test_pattern
 # Behind the face: the page of `mediatensor demo`, which the documentation reads.
 from mediatensor.cli._demo import draw_page
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
+from scene_films import Shot, draw, write_film
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -98,6 +99,7 @@ def run_snippet(snippet: Snippet, folder: Path, take_printed: Callable[[], str])
 def write_files(folder: Path) -> None:
     """The files that the snippets name, as ``make demo`` would make them."""
     write_test_pattern(folder / "video.mp4")
+    write_film(folder / "film.mp4", draw([Shot(48, 1, pan=1), Shot(60, 6, pan=2), Shot(42, 3)]))
     (folder / "videos").mkdir()
     for name in ("a.mp4", "b.mp4", "c.mp4"):
         write_test_pattern(folder / "videos" / name, width=160, height=120, num_frames=30)

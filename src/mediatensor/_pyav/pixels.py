@@ -46,7 +46,7 @@ __all__ = [
 
 _YCGCO, _BT2020_CONSTANT_LUMINANCE = 8, 10  # matrix coefficients of H.273
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
-_UNSPECIFIED_RANGE = 0  # FFmpeg's
+_UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
 # swscale refuses matrices that it has no coefficients for, those numbered 3 and 11 to 14 too; the program falls back in
 # the same way.
 _UNSUPPORTED_MATRICES = dict.fromkeys((3, _YCGCO, 11, 12, 13, 14), "ITU601") | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
@@ -56,7 +56,7 @@ _UPRIGHT = Orientation()
 # The system takes larger blocks back as soon as they are free, and the next ones cost a page fault for each 4 KiB.
 _MAX_OWN_BYTES = 1 << 19
 # As numbers: PyAV takes longer to look up members of its enumerations.
-_BICUBIC, _BILINEAR = int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
+_AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC), int(Interpolation.BILINEAR)
 
 
 def orientation_of(frame: Any) -> Orientation:
@@ -90,7 +90,7 @@ class FrameConverter:
         self._output_format = av.VideoFormat(self._format)  # PyAV takes longer to look up names
         self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
         # Each keeps one context: alternating sizes in one would rebuild it for every frame.
-        self._to_rgb = VideoReformatter()
+        self._to_rgb, self._to_components = VideoReformatter(), VideoReformatter()
         self._filter = _ScaleFilter(self._format)
         self._narrow_filter = _ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
@@ -169,6 +169,29 @@ class FrameConverter:
         copied = empty(pixels.shape, np.uint8)
         copied[...] = pixels
         return copied
+
+    def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Luma and both chroma of a frame (3, height, width), scaled to ``size`` (height, width), and not upright.
+
+        Luma has values from 16 to 235, whatever the range that the frame is stored in.
+
+        Raises:
+            DecodeError: see `write`.
+        """
+        height, width = size
+        try:
+            scaled: Any = self._to_components.reformat(
+                picture,
+                width=width,
+                height=height,
+                format="yuv444p",
+                interpolation=_AREA,
+                dst_color_range=_LIMITED_RANGE,
+                threads=1,
+            )
+        except av.FFmpegError as error:
+            raise _conversion_error(picture, error) from error
+        return np.stack([np.frombuffer(plane, np.uint8).reshape(height, -1)[:, :width] for plane in scaled.planes])
 
     def _convert(self, frame: Any) -> Any:
         if _takes_the_fast_path(frame) or frame.colorspace in _UNSUPPORTED_MATRICES:

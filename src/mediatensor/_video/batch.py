@@ -130,6 +130,10 @@ class DecodedPicture:
         stored = orientation.size(*size) if size is not None else None
         return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
 
+    def components(self, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Its luma and both chroma (3, H, W), as stored and not upright; ``size`` is (height, width) to scale to."""
+        return cast(FrameConverter, self._converter).components_of(self._picture, size)
+
     def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
         """Its colours (H, W, 3), upright, as `VideoDecoder` gives them; ``size`` as for `luma`."""
         orientation = orientation_of(self._picture)

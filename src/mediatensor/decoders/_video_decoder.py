@@ -253,20 +253,25 @@ class VideoDecoder(Closing):
         is_after = times_after - seconds < seconds - times_before
         return np.where(is_after, after, before), np.where(is_after, times_after, times_before)
 
-    def _pictures(self, start: int = 0) -> Iterator[DecodedPicture]:
-        """Every picture from a frame on, before it is RGB, decoded on the CPU; what cannot be decoded is left out.
+    def _pictures(
+        self, start: int = 0, stop: int | None = None, *, obeys_policy: bool = False
+    ) -> Iterator[DecodedPicture]:
+        """Every picture of a range of frames, before it is RGB, decoded on the CPU.
 
         The pictures are those of the stream, without transforms. A few are decoded in one call: who keeps a picture
-        keeps its memory.
+        keeps its memory. What cannot be decoded is left out; with ``obeys_policy`` it is an error if the decoder's
+        ``on_error`` says so.
         """
+        on_error: ErrorPolicy = "raise" if obeys_policy and self._video.options.on_error == "raise" else "skip"
         spec = replace(
             self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
         )
-        video = OpenVideo(spec, OutputOptions(False, "skip", "scale"))
+        video = OpenVideo(spec, OutputOptions(False, on_error, "scale"))
         frames = ExactFrames(video, None, None if isinstance(self._frames, ApproximateFrames) else self._frames.index)
         try:
-            while frames.has_frame(start):
-                yield from frames.pictures(start, start + _PICTURES_AT_A_TIME)
+            while (stop is None or start < stop) and frames.has_frame(start):
+                end = start + _PICTURES_AT_A_TIME
+                yield from frames.pictures(start, end if stop is None else min(end, stop))
                 start += _PICTURES_AT_A_TIME
         finally:
             video.pool.close()

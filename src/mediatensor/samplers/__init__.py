@@ -1,4 +1,4 @@
-"""Samplers: clips of frames or of sound, at random or at regular positions.
+"""Samplers: clips of frames or of sound, at random or at regular positions, and scene by scene.
 
 A clip of frames is a number of evenly spaced frames, chosen by frame index or by time. A clip of sound is a length of
 time. Each sampler decodes all its clips with one request, and returns them as one `FrameBatch` of shape (clips, frames,
@@ -16,13 +16,17 @@ from ._common import check_num_clips as check_num_clips
 from ._common import check_positive_integer as check_positive_integer
 from ._common import check_positive_seconds as check_positive_seconds
 from ._index_based import clips_at_random_indices, clips_at_regular_indices
+from ._scenes import Scene, clips_at_scenes, find_scenes
 from ._time_based import clips_at_random_timestamps, clips_at_regular_timestamps
 
 __all__ = [
+    "Scene",
     "audio_clips_at_random_timestamps",
     "audio_clips_at_regular_timestamps",
     "clips_at_random_indices",
     "clips_at_random_timestamps",
     "clips_at_regular_indices",
     "clips_at_regular_timestamps",
+    "clips_at_scenes",
+    "find_scenes",
 ]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..._common import checks
 from ..._metadata import AudioStreamMetadata, VideoStreamMetadata
-from ..._video import ApproximateFrames
+from ..._video import ApproximateFrames, DecodedPicture
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ...errors import OutOfRangeError
 from ...frames import AudioSamples, AudioVideoClip, Frame, FrameBatch
@@ -167,6 +167,11 @@ class VideoSegment(_Segment[VideoDecoder]):
 
     def _frames_shown_at(self, pts_seconds: Tensor) -> Tensor | None:
         return self._decoder._frames_shown_at(pts_seconds)
+
+    def _pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
+        first, stop = self.first_frame + start, self.first_frame + self._num_frames
+        for picture in self._decoder._pictures(first, stop, obeys_policy=obeys_policy):
+            yield replace(picture, frame=picture.frame - self.first_frame)
 
 
 class AudioSegment(_Segment[AudioDecoder]):
