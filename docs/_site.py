@@ -3,6 +3,7 @@
 * The pages of the reference are made here.
 * Pages may link to files of the repository that lie outside ``docs/``, as is right on a code host: they become part of
   the site.
+* Notebooks that pages link to become pages themselves.
 * Public names in running text link to the reference.
 * Dead links in what was built, and addresses of other hosts that a page would load, are warnings, and thereby errors.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from _built_site import problems
+from _notebooks import notebook_page
 from _reference import CODE_FENCE, PAGES, reference_page, with_linked_names
 
 if TYPE_CHECKING:
@@ -36,12 +38,13 @@ def outside_files(path: Path) -> set[Path]:
     waiting = [path]
     while waiting:
         page = waiting.pop()
-        for target in LINK_TARGET.findall(CODE_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        text = notebook_page(page).markdown if page.suffix == ".ipynb" else page.read_text(encoding="utf-8")
+        for target in LINK_TARGET.findall(CODE_FENCE.sub("", text)):
             file = (page.parent / target).resolve()
             is_outside = file.is_relative_to(ROOT) and not file.is_relative_to(ROOT / "docs")
             if is_outside and file.is_file() and file not in found:
                 found.add(file)
-                waiting += [file] if file.suffix == ".md" else []
+                waiting += [file] if file.suffix in (".md", ".ipynb") else []
     return found
 
 
@@ -53,8 +56,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     linked = {file for page in Path(config.docs_dir).rglob("*.md") for file in outside_files(page)}
     for file in sorted(linked):
         uri = f"{OUTSIDE}/{file.relative_to(ROOT).as_posix()}"
-        files.append(File.generated(config, uri, abs_src_path=str(file)))
+        if file.suffix != ".ipynb":
+            files.append(File.generated(config, uri, abs_src_path=str(file)))
+            continue
+        page = notebook_page(file)
+        files.append(File.generated(config, page_of_notebook(uri), content=page.markdown))
+        for name, picture in page.pictures.items():
+            files.append(File.generated(config, f"{posixpath.dirname(uri)}/{name}", content=picture))
     return files
+
+
+def page_of_notebook(uri: str) -> str:
+    """The page that shows a notebook; any other file is shown as it is."""
+    return f"{uri.removesuffix('.ipynb')}.md" if uri.endswith(".ipynb") else uri
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -68,7 +82,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if not file.is_relative_to(ROOT):
             return match[1]
         in_docs = file.is_relative_to(ROOT / "docs")
-        target = file.relative_to(ROOT / "docs" if in_docs else ROOT).as_posix()
+        target = page_of_notebook(file.relative_to(ROOT / "docs" if in_docs else ROOT).as_posix())
         return posixpath.relpath(target if in_docs else f"{OUTSIDE}/{target}", posixpath.dirname(uri) or ".")
 
     return with_linked_names(LINK_TARGET.sub(rewritten, markdown))
