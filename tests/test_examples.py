@@ -172,6 +172,12 @@ def test_ray_reads_what_it_can(name: str, last_line: str, tmp_path: Path) -> Non
     assert re.fullmatch(last_line, printed.splitlines()[-1]), printed
 
 
+def test_daft_reads_what_it_can(tmp_path: Path) -> None:
+    pytest.importorskip("daft", reason="needs Daft: pip install daft")
+    printed = run(EXAMPLES / "daft_clips.py", folder=tmp_path)
+    assert printed.splitlines()[-1] == "8 clips decoded, 2 rows with an error", printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "needs", "printed_words"),
     [

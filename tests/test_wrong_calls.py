@@ -17,7 +17,7 @@ import mediatensor
 from mediatensor import backends, datasets, decoders, distributed, ocr, samplers, transforms
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, FrameIndex, SubtitleDecoder, VideoDecoder, WavDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
-from mediatensor.errors import InvalidArgumentError, MediaTensorError, SourceTypeError
+from mediatensor.errors import InvalidArgumentError, MediaTensorError, SourceNotFoundError, SourceTypeError
 from mediatensor.ocr import models
 
 SOUND = torch.zeros(1, 800)
@@ -279,7 +279,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], list[Case]]] = {
     ),
     "rows": (
         distributed.clip_rows,
-        [("videos", InvalidArgumentError, "paths"), (5, InvalidArgumentError, "paths"), ([5], SourceTypeError, "path")],
+        [("videos", SourceNotFoundError, "folder"), (5, SourceTypeError, "paths"), ([5], InvalidArgumentError, "path")],
     ),
     "backends": (backends.get_backend, [([], InvalidArgumentError, "backend"), ("x", InvalidArgumentError, "backend")]),
     "CUDA's backends": (

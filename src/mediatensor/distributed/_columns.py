@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._common.checks import items_of, path_text, whole_number
-from ..datasets import Item
+from .._common.checks import items_of, whole_number
+from ..datasets import Item, as_items
 from ..datasets._rows import derived_seed
+from ..datasets._sources import REFERENCE_COLUMNS, MediaKind, UnreadableSource, references_of, source_of_reference
 from ..errors import InvalidArgumentError
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "batch_rows",
     "clip_rows",
     "number_or_none",
+    "row_numbers",
 ]
 
 
@@ -72,10 +74,7 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[BatchRow]:
             f"The batch has neither a column {names.path!r} nor a column {names.bytes!r} (it has {sorted(batch)}): "
             "name yours with path_column or bytes_column."
         )
-    lengths = {name: len(values) for name, values in batch.items()}
-    if len(set(lengths.values())) != 1:
-        raise InvalidArgumentError(f"The columns of a batch must be of one length (got {lengths}).")
-    num_rows = lengths[names.path if names.path in batch else names.bytes]
+    num_rows = _num_rows(batch)
     none = [None] * num_rows
     paths, contents = batch.get(names.path, none), batch.get(names.bytes, none)
     numbers = batch.get(names.row, none)
@@ -85,13 +84,63 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[BatchRow]:
     for i in range(num_rows):
         path, data = _path_and_bytes(paths[i], contents[i])
         data = None if data is None else seen.setdefault(data, data)
-        if path is None and data is None:
+        item = _item(path, data, batch, i, names.used)
+        if item is None:
             rows.append(BatchRow(None))
             continue
-        source: Any = path if data is None else data
-        item = Item(source, name=path or "", extra={name: batch[name][i] for name in names.used if name in batch})
-        rows.append(BatchRow(item, _number(names.row, numbers[i], path, data)))
+        number = numbers[i]
+        number = _number_of_file(item.name, data) if number is None else _number(names.row, number)
+        rows.append(BatchRow(item, number))
     return rows
+
+
+def row_numbers(batch: Mapping[str, Any], column: str) -> list[int]:
+    """The numbers of the rows of a batch whose rows have nothing else.
+
+    Raises:
+        InvalidArgumentError: if there is no column of whole numbers, or columns differ in length.
+    """
+    if column not in batch:
+        raise InvalidArgumentError(
+            f"The batch has no column {column!r} with the numbers of rows (it has {sorted(batch)}): name yours with "
+            "row_column."
+        )
+    _num_rows(batch)
+    return [_number(column, _plain(number)) for number in batch[column]]
+
+
+def _num_rows(batch: Mapping[str, Any]) -> int:
+    lengths = {name: len(values) for name, values in batch.items()}
+    if len(set(lengths.values())) != 1:
+        raise InvalidArgumentError(f"The columns of a batch must be of one length (got {lengths}).")
+    return next(iter(lengths.values()))
+
+
+def _item(path: str | None, data: bytes | None, batch: Mapping[str, Any], i: int, used: Sequence[str]) -> Item | None:
+    """The file of a row; ``None`` if it names none. What is wrong with it is an error of its row."""
+    place = {name: _plain(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
+    name = str(place.get("source_name") or path or "")
+    segment = {key: _seconds(batch[key][i]) for key in ("start_seconds", "end_seconds") if key in batch}
+    extra = {key: batch[key][i] for key in used if key in batch}
+    try:
+        source = source_of_reference(path, place) if data is None else data
+        return None if source is None else Item(source, name=name, extra=extra, **segment)
+    except (InvalidArgumentError, TypeError) as error:
+        return Item(UnreadableSource(str(error)), name=name, extra=extra)
+
+
+def _plain(value: Any) -> Any:
+    """A value of a column in which rows may have none, where it comes as a number of NumPy, and none as NaN."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return None if np.isnan(value) else int(value) if value.is_integer() else value
+    return value
+
+
+def _seconds(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and np.isnan(value) else value
 
 
 def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
@@ -110,17 +159,20 @@ def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
     return str(path) if isinstance(path, str) and path else None, data if isinstance(data, bytes) else None
 
 
-def _number(column: str, number: Any, path: str | None, data: bytes | None) -> int:
-    """The number of a row; a row without a number depends on its file alone."""
-    if number is None:
-        name = path if path is not None else hashlib.blake2b(data or b"", digest_size=16).hexdigest()
-        return derived_seed("file", name)
+def _number(column: str, number: Any) -> int:
     if hasattr(number, "__index__") and not isinstance(number, (bool, np.bool_)):
         return int(number)
     raise InvalidArgumentError(
         f"The column {column!r} must hold whole numbers (got {number!r}): with the seed they decide which clip a row "
         "gives. Name another with row_column, or leave it out."
     )
+
+
+def _number_of_file(name: str, data: bytes | None) -> int:
+    """The number of a row without one, which depends on its file alone."""
+    if data is not None and name == Item(data).name:  # as bytes without a name are called
+        name = hashlib.blake2b(data, digest_size=16).hexdigest()
+    return derived_seed("file", name)
 
 
 def number_or_none(value: Any, column: str) -> int | None:
@@ -135,40 +187,67 @@ def number_or_none(value: Any, column: str) -> int | None:
 
 
 def clip_rows(
-    paths: Iterable[str | os.PathLike[str]], rows_per_file: int = 1, **columns: Sequence[Any]
+    source: Any,
+    rows_per_file: int = 1,
+    *,
+    kind: MediaKind = "video",
+    media_column: str | None = None,
+    label_column: str | None = None,
+    **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
-    """Rows of files, numbered as a dataset of the same files and ``rows_per_file`` numbers them.
+    """Rows of all that datasets take, numbered as a dataset of the same source and ``rows_per_file`` numbers them.
+
+    A row has plain values, and says where its file is, so that any machine that finds the file by the same path or URL
+    opens it by itself. The bytes of tar shards and Parquet files stay where they are.
 
     Args:
-        paths: The files.
+        source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with the
+            media in it ...; see `mediatensor.datasets.as_items`.
         rows_per_file: How many rows each file has; each draws its own clip.
+        kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: what is looked for in a folder or a table.
+        media_column: The column of a manifest or a Parquet file with the file, if it has an unusual name.
+        label_column: The column with the label, likewise.
         columns: Further columns, one value for each file.
 
     Returns:
-        Rows with ``path``, ``row`` and the further columns, as ``ray.data.from_items`` and ``daft.from_pylist`` take
-        them.
+        Rows as ``ray.data.from_items`` and ``daft.from_pylist`` take them, all with the same columns: ``path`` and
+        ``row``; where files are parts of others ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or
+        ``table_column`` and ``table_row`` (Parquet); ``start_seconds`` and ``end_seconds`` of segments; ``label`` and
+        the other columns of the source. ``unreadable`` says of a place that cannot be read (a damaged shard) why.
 
     Raises:
-        InvalidArgumentError: if ``rows_per_file`` is not positive, or a column has not one value for each file.
+        InvalidArgumentError: if ``rows_per_file`` is not positive, a column has not one value for each file, or its
+            name is taken; or as of `mediatensor.datasets.as_items`.
+        SourceNotFoundError: if there is no such folder, manifest or shard.
 
     Example:
         >>> from mediatensor.distributed import clip_rows
         >>> clip_rows(["a.mp4", "b.mp4"], 2, label=[0, 1])[1:3]
         [{'path': 'a.mp4', 'row': 1, 'label': 0}, {'path': 'b.mp4', 'row': 2, 'label': 1}]
+        >>> clip_rows("videos", 2)[5]["path"]  # a folder
+        'videos/c.mp4'
     """
-    files = [path_text("A path", path) for path in items_of("paths", paths, of="paths")]
     rows_per_file = whole_number("rows_per_file", rows_per_file, at_least=1)
+    items = as_items(source, kind=kind, media_column=media_column, label_column=label_column)
     columns = {name: items_of(f"The column {name!r}", values, of="values") for name, values in columns.items()}
+    files = list(references_of(items))
+    # All rows of a table have the same columns.
+    names = list(dict.fromkeys(name for file in files for name in file))
     for name, values in columns.items():
         if len(values) != len(files):
             raise InvalidArgumentError(
                 f"The column {name!r} must have one value for each of the {len(files)} files (got {len(values)})."
             )
-        if name in ("path", "row"):
+        if name in ("row", *names):
             raise InvalidArgumentError(f"The rows have a column {name!r} already; call yours otherwise.")
     return [
-        {"path": path, "row": file * rows_per_file + clip, **{name: values[file] for name, values in columns.items()}}
-        for file, path in enumerate(files)
+        {
+            "path": file["path"],
+            "row": number * rows_per_file + clip,
+            **{name: file.get(name) for name in names if name != "path"},
+            **{name: values[number] for name, values in columns.items()},
+        }
+        for number, file in enumerate(files)
         for clip in range(rows_per_file)
     ]
 
@@ -220,7 +299,7 @@ class Column:
             wanted = tuple("any" if size is None else size for size in self.shape)
             raise InvalidArgumentError(
                 f"{self.name} of this row has the shape {value.shape}, but the column has {wanted}: bring all rows to "
-                "one shape, or leave clip_shape out."
+                "one shape, or leave clip_shape or picture_shape out."
             )
 
 

@@ -16,7 +16,7 @@ from .._common.threads import ENVIRONMENT_VARIABLE, set_num_threads
 from ..datasets import Recipe, RowSpec, Sample, Skipped
 from ..datasets._rows import OpenFiles, RowReader, checked_epoch
 from ..errors import InvalidArgumentError
-from ._columns import BatchRow, Column, ColumnNames, ListColumn, TextColumn, batch_rows
+from ._columns import Column, ColumnNames, ListColumn, TextColumn, batch_rows
 
 __all__ = ["AnyColumn", "RowMapper", "keep_to_assigned_cpus"]
 
@@ -49,7 +49,8 @@ AnyColumn = Column | ListColumn | TextColumn
 
 
 class RowMapper(ABC):
-    """The base class of `ClipDecoder`, `AudioReader` and `TextReader`; derive from it for another `Recipe`.
+    """The base class of `ClipDecoder`, `AudioReader`, `TextReader` and `LeRobotReader`; derive from it for another
+    `Recipe`.
 
     A callable: a batch of rows in, as a mapping of columns, and the same rows out, in the same order, with further
     columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder, fn_constructor_kwargs={...})``; any other engine
@@ -66,7 +67,9 @@ class RowMapper(ABC):
     Args:
         recipe: How a sample is made of a file.
         columns: The columns that are made of a sample.
-        path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``.
+        path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``. The other
+            columns that `clip_rows` makes have fixed names: ``start_byte`` and ``end_byte``, ``table_column`` and
+            ``table_row`` say which part of the file is meant, ``start_seconds`` and ``end_seconds`` which segment.
         bytes_column: Name of the column with the bytes of files. A row with bytes is read from them, and its path is
             only its name.
         row_column: Name of the column with the numbers of rows; `clip_rows` makes one. A row has the clip that row of
@@ -160,11 +163,11 @@ class RowMapper(ABC):
         keep_to_assigned_cpus()
         kept = self._kept_columns(batch)
         self.prepare()
-        rows = batch_rows(batch, self._names)
+        specs = self._specs(batch)
         try:
-            values = self._read(rows)
+            values = self._read(specs)
         finally:
-            if any(row.item is not None and isinstance(row.item.source, bytes) for row in rows):
+            if any(isinstance(spec, RowSpec) and isinstance(spec.item.source, bytes) for spec in specs):
                 # Bytes come anew with each batch: those of this one need not stay in memory.
                 self._reader.files.close()
         return kept | {
@@ -186,21 +189,24 @@ class RowMapper(ABC):
             )
         return kept
 
-    def _read(self, rows: Sequence[BatchRow]) -> list[dict[str, Any]]:
-        """For each row its values by column."""
-        specs = {
-            i: RowSpec(row.item, 0, self.recipe, self._seed, self._epoch, row.number)
-            for i, row in enumerate(rows)
-            if row.item is not None
-        }
-        results = dict(zip(specs, self._reader.read_all(list(specs.values())), strict=True))
-        return [self._values_of(row, results.get(i)) for i, row in enumerate(rows)]
+    def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
+        """For each row what it depends on, or why it has nothing to read."""
+        nothing = (
+            f"SourceTypeError: The row names no file: neither {self._names.path!r} nor {self._names.bytes!r} has a "
+            "path or bytes."
+        )
+        return [
+            nothing if row.item is None else RowSpec(row.item, 0, self.recipe, self._seed, self._epoch, row.number)
+            for row in batch_rows(batch, self._names)
+        ]
 
-    def _values_of(self, row: BatchRow, result: Sample | Skipped | None) -> dict[str, Any]:
-        if row.item is None or result is None:
-            places = f"{self._names.path!r} nor {self._names.bytes!r}"
-            return {"error": f"SourceTypeError: The row names no file: neither {places} has a path or bytes."}
-        source = row.item.name
+    def _read(self, specs: Sequence[RowSpec | str]) -> list[dict[str, Any]]:
+        """For each row its values by column."""
+        results = iter(self._reader.read_all([spec for spec in specs if isinstance(spec, RowSpec)]))
+        return [{"error": spec} if isinstance(spec, str) else self._values_of(spec, next(results)) for spec in specs]
+
+    def _values_of(self, spec: RowSpec, result: Sample | Skipped) -> dict[str, Any]:
+        source = spec.item.name
         if isinstance(result, Skipped):
             failure = result.failures[0]
             return {"source": source, "error": f"{failure.error}: {failure.message}"}

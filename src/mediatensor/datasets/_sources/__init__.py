@@ -3,18 +3,19 @@
 `items` has the data type, `Item`: one file, with its label. `dispatch` makes items of whatever users have: it
 asks `manifests` (also for folders), `parquet` (also for Hugging Face) and `tar_shards`. `parquet_pages` finds single
 values in Parquet files. `lerobot` has the episodes of robots, which are in several files each. `streams` gives items
-that can only be read forward. `limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample
-is.
+that can only be read forward. `references` names items by plain columns, for rows that travel to other machines.
+`limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample is.
 """
 
 from __future__ import annotations
 
 from . import limits
 from .dispatch import as_items
-from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_kind
+from .items import MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind
 from .lerobot import Episode, EpisodeFiles, EpisodeItems, LeRobotFormat, TableRows, open_lerobot, table_rows
 from .parquet import MediaColumn, parquet_file
 from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
+from .references import REFERENCE_COLUMNS, references_of, source_of_reference
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
 from .tar_shards import TarItems, opened_shard
@@ -22,6 +23,7 @@ from .tar_shards import TarItems, opened_shard
 __all__ = [
     "MAX_SHARD_ROWS",
     "MEDIA_EXTENSIONS",
+    "REFERENCE_COLUMNS",
     "Chunk",
     "Episode",
     "EpisodeFiles",
@@ -39,6 +41,7 @@ __all__ = [
     "TarItems",
     "TarReader",
     "UnknownPagesError",
+    "UnreadableSource",
     "as_items",
     "check_kind",
     "data_pages",
@@ -46,7 +49,9 @@ __all__ = [
     "open_lerobot",
     "opened_shard",
     "parquet_file",
+    "references_of",
     "row_number",
+    "source_of_reference",
     "table_rows",
     "values_of_page",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from ..._common.checks import function, optional_text
+from ..._common.checks import function, optional_text, shown
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import Item, LabelledItems, MediaKind, check_kind, with_coded_labels
@@ -163,7 +163,7 @@ def _refuse_what_is_no_collection(source: Any) -> None:
     if not isinstance(source, Iterable):
         raise SourceTypeError(
             f"The source is of type {kind}; it must be a folder, a manifest, a Hugging Face dataset, or an iterable of "
-            "paths, URLs, bytes, mappings or items."
+            f"paths, URLs, bytes, mappings or items (got {shown(source)})."
         )
 
 

@@ -25,7 +25,7 @@ from ..._sources import Reader, Source, make_source, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
 from .items import Item, LazyItems
-from .parquet import batches_of, parquet_file
+from .parquet import batches_of, parquet_file, stamp_of
 
 __all__ = ["Episode", "EpisodeFiles", "EpisodeItems", "LeRobotFormat", "TableRows", "open_lerobot", "table_rows"]
 
@@ -558,7 +558,7 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
         ReadError: if the table is missing or damaged, or has other rows than the metadata say.
     """
     path = files.table
-    key = (path, _stamp(path), tuple(columns.items()))
+    key = (path, stamp_of(path), tuple(columns.items()))
     try:
         table = _kept_tables.get(key, lambda: _read_rows(path, columns))
     except InvalidArgumentError as error:  # for the error policy of whoever reads the row
@@ -570,15 +570,6 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
             f"metadata say, but it has {num_rows}."
         )
     return TableRows(first, {name: column[first : first + num_rows] for name, column in table.columns.items()})
-
-
-def _stamp(path: str) -> tuple[int, int] | None:
-    """What changes if a file is written anew; ``None`` of a file that is not on this machine."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
 
 
 def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
+from ..._common.locks import ForkSafeLock
 from ..._sources import Reader, Source, SpanSource, make_source, url_scheme
 from ...errors import (
     InvalidArgumentError,
@@ -26,7 +30,17 @@ from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
 from .rows import Columns, item_of_row
 
-__all__ = ["HuggingFaceItems", "MediaColumn", "batches_of", "hugging_face_type", "items_of_parquet", "parquet_file"]
+__all__ = [
+    "HuggingFaceItems",
+    "MediaColumn",
+    "ParquetItems",
+    "ParquetValue",
+    "batches_of",
+    "hugging_face_type",
+    "items_of_parquet",
+    "parquet_file",
+    "stamp_of",
+]
 
 _BATCH_ROWS = 256
 
@@ -108,6 +122,16 @@ class ParquetItems(LazyItems):
             data = self._media[index]
         except MediaTensorError as error:  # for the error policy of whoever reads the row
             return self._coding.apply(Item(UnreadableSource(f"{place}: {error}"), self._label(index), place))
+        return self._with_media(index, data)
+
+    def reference(self, index: int) -> Item:
+        """The item of an index, with a source that any machine opens by itself; of the media nothing is read."""
+        if self._media.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
+            return item  # a path, which stands beside no bytes
+        return self._with_media(index, ParquetValue(self._path, self._media_leaf, index))
+
+    def _with_media(self, index: int, data: bytes | Source | None) -> Item:
+        place = f"row {index} of {self._path}"
         row, column = self._rows[index], self._media_struct
         if column is not None:
             row = {**row, column: {**(row.get(column) or {}), "bytes": data}}
@@ -140,6 +164,8 @@ class MediaColumn:
         self._group_ends = list(accumulate(group.num_rows for group in groups))
         number = next(i for i in range(len(file.schema)) if file.schema.column(i).path == leaf)
         self._chunks = [_chunk(group, group.column(number), file.schema.column(number)) for group in groups]
+        counts = [group.column(number).statistics for group in groups]
+        self._is_full = [one is not None and one.has_null_count and one.null_count == 0 for one in counts]
         self._forget()
 
     def _forget(self) -> None:
@@ -164,6 +190,8 @@ class MediaColumn:
             OpenError, ReadError: if it cannot be read.
         """
         group = bisect_right(self._group_ends, row)
+        if group == len(self._group_ends):
+            raise InvalidArgumentError(f"{self._path} has no row {row}: it has {self._group_ends[-1]}.")
         own = row - (self._group_ends[group - 1] if group else 0)
         try:
             place = self._place(group, own)
@@ -179,6 +207,10 @@ class MediaColumn:
             return span
         with closing(span.open()) as reader:
             return reader.read_at(0, place[1] - place[0])
+
+    def may_be_missing(self, row: int) -> bool:
+        """Whether a row may have no media, as far as the metadata of the file tell."""
+        return not self._is_full[bisect_right(self._group_ends, row)]
 
     def _whole(self) -> Source:
         if self._source is None:
@@ -215,6 +247,92 @@ class MediaColumn:
         self._last_group = (group, values)
         return values
 
+
+@dataclass(frozen=True)
+class ParquetValue(Source):
+    """A file in a column of a Parquet file, found when it is opened.
+
+    Picklable and small. A process keeps what it knows of the columns that it read last.
+
+    Attributes:
+        table: The path or URL of the Parquet file.
+        column: The column with bytes, or ``column.bytes``.
+        row: The number of the row.
+    """
+
+    table: str
+    column: str
+    row: int
+
+    def open(self) -> Reader:
+        """A reader of the value.
+
+        Raises:
+            SourceNotFoundError: if there is no such file.
+            OpenError: if the row has no bytes.
+            ReadError: if the table is damaged, or has no such column or row.
+            MissingDependencyError: if pyarrow is not installed.
+        """
+        try:
+            value = _kept_columns.get(self.table, self.column)[self.row]
+        except InvalidArgumentError as error:  # for the error policy of whoever reads the row
+            raise ReadError(f"{self.describe()}: {error}") from error
+        if value is None:
+            raise OpenError(f"Could not open {self.describe()}: it has no bytes in the column {self.column!r}.")
+        opened = make_source(value).open()
+        assert not isinstance(opened, str)  # neither bytes nor a part of a file has a name
+        return opened
+
+    def open_bytes(self) -> Reader:
+        """The same as `open`."""
+        return self.open()
+
+    def describe(self) -> str:
+        return f"row {self.row} of {self.table}"
+
+
+class _KeptColumns:
+    """The columns that were read last: their files need not be opened, nor their footers read, for every row."""
+
+    def __init__(self, max_columns: int) -> None:
+        self._max_columns = max_columns
+        self._columns: OrderedDict[tuple[Any, ...], MediaColumn] = OrderedDict()
+        self._lock = ForkSafeLock()
+
+    def get(self, table: str, column: str) -> MediaColumn:
+        """A column of a file.
+
+        Raises:
+            InvalidArgumentError: if there is no such column.
+        """
+        # Each thread has its own: what is kept of pages is not made for several at once.
+        key = (table, column, stamp_of(table), threading.get_ident())
+        with self._lock:
+            if key in self._columns:
+                self._columns.move_to_end(key)
+                return self._columns[key]
+        with parquet_file(table) as file:
+            leaves = [file.schema.column(i).path for i in range(len(file.schema))]
+            if column not in leaves:
+                raise InvalidArgumentError(f"{table} has no column {column!r} (it has {', '.join(leaves)}).")
+            found = MediaColumn(table, column, file)
+        with self._lock:
+            self._columns[key] = found
+            while len(self._columns) > self._max_columns:
+                self._columns.popitem(last=False)
+        return found
+
+
+def stamp_of(path: str) -> tuple[int, int] | None:
+    """What changes if a file is written anew; ``None`` of a file that is not on this machine."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+_kept_columns = _KeptColumns(max_columns=64)
 
 #: What of a `MediaColumn` stays behind when it goes to another process.
 _OF_A_PROCESS = frozenset(("_source", "_last_group", "_pages", "_last_page"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..._common.checks import shown
 from ..._common.messages import seconds_from_text
 from ..._sources import Source
 from ...errors import InvalidArgumentError
@@ -190,8 +191,8 @@ def media_source(
         if isinstance(path, str):
             return Path(path), path
     raise InvalidArgumentError(
-        f"{place} is of type {type(value).__name__}; it must be a path, a URL, bytes, or a mapping with 'path' and "
-        "'bytes'. (Of a Hugging Face dataset, give the dataset itself: its rows are decoded here.)"
+        f"{place} is of type {type(value).__name__} ({shown(value)}); it must be a path, a URL, bytes, or a mapping "
+        "with 'path' and 'bytes'. (Of a Hugging Face dataset, give the dataset itself: its rows are decoded here.)"
     )
 
 

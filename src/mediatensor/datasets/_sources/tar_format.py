@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..._sources import Reader, Source
+from ..._sources import Reader, Source, SpanSource, make_source, url_scheme
 from ...errors import OpenError, ReadError, SourceNotFoundError
 from . import limits
 
@@ -195,12 +195,12 @@ def _pax_records(data: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TarMember(Source):
-    """A file in an uncompressed tar archive on this machine. Decoders read of it what they need, and no more.
+    """A file in an uncompressed tar archive. Decoders read of it what they need, and no more.
 
     Picklable and small; nothing is open until a decoder opens it, and every opening has a descriptor of its own.
 
     Attributes:
-        archive: Path of the archive.
+        archive: Path or URL of the archive.
         name: The name of the member.
         offset: Where its bytes begin.
         size: How many there are.
@@ -221,6 +221,8 @@ class TarMember(Source):
         """
         if self.size == 0:
             raise OpenError(f"Could not open {self.describe()}: it is empty.")
+        if url_scheme(self.archive) is not None and not os.path.exists(self.archive):
+            return SpanSource(make_source(self.archive), self.offset, self.offset + self.size).open()
         try:
             file = io.FileIO(self.archive)
         except FileNotFoundError:

@@ -1,0 +1,115 @@
+"""Files as a few plain columns, which travel between machines, and the files that such columns name.
+
+A row names its file by ``path``. A file within another one is a part of that: bytes of a tar shard, or a value of a
+Parquet table. Whoever reads the row opens the part by itself; the bytes do not travel.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._common.checks import shown
+from ..._sources import Source
+from ...errors import InvalidArgumentError
+from .items import Item, UnreadableSource
+from .parquet import HuggingFaceItems, ParquetItems, ParquetValue
+from .tar_format import TarMember
+
+__all__ = ["REFERENCE_COLUMNS", "references_of", "source_of_reference"]
+
+#: The columns that say which part of a file at ``path`` is meant, what it is called, or why there is none.
+REFERENCE_COLUMNS = ("source_name", "start_byte", "end_byte", "table_column", "table_row", "unreadable")
+
+_TAKEN = frozenset(("path", "row", *REFERENCE_COLUMNS))
+
+
+def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+    """For each item the columns that name it: ``path``, those of `REFERENCE_COLUMNS` that it needs, segment, label.
+
+    No media are read. Items that are bytes in memory have them in ``bytes``.
+
+    Raises:
+        InvalidArgumentError: if items are rows of a Hugging Face dataset, which other machines cannot open, or have a
+            column of a name that is taken.
+    """
+    if isinstance(items, HuggingFaceItems):
+        raise InvalidArgumentError(
+            "The source is a Hugging Face dataset, whose rows are in memory or in a cache of this machine: write it "
+            "with to_parquet and give that file, or hand its bytes over with ray.data.from_huggingface."
+        )
+    table = items if isinstance(items, ParquetItems) else None
+    for number in range(len(items)):
+        item = items[number] if table is None else table.reference(number)
+        yield _columns_of(item)
+
+
+def _columns_of(item: Item) -> dict[str, Any]:
+    taken = sorted(_TAKEN & item.extra.keys())
+    if taken:
+        raise InvalidArgumentError(
+            f"{item.name} has a column {taken[0]!r}, which says where a file is: rename yours in the source."
+        )
+    columns = {**_place_of(item), **({} if item.label is None else {"label": item.label}), **item.extra}
+    for name in ("start_seconds", "end_seconds"):
+        if (seconds := getattr(item, name)) is not None:
+            columns[name] = seconds  # as it was parsed
+        elif columns.get(name) == "":
+            columns[name] = None  # an empty field of a manifest, in a column of numbers
+    return columns
+
+
+def _place_of(item: Item) -> dict[str, Any]:
+    source = item.source
+    if isinstance(source, str | os.PathLike):
+        path = str(os.fspath(source))
+        return {"path": path} if item.name == path else {"path": path, "source_name": item.name}
+    name = {"source_name": item.name}
+    if isinstance(source, bytes):
+        return {"path": None, **name, "bytes": source}
+    if isinstance(source, TarMember):
+        span = {"start_byte": source.offset, "end_byte": source.offset + source.size}
+        return {"path": source.archive, **name, **span}
+    if isinstance(source, ParquetValue):
+        return {"path": source.table, **name, "table_column": source.column, "table_row": source.row}
+    if isinstance(source, UnreadableSource):
+        return {"path": None, **name, "unreadable": source.reason}
+    raise InvalidArgumentError(
+        f"{item.name} is a {type(source).__name__}, which other machines cannot open: give paths, URLs, bytes, tar "
+        "shards or Parquet files."
+    )
+
+
+def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | Source | None:
+    """What the columns of a row name: a file, a part of one, or a source that says why there is none.
+
+    Args:
+        path: The file; ``None`` if the row has none.
+        columns: Values of `REFERENCE_COLUMNS`, those that the row has.
+
+    Raises:
+        InvalidArgumentError: if the columns do not go together.
+    """
+    if columns.get("unreadable"):
+        return UnreadableSource(str(columns["unreadable"]))
+    if path is None:
+        return None
+    start, end = columns.get("start_byte"), columns.get("end_byte")
+    column, row = columns.get("table_column"), columns.get("table_row")
+    if start is not None or end is not None:
+        if start is None or end is None or not 0 <= start <= end or row is not None:
+            raise InvalidArgumentError(
+                f"A part of {path} must have a start_byte from 0 on and an end_byte behind it, and no table_row (got "
+                f"{shown(start)} and {shown(end)})."
+            )
+        name = str(columns.get("source_name") or f"bytes {start} to {end}")
+        return TarMember(path, name.removeprefix(f"{path}/"), start, end - start)
+    if row is not None or column:
+        if row is None or row < 0 or not isinstance(column, str) or not column:
+            raise InvalidArgumentError(
+                f"A value of {path} must have a table_column and a table_row from 0 on (got {shown(column)} and "
+                f"{shown(row)})."
+            )
+        return ParquetValue(path, column, row)
+    return path
