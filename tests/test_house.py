@@ -53,6 +53,8 @@ OPTIONAL = (
     "torchdata",
     "torchvision",
     "tqdm",
+    "transformers",
+    "vllm",
     "weasyprint",
 )
 

@@ -9,7 +9,7 @@ from .._common.checks import real_number
 from ..errors import InvalidArgumentError
 from ..isolate import IsolatedWorker
 
-__all__ = ["BoundedCalls", "run_bounded"]
+__all__ = ["BoundedCalls", "check_timeout", "run_bounded"]
 
 Decoder = TypeVar("Decoder")
 Result = TypeVar("Result")
@@ -47,6 +47,21 @@ class BoundedCalls(Generic[Decoder]):
             found = self._worker.run(_run_on_new, self._make, function)
         return found[0]
 
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._worker is not None:
+            self._worker.close()
+
+
+def check_timeout(timeout_seconds: float | None) -> None:
+    """Raise unless this is a limit on the time of a call.
+
+    Raises:
+        InvalidArgumentError: if it is neither ``None`` nor a positive number.
+    """
+    if timeout_seconds is not None and not real_number("timeout_seconds", timeout_seconds) > 0:
+        raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
+
 
 def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
     """The result of ``function()``, which must be picklable if there is a limit on its time."""
@@ -58,10 +73,9 @@ def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -
 
 
 def _worker(timeout_seconds: float | None) -> IsolatedWorker | None:
+    check_timeout(timeout_seconds)
     if timeout_seconds is None:
         return None
-    if not real_number("timeout_seconds", timeout_seconds) > 0:
-        raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
     return IsolatedWorker(timeout_seconds=timeout_seconds, max_memory_bytes=None, allow_network=True)
 
 

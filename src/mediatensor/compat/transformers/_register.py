@@ -1,0 +1,150 @@
+"""`register`: this library as what transformers reads videos and sound with."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial, wraps
+from typing import Any
+
+from ..._common.checks import check_choice, items_of
+from ...errors import MissingDependencyError
+from .. import check_timeout
+from ._audio import load_audio
+from ._video import NAME, load_video, read_video
+
+__all__ = ["register", "unregister"]
+
+#: What was changed in transformers, to be undone; and who may do so.
+_changes = ExitStack()
+_lock = threading.Lock()
+
+_VIDEO_BACKENDS = ("torchcodec", "pyav", "decord", "opencv", "torchvision")
+_AUDIO_MODULES = ("audio_utils", "processing_utils", "feature_extraction_sequence_utils")
+
+
+def register(
+    *, in_processors: bool = True, in_place_of: Sequence[str] = (), timeout_seconds: float | None = None
+) -> None:
+    """Let transformers read videos and sound with this library, in this process, until `unregister`.
+
+    ``transformers.video_utils.load_video(..., backend="mediatensor")`` then works, and so does
+    ``VIDEO_DECODERS["mediatensor"]``. Calling it again replaces the choice.
+
+    Args:
+        in_processors: Whether video processors, feature extractors and chat templates use it for the paths and URLs
+            that they are given, where they would use torchcodec or soundfile, which need not be installed then.
+        in_place_of: Backends of ``load_video`` that this library stands in for, with results of their kind, whether or
+            not they are installed: ``"torchcodec"``, ``"pyav"``, ``"decord"``, ``"opencv"``, ``"torchvision"``.
+        timeout_seconds: Most seconds of each step of reading a file, as of `load_video`.
+
+    Raises:
+        InvalidArgumentError: if an argument is not accepted.
+        MissingDependencyError: if transformers, or a package that its video processors need, is not installed.
+
+    Example:
+        >>> from mediatensor.compat import transformers
+        >>> transformers.register(timeout_seconds=60)  # doctest: +SKIP
+        >>> processor.apply_chat_template(messages, tokenize=True, return_dict=True)  # doctest: +SKIP
+    """
+    names = items_of("in_place_of", in_place_of, of="names of backends")
+    for name in names:
+        check_choice("in_place_of", name, _VIDEO_BACKENDS)
+    check_timeout(timeout_seconds)
+    try:
+        video_utils = importlib.import_module("transformers.video_utils")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"register() needs transformers and what its video processors need: pip install transformers ({error})."
+        ) from error
+    with _lock:
+        _changes.close()
+        for name in (NAME, *names):
+            reader = partial(read_video, backend=name, timeout_seconds=timeout_seconds)
+            _put(video_utils.VIDEO_DECODERS, name, reader)
+        ours = (NAME, *names)
+        _replace("video_utils", "load_video", partial(_video_loader, ours, timeout_seconds))
+        _replace("video_processing_utils", "load_video", partial(_video_loader, ours, timeout_seconds))
+        if not in_processors:
+            return
+        processors = importlib.import_module("transformers.video_processing_utils")
+        for owner in processors.BaseVideoProcessor.__mro__:
+            if "fetch_videos" in vars(owner):
+                _put_attribute(owner, "fetch_videos", _fetch_videos(timeout_seconds))
+                break
+        for module in _AUDIO_MODULES:
+            _replace(module, "load_audio", partial(_audio_loader, timeout_seconds))
+
+
+def unregister() -> None:
+    """Undo `register`: transformers reads as it did before.
+
+    Example:
+        >>> from mediatensor.compat import transformers
+        >>> transformers.unregister()
+    """
+    with _lock:
+        _changes.close()
+
+
+def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
+    if key in mapping:
+        _changes.callback(mapping.__setitem__, key, mapping[key])
+    else:
+        _changes.callback(mapping.pop, key, None)
+    mapping[key] = value
+
+
+def _put_attribute(owner: Any, name: str, value: Any) -> None:
+    _changes.callback(setattr, owner, name, vars(owner)[name])
+    setattr(owner, name, value)
+
+
+def _replace(module_name: str, name: str, made: Callable[[Any], Any]) -> None:
+    """Put ``made(original)`` in the place of a function, in a module that may not have it."""
+    module = importlib.import_module(f"transformers.{module_name}")
+    if hasattr(module, name):
+        _put_attribute(module, name, made(getattr(module, name)))
+
+
+def _video_loader(names: Sequence[str], timeout_seconds: float | None, original: Any) -> Any:
+    @wraps(original)
+    def load(
+        video: Any,
+        num_frames: int | None = None,
+        fps: float | None = None,
+        backend: str = "pyav",
+        sample_indices_fn: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        if backend not in names:
+            return original(video, num_frames, fps, backend, sample_indices_fn, **kwargs)
+        options = {"timeout_seconds": timeout_seconds, **kwargs}
+        return load_video(video, num_frames, fps, backend, sample_indices_fn, **options)
+
+    return load
+
+
+def _audio_loader(timeout_seconds: float | None, original: Any) -> Any:
+    @wraps(original)
+    def load(
+        audio: Any, sampling_rate: int = 16_000, timeout: float | None = None, backend: str = "auto", **kwargs: Any
+    ) -> Any:
+        if backend in (NAME, "auto"):
+            return load_audio(audio, sampling_rate, timeout_seconds if timeout is None else timeout)
+        return original(audio, sampling_rate, timeout, backend, **kwargs)
+
+    return load
+
+
+def _fetch_videos(timeout_seconds: float | None) -> Any:
+    def fetch_videos(self: Any, video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] | None = None) -> Any:
+        """The frames and the metadata of a path or URL, or of each in a list."""
+        if isinstance(video_url_or_urls, list):
+            found = [self.fetch_videos(video, sample_indices_fn=sample_indices_fn) for video in video_url_or_urls]
+            return list(zip(*found, strict=True))
+        return load_video(video_url_or_urls, sample_indices_fn=sample_indices_fn, timeout_seconds=timeout_seconds)
+
+    return fetch_videos

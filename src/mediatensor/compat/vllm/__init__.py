@@ -1,0 +1,21 @@
+"""A loader of videos for vLLM, by the protocol of its ``VIDEO_LOADER_REGISTRY``.
+
+vLLM finds `register` by itself where this library is installed, so ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` is all
+that it takes. Videos come from strangers: they are decoded in processes of their own, which are limited in time and
+memory.
+
+>>> from pathlib import Path
+>>> from mediatensor.compat.vllm import VideoLoader
+>>> data = Path("video.mp4").read_bytes()
+>>> frames, metadata = VideoLoader.load_bytes(data, num_frames=4, timeout_seconds=None)
+>>> frames.shape, metadata["frames_indices"], metadata["do_sample_frames"]
+((4, 360, 640, 3), [0, 99, 199, 299], False)
+"""
+
+from __future__ import annotations
+
+from ._decoding import VideoSource
+from ._loader import DEFAULT_TIMEOUT_SECONDS, VideoLoader, VideoTarget
+from ._register import register
+
+__all__ = ["DEFAULT_TIMEOUT_SECONDS", "VideoLoader", "VideoSource", "VideoTarget", "register"]

@@ -1,0 +1,120 @@
+"""Videos of strangers, decoded in processes that their requests share."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...decoders import VideoDecoder
+from ...frames import FrameBatch
+from ...isolate import IsolatedWorker
+
+__all__ = ["OpenedVideo", "VideoSource"]
+
+#: vLLM loads so many media at a time, if nothing else is said.
+_MAX_PROCESSES = 8
+
+
+class VideoSource(NamedTuple):
+    """What a video is like, with the fields of vLLM's ``VideoSourceMetadata``.
+
+    Attributes:
+        total_frames_num: Its number of frames, counted.
+        original_fps: Its frames per second; 0 if it has but one time.
+        duration: Its duration in seconds.
+
+    Example:
+        >>> from mediatensor.compat.vllm import VideoSource
+        >>> VideoSource(300, 30.0, 10.0).duration
+        10.0
+    """
+
+    total_frames_num: int
+    original_fps: float
+    duration: float
+
+
+@cache
+def _worker(timeout_seconds: float) -> IsolatedWorker:
+    """The processes that all loaders with this limit share."""
+    return IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=min(_MAX_PROCESSES, os.cpu_count() or 1))
+
+
+class OpenedVideo:
+    """The video of one call, opened here or in a process.
+
+    Args:
+        data: Its bytes.
+        timeout_seconds: Most seconds of a step; ``None`` for no process.
+        is_nearest: Whether the nearest frame stands in for one that cannot be decoded.
+    """
+
+    def __init__(self, data: bytes, timeout_seconds: float | None, is_nearest: bool) -> None:
+        self._call = uuid.uuid4().hex
+        self._data = data
+        self._is_nearest = is_nearest
+        self._worker = None if timeout_seconds is None else _worker(timeout_seconds)
+
+    def source(self) -> VideoSource:
+        """What the video is like."""
+        return VideoSource(*self._run(_described, self._call, self._data, self._is_nearest))
+
+    def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int]]:
+        """The frames, and the indices of those that could be decoded."""
+        found = self._run(_frames_at, self._call, None, self._is_nearest, indices)
+        if found is None:  # another process than that of the step before
+            found = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)
+        batch, read = found
+        return batch.data.numpy(), read
+
+    def close(self) -> None:
+        """Let go of what is open here."""
+        _kept.call = _kept.decoder = None
+
+    def _run(self, function: Any, *arguments: Any) -> Any:
+        return function(*arguments) if self._worker is None else self._worker.run(function, *arguments)
+
+
+class _Kept(threading.local):
+    """The video that was opened last in this thread, and the call that it belongs to."""
+
+    call: str | None = None
+    decoder: VideoDecoder | None = None
+
+
+_kept = _Kept()
+
+
+def _decoder(call: str, data: bytes | None, is_nearest: bool) -> VideoDecoder | None:
+    if _kept.call != call:
+        if data is None:
+            return None
+        decoder = VideoDecoder(data, dimension_order="NHWC", on_error="nearest" if is_nearest else "skip")
+        _kept.call, _kept.decoder = call, decoder
+    return _kept.decoder
+
+
+def _described(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, float]:
+    decoder = _decoder(call, data, is_nearest)
+    assert decoder is not None
+    metadata = decoder.metadata
+    return len(decoder), float(metadata.average_fps or 0.0), float(metadata.duration_seconds or 0.0)
+
+
+def _frames_at(
+    call: str, data: bytes | None, is_nearest: bool, indices: list[int]
+) -> tuple[FrameBatch, list[int]] | None:
+    """The frames, and the indices of those that are there; ``None`` if the video is not open here."""
+    decoder = _decoder(call, data, is_nearest)
+    if decoder is None:
+        return None
+    _kept.call = _kept.decoder = None
+    batch = decoder.get_frames_at(indices)
+    left_out = {report.index for report in batch.replaced if report.used_index is None}
+    return batch, [index for index in indices if index not in left_out]

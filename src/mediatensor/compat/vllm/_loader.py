@@ -1,0 +1,175 @@
+"""`VideoLoader`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._common.checks import real_number, shown, whole_number
+from ...errors import DecodeError, InvalidArgumentError, IsolatedWorkerError, OpenError, ReadError
+from .. import check_timeout
+from ._decoding import OpenedVideo, VideoSource
+
+__all__ = ["DEFAULT_TIMEOUT_SECONDS", "NAME", "VideoLoader", "VideoTarget"]
+
+#: Most seconds of each step of reading a video, if nothing else is said.
+DEFAULT_TIMEOUT_SECONDS = 60.0
+
+NAME = "mediatensor"
+
+
+class VideoTarget(NamedTuple):
+    """What frames are wanted, with the fields of vLLM's ``VideoTargetMetadata``.
+
+    Attributes:
+        num_frames: Most frames; -1 for all.
+        fps: Most frames per second; -1 for all.
+        max_duration: Seconds, for loaders whose choice depends on it.
+
+    Example:
+        >>> from mediatensor.compat.vllm import VideoTarget
+        >>> VideoTarget(num_frames=32, fps=2, max_duration=300).num_frames
+        32
+    """
+
+    num_frames: int
+    fps: float
+    max_duration: float
+
+
+class VideoLoader:
+    """Reads videos for vLLM. `register` makes it a loader of vLLM's own kind; its methods also work without vLLM.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mediatensor.compat.vllm import VideoLoader
+        >>> data = Path("video.mp4").read_bytes()
+        >>> VideoLoader.load_bytes(data, fps=1, timeout_seconds=None)[0].shape
+        (10, 360, 640, 3)
+    """
+
+    #: The loader of vLLM that chooses the frames, in place of this one.
+    _sampling: ClassVar[Any] = None
+    _timeout_seconds: ClassVar[float | None] = DEFAULT_TIMEOUT_SECONDS
+
+    @classmethod
+    def compute_frames_index_to_sample(cls, source: VideoSource, target: VideoTarget, **kwargs: Any) -> list[int]:
+        """The indices of the frames to read, evenly from the first to the last, as vLLM's loader "opencv" has them.
+
+        Args:
+            source: What the video is like.
+            target: What is wanted: the fewer of ``num_frames`` and ``fps`` times the duration, and at least one.
+            **kwargs: For the loader whose choice is used instead, see `register`.
+
+        Example:
+            >>> from mediatensor.compat.vllm import VideoLoader, VideoSource, VideoTarget
+            >>> VideoLoader.compute_frames_index_to_sample(VideoSource(300, 30.0, 10.0), VideoTarget(-1, 0.3, 300))
+            [0, 149, 299]
+        """
+        if cls._sampling is not None:
+            return list(cls._sampling.compute_frames_index_to_sample(source, target, **kwargs))
+        count = total = source.total_frames_num
+        if target.num_frames > 0:
+            count = min(count, target.num_frames)
+        if target.fps > 0:
+            count = min(count, math.floor(source.duration * target.fps))
+        count = max(count, 1)
+        return list(range(total)) if count == total else np.linspace(0, total - 1, count, dtype=int).tolist()
+
+    @classmethod
+    def load_bytes(
+        cls,
+        data: bytes,
+        num_frames: int | None = None,
+        fps: float | None = None,
+        max_duration: float | None = None,
+        frame_recovery: bool = False,
+        *,
+        timeout_seconds: float | str | None = "default",
+        backend: str | None = None,
+        **kwargs: Any,
+    ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+        """Read frames of a video.
+
+        Args:
+            data: The bytes of a file.
+            num_frames: Most frames; -1 for all. ``None`` is what the loader that chooses the frames has as its default,
+                which is -1 here; so for the next two.
+            fps: Most frames per second; -1 for all.
+            max_duration: Seconds, for loaders whose choice depends on it; 300 here.
+            frame_recovery: Give the nearest frame in place of one that cannot be decoded. Otherwise it is left out,
+                with a warning.
+            timeout_seconds: Most seconds of reading the header, and of decoding. ``None`` is no limit, and no process:
+                damage in a video may then end the program. ``"default"`` is what `register` was given.
+            backend: Taken for the sake of vLLM's other loaders; nothing else decodes here.
+            **kwargs: For the loader that chooses the frames.
+
+        Returns:
+            Frames (N, H, W, 3) of uint8, and what vLLM passes on to a processor: ``total_num_frames``, ``fps``,
+            ``duration``, ``video_backend``, ``frames_indices`` and ``do_sample_frames``, which says whether these are
+            all frames.
+
+        Raises:
+            OpenError: if the bytes are no video, none of its frames can be decoded, or it took too long or too much
+                memory: a ``ValueError``, as vLLM expects it.
+            InvalidArgumentError: if another argument is not accepted.
+
+        Example:
+            >>> from pathlib import Path
+            >>> from mediatensor.compat.vllm import VideoLoader
+            >>> data = Path("video.mp4").read_bytes()
+            >>> VideoLoader.load_bytes(data, 2, timeout_seconds=None)[1]["duration"]
+            10.0
+        """
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise InvalidArgumentError(f"data must be the bytes of a file (got {shown(data)}).")
+        limit: Any = cls._timeout_seconds if timeout_seconds == "default" else timeout_seconds
+        check_timeout(limit)
+        given = {"num_frames": num_frames, "fps": fps, "max_duration": max_duration}
+        target = _target(given, cls._sampling)
+        opened = OpenedVideo(bytes(data), limit, bool(frame_recovery))
+        try:
+            source = opened.source()
+            indices = [int(index) for index in cls.compute_frames_index_to_sample(source, target, **kwargs)]
+            frames, read = opened.frames(indices)
+        except (DecodeError, IsolatedWorkerError, ReadError) as error:
+            raise OpenError(f"The video cannot be read: {error}") from error
+        finally:
+            opened.close()
+        if indices and not read:
+            raise OpenError(f"The video cannot be read: none of the {len(indices)} frames wanted can be decoded.")
+        if len(read) < len(indices):
+            warnings.warn(
+                f"{len(indices) - len(read)} of {len(indices)} frames of a video cannot be decoded, and were left out; "
+                "frame_recovery=True gives the nearest.",
+                stacklevel=2,
+            )
+        return frames, {
+            "total_num_frames": source.total_frames_num,
+            "fps": source.original_fps,
+            "duration": source.duration,
+            "video_backend": NAME,
+            "frames_indices": read,
+            "do_sample_frames": len(read) == source.total_frames_num,
+        }
+
+
+def _target(given: Mapping[str, Any], sampling: Any) -> VideoTarget:
+    """What is wanted; what is not given is what the loader that chooses has as its default."""
+    defaults: dict[str, Any] = {"num_frames": -1, "fps": -1, "max_duration": 300}
+    if sampling is not None:
+        parameters = inspect.signature(sampling.load_bytes).parameters
+        of_sampling = {name: parameters[name].default for name in defaults if name in parameters}
+        defaults |= {name: value for name, value in of_sampling.items() if value is not inspect.Parameter.empty}
+    wanted = {name: defaults[name] if value is None else value for name, value in given.items()}
+    num_frames = whole_number("num_frames", wanted["num_frames"])
+    fps, max_duration = (real_number(name, wanted[name]) for name in ("fps", "max_duration"))
+    if math.isnan(fps) or math.isnan(max_duration):
+        raise InvalidArgumentError(f"fps and max_duration must be numbers (got {fps} and {max_duration}).")
+    return VideoTarget(num_frames, fps, max_duration)
