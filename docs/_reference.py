@@ -37,6 +37,7 @@ PAGES = (
     "mediatensor.compat.decord",
     "mediatensor.compat.torchvision_io",
     "mediatensor.isolate",
+    "mediatensor.serve",
     "mediatensor.errors",
 )
 CODE_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

@@ -157,6 +157,7 @@ def names_behind_faces(text: str) -> list[str]:
 #: The rooms of the picture in docs/architecture.md, by their path, and what each is for.
 ROOMS = {
     "cli": "the command",
+    "serve": "a service and its page",
     "ocr.training": "training, scores",
     "distributed": "columns in and out",
     "datasets": "rows, samples, batches",
@@ -185,6 +186,7 @@ ROOMS = {
     "_pyav": "all that touches PyAV",
     "_sources": "where bytes come from",
     "frames": "what decoding returns",
+    "_media_info": "what is in a file",
     "_metadata": "what a stream is",
     "_common": "checks, limits, threads, locks",
     "errors": "one type a condition",

@@ -21,16 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import media_subtitles
-from mediatensor._pyav import write_test_pattern
-
-# Behind the face: thousands of drawn inputs show these functions, and the command would decode a video for each, or
-# start the worker processes of the demo.
-from mediatensor.cli import main
-from mediatensor.cli._console import grid_times, output_stem, page_ranges, time_in_seconds, to_json
-from mediatensor.cli._console import text as _text
-from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
-from mediatensor.cli._extract import image_name, pcm16, subrip
-from mediatensor.cli._media_info import (
+from mediatensor._media_info import (
     AudioInfo,
     FileInfo,
     StreamSummary,
@@ -40,6 +31,15 @@ from mediatensor.cli._media_info import (
     gop_lengths,
     is_constant_frame_rate,
 )
+from mediatensor._pyav import write_test_pattern
+
+# Behind the face: thousands of drawn inputs show these functions, and the command would decode a video for each, or
+# start the worker processes of the demo.
+from mediatensor.cli import main
+from mediatensor.cli._console import grid_times, output_stem, page_ranges, time_in_seconds, to_json
+from mediatensor.cli._console import text as _text
+from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
+from mediatensor.cli._extract import image_name, pcm16, subrip
 from mediatensor.cli._ocr import choose_pages
 from mediatensor.cli._probe import describe as probe_text
 from mediatensor.cli._sheet import (

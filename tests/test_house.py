@@ -25,7 +25,7 @@ SOURCES = sorted((ROOT / "src" / "mediatensor").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 # Who imports from behind a face, and why.
 BESIDE_THE_FACE = {
-    "mediatensor.cli._media_info imports mediatensor.decoders._container_metadata": "it has the file open already",
+    "mediatensor._media_info imports mediatensor.decoders._container_metadata": "it has the file open already",
     "mediatensor imports mediatensor._video.frame_cache": "public names, found when they are first used",
     # The process of PDFium starts with packages that are empty, so that it loads neither torch nor PyAV.
     "mediatensor.ocr.io._documents.pdf_process_main imports mediatensor.isolate._channel": "no faces there",
@@ -38,6 +38,7 @@ OPTIONAL = (
     "daft",
     "datasets",
     "decord",
+    "fastapi",
     "fsspec",
     "h5py",
     "langdetect",
@@ -46,14 +47,18 @@ OPTIONAL = (
     "onnxruntime",
     "pillow_heif",
     "pyarrow",
+    "pydantic",
     "pypdfium2",
+    "python_multipart",
     "ray",
     "scipy",
+    "starlette",
     "torchcodec",
     "torchdata",
     "torchvision",
     "tqdm",
     "transformers",
+    "uvicorn",
     "vllm",
     "weasyprint",
 )

@@ -68,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor verify talk.mp4            is every frame that of a full linear decode?\n"
             "  mediatensor check videos/              which files of a data set are damaged, or not like the others?\n"
             "  mediatensor doctor                     does everything work here, and what would each extra bring?\n"
+            "  mediatensor serve                      a page in your browser, and an HTTP interface for programs\n"
             "\n"
             "- as a file is standard input, as an output standard output.\n"
             "\n"
@@ -94,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_verify,
         _add_check,
         _add_doctor,
+        _add_serve,
         _add_demo,
     ):
         add(commands)
@@ -679,6 +681,62 @@ def _add_doctor(commands: Any) -> None:
         epilog=("examples:\n  mediatensor doctor\n  mediatensor doctor --json > doctor.json    for a bug report\n"),
     )
     parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def _add_serve(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "serve",
+        summary="a page in your browser, and an HTTP interface for programs",
+        description=(
+            "Serve what this library reads in images, PDF files and videos: a page for browsers, and an interface for\n"
+            "programs, which /openapi.json describes. Uploads are read in processes of their own, with limits of time\n"
+            "and memory, and are deleted with their jobs. Only this machine can reach it, unless you name another\n"
+            "--host; then a token is needed. Needs the extra `serve`."
+        ),
+        epilog=(
+            "examples:\n"
+            "  mediatensor serve                                  then open http://127.0.0.1:8000/\n"
+            "  mediatensor serve --port 9000 --jobs 4 --max-upload-bytes 200000000\n"
+            "  MEDIATENSOR_TOKEN=... mediatensor serve --host 0.0.0.0 --allow-host read.example.org\n"
+            "  curl -F file=@scan.pdf -F answer=text http://127.0.0.1:8000/ocr\n"
+            "\n"
+            "Without --token, and without the variable MEDIATENSOR_TOKEN, a token is made and printed where one is\n"
+            "needed. The connection is not encrypted: put a server with TLS in front of it where others can listen.\n"
+        ),
+    )
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=non_negative_int, default=8000, metavar="N", help="(default: 8000; 0 for any that is free)"
+    )
+    parser.add_argument("--token", metavar="TEXT", help="let in only who knows it; better in MEDIATENSOR_TOKEN")
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME",
+        help="a name under which the server may be called, beside those of this machine; may be repeated",
+    )  # fmt: skip
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--max-upload-bytes", type=positive_int, default=1 << 30, metavar="N",
+        help="the largest upload (default: 1073741824)",
+    )  # fmt: skip
+    limits.add_argument(
+        "--timeout", type=positive_number, default=600.0, metavar="SECONDS",
+        help="how long one upload is worked on (default: 600)",
+    )  # fmt: skip
+    limits.add_argument(
+        "--max-memory-bytes", type=positive_int, default=4 << 30, metavar="N",
+        help="the memory that reading may take, beside the models (default: 4294967296)",
+    )  # fmt: skip
+    limits.add_argument(
+        "--jobs", type=positive_int, default=2, metavar="N", help="how many uploads are read at once (default: 2)"
+    )
+    limits.add_argument(
+        "--keep", type=positive_number, default=1800.0, metavar="SECONDS",
+        help="how long uploads and results are kept when a job has ended (default: 1800)",
+    )  # fmt: skip
+    limits.add_argument(
+        "--folder", type=Path, metavar="FOLDER", help="where they are kept (default: the system's temporary files)"
+    )
 
 
 def _add_demo(commands: Any) -> None:

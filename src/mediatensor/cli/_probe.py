@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import wrap
 
+from .._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
 from ..decoders import Chapter
 from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
 from ._console import text as _text
-from ._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
 
 __all__ = ["describe", "run"]
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from .._media_info import display_size
 from .._sources import writing
 from ..decoders import VideoDecoder
 from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from ._console import STANDARD, emit, emit_bytes, for_each_file, output_stems, progress, shown_name
 from ._console import text as _text
-from ._media_info import display_size
 
 __all__ = [
     "Grid",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shutil
@@ -12,13 +11,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 from ..._common.messages import progress, without_bars
+from ..._common.plain_values import to_json
 from ...errors import InvalidArgumentError, MediaTensorError
 from .text import count, one_line
 
@@ -185,21 +183,6 @@ def output_stems(files: Sequence[str]) -> list[str]:
         seen[stem] += 1
         stems.append(stem if seen[stem] == 1 else f"{stem}.{seen[stem]}")
     return stems
-
-
-def to_json(value: Any) -> Any:
-    """A value as JSON has it: fractions as ``"a/b"``, what is unknown or not a number as null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {spec.name: to_json(getattr(value, spec.name)) for spec in fields(value)}
-    if isinstance(value, dict):
-        return {key: to_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json(item) for item in value]
-    if isinstance(value, Fraction):
-        return f"{value.numerator}/{value.denominator}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def emit_json(value: Any) -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 from statistics import median
 
-from .._index import (
+from ._index import (
     FrameIndex,
     SourceIdentity,
     cached_index,
@@ -20,13 +20,13 @@ from .._index import (
     index_stream,
     store_index,
 )
-from .._metadata import video_stream_metadata
-from .._pyav import ContainerInfo, StreamInfo, VideoReader, orientation_of, read_container_info
-from .._sources import make_source
-from .._video import FrameStream, IndexMismatchError, MissingFrameError
-from ..decoders import Chapter, SubtitleDecoder
-from ..decoders._container_metadata import container_metadata
-from ..errors import DecodeError, MediaTensorError, StreamError
+from ._metadata import video_stream_metadata
+from ._pyav import ContainerInfo, StreamInfo, VideoReader, orientation_of, read_container_info
+from ._sources import make_source
+from ._video import FrameStream, IndexMismatchError, MissingFrameError
+from .decoders import Chapter, SubtitleDecoder
+from .decoders._container_metadata import container_metadata
+from .errors import DecodeError, MediaTensorError, StreamError
 
 __all__ = [
     "AudioInfo",

@@ -1,0 +1,29 @@
+"""Values as JSON has them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from typing import Any
+
+__all__ = ["to_json"]
+
+
+def to_json(value: Any) -> Any:
+    """A value as JSON has it: fractions as ``"a/b"``, what is unknown or not a number as null.
+
+    >>> to_json({"rate": Fraction(30000, 1001), "gain": math.nan, "sizes": (1, 2)})
+    {'rate': '30000/1001', 'gain': None, 'sizes': [1, 2]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {spec.name: to_json(getattr(value, spec.name)) for spec in fields(value)}
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

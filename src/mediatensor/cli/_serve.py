@@ -1,0 +1,82 @@
+"""``mediatensor serve``: the library as a service, with a page for browsers."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import logging
+import os
+import secrets
+import socket
+import sys
+
+from ..errors import InvalidArgumentError, MissingDependencyError
+from ..serve import create_app
+from ._console import emit
+
+__all__ = ["run"]
+
+_TOKEN_VARIABLE = "MEDIATENSOR_TOKEN"
+
+
+def run(args: argparse.Namespace) -> int:
+    token = args.token or os.environ.get(_TOKEN_VARIABLE) or None
+    is_public = not _is_loopback(args.host)
+    is_made = token is None and is_public
+    if is_made:
+        token = secrets.token_urlsafe(24)
+    app = create_app(
+        token=token,
+        max_upload_bytes=args.max_upload_bytes,
+        timeout_seconds=args.timeout,
+        max_memory_bytes=args.max_memory_bytes,
+        num_workers=args.jobs,
+        keep_seconds=args.keep,
+        allowed_hosts=args.allow_host,
+        folder=args.folder,
+    )
+    try:
+        from ..serve._server import make_server
+    except ImportError as error:
+        raise MissingDependencyError('Serving needs more packages: pip install "mediatensor[serve]".') from error
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    listening = _listen(args.host, args.port)
+    with listening:
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        suffix = f"/?token={token}" if is_made else "/"
+        emit(f"mediatensor serves on http://{shown}:{port}{suffix}")
+        make_server(app, args.host, port).run(sockets=[listening])
+    return 0
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can reach an address.
+
+    >>> _is_loopback("127.0.0.1"), _is_loopback("localhost"), _is_loopback("::1"), _is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        InvalidArgumentError: if the address is not this machine's, or is taken.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, address = found[0][0], found[0][4]
+        return socket.create_server(address[:2], family=family, backlog=512)
+    except (OSError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"Cannot listen on {host}, port {port} ({getattr(error, 'strerror', None) or error}); choose others with "
+            "--host and --port."
+        ) from error

@@ -1,0 +1,75 @@
+"""Errors as answers: a status, and JSON that says what was wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import (
+    InvalidArgumentError,
+    IsolatedWorkerError,
+    MediaTensorError,
+    MissingDependencyError,
+    OpenError,
+    OutOfRangeError,
+    WeightsError,
+    WriteError,
+)
+
+__all__ = ["ServeError", "answer_to", "described"]
+
+
+class ServeError(Exception):
+    """A request that is refused, or a job that failed.
+
+    Args:
+        status: The status of the answer.
+        kind: A name for programs.
+        message: What was wrong, and what to do, for people.
+        headers: Further headers of the answer.
+    """
+
+    def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.headers = dict(headers or {})
+
+
+def described(error: ServeError) -> dict[str, Any]:
+    """The error as the interface has it.
+
+    >>> described(ServeError(404, "UnknownJob", "There is no such job."))
+    {'type': 'UnknownJob', 'message': 'There is no such job.'}
+    """
+    return {"type": error.kind, "message": str(error)}
+
+
+def answer_to(error: Exception, path: str, name: str) -> ServeError:
+    """The answer to an error of the library.
+
+    Args:
+        error: What was raised.
+        path: Where the upload is, which the answer does not show.
+        name: What stands in its place.
+    """
+    message = str(error).replace(path, repr(name)) or type(error).__name__
+    return ServeError(_status(error), type(error).__name__, message)
+
+
+def _status(error: Exception) -> int:
+    match error:
+        case IsolatedWorkerError(reason="timeout"):
+            return 504
+        case IsolatedWorkerError(reason="memory" | "crash"):
+            return 422
+        case InvalidArgumentError() | OutOfRangeError():
+            return 400
+        case OpenError():
+            return 415
+        case MissingDependencyError() | WeightsError() | WriteError():
+            return 500
+        case MediaTensorError():
+            return 422
+        case _:
+            return 500

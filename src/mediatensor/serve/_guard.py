@@ -1,0 +1,202 @@
+"""Who may ask: the right host, the same origin, the token. It stands before everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import time
+from contextlib import suppress
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ._errors import ServeError, described
+from ._settings import Settings
+
+__all__ = ["Guard", "error_answer"]
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_COOKIE = "mediatensor_token"
+
+_CONTENT_SECURITY_POLICY = (
+    "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+# What is left of a request that was refused is read and thrown away for so long: a client that is still sending would
+# not see the answer otherwise.
+_LINGER_SECONDS = 2.0
+_LINGER_BYTES = 64 << 20
+
+
+def error_answer(error: ServeError) -> Response:
+    """The answer to a request that is refused."""
+    return JSONResponse({"error": described(error)}, error.status, error.headers)
+
+
+class Guard:
+    """Lets requests through that may come in, and adds what browsers are to know of the answers.
+
+    Args:
+        app: What answers them.
+        settings: The token, and the names under which the server may be called.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._token = None if settings.token is None else settings.token.encode()
+        self._hosts = {*_LOOPBACK, *settings.allowed_hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served")
+        exchange = _Exchange(receive, send, Headers(scope=scope))
+        try:
+            answer = self._first_answer(scope)
+        except ServeError as error:
+            answer = error_answer(error)
+        await (answer or self._app)(scope, exchange.receive, exchange.send)
+
+    def _first_answer(self, scope: Scope) -> Response | None:
+        """The answer of the guard itself, or ``None``.
+
+        Raises:
+            ServeError: if the request may not come in.
+        """
+        headers = Headers(scope=scope)
+        self._check_host(headers)
+        _check_origin(headers)
+        if self._token is None or scope["path"] == "/health":
+            return None
+        cookie = f"{_COOKIE}_{(scope.get('server') or ('', 0))[1]}"
+        if scope["path"] == "/" and scope["method"] == "GET" and b"token=" in scope["query_string"]:
+            given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=8).get("token", [""])[0]
+            if hmac.compare_digest(given.encode(), self._token):
+                answer = Response(status_code=303, headers={"Location": "./", "Cache-Control": "no-store"})
+                answer.set_cookie(cookie, _cookie_value(self._token), httponly=True, samesite="strict")
+                return answer
+        elif self._is_known(headers, cookie):
+            return None
+        raise ServeError(
+            401,
+            "Unauthorized",
+            "This server asks for its token: send the header Authorization: Bearer TOKEN, or open /?token=TOKEN in a "
+            "browser once.",
+            {"WWW-Authenticate": "Bearer"},
+        )
+
+    def _is_known(self, headers: Headers, cookie: str) -> bool:
+        assert self._token is not None
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token):
+            return True
+        with suppress(CookieError):
+            morsel = SimpleCookie(headers.get("cookie", "")).get(cookie)
+            return morsel is not None and hmac.compare_digest(
+                morsel.value.encode(), _cookie_value(self._token).encode()
+            )
+        return False
+
+    def _check_host(self, headers: Headers) -> None:
+        """Refuse names that are not this server's: somebody else's name may have been pointed here (DNS rebinding)."""
+        name = _host_name(headers.get("host", ""))
+        if name in self._hosts or (self._token is not None and _is_address(name)):
+            return
+        raise ServeError(
+            403, "ForeignHost", f"This server is not called {name[:100]!r}; start it with --allow-host NAME."
+        )
+
+
+def _check_origin(headers: Headers) -> None:
+    """Refuse what pages of others send from a browser."""
+    origin = headers.get("origin")
+    if origin is not None:
+        with suppress(ValueError):
+            parts = urlsplit(origin)
+            if parts.scheme in ("http", "https") and parts.netloc.lower() == headers.get("host", "").lower():
+                return
+    elif headers.get("sec-fetch-site") in (None, "same-origin", "none"):
+        return
+    elif headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document":
+        return  # a link
+    raise ServeError(403, "ForeignOrigin", "Pages of other servers may not use this one.")
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port.
+
+    >>> _host_name("Localhost:8000"), _host_name("[::1]:8000"), _host_name("example.org")
+    ('localhost', '::1', 'example.org')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _cookie_value(token: bytes) -> str:
+    """Other servers of the same host get the cookie, too: it is not the token."""
+    return hmac.new(token, b"mediatensor serve: the cookie of the page", hashlib.sha256).hexdigest()
+
+
+class _Exchange:
+    """A request and its answer: adds headers, and reads the rest of a request that was answered before its end."""
+
+    def __init__(self, receive: Receive, send: Send, headers: Headers) -> None:
+        self._receive, self._send = receive, send
+        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        # A client that waits for leave to send has sent nothing.
+        self._is_read = not has_body or "expect" in headers
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            self._is_read = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("Cache-Control", "no-store")
+            if not self._is_read:
+                headers["Connection"] = "close"
+        elif message["type"] == "http.response.body" and not message.get("more_body", False) and not self._is_read:
+            await self._send({**message, "more_body": True})
+            await self._linger()
+            message = {"type": "http.response.body", "body": b"", "more_body": False}
+        await self._send(message)
+
+    async def _linger(self) -> None:
+        deadline, num_bytes = time.monotonic() + _LINGER_SECONDS, 0
+        while not self._is_read and num_bytes < _LINGER_BYTES:
+            with suppress(TimeoutError):
+                message = await asyncio.wait_for(self.receive(), deadline - time.monotonic())
+                num_bytes += len(message.get("body", b""))
+                continue
+            return

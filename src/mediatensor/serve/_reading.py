@@ -1,0 +1,239 @@
+"""The work on jobs: pages one by one, a video in one go, each in an isolated process."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from ..errors import IsolatedWorkerError, MediaTensorError
+from . import _work
+from ._errors import ServeError, answer_to, described
+from ._jobs import Job, Jobs
+from ._settings import MAX_PAGES
+from ._worker import Worker
+
+__all__ = ["serve_jobs", "work_on"]
+
+logger = logging.getLogger("mediatensor.serve")
+
+# A page that takes longer is given up; the process is ended with it.
+_PAGE_SECONDS = 120.0
+# After so many pages that ended their process, the rest of a document is given up.
+_MAX_LOST_PROCESSES = 3
+_PROGRESS_SECONDS = 0.3
+_MAX_PROGRESS_BYTES = 32
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Any], *, spares: bool) -> None:
+    """Do one job after the other, for ever.
+
+    Args:
+        jobs: Where they come from.
+        worker: The process that works on them.
+        warm_up: Is called before each job: loads the models, if the process is new.
+        spares: As for `Jobs.take`.
+    """
+    while True:
+        await warm_up(worker)
+        job = await jobs.take(spares=spares)
+        task = asyncio.create_task(work_on(job, worker, functools.partial(jobs.others_wait, job)))
+        begin = time.monotonic()
+        try:
+            with jobs.working(job, task):
+                await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        if task.cancelled():
+            logger.info("job %s was cancelled", job.id[:8])
+        elif task.exception() is not None:
+            _fail(jobs, job, task.exception())
+        elif task.result():
+            jobs.end(job, "done")
+            logger.info("job %s (%s) done in %.2f s", job.id[:8], job.task, time.monotonic() - begin)
+        else:
+            jobs.give_way(job)
+
+
+def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
+    if not isinstance(error, Exception):
+        return
+    answer = error if isinstance(error, ServeError) else answer_to(error, str(job.upload), job.name)
+    if not isinstance(error, ServeError | MediaTensorError):
+        logger.error("job %s failed", job.id[:8], exc_info=error)
+    else:
+        logger.info("job %s (%s) failed: %s", job.id[:8], job.task, answer)
+    jobs.end(job, "failed", error=answer)
+
+
+async def work_on(job: Job, worker: Worker, others_wait: Callable[[], bool]) -> bool:
+    """Work on a job until it is done, or others wait.
+
+    Returns:
+        Whether it is done.
+
+    Raises:
+        ServeError, MediaTensorError: if it failed.
+    """
+    job.show(state="running", message="" if job.facts else "opening")
+    if job.task == "probe":
+        _store(job, await _call(job, worker, _work.probe, str(job.upload), job.options))
+        return True
+    if job.task == "frames":
+        _store(job, await _call(job, worker, _work.decode_frames, str(job.upload), job.options))
+        return True
+    if not job.facts:
+        kinds = {"page": "pages", "video": "video"}
+        looked = {**job.options, "kind": kinds.get(job.task), "max_pages": MAX_PAGES}
+        facts = await _call(job, worker, _work.inspect, str(job.upload), looked)
+        job.pages_left = deque(facts.get("pages", ()))
+        job.show(facts=facts, progress=0.0)
+    if job.facts["kind"] == "video":
+        await _read_video(job, worker)
+        return True
+    return await _read_pages(job, worker, others_wait)
+
+
+async def _call(
+    job: Job,
+    worker: Worker,
+    function: Callable[_Parameters, _Result],
+    /,
+    *args: _Parameters.args,
+    **kwargs: _Parameters.kwargs,
+) -> _Result:
+    """Call a function within the time that the job has left."""
+    async with _timed(job):
+        return await worker.call(function, job.seconds_left, *args, **kwargs)
+
+
+@asynccontextmanager
+async def _timed(job: Job) -> AsyncIterator[None]:
+    if job.seconds_left <= 0:
+        raise IsolatedWorkerError("The job took too long.", "timeout")
+    begin = time.monotonic()
+    try:
+        yield
+    finally:
+        job.seconds_left -= time.monotonic() - begin
+
+
+# Pages
+
+
+async def _read_pages(job: Job, worker: Worker, others_wait: Callable[[], bool]) -> bool:
+    total = len(job.facts["pages"])
+    num_read = total - len(job.pages_left)
+    while job.pages_left:
+        number = job.pages_left[0]
+        job.show(message=f"page {num_read + 1} of {total}", progress=num_read / total)
+        await _read_page(job, worker, number)
+        job.pages_left.popleft()
+        num_read += 1
+        if job.pages_left and others_wait():
+            return False
+    if len(job.failures) == total:
+        raise job.failures[0]
+    job.show(message="writing", progress=1.0)
+    await asyncio.to_thread(_join_pages, job)
+    if wanted := job.options["files"]:
+        files = await _call(job, worker, _work.write_document, str(job.upload), str(job.folder), wanted, job.options)
+        await asyncio.to_thread(_store, job, files)
+    return True
+
+
+async def _read_page(job: Job, worker: Worker, number: int) -> None:
+    seconds = min(_PAGE_SECONDS, job.seconds_left)
+    try:
+        async with _timed(job):
+            read = await worker.call(_work.read_page, seconds, str(job.upload), number, job.options)
+    except MediaTensorError as error:
+        answer = answer_to(error, str(job.upload), job.name)
+        if answer.status not in (415, 422, 504):
+            raise
+        if isinstance(error, IsolatedWorkerError):
+            job.num_lost += 1
+            if job.num_lost >= _MAX_LOST_PROCESSES or job.seconds_left <= 0:
+                raise
+        job.failures.append(answer)
+        read = _failed_page(number, answer)
+    await asyncio.to_thread(_store_page, job.folder, number, read)
+
+
+def _failed_page(number: int, error: ServeError) -> dict[str, bytes]:
+    """What stands for a page that could not be read."""
+    page: dict[str, Any] = {
+        "page_idx": number, "width": None, "height": None, "orientation": None, "language": None, "text": "",
+        "words": [], "regions": [], "tables": [], "fields": [], "unread": [], "error": described(error),
+    }  # fmt: skip
+    unknown = {"value": None, "confidence": None}
+    export = {
+        "page_idx": number, "dimensions": (0, 0), "orientation": unknown, "language": unknown, "blocks": [],
+        "layout": [], "tables": [], "error": str(error),
+    }  # fmt: skip
+    return {"page": json.dumps(page).encode(), "export": json.dumps(export).encode()}
+
+
+def _store_page(folder: Path, number: int, read: Mapping[str, bytes]) -> None:
+    suffixes = {"page": "page.json", "export": "export.json", "picture": "png"}
+    for name, data in read.items():
+        (folder / f"{number:06d}.{suffixes[name]}").write_bytes(data)
+
+
+def _join_pages(job: Job) -> None:
+    """Write the result, of the pages that were stored."""
+    with open(job.folder / "result.json", "wb") as file:
+        file.write(b'{"pages":[')
+        for place, number in enumerate(job.facts["pages"]):
+            file.write(b"," if place else b"")
+            file.write((job.folder / f"{number:06d}.page.json").read_bytes())
+        file.write(b"]}")
+    job.downloads = ("result.json",)
+    job.result_bytes = sum(path.stat().st_size for path in job.folder.iterdir() if path != job.upload)
+
+
+def _store(job: Job, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        (job.folder / name).write_bytes(data)
+        job.result_bytes += len(data)
+    job.downloads = (*job.downloads, *files)
+
+
+# Videos
+
+
+async def _read_video(job: Job, worker: Worker) -> None:
+    job.show(message="reading the video")
+    watching = asyncio.create_task(_watch(job))
+    try:
+        options = {**job.options, "name": job.name}
+        files = await _call(job, worker, _work.read_video, str(job.upload), str(job.folder / "progress"), options)
+    finally:
+        watching.cancel()
+    await asyncio.to_thread(_store, job, files)
+
+
+async def _watch(job: Job) -> None:
+    """Take over how far the process says that it is."""
+    while True:
+        await asyncio.sleep(_PROGRESS_SECONDS)
+        with suppress(OSError, ValueError):
+            # The process may put anything there, even what would block.
+            descriptor = os.open(job.folder / "progress", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            with os.fdopen(descriptor, "rb") as file:
+                share = float(file.read(_MAX_PROGRESS_BYTES))
+            if job.progress is not None and job.progress < share <= 1:
+                job.show(progress=share)

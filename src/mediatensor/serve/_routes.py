@@ -1,0 +1,425 @@
+"""The addresses of the interface, and what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel, ValidationError
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
+
+from .. import __version__
+from . import _schemas as schemas
+from . import _work
+from ._errors import ServeError
+from ._guard import Guard, error_answer
+from ._jobs import Job, Task, media_type_of
+from ._service import Service, media_path
+from ._settings import MAX_FRAMES, MAX_PAGES, Settings
+
+__all__ = ["application"]
+
+_PAGE = Path(__file__).parent / "_page"
+_PAGE_TYPES = {
+    ".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml", ".png": "image/png",
+}  # fmt: skip
+_ALL_FILES = ("text.txt", "text.md", "tables.csv", "tables.xlsx", "searchable.pdf")
+_FILE_OF_ANSWER = {
+    "text": "text.txt", "markdown": "text.md", "pdf": "searchable.pdf", "csv": "tables.csv", "srt": "captions.srt",
+    "vtt": "captions.vtt", "zip": "frames.zip", "json": "result.json",
+}  # fmt: skip
+_STILL_HERE_SECONDS = 15.0
+# Changes that follow each other faster are told together.
+_EVENT_SECONDS = 0.1
+_Responses: TypeAlias = dict[int | str, dict[str, Any]]
+
+_ERRORS: _Responses = {
+    status: {"model": schemas.ErrorAnswer, "description": description}
+    for status, description in (
+        (400, "An option has a value that is not accepted, or the form cannot be read."),
+        (401, "The token is missing, or is another one."),
+        (403, "The request came under a foreign name, or from a page of another server."),
+        (408, "The upload came too slowly."),
+        (413, "The upload is too large."),
+        (415, "The upload is nothing that can be read here."),
+        (422, "The upload is damaged, or needs too much memory."),
+        (429, "Too many jobs of this client wait; see Retry-After."),
+        (503, "Too many jobs wait; see Retry-After."),
+        (504, "It took too long."),
+    )
+}
+
+
+def application(settings: Settings) -> FastAPI:
+    """The application with these settings."""
+    service = Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = FastAPI(
+        title="mediatensor",
+        version=__version__,
+        summary="What is in images, PDF files and videos, and the text in their pixels.",
+        lifespan=lifespan,
+        # Its pages would load scripts from other servers.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(Guard, settings=settings)
+    app.add_exception_handler(ServeError, _refused)
+    app.add_exception_handler(HTTPException, _unknown)
+    _add_page(app)
+    _add_calls(app, service)
+    _add_jobs(app, service)
+    _add_server(app, settings)
+    return app
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ServeError)
+    return error_answer(error)
+
+
+async def _unknown(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    names = {404: "NotFound", 405: "MethodNotAllowed"}
+    answer = ServeError(error.status_code, names.get(error.status_code, "HTTPError"), f"{error.detail}.", error.headers)
+    return error_answer(answer)
+
+
+# The page
+
+
+def _add_page(app: FastAPI) -> None:
+    files = {path.name: path for path in _PAGE.iterdir() if path.suffix in _PAGE_TYPES} if _PAGE.is_dir() else {}
+
+    def send(name: str) -> Response:
+        if name not in files:
+            raise ServeError(404, "NotFound", "There is no such page.")
+        media_type = _PAGE_TYPES[files[name].suffix]
+        return FileResponse(files[name], media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return send("index.html")
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def page(name: str) -> Response:
+        return send(name)
+
+
+# Calls that wait
+
+
+def _add_calls(app: FastAPI, service: Service) -> None:
+    def add(
+        path: str, task: Task, options: type[BaseModel], result: type[BaseModel] | None, summary: str, example: str
+    ) -> None:
+        async def call(request: Request) -> Response:
+            def check(given: Mapping[str, str]) -> tuple[Task, dict[str, Any]]:
+                return task, _with_files(_checked(options, given))
+
+            job = await service.accept(request, check)
+            await service.wait_for(job, request)
+            return _answer(service, job, _FILE_OF_ANSWER[job.options.get("answer", "json")])
+
+        call.__name__ = path.strip("/").replace("/", "_")
+        app.post(
+            path,
+            summary=summary,
+            description=f"{options.__doc__ or ''}\n\n{example}",
+            responses={**_ERRORS, **_success(result)},
+            response_class=Response,
+            openapi_extra={"requestBody": _form(options)},
+        )(call)
+
+    add("/ocr", "page", schemas.PageOptions, schemas.PagesResult, "The text of an image or a PDF file",
+        "`curl -F file=@scan.pdf http://127.0.0.1:8000/ocr`")  # fmt: skip
+    add("/layout", "page", schemas.LayoutOptions, schemas.PagesResult, "Its regions and tables, too",
+        "`curl -F file=@report.pdf http://127.0.0.1:8000/layout`")  # fmt: skip
+    add("/probe", "probe", schemas.ProbeOptions, None, "What is in a media file, as `mediatensor probe --json` says it",
+        "`curl -F file=@talk.mp4 http://127.0.0.1:8000/probe`")  # fmt: skip
+    add("/video/frames", "frames", schemas.FramesOptions, schemas.FramesResult, "Exact frames of a video as pictures",
+        "`curl -F file=@talk.mp4 -F seconds=0,12.5 http://127.0.0.1:8000/video/frames`")  # fmt: skip
+    add("/video/text", "video", schemas.VideoOptions, schemas.VideoResult, "The text in a video, with its times",
+        "`curl -F file=@talk.mp4 -F answer=srt http://127.0.0.1:8000/video/text`")  # fmt: skip
+
+
+def _success(result: type[BaseModel] | None) -> _Responses:
+    if result is None:
+        return {200: {"description": "What is in it.", "content": {"application/json": {"schema": {"type": "object"}}}}}
+    return {200: {"model": result, "description": "What was found; with another `answer`, a file."}}
+
+
+def _checked(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:
+    """The options of a form; those that are empty have their defaults.
+
+    Raises:
+        ServeError: 400, if one has a value that is not accepted.
+    """
+    try:
+        return options.model_validate({name: text for name, text in given.items() if text != ""}).model_dump()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        name = ".".join(map(str, first["loc"][:1]))
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(options.model_fields))
+            raise ServeError(400, "BadOption", f"There is no option {name[:40]!r}; there are {known}.") from None
+        raise ServeError(400, "BadOption", f"{name}={given.get(name, '')[:60]!r}: {first['msg']}.") from None
+
+
+def _with_files(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with the files that are to be made."""
+    answer = _FILE_OF_ANSWER[options.get("answer", "json")]
+    if answer == "tables.csv":
+        options["tables"] = True
+    return {**options, "files": () if answer == "result.json" else (answer,)}
+
+
+def _answer(service: Service, job: Job, name: str) -> Response:
+    """A file of a job, which is forgotten when it was sent."""
+    forget = BackgroundTask(service.jobs.forget, job)
+    if name == "tables.csv" and name not in job.downloads:
+        return Response(b"", media_type="text/csv", background=forget)  # there are no tables
+    return FileResponse(media_path(job, name), media_type=media_type_of(name), background=forget)
+
+
+def _form(options: type[BaseModel]) -> dict[str, Any]:
+    """How OpenAPI describes a form of a file and options."""
+    schema = options.model_json_schema()
+    file = {"type": "string", "format": "binary", "description": "An image, a PDF file, or a video."}
+    properties = {"file": file, **{name: _as_form(one) for name, one in schema.get("properties", {}).items()}}
+    form = {"type": "object", "required": ["file"], "properties": properties, "additionalProperties": False}
+    return {"required": True, "content": {"multipart/form-data": {"schema": form}}}
+
+
+def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema of an option without what a form cannot say: null is a field that is left out."""
+    if "anyOf" in schema:
+        (one,) = (other for other in schema["anyOf"] if other.get("type") != "null")
+        schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **one}
+    if schema.get("default", ...) in (None, ()):
+        schema = {key: value for key, value in schema.items() if key != "default"}
+    return schema
+
+
+# Jobs
+
+
+def _add_jobs(app: FastAPI, service: Service) -> None:
+    def check(given: Mapping[str, str]) -> tuple[Task, dict[str, Any]]:
+        options = _checked(schemas.JobOptions, given)
+        return options.pop("task"), {**options, "files": _ALL_FILES}
+
+    @app.post(
+        "/jobs",
+        status_code=202,
+        summary="Read an upload; ask for the result later",
+        responses={202: {"model": schemas.JobStatus, "description": "It waits, or is read."}, **_ERRORS},
+        response_class=JSONResponse,
+        openapi_extra={"requestBody": _form(schemas.JobOptions)},
+    )
+    async def create_job(request: Request) -> Response:
+        job = await service.accept(request, check)
+        return JSONResponse(job.describe(), 202, {"Location": f"jobs/{job.id}"})
+
+    known: _Responses = {404: {"model": schemas.ErrorAnswer, "description": "There is no such job."}}
+
+    @app.get(
+        "/jobs/{job_id}",
+        summary="How a job stands",
+        responses={200: {"model": schemas.JobStatus}, **known},
+        response_class=JSONResponse,
+    )
+    async def get_job(job_id: str) -> Response:
+        return JSONResponse(service.jobs[job_id].describe())
+
+    @app.get(
+        "/jobs/{job_id}/events",
+        summary="How a job stands, whenever that changes: server-sent events, `progress` until it ends",
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **known},
+        response_class=Response,
+    )
+    async def get_events(job_id: str) -> Response:
+        return StreamingResponse(
+            _events(service.jobs[job_id]), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        )
+
+    @app.delete(
+        "/jobs/{job_id}",
+        status_code=204,
+        summary="Cancel a job, and delete its upload and results",
+        responses=known,
+    )
+    async def delete_job(job_id: str) -> Response:
+        service.jobs.forget(service.jobs[job_id])
+        return Response(status_code=204)
+
+    early: _Responses = {409: {"model": schemas.ErrorAnswer, "description": "The job is not done."}}
+
+    @app.get(
+        "/jobs/{job_id}/result",
+        summary="What was read: pages, or a video",
+        responses={
+            200: {
+                "description": "What was read.",
+                "content": {
+                    "application/json": {
+                        "schema": {
+                            "anyOf": [
+                                {"$ref": "#/components/schemas/PagesResult"},
+                                {"$ref": "#/components/schemas/VideoResult"},
+                            ]
+                        }
+                    }
+                },
+            },
+            **known,
+            **early,
+        },
+        response_class=Response,
+    )
+    async def get_result(job_id: str) -> Response:
+        job = service.jobs[job_id]
+        _check_done(job)
+        return FileResponse(media_path(job, "result.json"), media_type="application/json")
+
+    @app.get(
+        "/jobs/{job_id}/download/{name}",
+        summary="What was read as a file: one of the `downloads` of the job",
+        responses={200: {"content": {"application/octet-stream": {}}}, **known, **early},
+        response_class=Response,
+    )
+    async def get_download(job_id: str, name: str) -> Response:
+        job = service.jobs[job_id]
+        _check_done(job)
+        stem = re.sub(r"\.[^.]*$", "", job.name) or job.name
+        return FileResponse(media_path(job, name), media_type=media_type_of(name), filename=f"{stem}.{name}")
+
+    _add_pictures(app, service, known)
+
+
+def _add_pictures(app: FastAPI, service: Service, known: _Responses) -> None:
+    @app.get(
+        "/jobs/{job_id}/pages/{index}.png",
+        summary="A page as it was read",
+        responses={200: {"content": {"image/png": {}}}, **known},
+        response_class=Response,
+    )
+    async def get_page(job_id: str, index: int, max_width: int | None = Query(None, ge=16, le=4096)) -> Response:
+        job = _of_kind(service.jobs[job_id], "pages")
+        if not 0 <= index < job.facts["num_pages"]:
+            raise ServeError(404, "UnknownPage", f"The document has pages 0 to {job.facts['num_pages'] - 1}.")
+        straightened = job.folder / f"{index:06d}.png"
+        if job.options.get("straighten") and max_width is None and straightened.is_file():
+            return FileResponse(straightened, media_type="image/png")
+        data = await service.draw(job, _work.page_picture, str(job.folder), index, job.options, max_width)
+        return Response(data, media_type="image/png", headers=_CACHED)
+
+    @app.get(
+        "/jobs/{job_id}/frame.jpg",
+        summary="The frame of a video that is shown at a time",
+        responses={200: {"content": {"image/jpeg": {}}}, **known},
+        response_class=Response,
+    )
+    async def get_frame(
+        job_id: str,
+        seconds: float = Query(0.0, allow_inf_nan=False),
+        max_width: int | None = Query(None, ge=16, le=4096),
+    ) -> Response:
+        job = _of_kind(service.jobs[job_id], "video")
+        data = await service.draw(job, _work.frame_picture, seconds, max_width)
+        return Response(data, media_type="image/jpeg", headers=_CACHED)
+
+    @app.get(
+        "/jobs/{job_id}/media",
+        summary="The upload itself, as a whole or a range of it",
+        responses={200: {"content": {"application/octet-stream": {}}}, **known},
+        response_class=Response,
+    )
+    async def get_media(job_id: str) -> Response:
+        job = service.jobs[job_id]
+        media_type = job.facts.get("media_type", "application/octet-stream")
+        if media_type not in _SHOWN_TYPES:
+            media_type = "application/octet-stream"
+        return FileResponse(job.upload, media_type=media_type, headers={"Content-Security-Policy": "sandbox"})
+
+
+# What browsers may show of an upload: nothing in which there could be a script.
+_SHOWN_TYPES = frozenset(
+    f"{kind}/{name}"
+    for kind, names in (
+        ("image", ("png", "jpeg", "gif", "webp", "avif", "bmp")),
+        ("video", ("mp4", "quicktime", "webm", "x-matroska", "ogg")),
+    )
+    for name in names
+)
+_CACHED = {"Cache-Control": "private, max-age=600"}
+
+
+def _check_done(job: Job) -> None:
+    if job.state == "failed" and job.error is not None:
+        raise job.error
+    if job.state != "done":
+        raise ServeError(409, "NotDone", f"The job is {job.state}; wait for its events.")
+
+
+def _of_kind(job: Job, kind: str) -> Job:
+    if not job.facts:
+        raise ServeError(409, "NotDone", "The upload was not opened yet.")
+    if job.facts["kind"] != kind:
+        raise ServeError(404, "NotFound", f"The upload is of the kind {job.facts['kind']!r}, not {kind!r}.")
+    return job
+
+
+async def _events(job: Job) -> AsyncIterator[str]:
+    while True:
+        changed = job.changed
+        name = job.state if job.is_ended else "progress"
+        yield f"event: {name}\ndata: {json.dumps(job.describe())}\n\n"
+        if job.is_ended:
+            return
+        await asyncio.sleep(_EVENT_SECONDS)
+        while not changed.is_set():
+            try:
+                await asyncio.wait_for(changed.wait(), _STILL_HERE_SECONDS)
+            except TimeoutError:
+                yield ": still here\n\n"
+
+
+# The server
+
+
+def _add_server(app: FastAPI, settings: Settings) -> None:
+    @app.get("/health", summary="Whether the server answers")
+    async def health() -> dict[str, str]:
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/limits", summary="What the server takes", response_model=schemas.Limits)
+    async def limits() -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "max_upload_bytes": settings.max_upload_bytes,
+            "max_pages": MAX_PAGES,
+            "max_frames": MAX_FRAMES,
+            "max_memory_bytes": settings.max_memory_bytes,
+            "timeout_seconds": settings.timeout_seconds,
+            "keep_seconds": settings.keep_seconds,
+            "num_workers": settings.num_workers,
+            "examples": _example_names(),
+        }
+
+
+def _example_names() -> list[str]:
+    return []

@@ -1,0 +1,330 @@
+"""What requests and answers look like: the options of each call with their defaults, and the results."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ._settings import MAX_FRAMES
+
+__all__ = [
+    "ErrorAnswer",
+    "FramesOptions",
+    "FramesResult",
+    "JobOptions",
+    "JobStatus",
+    "LayoutOptions",
+    "Limits",
+    "PageOptions",
+    "PagesResult",
+    "ProbeOptions",
+    "VideoOptions",
+    "VideoResult",
+]
+
+_MAX_ITEMS = 1000
+_PAGES = re.compile(r"[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?(,[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?){0,99}")
+
+
+def _items(value: Any) -> Any:
+    """A list of what is separated by commas, as forms send it."""
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",", _MAX_ITEMS)]
+        return [part for part in parts if part]
+    return value
+
+
+def _fields(value: Any) -> Any:
+    """A form may say "true" where it means all fields, and "false" or nothing where it means none."""
+    if isinstance(value, str):
+        return {"true": "all", "1": "all", "on": "all", "": None, "false": None, "0": None, "none": None}.get(
+            value.lower(), value
+        )
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_items), Field(max_length=32)]
+Fields = Annotated[Literal["all", "invoice", "receipt"] | None, BeforeValidator(_fields)]
+PageRanges = Annotated[str, Field(pattern=f"^{_PAGES.pattern}$")]
+Share = Annotated[float, Field(ge=0, le=1)]
+Region = Annotated[tuple[Share, Share, Share, Share], BeforeValidator(_items)]
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Reading(_Options):
+    """How pages are read."""
+
+    layout: bool = Field(False, description="Find regions: headings, lists, captions, headers and footers.")
+    tables: bool = Field(False, description="Find tables, with rows, columns, spans and heads.")
+    fields: Fields = Field(None, description='Find keys with their values: "all", or those of an invoice or a receipt.')
+    languages: Names = Field((), description="Read only letters of these, such as german,english; empty for all.")
+    detect_language: bool = Field(False, description="Say in which language a page is written.")
+    straighten: bool = Field(False, description="Turn pages upright first; boxes are those of the upright page.")
+    rotated: bool = Field(False, description="Frame turned text with turned boxes.")
+    text_layer: bool = Field(False, description="Take the words that a PDF file itself has.")
+    dpi: float = Field(144.0, ge=36, le=600, description="Dots per inch of rendered PDF pages.")
+    pages: PageRanges | None = Field(None, description="Only these pages, counted from 1: 1-3,7,10-.")
+    password: str | None = Field(None, max_length=256, description="Of a PDF file.")
+
+
+class PageOptions(_Reading):
+    """Options of `/ocr`."""
+
+    answer: Literal["json", "text", "markdown", "pdf", "csv"] = Field(
+        "json", description="What comes back: everything as JSON, or the text, Markdown, a searchable PDF, the tables."
+    )
+
+
+class LayoutOptions(_Reading):
+    """Options of `/layout`."""
+
+    layout: bool = Field(True, description="Find regions.")
+    tables: bool = Field(True, description="Find tables.")
+
+
+class ProbeOptions(_Options):
+    """Options of `/probe`."""
+
+    scan: bool = Field(True, description="Read the packets of the video, so that counts and times are exact.")
+
+
+class FramesOptions(_Options):
+    """Options of `/video/frames`."""
+
+    seconds: Annotated[tuple[float, ...], BeforeValidator(_items), Field(max_length=MAX_FRAMES)] = Field(
+        (), description="The frames that are shown at these times."
+    )
+    indices: Annotated[tuple[int, ...], BeforeValidator(_items), Field(max_length=MAX_FRAMES)] = Field(
+        (), description="The frames of these indices; negative ones count from the end."
+    )
+    image: Literal["png", "jpg"] = Field("png", description="The format; PNG is exact.")
+    max_width: int | None = Field(None, ge=16, le=4096, description="No wider than this.")
+    answer: Literal["json", "zip"] = Field("json", description="JSON with data URLs, or a zip file with a file each.")
+
+
+class VideoOptions(_Options):
+    """Options of `/video/text`."""
+
+    languages: Names = Field((), description="Read only letters of these, such as german,english; empty for all.")
+    region: Region | None = Field(None, description="Only text in this part: x0,y0,x1,y1, in shares of the picture.")
+    answer: Literal["json", "srt", "vtt"] = Field("json", description="What comes back: JSON, or subtitles.")
+
+
+class JobOptions(_Reading):
+    """Options of `/jobs`, for documents and videos."""
+
+    task: Literal["auto", "page", "video"] = Field("auto", description="What the upload is; auto looks.")
+    layout: bool = Field(True, description="Find regions.")
+    tables: bool = Field(True, description="Find tables.")
+    fields: Fields = Field("all", description="Find keys with their values.")
+    region: Region | None = Field(None, description="Of a video: only text in this part of the picture.")
+
+
+# Answers
+
+_Box = Annotated[list[float], Field(min_length=4, max_length=4, description="Left, top, right, bottom; from 0 to 1.")]
+
+
+class Problem(BaseModel):
+    """What went wrong."""
+
+    type: str
+    message: str
+
+
+class ErrorAnswer(BaseModel):
+    """The answer to a request that is refused, or that failed."""
+
+    error: Problem
+
+
+class Word(BaseModel):
+    """A word, or a line, of a page."""
+
+    text: str
+    confidence: float
+    box: _Box
+    polygon: list[list[float]] = Field(description="Its corners, from the top left one on, in reading direction.")
+    line: int = Field(description="The number of its line on the page.")
+    block: int = Field(description="The number of its block on the page.")
+
+
+class Region_(BaseModel):
+    """A region of a page."""
+
+    model_config = ConfigDict(title="Region")
+    type: str
+    level: int = Field(description="Of a section header, from 1; 0 for others.")
+    box: _Box
+    order: int = Field(description="Its place in reading order.")
+    confidence: float
+
+
+class Cell(BaseModel):
+    """A cell of a table."""
+
+    text: str
+    row: int
+    column: int
+    row_span: int
+    column_span: int
+    is_header: bool
+    box: _Box
+    confidence: float
+
+
+class Table(BaseModel):
+    """A table."""
+
+    box: _Box
+    num_rows: int
+    num_columns: int
+    cells: list[Cell]
+
+
+class PageField(BaseModel):
+    """A key with its value."""
+
+    name: str = Field(description="Which of the fields of an invoice or a receipt it is; empty for others.")
+    key: str
+    value: str
+    confidence: float
+    key_box: _Box | None
+    value_box: _Box
+
+
+class Unread(BaseModel):
+    """A line that was found and could not be read."""
+
+    box: _Box
+
+
+class PageResult(BaseModel):
+    """What was read on a page."""
+
+    page_idx: int = Field(description="Its index in the document, from 0.")
+    width: int | None
+    height: int | None
+    orientation: int | None = Field(description="By how many degrees it is turned, clockwise.")
+    language: str | None
+    text: str
+    words: list[Word]
+    regions: list[Region_]
+    tables: list[Table]
+    fields: list[PageField]
+    unread: list[Unread]
+    error: Problem | None = Field(None, description="Why it could not be read.")
+
+
+class PagesResult(BaseModel):
+    """What was read in a document."""
+
+    pages: list[PageResult]
+
+
+class Reading(BaseModel):
+    """Another reading of a text."""
+
+    text: str
+    share: float
+
+
+class Track(BaseModel):
+    """A piece of text in a video."""
+
+    kind: Literal["caption", "overlay", "scene", "slide"]
+    text: str
+    first_frame: int
+    last_frame: int
+    begin_seconds: float
+    end_seconds: float
+    box: _Box
+    confidence: float
+    alternatives: list[Reading]
+
+
+class Caption(BaseModel):
+    """A caption."""
+
+    begin_seconds: float
+    end_seconds: float
+    text: str
+
+
+class VideoResult(BaseModel):
+    """What was read in a video."""
+
+    name: str
+    width: int
+    height: int
+    begin_seconds: float = Field(description="When the first frame is shown, on the clock of the file.")
+    end_seconds: float
+    duration_seconds: float
+    fps: float | None
+    num_frames: int
+    tracks: list[Track]
+    captions: list[Caption]
+    problems: list[str] = Field(description="What was damaged, a sentence each.")
+    probe: dict[str, Any]
+
+
+class FramePicture(BaseModel):
+    """A frame."""
+
+    index: int
+    pts_seconds: float
+    width: int
+    height: int
+    data_url: str
+
+
+class FramesResult(BaseModel):
+    """Frames of a video."""
+
+    frames: list[FramePicture]
+
+
+class Download(BaseModel):
+    """A file that a job made."""
+
+    name: str
+    media_type: str
+
+
+class JobStatus(BaseModel):
+    """How a job stands."""
+
+    id: str
+    task: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    progress: float | None
+    message: str
+    error: Problem | None
+    name: str
+    size_bytes: int
+    kind: Literal["pages", "video"] | None = None
+    num_pages: int | None = None
+    duration_seconds: float | None = None
+    fps: float | None = None
+    width: int | None = None
+    height: int | None = None
+    downloads: list[Download]
+
+
+class Limits(BaseModel):
+    """The limits of the server."""
+
+    version: str
+    max_upload_bytes: int
+    max_pages: int
+    max_frames: int
+    max_memory_bytes: int
+    timeout_seconds: float
+    keep_seconds: float
+    num_workers: int
+    examples: list[str]

@@ -1,0 +1,131 @@
+"""What a server may be told: its token, its limits, and how many files are read at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._common.checks import real_number, shown, whole_number
+from ..errors import InvalidArgumentError
+from ..isolate import DEFAULT_MAX_MEMORY_BYTES
+
+__all__ = [
+    "DEFAULT_KEEP_SECONDS",
+    "DEFAULT_MAX_UPLOAD_BYTES",
+    "DEFAULT_NUM_WORKERS",
+    "DEFAULT_TIMEOUT_SECONDS",
+    "MAX_FRAMES",
+    "MAX_KEPT_JOBS",
+    "MAX_PAGES",
+    "MAX_QUEUED_JOBS",
+    "MAX_QUEUED_JOBS_OF_ONE",
+    "MAX_UPLOADS_AT_ONCE",
+    "Settings",
+]
+
+#: Most bytes of an upload, if nothing else is said.
+DEFAULT_MAX_UPLOAD_BYTES = 1 << 30
+
+#: Most seconds that one job may be worked on, if nothing else is said.
+DEFAULT_TIMEOUT_SECONDS = 600.0
+
+#: For how long an ended job is kept, if nothing else is said.
+DEFAULT_KEEP_SECONDS = 1800.0
+
+#: How many files are read at once, if nothing else is said.
+DEFAULT_NUM_WORKERS = 2
+
+#: Most jobs that wait, of all clients together, and of one client.
+MAX_QUEUED_JOBS = 64
+MAX_QUEUED_JOBS_OF_ONE = 32
+
+#: Most ended jobs that are kept.
+MAX_KEPT_JOBS = 256
+
+#: Most uploads that are received at once.
+MAX_UPLOADS_AT_ONCE = 16
+
+#: Most pages of a document, and most frames of one request.
+MAX_PAGES = 2000
+MAX_FRAMES = 256
+
+_MIN_TOKEN_CHARACTERS = 16
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a server; see `create_app`."""
+
+    token: str | None
+    max_upload_bytes: int
+    max_stored_bytes: int
+    timeout_seconds: float
+    max_memory_bytes: int
+    num_workers: int
+    keep_seconds: float
+    allowed_hosts: tuple[str, ...]
+    folder: Path | None
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        token: str | None = None,
+        max_upload_bytes: int = DEFAULT_MAX_UPLOAD_BYTES,
+        max_stored_bytes: int | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        max_memory_bytes: int = DEFAULT_MAX_MEMORY_BYTES,
+        num_workers: int = DEFAULT_NUM_WORKERS,
+        keep_seconds: float = DEFAULT_KEEP_SECONDS,
+        allowed_hosts: Iterable[str] = (),
+        folder: str | os.PathLike[str] | None = None,
+    ) -> Settings:
+        """The settings, if all have values that are accepted.
+
+        Raises:
+            InvalidArgumentError: if one has not.
+        """
+        largest = whole_number("max_upload_bytes", max_upload_bytes, at_least=1)
+        return cls(
+            token=None if token is None else _checked_token(token),
+            max_upload_bytes=largest,
+            max_stored_bytes=4 * largest
+            if max_stored_bytes is None
+            else whole_number("max_stored_bytes", max_stored_bytes, at_least=largest),
+            timeout_seconds=_positive("timeout_seconds", timeout_seconds),
+            max_memory_bytes=whole_number("max_memory_bytes", max_memory_bytes, at_least=1 << 20),
+            num_workers=whole_number("num_workers", num_workers, at_least=1, at_most=256),
+            keep_seconds=_positive("keep_seconds", keep_seconds),
+            allowed_hosts=tuple(_checked_host(host) for host in allowed_hosts),
+            folder=None if folder is None else Path(folder),
+        )
+
+
+def _checked_token(token: Any) -> str:
+    if not isinstance(token, str) or len(token) < _MIN_TOKEN_CHARACTERS or not _is_token(token):
+        raise InvalidArgumentError(
+            f"token must have {_MIN_TOKEN_CHARACTERS} or more letters, digits, and any of -._~+/= ; make one with "
+            'python -c "import secrets; print(secrets.token_urlsafe())".'
+        )
+    return token
+
+
+def _is_token(text: str) -> bool:
+    """Whether a text can stand in an Authorization header (RFC 6750)."""
+    return text.isascii() and all(letter.isalnum() or letter in "-._~+/=" for letter in text)
+
+
+def _checked_host(host: Any) -> str:
+    if not isinstance(host, str) or not host or any(letter in "/:@ " for letter in host):
+        raise InvalidArgumentError(f"allowed_hosts has names without scheme and port (got {shown(host)} among them).")
+    return host.lower()
+
+
+def _positive(name: str, value: Any) -> float:
+    number = real_number(name, value)
+    if not 0 < number <= 1e9:
+        raise InvalidArgumentError(f"{name} must be more than 0 seconds, and at most 1e9 (got {shown(value)}).")
+    return number

@@ -1,0 +1,220 @@
+"""Receiving an upload: one file and options in a multipart form, straight to a file, within limits of size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect, Request
+
+from ._errors import ServeError
+from ._jobs import Arrival
+
+__all__ = ["MAX_FORM_BYTES", "Upload", "check_length", "receive"]
+
+#: What a form may have beside its file: boundaries, headers, options.
+MAX_FORM_BYTES = 1 << 18
+
+_MAX_OPTIONS = 64
+_MAX_OPTION_BYTES = 1 << 14
+_MAX_HEADER_BYTES = 4096
+_MAX_NAME_CHARACTERS = 200
+_UNNAMED = "upload"
+
+# A client that sends nothing for so long, or less than so much on average, is given up.
+_SILENT_SECONDS = 20.0
+_PATIENT_SECONDS = 30.0
+_MIN_BYTES_PER_SECOND = 4096
+
+# What a name must not have where it is shown: control characters, and those that turn the direction of writing.
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+@dataclass
+class Upload:
+    """What was received.
+
+    Attributes:
+        name: The name of the file, to show: without folders and control characters.
+        size_bytes: Its size.
+        options: The other fields of the form.
+    """
+
+    name: str = _UNNAMED
+    size_bytes: int = 0
+    options: dict[str, str] = field(default_factory=dict)
+
+
+def check_length(request: Request, max_upload_bytes: int) -> int | None:
+    """The length that a request announces.
+
+    Raises:
+        ServeError: 413, if it is too large.
+    """
+    announced = request.headers.get("content-length")
+    if announced is None or not announced.isdecimal():
+        return None
+    if int(announced) > max_upload_bytes + MAX_FORM_BYTES:
+        raise _too_large(max_upload_bytes)
+    return int(announced)
+
+
+async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> Upload:
+    """Write the file of a form to ``arrival.folder / "upload"``.
+
+    Args:
+        request: The request.
+        arrival: Where the file goes, and its storage.
+        max_upload_bytes: The largest file.
+
+    Raises:
+        ServeError: 400, 408, 411, 413 or 503.
+    """
+    length = check_length(request, max_upload_bytes)
+    kind, parameters = parse_options_header(request.headers.get("content-type"))
+    if kind != b"multipart/form-data" or not parameters.get(b"boundary"):
+        raise ServeError(
+            400, "BadRequest", 'Send a form, multipart/form-data, with the file as "file" and options as other fields.'
+        )
+    if length is not None:
+        arrival.set_aside(length)
+    with open(arrival.folder / "upload", "xb", buffering=0) as file:
+        form = _Form(file, max_upload_bytes)
+        try:
+            parser = MultipartParser(parameters[b"boundary"], form.callbacks(), max_header_size=_MAX_HEADER_BYTES)
+            async for chunk in _chunks(request):
+                parser.write(chunk)
+                if form.pieces:
+                    arrival.set_aside(form.upload.size_bytes)
+                    pieces, form.pieces = form.pieces, []
+                    await asyncio.to_thread(_write, file, pieces)
+            parser.finalize()
+        except FormParserError as error:
+            raise ServeError(400, "BadRequest", f"The form cannot be read: {error}") from error
+    if not form.has_file:
+        raise ServeError(400, "BadRequest", 'The form has no file: send it as the field "file".')
+    return form.upload
+
+
+async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    """The body of a request, of a client that keeps sending."""
+    begin, received = time.monotonic(), 0
+    stream = request.stream()
+    while True:
+        try:
+            chunk = await asyncio.wait_for(anext(stream), _SILENT_SECONDS)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise _too_slow() from None
+        except ClientDisconnect as error:
+            raise ServeError(400, "Disconnected", "The client went away.") from error
+        received += len(chunk)
+        seconds = time.monotonic() - begin
+        if seconds > _PATIENT_SECONDS and received < seconds * _MIN_BYTES_PER_SECOND:
+            raise _too_slow()
+        yield chunk
+
+
+def _write(file: IO[bytes], pieces: list[bytes]) -> None:
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+class _Form:
+    """Takes apart a form while it arrives."""
+
+    def __init__(self, file: IO[bytes], max_upload_bytes: int) -> None:
+        self.upload = Upload()
+        self.pieces: list[bytes] = []
+        self.has_file = False
+        self._max_upload_bytes = max_upload_bytes
+        self._header = b""
+        self._value = b""
+        self._disposition = b""
+        self._field = ""
+        self._is_file = False
+        self._text = bytearray()
+
+    def callbacks(self) -> Any:
+        return {
+            "on_part_begin": self._begin_part,
+            "on_header_field": self._add_header,
+            "on_header_value": self._add_value,
+            "on_header_end": self._end_header,
+            "on_headers_finished": self._end_headers,
+            "on_part_data": self._add_data,
+            "on_part_end": self._end_part,
+        }
+
+    def _begin_part(self) -> None:
+        self._disposition = b""
+        self._text = bytearray()
+
+    def _add_header(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _add_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _end_header(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = self._value
+        self._header, self._value = b"", b""
+
+    def _end_headers(self) -> None:
+        _, parameters = parse_options_header(self._disposition)
+        self._field = parameters.get(b"name", b"").decode(errors="replace")
+        self._is_file = b"filename" in parameters or self._field == "file"
+        if self._is_file:
+            if self.has_file:
+                raise ServeError(400, "BadRequest", "The form has two files; send each in a request of its own.")
+            self.has_file = True
+            self.upload.name = shown_name(parameters.get(b"filename", b"").decode(errors="replace"))
+        elif len(self.upload.options) >= _MAX_OPTIONS:
+            raise ServeError(400, "BadRequest", f"The form has more than {_MAX_OPTIONS} options.")
+
+    def _add_data(self, data: bytes, start: int, end: int) -> None:
+        if self._is_file:
+            self.upload.size_bytes += end - start
+            if self.upload.size_bytes > self._max_upload_bytes:
+                raise _too_large(self._max_upload_bytes)
+            self.pieces.append(data[start:end])
+            return
+        self._text += data[start:end]
+        if len(self._text) > _MAX_OPTION_BYTES:
+            raise ServeError(400, "BadRequest", f"The option {self._field[:40]!r} is too long.")
+
+    def _end_part(self) -> None:
+        if self._is_file:
+            return
+        text = self._text.decode(errors="replace")
+        given = self.upload.options
+        # What comes several times, as lists of forms do, is one list.
+        given[self._field] = f"{given[self._field]},{text}" if self._field in given else text
+
+
+def shown_name(name: str) -> str:
+    r"""The name of a file without folders, and without what must not be shown; it is never a path.
+
+    >>> shown_name("../../etc/passwd"), shown_name("C:\\scans\\page 1.png"), shown_name("..")
+    ('passwd', 'page 1.png', 'upload')
+    """
+    name = _UNSHOWN.sub("", re.split(r"[/\\]", name)[-1]).strip()
+    return name[:_MAX_NAME_CHARACTERS] if name.strip(".") else _UNNAMED
+
+
+def _too_large(most: int) -> ServeError:
+    return ServeError(413, "TooLarge", f"The upload is larger than {most} bytes, which is the most that is taken.")
+
+
+def _too_slow() -> ServeError:
+    return ServeError(408, "TooSlow", "The upload came too slowly.", {"Connection": "close"})

@@ -1,0 +1,363 @@
+"""Reading pages, and writing what was read in other formats."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from ...errors import InvalidArgumentError, PageError
+from .plain import Options, as_json, box_of, png_of, polygon_of
+
+if TYPE_CHECKING:
+    from ...ocr.io import Page, Pages
+    from ...ocr.models.predictor import OCRPredictor
+
+__all__ = ["DOCUMENT_FILES", "open_pages", "page_picture", "page_reader", "read_page", "warm_up", "write_document"]
+
+#: The files that `write_document` knows.
+DOCUMENT_FILES = ("text.txt", "text.md", "tables.csv", "tables.xlsx", "searchable.pdf")
+
+# A reader of two kinds, and one that a stranger asks for.
+_MAX_READERS = 3
+
+_READER_OPTIONS = (
+    "layout", "tables", "fields", "languages", "detect_language", "straighten", "rotated", "text_layer",
+)  # fmt: skip
+
+
+def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
+    """Read one page.
+
+    Args:
+        path: The upload.
+        number: The page, from 0.
+        options: How it is read.
+
+    Returns:
+        ``page``, what the interface says of it, and ``export``, what `Page.export` gives, as JSON; ``picture``, a PNG
+        of the page, if it was straightened, and is none of the file any more.
+
+    Raises:
+        MediaTensorError: if it cannot be read.
+    """
+    pages, reader = open_pages(path, options), page_reader(options)
+    source = pages.select([number]) if options.get("text_layer") else [pages[number]]
+    read, words_of_tables = reader(source)
+    if read.error is not None:
+        raise PageError(read.error)
+    read.page_idx = number
+    answer = {
+        "page": as_json(described_page(read, words_of_tables)),
+        "export": as_json(read.export(reading_order=False)),
+    }
+    if options.get("straighten"):
+        answer["picture"] = png_of(np.asarray(read.page))
+    return answer
+
+
+def described_page(page: Page, words_of_tables: Sequence[Any]) -> dict[str, Any]:
+    """A page, as the interface describes it."""
+    height, width = page.dimensions
+    return {
+        "page_idx": page.page_idx,
+        "width": width,
+        "height": height,
+        "orientation": page.orientation.get("value"),
+        "language": page.language.get("value"),
+        "text": page.render(),
+        "words": _words(page.blocks, words_of_tables),
+        "regions": [
+            {
+                "type": region.type,
+                "level": region.level,
+                "box": box_of(region.geometry),
+                "order": order,
+                "confidence": float(region.confidence),
+            }
+            for order, region in enumerate(page.layout)
+        ],
+        "tables": [
+            {
+                "box": box_of(table.geometry),
+                "num_rows": table.num_rows,
+                "num_columns": table.num_cols,
+                "cells": [
+                    {
+                        "text": cell.value,
+                        "row": cell.row_start,
+                        "column": cell.col_start,
+                        "row_span": cell.row_span,
+                        "column_span": cell.col_span,
+                        "is_header": cell.is_header,
+                        "box": box_of(cell.geometry),
+                        "confidence": float(cell.confidence),
+                    }
+                    for cell in table.cells
+                ],
+            }
+            for table in page.tables
+        ],
+        "fields": [
+            {
+                "name": field.name,
+                "key": field.key,
+                "value": field.value,
+                "confidence": float(field.confidence),
+                "key_box": None if field.key_geometry is None else box_of(field.key_geometry),
+                "value_box": box_of(field.geometry),
+            }
+            for field in page.fields
+        ],
+        "unread": [{"box": box_of(line.geometry)} for line in page.unread],
+    }
+
+
+def _words(blocks: Sequence[Any], tables: Sequence[Any]) -> list[dict[str, Any]]:
+    """All words, those of a table before the first block that begins below its beginning."""
+    waiting = list(tables)
+    ordered: list[Any] = []
+    for block in blocks:
+        while waiting and box_of(waiting[0].geometry)[1] < box_of(block.geometry)[1]:
+            ordered.append(waiting.pop(0))
+        ordered.append(block)
+    found, number = [], 0
+    for block_number, block in enumerate([*ordered, *waiting]):
+        for line in block.lines:
+            found += [
+                {
+                    "text": word.value,
+                    "confidence": float(word.confidence),
+                    "box": box_of(word.geometry),
+                    "polygon": polygon_of(word.geometry),
+                    "line": number,
+                    "block": block_number,
+                }
+                for word in line.words
+            ]
+            number += 1
+    return found
+
+
+def open_pages(path: str, options: Options) -> Pages:
+    """The pages of an upload; those that were opened last stay open.
+
+    Args:
+        path: The upload.
+        options: ``dpi`` and ``password``, of PDF files.
+
+    Raises:
+        MediaTensorError: if it cannot be opened.
+    """
+    return _opened(path, float(options.get("dpi") or 144.0), options.get("password") or None)
+
+
+@functools.lru_cache(maxsize=1)
+def _opened(path: str, dpi: float, password: str | None) -> Pages:
+    from ...ocr.io.reader import open_document
+
+    return open_document(Path(path), dpi=dpi, password=password)
+
+
+def page_reader(options: Options) -> _Reader:
+    """The reader for these options; the last ones stay loaded.
+
+    Raises:
+        MediaTensorError: if an option has a value that is not accepted, or weights are missing.
+    """
+    given = {name: options.get(name) for name in _READER_OPTIONS}
+    given["languages"] = tuple(given["languages"] or ())
+    return _loaded(tuple(given.items()))
+
+
+@functools.lru_cache(maxsize=_MAX_READERS)
+def _loaded(key: tuple[tuple[str, Any], ...]) -> _Reader:
+    from ...ocr import ocr_predictor
+    from ...ocr.datasets import VOCABS
+
+    options = dict(key)
+    more: dict[str, Any] = {}
+    if options["languages"]:
+        if unknown := sorted(set(options["languages"]) - set(VOCABS)):
+            raise InvalidArgumentError(
+                f"languages={','.join(unknown)}: give names of mediatensor.ocr.datasets.VOCABS, such as english,german."
+            )
+        # Spaces part words.
+        more["vocab"] = "".join(dict.fromkeys("".join(VOCABS[name] for name in options["languages"]))) + " "
+    return _Reader(
+        ocr_predictor(
+            pretrained=True,
+            assume_straight_pages=not options["rotated"],
+            straighten_pages=bool(options["straighten"]),
+            detect_language=bool(options["detect_language"]),
+            detect_layout=bool(options["layout"]),
+            detect_tables=bool(options["tables"]),
+            fields=options["fields"],
+            text_layer=bool(options["text_layer"]),
+            **more,
+        )
+    )
+
+
+class _Reader:
+    """Reads a page, and keeps the words of its tables, which the cells alone have as text."""
+
+    def __init__(self, predictor: OCRPredictor) -> None:
+        self._predictor = predictor
+        self._builder: Any = predictor.doc_builder
+        self._predictor.doc_builder = _WithTableWords(self._builder)  # type: ignore[assignment]
+
+    def __call__(self, source: Any) -> tuple[Page, list[Any]]:
+        page = self._predictor(source).pages[0]
+        words = [block for block in page.blocks if isinstance(block, _table_words())]
+        page.blocks = [block for block in page.blocks if not isinstance(block, _table_words())]
+        return page, words
+
+
+class _WithTableWords:
+    """A builder of documents that adds a block for the words of each table; `_Reader` takes it out again.
+
+    While it is there, it is turned with the page.
+    """
+
+    def __init__(self, builder: Callable[..., Any]) -> None:
+        self._builder = builder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._builder, name)
+
+    def __call__(self, pages: Any, boxes: Any, *arguments: Any, structures: Any, **keywords: Any) -> Any:
+        document = self._builder(pages, boxes, *arguments, structures=structures, **keywords)
+        _, texts, _, turns = arguments[:4]
+        for number, (page, structure) in enumerate(zip(document.pages, structures, strict=True)):
+            if structure is not None:
+                page.blocks += _blocks_of_tables(structure, boxes[number], texts[number], turns[number])
+        return document
+
+
+@functools.cache
+def _table_words() -> type:
+    from ...ocr.io import Block
+
+    return type("TableWords", (Block,), {})
+
+
+def _blocks_of_tables(structure: Any, boxes: Any, texts: Any, turns: Any) -> list[Any]:
+    from ...ocr.io import Line, Word
+
+    def word(index: int) -> Any:
+        text, confidence = texts[index]
+        points = tuple(tuple(point) for point in np.asarray(boxes[index]).reshape(-1, 2).tolist())
+        return Word(text, float(confidence), points, 1.0, turns[index])
+
+    blocks = []
+    for table in structure.tables:
+        lines = [Line(line) for cell in table.cells for line in _lines([word(index) for index in cell.words])]
+        if lines:
+            blocks.append(_table_words()(lines))
+    return blocks
+
+
+def _lines(words: Sequence[Any]) -> list[list[Any]]:
+    """The words of a cell by their lines: a word whose middle is not beside the one before it begins another."""
+    lines: list[list[Any]] = []
+    for word in words:
+        _, top, _, bottom = box_of(word.geometry)
+        if lines:
+            _, above, _, below = box_of(lines[-1][-1].geometry)
+            if above < (top + bottom) / 2 < below:
+                lines[-1].append(word)
+                continue
+        lines.append([word])
+    return lines
+
+
+def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
+    """What was read, in other formats.
+
+    Args:
+        path: The upload.
+        folder: Where what `read_page` returned is, in files NUMBER.export.json and NUMBER.png.
+        wanted: Names of files, such as ``text.md``; those of tables are left out where there is none.
+        options: How it was read.
+
+    Returns:
+        The files by their names.
+    """
+    from ...ocr.io import Document
+    from ...ocr.io import Page as PageElement
+    from ...ocr.io._documents import PageOfFile
+
+    pages = open_pages(path, options)
+    elements = []
+    for file in sorted(Path(folder).glob("*.export.json")):
+        page = PageElement.from_dict(json.loads(file.read_bytes()))
+        picture = file.with_name(f"{file.name.partition('.')[0]}.png")
+        if picture.exists():
+            page.page = functools.partial(_picture, picture)
+        else:
+            page.page = PageOfFile(pages, page.page_idx, is_readable=page.error is None)
+        elements.append(page)
+    document = Document(elements)
+    has_tables = any(page.tables for page in elements)
+    makers: dict[str, Callable[[], str | bytes]] = {
+        "text.txt": lambda: f"{document.render()}\n",
+        "text.md": lambda: f"{document.export_as_markdown()}\n",
+        "searchable.pdf": document.export_as_pdf,
+    }
+    if has_tables:
+        makers["tables.csv"] = document.export_as_csv
+        makers["tables.xlsx"] = document.export_as_xlsx
+    written: dict[str, bytes] = {}
+    for name in wanted:
+        if name not in makers:
+            continue
+        with suppress(ImportError):  # openpyxl is optional
+            made = makers[name]()
+            written[name] = made.encode(errors="replace") if isinstance(made, str) else made
+    return written
+
+
+def _picture(path: Path) -> NDArray[np.uint8]:
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def page_picture(path: str, folder: str, number: int, options: Options, max_width: int | None) -> bytes:
+    """A PNG of a page, as it was read.
+
+    Args:
+        path: The upload.
+        folder: Where pages that were straightened are, see `write_document`.
+        number: The page, from 0.
+        options: How it was read.
+        max_width: It is no wider than so many pixels.
+
+    Raises:
+        MediaTensorError: if there is no such page, or it cannot be read.
+    """
+    straightened = Path(folder) / f"{number:06d}.png"
+    if options.get("straighten") and straightened.is_file():
+        return png_of(_picture(straightened), max_width)
+    return png_of(open_pages(path, options)[number], max_width)
+
+
+def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
+    """Load models, so that the first upload need not wait.
+
+    Args:
+        num_threads: How many threads torch uses.
+        options: Those of `page_reader`, of each reader that is loaded.
+    """
+    torch.set_num_threads(num_threads)
+    for one in options:
+        page_reader(one)
+    return True

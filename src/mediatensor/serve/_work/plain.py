@@ -1,0 +1,80 @@
+"""Boxes, pictures and JSON in the plain form in which they leave the process."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+__all__ = ["Options", "as_json", "box_of", "finite", "jpeg_of", "png_of", "polygon_of"]
+
+#: Options by their names, as the interface has them.
+Options = Mapping[str, Any]
+
+_JPEG_QUALITY = 90
+# Pictures are for a browser on the same machine or network: time matters more than size.
+_PNG_COMPRESSION = 1
+_DIGITS = 6
+
+
+def as_json(value: Any) -> bytes:
+    """JSON in UTF-8. Halves of characters, which a file may have as text, become question marks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(errors="replace")
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or ``None`` if it is none that JSON has.
+
+    >>> finite(2), finite(math.inf)
+    (2.0, None)
+    """
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def box_of(geometry: Any) -> list[float]:
+    """The upright box around corners: left, top, right and bottom, relative.
+
+    >>> box_of(((0.1, 0.2), (0.5, 0.25)))
+    [0.1, 0.2, 0.5, 0.25]
+    """
+    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
+    return [round(value, _DIGITS) for value in (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())]
+
+
+def polygon_of(geometry: Any) -> list[list[float]]:
+    """The four corners, from the top left one on, in reading direction.
+
+    >>> polygon_of(((0.1, 0.2), (0.5, 0.25)))
+    [[0.1, 0.2], [0.5, 0.2], [0.5, 0.25], [0.1, 0.25]]
+    """
+    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
+    if len(points) == 2:
+        (left, top), (right, bottom) = points
+        points = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+    return [[round(x, _DIGITS), round(y, _DIGITS)] for x, y in points.tolist()]
+
+
+def png_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
+    """A PNG of a picture, uint8 (H, W, 3), no wider than ``max_width`` pixels."""
+    return _saved(pixels, max_width, "PNG", compress_level=_PNG_COMPRESSION)
+
+
+def jpeg_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
+    """A JPEG of a picture, uint8 (H, W, 3), no wider than ``max_width`` pixels."""
+    return _saved(pixels, max_width, "JPEG", quality=_JPEG_QUALITY)
+
+
+def _saved(pixels: NDArray[np.uint8], max_width: int | None, name: str, **options: Any) -> bytes:
+    picture = Image.fromarray(pixels)
+    if max_width is not None and picture.width > max_width:
+        height = max(1, round(picture.height * max_width / picture.width))
+        picture = picture.resize((max_width, height), reducing_gap=2.0)
+    file = io.BytesIO()
+    picture.save(file, name, **options)
+    return file.getvalue()
