@@ -10,8 +10,8 @@ import secrets
 import socket
 import sys
 
-from ..errors import InvalidArgumentError, MissingDependencyError
-from ..serve import create_app
+from ..errors import InvalidArgumentError
+from ..serve import create_app, make_server
 from ._console import emit
 
 __all__ = ["run"]
@@ -35,10 +35,6 @@ def run(args: argparse.Namespace) -> int:
         allowed_hosts=args.allow_host,
         folder=args.folder,
     )
-    try:
-        from ..serve._server import make_server
-    except ImportError as error:
-        raise MissingDependencyError('Serving needs more packages: pip install "mediatensor[serve]".') from error
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     listening = _listen(args.host, args.port)

@@ -7,7 +7,6 @@ Uploads are read in separate processes with limits of time and memory, and are d
 from __future__ import annotations
 
 from ._application import create_app
-from ._settings import DEFAULT_MAX_UPLOAD_BYTES as DEFAULT_MAX_UPLOAD_BYTES
-from ._settings import Settings as Settings
+from ._application import make_server as make_server  # for the command
 
 __all__ = ["create_app"]

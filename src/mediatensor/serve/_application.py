@@ -18,8 +18,9 @@ from ._settings import (
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from uvicorn import Server
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "make_server"]
 
 
 def create_app(
@@ -80,5 +81,22 @@ def create_app(
     try:
         from ._routes import application
     except ImportError as error:
-        raise MissingDependencyError('Serving needs more packages: pip install "mediatensor[serve]".') from error
+        raise _missing(error) from error
     return application(settings)
+
+
+def make_server(app: FastAPI, host: str, port: int) -> Server:
+    """A server for an application, with limits of connections and of time; see `mediatensor serve`.
+
+    Raises:
+        MissingDependencyError: if the packages of the extra ``serve`` are not installed.
+    """
+    try:
+        from . import _server
+    except ImportError as error:
+        raise _missing(error) from error
+    return _server.make_server(app, host, port)
+
+
+def _missing(error: ImportError) -> MissingDependencyError:
+    return MissingDependencyError(f'Serving needs {error.name}: pip install "mediatensor[serve]".')
