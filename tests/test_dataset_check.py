@@ -357,7 +357,7 @@ def test_names_of_files_are_printed_as_one_line() -> None:
     file = CheckedFile("a\n\x1b[2Jb.mp4", (Finding("black", "black"),))
     text = DatasetReport((file,)).to_text()
     assert "\x1b" not in text
-    assert "  a\N{REPLACEMENT CHARACTER}" in text
+    assert "row 0: a\N{REPLACEMENT CHARACTER}" in text
 
 
 def test_a_state_has_every_field() -> None:

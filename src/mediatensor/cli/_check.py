@@ -19,6 +19,8 @@ def run(args: argparse.Namespace) -> int:
         _source(args.files, args.kind),
         kind=args.kind,
         media_column=args.media_column,
+        label_column=args.label_column,
+        num_classes=args.classes,
         decode=not args.no_decode,
         bad_kinds=[*DatasetReport.bad_kinds, *args.bad],
         num_workers=args.workers,
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         emit_json(report.to_json())
     else:
         emit(report.to_text())
-    return 1 if report.num_bad else 0
+    return 0 if report.is_in_order else 1
 
 
 def _source(files: Sequence[str], kind: Any) -> Any:

@@ -610,8 +610,8 @@ def _add_check(commands: Any) -> None:
         description=(
             "Open every file of a data set, decode all of it, and say what was found: files that cannot be read or\n"
             "are cut off, damaged frames and sound, frames that the header promises and that are not there, gaps\n"
-            "in time, frozen and black stretches, silence and clipping, copies, and files that are not like the\n"
-            "others.\n"
+            "in time, frozen and black stretches, frames that were lost, silence and clipping, sound, cameras and\n"
+            "tables that grow apart, wrong labels, copies, and files that are not like the others.\n"
             "The exit code is 1 if a file is bad. Files are only read."
         ),
         epilog=(
@@ -621,14 +621,18 @@ def _add_check(commands: Any) -> None:
             "  mediatensor check 'train-{000..099}.tar' --workers 8 --state check.state   goes on when interrupted\n"
             "  mediatensor check videos/ --bad frozen --bad duplicate --json | jq '.files[] | select(.is_bad) .name'\n"
             "\n"
-            "Bad are: unreadable, nothing-decodes, cut-off, corrupt, corrupt-sound, frame-count. Worth a look, and\n"
-            "bad with --bad: repeated-times, gap, variable-rate, first-frame-not-key, sparse-key-frames, frozen,\n"
-            "black, sound-length, clipped, silent, duplicate, near-duplicate, odd-size, odd-rotation, odd-rate,\n"
-            "odd-sound.\n"
+            "Bad are: unreadable, nothing-decodes, cut-off, corrupt, corrupt-sound, frame-count, table-rows,\n"
+            "table-times, segment-outside, wrong-label. Worth a look, and bad with --bad: repeated-times, gap,\n"
+            "sound-gap, first-frame-not-key, sparse-key-frames, frozen, black, dropped-frames, sound-length,\n"
+            "sound-drift, camera-drift, clipped, silent, duplicate, near-duplicate, two-labels, missing-label,\n"
+            "rare-label, label-gap, table-facts, segment-cut, odd-size, odd-rotation, odd-rate, odd-sound. Notes:\n"
+            "odd-codec, variable-rate, repeated-frames.\n"
             "\n"
-            "The JSON of --json, one object: num_files, num_bad, bad_kinds[], counts{kind: files}, files[] (name,\n"
-            "is_bad, findings[] (kind, message, start_seconds, end_seconds), facts (num_frames, average_fps,\n"
-            "longest_gop, random_access_frames, ...); null means unknown).\n"
+            "The JSON of --json, one object: num_files, num_bad, is_in_order, bad_kinds[], counts{kind: files},\n"
+            "label_counts{label: rows}, good_episodes[], findings[] of all together, files[] (row, name, is_bad,\n"
+            "findings[] (kind, severity, message, advice, start_seconds, end_seconds, start_frame, end_frame,\n"
+            "episode, row), facts (num_frames, average_fps, longest_gop, random_access_frames, ...); null means\n"
+            "unknown).\n"
         ),
     )
     parser.add_argument(
@@ -642,6 +646,10 @@ def _add_check(commands: Any) -> None:
         help="which files a folder is searched for (default: video)",
     )
     parser.add_argument("--media-column", metavar="NAME", help="the column of a manifest that has the files")
+    parser.add_argument("--label-column", metavar="NAME", help="the column of a manifest that has the labels")
+    parser.add_argument(
+        "--classes", type=positive_int, metavar="N", help="labels are whole numbers below this; others are wrong"
+    )
     parser.add_argument(
         "--bad",
         action="append",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._audio_clips import AudioClips, AudioRecipe
 from ._batches import DataLoader, RowBatches, Shuffle, ToDevice, pad, ragged, shuffle_quality, stack, stack_columns
-from ._check import FINDING_KINDS, CheckedFile, DatasetReport, Finding, MediaFacts, check_dataset
+from ._check import FINDING_KINDS, CheckedFile, DatasetReport, Finding, FindingKind, MediaFacts, check_dataset
 from ._document_pages import DocumentPages
 from ._lerobot_clips import LeRobotClips, LeRobotRecipe
 from ._rows import (
@@ -46,6 +46,7 @@ __all__ = [
     "Failure",
     "FailureReport",
     "Finding",
+    "FindingKind",
     "Item",
     "LeRobotClips",
     "LeRobotRecipe",

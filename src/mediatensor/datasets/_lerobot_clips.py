@@ -25,6 +25,7 @@ from ._sources import (
     MediaColumn,
     open_lerobot,
     parquet_file,
+    seconds_of_rows,
     table_rows,
 )
 
@@ -212,7 +213,7 @@ class LeRobotRecipe(Recipe):
         pictures: dict[str, Tensor] = {}
         for name in self.format.names_of("video"):
             frames = wanted.get(name, own)
-            seconds = episode.begin_seconds[name] + _seconds_of(table, np.atleast_1d(frames), self.format.fps)
+            seconds = episode.begin_seconds[name] + seconds_of_rows(table, np.atleast_1d(frames), self.format.fps)
             with stages.DECODE:
                 found = opened.frames(name, seconds, self.tolerance_s, item.name)
             # As with LeRobot, a single time gives a picture, also one of delta_timestamps.
@@ -253,15 +254,6 @@ class LeRobotRecipe(Recipe):
 
 #: Frames of an episode, counted from its first; a single one gives values without a dimension of time.
 _Frames = int | NDArray[np.int64]
-
-
-def _seconds_of(table: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
-    """The times of frames of an episode, from its begin."""
-    seconds = table["timestamp"][frames]
-    # After an hour, float32 is off by a tenth of a millisecond.
-    exact = table["frame_index"][frames] / fps
-    times: NDArray[np.float64] = np.where(exact.astype(np.float32) == seconds, exact, seconds.astype(np.float64))
-    return times
 
 
 def _taken(column: NDArray[Any] | list[str], frames: _Frames) -> Tensor | str | list[str]:

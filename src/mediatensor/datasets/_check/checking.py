@@ -5,26 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
-from typing import Any, BinaryIO
+from dataclasses import replace
+from typing import Any, BinaryIO, TypeVar
 
 from ..._common.checks import check_choice, items_of, path_text, real_number, whole_number
 from ..._common.messages import progress
 from ..._sources import Source, write_error
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
-from ...isolate import IsolatedWorker
 from .._sources import Item, MediaKind, as_items
 from .comparing import compared
 from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, from_plain, to_plain
-from .lerobot import compared_with_table, is_lerobot, videos_of
-from .media import check_file, check_file_alone
+from .lerobot import EpisodeTimes, compared_with_table, is_lerobot, videos_of
+from .page import MOST_FILES_ON_PAGE
 from .report import DatasetReport
+from .rows import Row, label_counts
 
 __all__ = ["check_dataset"]
 
-_HEADER = b'{"mediatensor check": 1}\n'
+_Result = TypeVar("_Result")
+
+_HEADER = b'{"mediatensor check": 2}\n'
 
 
 def check_dataset(
@@ -33,6 +36,7 @@ def check_dataset(
     kind: MediaKind = "video",
     media_column: str | None = None,
     label_column: str | None = None,
+    num_classes: int | None = None,
     decode: bool = True,
     bad_kinds: Iterable[str] = BAD_KINDS,
     num_workers: int | None = None,
@@ -47,10 +51,11 @@ def check_dataset(
 
     Args:
         source: The files, as `as_items` takes them: a folder, a manifest, Parquet, tar shards, rows of Hugging Face, or
-            a list; or the folder of a LeRobot dataset, whose rows are its videos, with ``camera`` and ``episodes`` in
-            ``extra``.
+            a list; or the folder of a LeRobot dataset, whose rows are its videos, with ``camera``, ``episodes`` and
+            their ``begin_seconds`` in ``extra``. Its tables are checked as well.
         kind: ``"video"`` or ``"audio"``; a folder is searched for files of that kind.
         media_column, label_column: As of `as_items`.
+        num_classes: Labels are whole numbers below this.
         decode: Whether to decode. Without, only headers, packets and bytes are read, which is quicker, and neither
             damaged, frozen nor black frames are found, nor anything about sound.
         bad_kinds: The kinds of findings that make a file bad.
@@ -62,7 +67,7 @@ def check_dataset(
         show_progress: Show a bar on a terminal.
 
     Returns:
-        `DatasetReport`: what was found in each row, in the order of the source.
+        `DatasetReport`: what was found in each row, in the order of the source, and what was found of all together.
 
     Raises:
         InvalidArgumentError: if an argument is not accepted, the source has no files, or ``state_file`` is another
@@ -78,6 +83,8 @@ def check_dataset(
         >>> report.bad_files[0].findings[0].kind
         'corrupt'
     """
+    from .media import check_file, thumbnail_of  # they load what decodes
+
     check_choice("kind", kind, ("video", "audio"))
     bad = tuple(items_of("bad_kinds", bad_kinds, of="names of findings"))
     for name in bad:
@@ -86,40 +93,80 @@ def check_dataset(
         num_workers = whole_number("num_workers", num_workers, at_least=0)
     if not real_number("timeout_seconds", timeout_seconds) > 0:
         raise InvalidArgumentError(f"timeout_seconds must be positive (got {timeout_seconds}).")
-    num_frames: list[int] | None = None
+    if num_classes is not None:
+        num_classes = whole_number("num_classes", num_classes, at_least=1)
     items: Sequence[Item]
+    episodes: list[tuple[EpisodeTimes, ...]] | None = None
+    together: list[Finding] = []
     if is_lerobot(source):
-        items, num_frames = videos_of(source)
+        items, episodes, together = videos_of(source)
         if not items:
             raise InvalidArgumentError(f"The dataset {source} has no videos.")
     else:
         items = as_items(source, kind=kind, media_column=media_column, label_column=label_column)
+    rows, names, keys = [], [], []
+    has_urls = False
+    for number, item in enumerate(items):
+        rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra))
+        names.append(item.name)
+        has_urls |= isinstance(item.source, str) and "://" in item.source
+        keys.append(_key(item, decode, episodes[number] if episodes else ()))
     # Rows that are parts of one file share its check.
-    keys = [_key(item, decode) for item in items]
     first_of = {key: number for number, key in reversed(list(enumerate(keys)))}
-    with _state(state_file) as (known, keep):
-        todo = [(key, items[number]) for key, number in sorted(first_of.items(), key=lambda pair: pair[1])]
-        todo = [(key, item) for key, item in todo if key not in known]
-        checked = _checked(todo, decode, num_workers, timeout_seconds)
-        with closing(checked):
+    count = os.cpu_count() or 1 if num_workers is None else num_workers
+    count = min(count, len(first_of))
+    with _state(state_file) as (known, keep), _runner(count, timeout_seconds, has_urls) as run:
+
+        def check(number: int) -> CheckedFile:
+            item = items[number]
+            try:
+                return from_plain(run(check_file, item.source, item.name, decode, episodes[number] if episodes else ()))
+            except MediaTensorError as error:
+                return CheckedFile(names[number], (Finding("unreadable", str(error)),))
+
+        todo = {key: number for key, number in sorted(first_of.items(), key=lambda pair: pair[1]) if key not in known}
+        with closing(_each(todo, check, count)) as checked:
             for key, file in progress(checked, "check", total=len(todo), unit="file") if show_progress else checked:
                 known[key] = file
                 keep(key, file)
-    files = [_named(known[key], item.name) for key, item in zip(keys, items, strict=True)]
-    if num_frames is not None:
-        files = compared_with_table(files, num_frames)
-    return DatasetReport(tuple(compared(files)), bad, items)
+        files = [_named(known[key], name) for key, name in zip(keys, names, strict=True)]
+        if episodes is not None:
+            files = compared_with_table(files, episodes)
+        files, found = compared(files, rows, num_classes)
+
+        def picture(number: int) -> str | None:
+            try:
+                return run(thumbnail_of, items[number].source, files[number])  # type: ignore[no-any-return]
+            except MediaTensorError:
+                return None
+
+        # Of those in which only comparing found something.
+        bare = [number for number, file in enumerate(files) if decode and file.findings and not file.thumbnail]
+        todo = {keys[number]: number for number in bare[:MOST_FILES_ON_PAGE] if files[number].facts.num_frames}
+        with closing(_each(todo, picture, count)) as drawn:
+            for key, thumbnail in progress(drawn, "pictures", total=len(todo)) if show_progress else drawn:
+                if thumbnail is not None:
+                    known[key] = replace(known[key], thumbnail=thumbnail)
+                    keep(key, known[key])
+        files = [replace(file, thumbnail=known[key].thumbnail) for key, file in zip(keys, files, strict=True)]
+    return DatasetReport(tuple(files), bad, items, (*together, *found), label_counts(rows))
 
 
 def _named(file: CheckedFile, name: str) -> CheckedFile:
-    return file if file.name == name else CheckedFile(name, file.findings, file.facts, file.thumbnail)
+    return file if file.name == name else replace(file, name=name)
 
 
-def _key(item: Item, decode: bool) -> str:
-    """What tells a file, as it is now, from all others: of a path its size and its time."""
+def _key(item: Item, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
+    """What tells a file, as it is now, and what is asked of it, from all others: of a path its size and its time."""
     source = item.source
+    asked = f"{decode}"
+    if episodes:
+        state = hashlib.blake2b(digest_size=16)
+        for one in episodes:
+            state.update(f"{one.episode} {one.first_row} {one.fps}".encode() + one.seconds.tobytes())
+        asked += f" {state.hexdigest()}"
     if isinstance(source, bytes):
-        return f"{hashlib.blake2b(source, digest_size=16).hexdigest()} {decode}"
+        return f"{hashlib.blake2b(source, digest_size=16).hexdigest()} {asked}"
     if isinstance(source, Source):
         text, path = item.name, source.describe()
     else:
@@ -128,39 +175,39 @@ def _key(item: Item, decode: bool) -> str:
     try:
         status = os.stat(path)
     except (OSError, ValueError):
-        return f"{text} {decode}"
-    return f"{text} {status.st_size} {status.st_mtime_ns} {decode}"
+        return f"{text} {asked}"
+    return f"{text} {status.st_size} {status.st_mtime_ns} {asked}"
 
 
-def _checked(
-    todo: Sequence[tuple[str, Item]], decode: bool, num_workers: int | None, timeout_seconds: float
-) -> Generator[tuple[str, CheckedFile], None, None]:
-    """The files as they are done, in any order."""
-    if num_workers == 0:
-        for key, item in todo:
-            yield key, from_plain(check_file(item.source, item.name, decode))
+@contextmanager
+def _runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
+    """What calls a function with its arguments: in one of some processes, or here if there shall be none."""
+    if not num_workers:
+        yield lambda function, *arguments: function(*arguments)
         return
-    count = min(num_workers or os.cpu_count() or 1, max(len(todo), 1))
-    has_urls = any(isinstance(item.source, str) and "://" in item.source for _, item in todo)
-    worker = IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=count, allow_network=has_urls)
-    pool = ThreadPoolExecutor(count, thread_name_prefix="check")
-    waiting: dict[Future[CheckedFile], str] = {}
+    from ...isolate import IsolatedWorker
+    from .media import call_alone
+
+    worker = IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=num_workers, allow_network=has_urls)
+    with closing(worker):
+        yield lambda *call: worker.run(call_alone, *call)
+
+
+def _each(
+    todo: Mapping[str, int], call: Callable[[int], _Result], num_threads: int
+) -> Generator[tuple[str, _Result], None, None]:
+    """For each key the result of the call with its number, as they come, in any order."""
+    if not num_threads:
+        for key, number in todo.items():
+            yield key, call(number)
+        return
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="check")
     try:
-        for key, item in todo:
-            waiting[pool.submit(_isolated, worker, item, decode)] = key
+        waiting = {pool.submit(call, number): key for key, number in todo.items()}
         for done in as_completed(waiting):
-            yield waiting[done], done.result()
+            yield waiting.pop(done), done.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        worker.close()
-        pool.shutdown(wait=True)
-
-
-def _isolated(worker: IsolatedWorker, item: Item, decode: bool) -> CheckedFile:
-    try:
-        return from_plain(worker.run(check_file_alone, item.source, item.name, decode))
-    except MediaTensorError as error:
-        return CheckedFile(item.name, (Finding("unreadable", str(error)),))
 
 
 @contextmanager

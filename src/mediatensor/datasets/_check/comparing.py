@@ -1,4 +1,4 @@
-"""What only shows between files: copies, and those that are not like the others. Pure."""
+"""What only shows between files: copies, cameras that grow apart, and those that are not like the others. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from .findings import CheckedFile, Finding, MediaFacts
+from .rows import Row, labelled, told
 
 __all__ = ["compared"]
 
@@ -18,18 +19,29 @@ _MIN_FILES, _MIN_SHARE = 10, 0.9
 _MOST_BITS_APART = 40
 _MOST_SHARE_APART = 0.02
 _ROWS_AT_A_TIME = 256
+# Cameras of an episode start and stop a frame or two apart.
+_EPISODE_COLUMNS = ("episode", "episode_index", "episode_id")
+_MIN_APART_SECONDS, _MOST_STEPS_APART = 0.1, 2.0
 
 
-def compared(files: Sequence[CheckedFile]) -> list[CheckedFile]:
-    """The files, with what was found by comparing them added to their findings."""
+def compared(
+    files: Sequence[CheckedFile], rows: Sequence[Row], num_classes: int | None = None
+) -> tuple[list[CheckedFile], list[Finding]]:
+    """The files, with what was found by comparing them and their rows, and what was found of all of them together."""
     added: dict[int, list[Finding]] = defaultdict(list)
+    for number, (file, row) in enumerate(zip(files, rows, strict=True)):
+        if found := told(row, file.facts):
+            added[number] += found
+    together = labelled(rows, files, num_classes, added)
     copies = _duplicates(files, added)
     _near_duplicates(files, copies, added)
+    _cameras_apart(files, rows, added)
     _odd_ones_out(files, added)
-    return [
+    finished = [
         replace(file, findings=(*file.findings, *added[number])) if number in added else file
         for number, file in enumerate(files)
     ]
+    return finished, together
 
 
 def _duplicates(files: Sequence[CheckedFile], added: dict[int, list[Finding]]) -> set[int]:
@@ -64,13 +76,36 @@ def _near_duplicates(files: Sequence[CheckedFile], copies: set[int], added: dict
         is_near = (apart <= _MOST_BITS_APART) & is_as_long
         for row, column in zip(*np.nonzero(np.tril(is_near, top - 1)), strict=True):
             number, earlier = numbers[top + row], numbers[column]
-            is_first = not any(finding.kind == "near-duplicate" for finding in added[number])
+            is_first = all(finding.kind != "near-duplicate" for finding in added.get(number, ()))
             if is_first and files[number].name != files[earlier].name:
                 text = f"the same pictures as {files[earlier].name} ({int(apart[row, column])} of 512 bits differ)"
                 added[number].append(Finding("near-duplicate", text))
-    for number in numbers:
-        if not added[number]:
-            del added[number]
+
+
+def _cameras_apart(files: Sequence[CheckedFile], rows: Sequence[Row], added: dict[int, list[Finding]]) -> None:
+    """Note files whose rows name a camera and an episode, and that are longer or shorter than the others of it."""
+    episodes: dict[str, list[int]] = defaultdict(list)
+    for number, (file, row) in enumerate(zip(files, rows, strict=True)):
+        episode = next((text for name in _EPISODE_COLUMNS if (text := str(row.extra.get(name, "")))), "")
+        if episode and row.extra.get("camera") and file.facts.num_frames and row.segment == (None, None):
+            episodes[episode].append(number)
+    for episode, numbers in episodes.items():
+        lengths = {number: files[number].facts.duration_seconds or 0.0 for number in numbers}
+        # Of two, the first.
+        usual = sorted(lengths.values())[len(lengths) // 2] if len(lengths) > 2 else lengths[numbers[0]]
+        other = next(number for number in numbers if lengths[number] == usual)
+        for number in numbers:
+            apart = lengths[number] - usual
+            if abs(apart) <= max(_MIN_APART_SECONDS, _MOST_STEPS_APART / (files[other].facts.average_fps or np.inf)):
+                continue
+            own, theirs = (files[one].facts.num_frames for one in (number, other))
+            text = (
+                f"{abs(apart):.2f} s {'longer' if apart > 0 else 'shorter'} than {files[other].name} of episode "
+                f"{episode} ({own} frames, and {theirs})"
+            )
+            added[number].append(
+                Finding("camera-drift", text, min(usual, lengths[number]), max(usual, lengths[number]))
+            )
 
 
 def _odd_ones_out(files: Sequence[CheckedFile], added: dict[int, list[Finding]]) -> None:
@@ -100,7 +135,19 @@ def _rate(facts: MediaFacts) -> str | None:
 
 
 def _sound(facts: MediaFacts) -> str | None:
-    return None if facts.sample_rate is None else f"{facts.sample_rate} Hz, {facts.num_channels} channels"
+    if facts.sample_rate is None:
+        return None if facts.num_frames is None else "no sound"
+    return f"{facts.sample_rate} Hz, {facts.num_channels} channel{'' if facts.num_channels == 1 else 's'}"
 
 
-_COMPARED = {"odd-size": _size, "odd-rotation": _rotation, "odd-rate": _rate, "odd-sound": _sound}
+def _codecs(facts: MediaFacts) -> str | None:
+    return " and ".join(codec for codec in (facts.video_codec, facts.audio_codec) if codec is not None) or None
+
+
+_COMPARED = {
+    "odd-size": _size,
+    "odd-rotation": _rotation,
+    "odd-rate": _rate,
+    "odd-sound": _sound,
+    "odd-codec": _codecs,
+}

@@ -3,49 +3,161 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
-__all__ = ["BAD_KINDS", "FINDING_KINDS", "CheckedFile", "Finding", "MediaFacts", "from_plain", "to_plain"]
+__all__ = [
+    "BAD_KINDS",
+    "FINDING_KINDS",
+    "SEVERITIES",
+    "SEVERITY_TITLES",
+    "CheckedFile",
+    "Finding",
+    "FindingKind",
+    "MediaFacts",
+    "Severity",
+    "described",
+    "from_plain",
+    "to_plain",
+]
 
-#: What can be found in a file, and what it means.
-FINDING_KINDS = {
-    "unreadable": "the file cannot be opened or read, or reading it crashed or took too long",
-    "nothing-decodes": "the file has no video and no sound, or none of it can be decoded",
-    "cut-off": "the end of the file is missing",
-    "corrupt": "frames cannot be decoded, or are flagged as damaged",
-    "corrupt-sound": "sound cannot be decoded",
-    "frame-count": "the header, or a table, promises another number of frames",
-    "repeated-times": "frames have the same time",
-    "gap": "the times of the frames leave a gap",
-    "variable-rate": "frames are not evenly spaced",
-    "first-frame-not-key": "the stream begins between key frames",
-    "sparse-key-frames": "a random access decodes many frames",
-    "frozen": "the picture does not change for a while",
-    "black": "the picture is black for a while",
-    "sound-length": "sound and picture do not begin and end together",
-    "clipped": "sound is cut off at full scale",
-    "silent": "there is nothing to hear",
-    "duplicate": "another file has the same bytes",
-    "near-duplicate": "another file shows the same pictures",
-    "odd-size": "the frame size is not that of nearly all other files",
-    "odd-rotation": "the rotation is not that of nearly all other files",
-    "odd-rate": "the frame rate is not that of nearly all other files",
-    "odd-sound": "sample rate or channels are not those of nearly all other files",
+#: How much a finding matters: the file is ``"bad"``, is worth a ``"look"``, or has something to ``"note"``.
+Severity = Literal["bad", "look", "note"]
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+SEVERITY_TITLES: dict[Severity | None, str] = {
+    "bad": "bad",
+    "look": "worth a look",
+    "note": "with a note",
+    None: "in order",
 }
 
+
+@dataclass(frozen=True)
+class FindingKind:
+    """What findings of a kind mean.
+
+    Attributes:
+        meaning: What was found.
+        severity: ``"bad"`` if a file gives fewer or other frames and samples than it promises, ``"look"`` if somebody
+            should look at it, ``"note"`` if it is in order, and good to know.
+        advice: What to do.
+
+    Example:
+        >>> from mediatensor.datasets import FINDING_KINDS
+        >>> FINDING_KINDS["cut-off"].meaning, FINDING_KINDS["cut-off"].severity
+        ('the end of the file is missing', 'bad')
+    """
+
+    meaning: str
+    severity: Severity
+    advice: str
+
+
+# fmt: off
+#: What can be found, by its name.
+FINDING_KINDS: dict[str, FindingKind] = {
+    "unreadable": FindingKind(
+        "the file cannot be opened or read, or reading it crashed or took too long", "bad",
+        "Fetch it again, or leave it out."),
+    "nothing-decodes": FindingKind(
+        "the file has no video and no sound, or none of it can be decoded", "bad",
+        "Leave it out; encrypted files and bare headers look like this."),
+    "cut-off": FindingKind(
+        "the end of the file is missing", "bad", "Fetch it again: a download or a copy was interrupted."),
+    "corrupt": FindingKind(
+        "frames cannot be decoded, or are flagged as damaged", "bad",
+        "Fetch it again, cut the span out, or read with on_error."),
+    "corrupt-sound": FindingKind(
+        "sound cannot be decoded", "bad", "Fetch it again, or use the file without its sound."),
+    "frame-count": FindingKind(
+        "the header, or a table, promises another number of frames", "bad",
+        "Count frames by decoding, not from the header; correct the table."),
+    "table-rows": FindingKind(
+        "rows of a table are damaged: their numbers, times or tasks do not follow each other, or are no numbers", "bad",
+        "Write the table anew, or leave the episode out."),
+    "table-times": FindingKind(
+        "rows of a table have times at which the video has no frame", "bad",
+        "Encode the video anew at the rate of the table, or leave the episode out."),
+    "segment-outside": FindingKind(
+        "the segment of a row begins where its file has ended", "bad", "Correct the times of the row."),
+    "wrong-label": FindingKind(
+        "the label is no number, negative, or not below the number of classes", "bad",
+        "Correct the label: a loss function fails on it, or learns nonsense."),
+    "repeated-times": FindingKind(
+        "frames have the same time", "look", "Read the file by frame numbers, or mux it anew."),
+    "gap": FindingKind(
+        "the times of the frames leave a gap", "look", "Keep clips out of it: frames on both sides look adjacent."),
+    "sound-gap": FindingKind(
+        "the times of the sound leave a gap", "look", "Fill the gap with silence before times are counted in samples."),
+    "first-frame-not-key": FindingKind(
+        "the stream begins between key frames", "look", "Cut recordings at key frames, or encode them anew."),
+    "sparse-key-frames": FindingKind(
+        "a random access decodes many frames", "look", "Encode with a key frame every second or so (ffmpeg -g 30)."),
+    "frozen": FindingKind(
+        "the picture does not change for a while", "look", "Cut the span out, unless nothing is meant to happen."),
+    "black": FindingKind("the picture is black for a while", "look", "Cut the span out."),
+    "dropped-frames": FindingKind(
+        "frames were lost: the one before is shown again, and the picture jumps behind it", "look",
+        "Capture anew, or tell the model the true times: speeds are wrong at the jumps."),
+    "sound-length": FindingKind(
+        "sound and picture do not begin and end together", "look", "Take clips from where both are."),
+    "sound-drift": FindingKind(
+        "sound and picture grow apart", "look", "Correct the rate of one of them; the end is the most wrong."),
+    "camera-drift": FindingKind(
+        "the times of a camera grow apart from those of its table, or of the other cameras of its episode", "look",
+        "Encode the camera anew at its true rate, or pair frames by time and not by number."),
+    "clipped": FindingKind("sound is cut off at full scale", "look", "Take another recording, or leave it out."),
+    "silent": FindingKind("there is nothing to hear", "look", "Use the file without its sound, or leave it out."),
+    "duplicate": FindingKind("another file has the same bytes", "look", "Keep one of them, and never in two splits."),
+    "near-duplicate": FindingKind(
+        "another file shows the same pictures", "look", "Keep one of them, and never in two splits."),
+    "two-labels": FindingKind("the same file has another label in another row", "look", "Find out which one is right."),
+    "missing-label": FindingKind(
+        "the row has no label, and most others have one", "look", "Label it, or leave it out."),
+    "rare-label": FindingKind(
+        "no other row has this label", "look", "Check its spelling; one row cannot be in training and in test."),
+    "label-gap": FindingKind(
+        "labels are not 0, 1, 2 ... without a gap", "look", "Number the classes anew, or give num_classes."),
+    "table-facts": FindingKind(
+        "the row says something else of its file than the file", "look", "Correct the row, or find its right file."),
+    "segment-cut": FindingKind(
+        "the segment of a row goes on where its file has ended", "look", "Correct the times of the row."),
+    "odd-size": FindingKind(
+        "the frame size is not that of nearly all other files", "look", "Resize in the recipe, or leave it out."),
+    "odd-rotation": FindingKind(
+        "the rotation is not that of nearly all other files", "look", "See whether it is upright; frames come turned."),
+    "odd-rate": FindingKind(
+        "the frame rate is not that of nearly all other files", "look", "Sample by time, not by frame number."),
+    "odd-sound": FindingKind(
+        "sound, its rate or its channels are not as in nearly all other files", "look",
+        "Give sample_rate and num_channels to the decoder."),
+    "odd-codec": FindingKind(
+        "the codec is not that of nearly all other files", "note", "It may decode slower; results are the same."),
+    "variable-rate": FindingKind(
+        "frames are not evenly spaced", "note", "Sample by time, not by frame number."),
+    "repeated-frames": FindingKind(
+        "frames repeat the one before, as when a slower video is brought to a faster rate", "note",
+        "Sample at the slower rate: the repeats teach nothing."),
+}
+# fmt: on
+
 #: What makes a file bad, if nothing else is said: it gives fewer or other frames and samples than it promises.
-BAD_KINDS = ("unreadable", "nothing-decodes", "cut-off", "corrupt", "corrupt-sound", "frame-count")
+BAD_KINDS = tuple(name for name, kind in FINDING_KINDS.items() if kind.severity == "bad")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found in a file.
+    """One thing that was found.
 
     Attributes:
         kind: One of `FINDING_KINDS`.
         message: What was found, with its numbers.
         start_seconds: Where it begins, if it is a part of the file.
         end_seconds: Where it ends.
+        start_frame: The number of the first frame that is concerned.
+        end_frame: The number of the frame behind the last one.
+        episode: The episode that it is found in, of a LeRobot dataset.
+        row: The row of the table that it is found in, of a LeRobot dataset; its column ``index``.
 
     Example:
         >>> from mediatensor.datasets import Finding
@@ -57,6 +169,10 @@ class Finding:
     message: str
     start_seconds: float | None = None
     end_seconds: float | None = None
+    start_frame: int | None = None
+    end_frame: int | None = None
+    episode: int | None = None
+    row: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +182,7 @@ class MediaFacts:
     Attributes:
         num_bytes: Its size.
         digest: BLAKE2b of its bytes, in hexadecimal.
+        begin_seconds: When the first picture is shown, or sound without pictures begins.
         duration_seconds: Of the pictures, or of sound without pictures.
         video_codec: FFmpeg's name.
         width: Of the frames, after rotation.
@@ -93,6 +210,7 @@ class MediaFacts:
 
     num_bytes: int | None = None
     digest: str | None = None
+    begin_seconds: float | None = None
     duration_seconds: float | None = None
     video_codec: str | None = None
     width: int | None = None
@@ -131,6 +249,23 @@ class CheckedFile:
     findings: tuple[Finding, ...] = ()
     facts: MediaFacts = MediaFacts()
     thumbnail: str | None = None
+
+
+def described(finding: Finding) -> str:
+    """What was found, and where."""
+    places = []
+    if finding.episode is not None:
+        places.append(f"episode {finding.episode}")
+    if finding.row is not None:
+        places.append(f"row {finding.row}")
+    start, end = finding.start_seconds, finding.end_seconds
+    if start is not None:
+        places.append(f"at {start:.2f} s" if end is None or end == start else f"from {start:.2f} s to {end:.2f} s")
+    first, last = finding.start_frame, finding.end_frame
+    if first is not None:
+        is_one = last is None or last - first < 2
+        places.append(f"frame {first}" if is_one else f"frames {first} to {(last or 0) - 1}")
+    return f"{finding.message} ({', '.join(places)})" if places else finding.message
 
 
 def to_plain(file: CheckedFile) -> dict[str, Any]:

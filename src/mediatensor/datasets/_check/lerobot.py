@@ -1,17 +1,57 @@
-"""The videos of a LeRobot dataset, and how many frames its table has for each."""
+"""What goes together in a LeRobot dataset: the rows of its tables, and the frames of its cameras."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from .._sources import EpisodeFiles, Item, open_lerobot
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ReadError
+from .._sources import Episode, EpisodeFiles, Item, LeRobotFormat, open_lerobot, seconds_of_rows, table_rows
 from .findings import CheckedFile, Finding
 
-__all__ = ["compared_with_table", "is_lerobot", "videos_of"]
+__all__ = ["EpisodeTimes", "LeRobotVideos", "against_table", "compared_with_table", "is_lerobot", "videos_of"]
+
+# How far a frame may be from the time of its row, as for LeRobot's own reader and LeRobotClips.
+_TOLERANCE_SECONDS = 1e-4
+# Times that grow apart by less than this over an episode are rounded.
+_MIN_DRIFT_SECONDS = 2e-3
+_EPISODES_NAMED = 5
+
+
+class EpisodeTimes(NamedTuple):
+    """The times of an episode in the video of a camera.
+
+    Attributes:
+        episode: Its number.
+        first_row: The number of its first row in the dataset.
+        seconds: When its rows are in the video, float64 (frames,).
+        fps: Frames per second, as the dataset has them.
+    """
+
+    episode: int
+    first_row: int
+    seconds: NDArray[np.float64]
+    fps: float
+
+
+class LeRobotVideos(NamedTuple):
+    """The videos of a dataset, and what its tables say of them.
+
+    Attributes:
+        items: A video each, with its camera, its episodes and when these begin in ``extra``.
+        episodes: For each video its episodes.
+        findings: What is wrong with the tables themselves.
+    """
+
+    items: list[Item]
+    episodes: list[tuple[EpisodeTimes, ...]]
+    findings: list[Finding]
 
 
 def is_lerobot(source: Any) -> bool:
@@ -21,29 +61,148 @@ def is_lerobot(source: Any) -> bool:
     )
 
 
-def videos_of(source: Any) -> tuple[list[Item], list[int]]:
-    """Each video, with its camera and its episodes in ``extra``, and how many frames the table has for it.
+def videos_of(source: Any) -> LeRobotVideos:
+    """The videos of a dataset, and its tables, which are read and checked.
 
     Raises:
         InvalidArgumentError, ReadError, MissingDependencyError: as `open_lerobot`.
     """
-    _, episodes = open_lerobot(source)
-    num_frames: dict[tuple[str, str], int] = defaultdict(int)
-    numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for item in episodes:
-        assert isinstance(item.source, EpisodeFiles)
-        for camera, path in item.source.videos:
-            num_frames[camera, path] += item.extra["episode"].num_frames
-            numbers[camera, path].append(item.extra["episode"].index)
-    items = [Item(path, extra={"camera": camera, "episodes": numbers[camera, path]}) for camera, path in num_frames]
-    return items, list(num_frames.values())
+    known, all_episodes = open_lerobot(source)
+    times: dict[tuple[str, str], list[EpisodeTimes]] = defaultdict(list)
+    findings: list[Finding] = []
+    for item in all_episodes:
+        files, episode = item.source, item.extra["episode"]
+        assert isinstance(files, EpisodeFiles)
+        frames = np.arange(episode.num_frames)
+        seconds = frames / known.fps
+        try:
+            columns = table_rows(files, episode, known.table_columns).columns
+        except ReadError as error:
+            findings.append(Finding("table-rows", str(error), episode=episode.index))
+        else:
+            wrong = list(_wrong_rows(known, episode, columns, files.table))
+            findings += wrong
+            if not wrong:
+                seconds = seconds_of_rows(columns, frames, known.fps)
+        for camera, path in files.videos:
+            begin = episode.begin_seconds[camera]
+            times[camera, path].append(EpisodeTimes(episode.index, episode.first_index, begin + seconds, known.fps))
+    items = [
+        Item(
+            path,
+            extra={
+                "camera": camera,
+                "episodes": [one.episode for one in own],
+                "begin_seconds": [float(one.seconds[0]) if len(one.seconds) else 0.0 for one in own],
+            },
+        )
+        for (camera, path), own in times.items()
+    ]
+    return LeRobotVideos(items, [tuple(own) for own in times.values()], findings)
 
 
-def compared_with_table(files: Sequence[CheckedFile], num_frames: Sequence[int]) -> list[CheckedFile]:
+def _wrong_rows(known: LeRobotFormat, episode: Episode, columns: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    """A finding for each column of the rows of an episode that has what it should not have."""
+    frames = np.arange(episode.num_frames)
+    wanted = {
+        "frame_index": frames,
+        "index": episode.first_index + frames,
+        "episode_index": np.full(len(frames), episode.index),
+    }
+    for name, column in columns.items():
+        values = np.asarray(column)
+        if name in wanted:
+            is_wrong, should = values != wanted[name], "should be {:d}"
+        elif name == "timestamp":
+            wanted[name] = frames / known.fps
+            # Of float32, which is off by a tenth of a millisecond after an hour.
+            is_wrong = ~(np.abs(values - wanted[name]) <= _TOLERANCE_SECONDS + 1e-7 * wanted[name])
+            should = "should be {:.4f}, by its frame_index"
+        elif name == "task_index":
+            is_wrong, should = ~np.isin(values, list(known.tasks)), "is in no table of tasks"
+        elif values.dtype.kind == "f":
+            is_wrong, should = ~np.isfinite(values).reshape(len(values), -1).all(1), "has to be finite"
+        else:
+            continue
+        if is_wrong.any():
+            first = int(np.argmax(is_wrong))
+            value = np.array2string(values[first], threshold=8)
+            should = should.format(wanted[name][first]) if name in wanted else should
+            text = (
+                f"{path}: {name} of {int(is_wrong.sum())} of {len(frames)} rows is wrong; it is {value}, and {should}"
+            )
+            yield Finding(
+                "table-rows", text, start_frame=first, end_frame=first + 1, episode=episode.index,
+                row=episode.first_index + first,
+            )  # fmt: skip
+
+
+def against_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
+    """Rows that have no frame at their time, and whether a camera grows apart from its table. Pure.
+
+    Args:
+        episodes: When rows are in a video.
+        pts_seconds: When its frames are shown, ascending.
+    """
+    late, drifting = [], []
+    for one in episodes:
+        if not len(one.seconds):
+            continue
+        right = np.searchsorted(pts_seconds, one.seconds).clip(1, max(len(pts_seconds) - 1, 1))
+        left = right - 1
+        right = right.clip(0, len(pts_seconds) - 1)
+        is_left = np.abs(pts_seconds[left] - one.seconds) <= np.abs(pts_seconds[right] - one.seconds)
+        nearest = np.where(is_left, left, right)
+        off = np.abs(pts_seconds[nearest] - one.seconds)
+        is_late = off > _TOLERANCE_SECONDS
+        if not is_late.any():
+            continue
+        first = int(np.argmax(is_late))
+        place = {"start_seconds": float(one.seconds[first]), "end_seconds": float(one.seconds[-1])}
+        place |= {"start_frame": int(nearest[first]), "episode": one.episode, "row": one.first_row + first}
+        text = (
+            f"{int(is_late.sum())} of {len(off)} rows of episode {one.episode} have no frame at their time; the "
+            f"nearest is up to {off.max():.4f} s away"
+        )
+        late.append(Finding("table-times", text, **place))  # type: ignore[arg-type]
+        drifting += _drift(one, pts_seconds, int(nearest[0]), place)
+    found = []
+    for findings in (late, drifting):
+        found += findings[:_EPISODES_NAMED]
+        if len(findings) > _EPISODES_NAMED:
+            found += [
+                replace(more, message=f"episode {more.episode}, as those before") for more in findings[_EPISODES_NAMED:]
+            ]
+    return found
+
+
+def _drift(
+    one: EpisodeTimes, pts_seconds: NDArray[np.float64], first_frame: int, place: Mapping[str, Any]
+) -> list[Finding]:
+    """A finding if the frames of an episode, counted from its first, fall behind its rows ever more, or run ahead."""
+    pts = pts_seconds[first_frame : first_frame + len(one.seconds)]
+    ahead = one.seconds[: len(pts)] - pts
+    if len(pts) < 3:
+        return []
+    line = np.linspace(ahead[0], ahead[-1], len(ahead))
+    grown = float(ahead[-1] - ahead[0])
+    if abs(grown) < _MIN_DRIFT_SECONDS or np.abs(ahead - line).max() > 0.2 * abs(grown):
+        return []
+    rate = (len(pts) - 1) / float(pts[-1] - pts[0])
+    text = (
+        f"episode {one.episode} runs at {rate:.4g} frames/s where the table has {one.fps:g}: {abs(grown):.3f} s apart "
+        "at its end"
+    )
+    return [Finding("camera-drift", text, **place)]
+
+
+def compared_with_table(
+    files: Sequence[CheckedFile], episodes: Sequence[tuple[EpisodeTimes, ...]]
+) -> list[CheckedFile]:
     """The files, with a finding where the table has another number of frames."""
     compared = []
-    for file, promised in zip(files, num_frames, strict=True):
-        count = file.facts.num_frames
+    for file, own in zip(files, episodes, strict=True):
+        count, promised = file.facts.num_frames, sum(len(one.seconds) for one in own)
         if count is not None and count != promised:
             finding = Finding("frame-count", f"the table has {promised} frames of its episodes, and there are {count}")
             file = replace(file, findings=(*file.findings, finding))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -14,17 +14,17 @@ import torch
 
 from ..._containers import breaks_off
 from ..._sources import make_source
-from ...decoders import AudioDecoder, FrameIndex, VideoDecoder, get_container_metadata
-from ...encoders import JpegEncoder
+from ...decoders import AudioDecoder, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
 from ...errors import DecodeError, MediaTensorError, OutOfRangeError, StreamError
 from ...frames import ReplacedFrame
 from ...transforms import Resize
 from . import pictures
 from .findings import CheckedFile, Finding, MediaFacts, to_plain
+from .lerobot import EpisodeTimes, against_table
 from .pictures import PictureStatistics, Times
-from .sound import SoundStatistics, heard, lengths
+from .sound import SoundStatistics, heard, lengths, pace
 
-__all__ = ["check_file", "check_file_alone"]
+__all__ = ["call_alone", "check_file", "thumbnail_of"]
 
 _HASHED_BYTES_AT_A_TIME = 1 << 20
 _HEIGHT, _WIDTH = 36, 64
@@ -39,13 +39,14 @@ _BEGINS_BETWEEN_KEY_FRAMES = "the first packet is not a key frame"
 _PICTURE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
 
 
-def check_file(source: Any, name: str, decodes: bool) -> dict[str, Any]:
+def check_file(source: Any, name: str, decodes: bool, episodes: Sequence[EpisodeTimes] = ()) -> dict[str, Any]:
     """Check one file, and return a `CheckedFile` as JSON has it, which any process can send.
 
     Args:
         source: Whatever `VideoDecoder` takes.
         name: The name of the file in reports.
         decodes: Whether to decode all of it, or only to read its headers and packets.
+        episodes: Of a video of a LeRobot dataset, the times at which tables have rows.
     """
     findings: list[Finding] = []
     facts = MediaFacts()
@@ -54,17 +55,17 @@ def check_file(source: Any, name: str, decodes: bool) -> dict[str, Any]:
         facts = replace(facts, num_bytes=num_bytes, digest=digest)
         if is_cut:
             findings.append(Finding("cut-off", f"the container promises more than the {num_bytes} bytes there are"))
-        facts = _check_streams(source, facts, findings, decodes)
+        facts = _check_streams(source, facts, findings, decodes, episodes)
     except MediaTensorError as error:
         findings.append(Finding("unreadable", str(error)))
-    thumbnail = _thumbnail(source, facts, findings) if findings and decodes else None
-    return to_plain(CheckedFile(name, tuple(findings), facts, thumbnail))
+    file = CheckedFile(name, tuple(findings), facts)
+    return to_plain(replace(file, thumbnail=thumbnail_of(source, file)) if findings and decodes else file)
 
 
-def check_file_alone(source: Any, name: str, decodes: bool) -> dict[str, Any]:
-    """As `check_file`, in a process of its own, of which there is one for each core."""
+def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a process of its own, of which there is one for each core."""
     torch.set_num_threads(1)
-    return check_file(source, name, decodes)
+    return function(*arguments)
 
 
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
@@ -85,7 +86,9 @@ def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
         return size, state.hexdigest(), breaks_off(read_at, size)
 
 
-def _check_streams(source: Any, facts: MediaFacts, findings: list[Finding], decodes: bool) -> MediaFacts:
+def _check_streams(
+    source: Any, facts: MediaFacts, findings: list[Finding], decodes: bool, episodes: Sequence[EpisodeTimes]
+) -> MediaFacts:
     header = get_container_metadata(source)
     streams = {stream.stream_index: stream for stream in header.streams}
     video, audio = header.best_video_stream_index, header.best_audio_stream_index
@@ -95,20 +98,23 @@ def _check_streams(source: Any, facts: MediaFacts, findings: list[Finding], deco
         kinds = ", ".join(stream.media_type for stream in header.streams) or "no stream"
         findings.append(Finding("nothing-decodes", f"there is no video and no sound, but {kinds}"))
         return facts
-    seen = listened = None
+    times = listened = None
     if video is not None:
         has_own_pace = any(name in header.format_name for name in _PICTURE_FORMATS)
-        facts, seen = _check_video(source, video, facts, findings, decodes, has_own_pace)
+        facts, times = _check_video(source, video, facts, findings, decodes, has_own_pace)
     if audio is not None:
         facts, listened = _check_sound(source, audio, facts, findings, decodes)
-    if seen is not None and listened is not None and decodes:
-        findings += lengths(seen, listened)
+    if times is not None:
+        findings += against_table(episodes, times.pts_seconds)
+    if times is not None and listened is not None:
+        stretch = times.stated_fps / facts.average_fps if times.stated_fps and facts.average_fps else 1.0
+        findings += lengths((float(times.pts_seconds[0]), times.end_seconds), listened, stretch)
     return facts
 
 
 def _check_video(
     source: Any, stream_index: int, facts: MediaFacts, findings: list[Finding], decodes: bool, has_own_pace: bool
-) -> tuple[MediaFacts, tuple[float, float] | None]:
+) -> tuple[MediaFacts, Times | None]:
     with VideoDecoder(
         source,
         stream_index=stream_index,
@@ -130,6 +136,7 @@ def _check_video(
             float(index.time_base),
             index.gop_lengths.numpy(),
             has_own_pace,
+            metadata.average_fps_from_header,
         )
         count, promised = len(index), metadata.num_frames_from_header
         damaged = set(replaced) | set(np.flatnonzero(index.is_damaged).tolist())
@@ -150,12 +157,14 @@ def _check_video(
         findings += pictures.timing(times)
         if statistics is not None and len(statistics.mean) == count:
             findings += pictures.still_and_black(statistics, times)
+            findings += pictures.repeats(statistics, times)
         undecodable = [text for text in index.anomalies if "cannot decode" in text]
         if undecodable and not damaged:
             findings.append(Finding("corrupt", "; ".join(undecodable)))
         width, height = _upright_size(source, index, stream_index)
         facts = replace(
             facts,
+            begin_seconds=index.begin_seconds,
             duration_seconds=index.end_seconds - index.begin_seconds,
             video_codec=metadata.codec,
             width=width,
@@ -169,7 +178,7 @@ def _check_video(
             random_access_bytes=_mean_bytes(index),
             picture_hash=picture_hash,
         )
-        return facts, (index.begin_seconds, index.end_seconds)
+        return facts, times
 
 
 def _mean_bytes(index: FrameIndex) -> int | None:
@@ -231,7 +240,7 @@ def _damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times)
         report = replaced.get(first)
         reason = f": {report.reason}" if report is not None else ""
         text = f"frame {first}" if last - first == 1 else f"frames {first} to {last - 1}"
-        found.append(Finding("corrupt", f"{text} of {len(flags)}{reason}", *pictures.shown_span(times, first, last)))
+        found.append(Finding("corrupt", f"{text} of {len(flags)}{reason}", **pictures.place_of(times, first, last)))
     if len(spans) > _SPANS_NAMED:
         found.append(Finding("corrupt", f"{len(damaged)} frames in {len(spans)} places in all"))
     return found
@@ -263,13 +272,28 @@ def _check_sound(
             findings.append(Finding("corrupt-sound", str(error), at, None))
             return facts, None
     findings += heard(statistics)
+    counted = statistics.num_samples / metadata.sample_rate if metadata.sample_rate else 0.0
+    findings += pace(_packet_seconds(source, stream_index), begin, counted)
     if facts.duration_seconds is None:
-        facts = replace(facts, duration_seconds=at - begin)
+        facts = replace(facts, begin_seconds=begin, duration_seconds=at - begin)
     return replace(facts, peak=round(statistics.peak, 6)), (begin, at)
 
 
-def _thumbnail(source: Any, facts: MediaFacts, findings: list[Finding]) -> str | None:
-    """A picture of where the first finding is, else of the middle."""
+def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
+    """When the packets of a stream begin, and when the last one ends; nothing where a container does not say all."""
+    with Demuxer(source, streams=stream_index) as demuxer:
+        pairs = [(packet.pts_seconds, packet.duration_seconds) for packet in demuxer]
+    begins = [begin for begin, _ in pairs if begin is not None]
+    if not pairs or len(begins) < len(pairs) or not pairs[-1][1]:
+        return np.empty(0)
+    return np.array([*begins, begins[-1] + pairs[-1][1]], np.float64)
+
+
+def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
+    """A picture of where the first finding is, else of the middle, as a JPEG in base64; ``None`` if there is none."""
+    from ...encoders import JpegEncoder  # where something is found
+
+    facts = file.facts
     if not facts.num_frames:
         return None
     try:
@@ -277,7 +301,7 @@ def _thumbnail(source: Any, facts: MediaFacts, findings: list[Finding]) -> str |
             width, height = facts.width or _WIDTH, facts.height or _HEIGHT
             scale = _THUMBNAIL_SIDE / max(width, height)
             decoder._transform_with([Resize((max(round(height * scale), 1), max(round(width * scale), 1)))])
-            places = [finding.start_seconds for finding in findings if finding.start_seconds is not None]
+            places = [finding.start_seconds for finding in file.findings if finding.start_seconds is not None]
             index = decoder.frame_index
             number = len(index) // 2
             if places and index.begin_seconds <= places[0] < index.end_seconds:

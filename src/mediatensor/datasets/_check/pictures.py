@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .findings import Finding
 
-__all__ = ["PictureStatistics", "Times", "hash_of_pictures", "shown_span", "spans_of", "still_and_black", "timing"]
+__all__ = [
+    "PictureStatistics",
+    "Times",
+    "hash_of_pictures",
+    "place_of",
+    "repeats",
+    "spans_of",
+    "still_and_black",
+    "timing",
+]
 
 #: Stretches shorter than these happen in films: a pause, a fade.
 MIN_FROZEN_SECONDS = MIN_BLACK_SECONDS = 2.0
@@ -20,6 +30,17 @@ _BLACK_MEAN, _BLACK_MOST = 12.0, 24.0
 _MIN_GAP_SECONDS, _GAP_STEPS = 0.5, 5.0
 # x264 puts a key frame at least every 250 frames, of which a random one costs 125.5.
 _MOST_RANDOM_ACCESS_FRAMES = 150.0
+# A repeated frame changes by less than this share of what its neighbours do; an encoder refines it a little. Where
+# these hardly move, as in drawn or filmed stills, nothing is a repeat.
+_REPEATED_SHARE, _MIN_MOVING_MEAN = 0.1, 1.0
+_NEIGHBOURS, _LEAST_STEP = 12, 0.3
+# Longer ones are pauses of the scene, and a single one is no pattern.
+_MOST_REPEATED_SECONDS, _MIN_REPEATED_PLACES = 0.5, 2
+# Behind a lost frame the picture jumps by two steps, where it is one behind a frame that was put in.
+_JUMP = 1.4
+# What makes repeats regular: this many, nearly all of them one distance apart, give or take a frame, all over the file.
+_MIN_REGULAR, _REGULAR_SHARE, _REGULAR_SPREAD = 5, 0.9, 0.5
+_FRAMES_NAMED = 5
 _NUM_HASHED, _HASH_ROWS, _HASH_COLUMNS = 8, 8, 8
 # Below that contrast a hash would be one of noise.
 _MIN_HASHED_CONTRAST = 4.0
@@ -35,6 +56,7 @@ class Times:
         tick_seconds: What the container counts times in.
         gop_lengths: Frames of each group of pictures.
         has_own_pace: Whether each picture has a time of its own, as in a GIF.
+        stated_fps: Frames per second, as the header has them.
     """
 
     pts_seconds: NDArray[np.float64]
@@ -42,6 +64,7 @@ class Times:
     tick_seconds: float
     gop_lengths: NDArray[np.int64]
     has_own_pace: bool = False
+    stated_fps: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,12 +91,14 @@ def timing(times: Times) -> list[Finding]:
     usual = float(np.median(steps)) if len(steps) else 0.0
     repeated = np.flatnonzero(steps <= 0)
     if len(repeated):
-        at = float(pts[repeated[0]])
-        found.append(Finding("repeated-times", f"{len(repeated)} frames have the time of the one before", at, at))
+        first = int(repeated[0]) + 1
+        text = f"{len(repeated)} frames have the time of the one before"
+        found.append(Finding("repeated-times", text, **place_of(times, first, first + 1)))
     least = np.inf if times.has_own_pace else max(_MIN_GAP_SECONDS, _GAP_STEPS * usual)
     for number in np.flatnonzero(steps > least):
         start, end = float(pts[number]), float(pts[number + 1])
-        found.append(Finding("gap", f"no frame for {end - start:.2f} s; the usual step is {usual:.3f} s", start, end))
+        text = f"no frame for {end - start:.2f} s; the usual step is {usual:.3f} s"
+        found.append(Finding("gap", text, start, end, int(number), int(number) + 2))
     uneven = np.abs(steps - usual) > max(2.0 * times.tick_seconds, 0.05 * usual)
     if uneven.any():
         text = (
@@ -110,16 +135,102 @@ def still_and_black(statistics: PictureStatistics, times: Times) -> list[Finding
     found = []
     for kind, flags, least in (("frozen", is_still, MIN_FROZEN_SECONDS), ("black", is_black, MIN_BLACK_SECONDS)):
         for first, last in spans_of(flags):
-            start, end = shown_span(times, first, last)
-            if end - start >= least:
-                found.append(Finding(kind, f"{kind} for {end - start:.2f} s", start, end))
+            seconds = _seconds(times, first, last)
+            if seconds >= least:
+                found.append(Finding(kind, f"{kind} for {seconds:.2f} s", **place_of(times, first, last)))
     return found
 
 
-def shown_span(times: Times, first: int, last: int) -> tuple[float, float]:
-    """When frames [first, last) begin and end."""
+def repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
+    """Frames of a moving picture that are the one before once more.
+
+    Behind a frame that stands in for a lost one, the picture jumps: the scene went on. Behind one that was put in, to
+    bring a slower video to a faster rate, it does not; nor are frames lost where they repeat at regular distances.
+    """
+    if times.has_own_pace or len(statistics.mean) < 3:
+        return []
+    is_same, usual = _unchanged(statistics)
+    change = statistics.mean_change
+
+    def is_amid_motion(first: int, last: int) -> bool:
+        around = [at for at in (first - 1, last) if at < len(change)]
+        return all(usual[at] >= _MIN_MOVING_MEAN and _LEAST_STEP * usual[at] <= change[at] < np.inf for at in around)
+
+    runs = [
+        (first, last)
+        for first, last in spans_of(is_same)
+        if _seconds(times, first, last) < _MOST_REPEATED_SECONDS and is_amid_motion(first, last)
+    ]
+    if len(runs) < _MIN_REPEATED_PLACES:
+        return []
+    numbers = np.array([number for first, last in runs for number in range(first, last)], np.int64)
+    jumps = [change[last] / usual[last] for _, last in runs if last < len(change)]
+    jump = float(np.median(jumps)) if jumps else 0.0
+    named = ", ".join(map(str, numbers[:_FRAMES_NAMED])) + (" ..." if len(numbers) > _FRAMES_NAMED else "")
+    place = place_of(times, int(numbers[0]), int(numbers[-1]) + 1)
+    is_regular, step = _regularity(numbers, len(change))
+    if jump >= _JUMP and not (is_regular and step < 3):
+        text = f"{len(numbers)} of {len(change)} frames repeat the one before, and the picture jumps behind them"
+        return [Finding("dropped-frames", f"{text}: frames {named}", **place)]
+    text = f"{len(numbers)} of {len(change)} frames repeat the one before, without a jump"
+    if is_regular:
+        seconds = times.end_seconds - float(times.pts_seconds[0])
+        rate = len(change) * (1 - 1 / step) / seconds if seconds > 0 else 0.0
+        text += f", one in {step:.3g}: the pictures are those of about {rate:.4g} frames/s"
+    return [Finding("repeated-frames", f"{text}: frames {named}", **place)]
+
+
+def _unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """Which frames are like the one before, measured by how much their neighbours change, and how much these do."""
+    change, most = statistics.mean_change, statistics.most_change
+    is_moving = change > _FROZEN_MEAN
+    is_moving[0] = False
+    usual, usual_most = (_median_around(values, is_moving) for values in (change, most))
+    is_same = (change <= np.maximum(_FROZEN_MEAN, _REPEATED_SHARE * usual)) & (
+        most <= np.maximum(_FROZEN_MOST, _REPEATED_SHARE * usual_most)
+    )
+    # Once more, without what only seemed to move: a repeat that the encoder refined.
+    return is_same, _median_around(change, is_moving & ~is_same)
+
+
+def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """For each frame the median of the wanted values among its neighbours; 0 where a third of these are not wanted."""
+    width = 2 * _NEIGHBOURS + 1
+    padded = np.pad(np.where(is_wanted, values, np.inf), _NEIGHBOURS, constant_values=np.inf)
+    inside = np.pad(np.ones(len(values), bool), _NEIGHBOURS)
+    ordered = np.sort(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
+    counts = np.isfinite(ordered).sum(1)
+    present = np.lib.stride_tricks.sliding_window_view(inside, width).sum(1)
+    medians = ordered[np.arange(len(values)), np.maximum(counts - 1, 0) // 2]
+    result: NDArray[np.float32] = np.where(3 * counts >= present, medians, 0.0).astype(np.float32)
+    return result
+
+
+def _regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, float]:
+    """Whether repeated frames are at regular distances all over a file, and how far from each other on average."""
+    if len(numbers) < _MIN_REGULAR:
+        return False, float(num_frames)
+    steps = np.diff(numbers)
+    lowest = int(np.floor(steps.mean()))
+    is_usual = (steps >= lowest) & (steps <= lowest + 1)
+    is_all_over = numbers[-1] - numbers[0] >= _REGULAR_SPREAD * num_frames
+    return bool(is_all_over and is_usual.mean() >= _REGULAR_SHARE), float(steps.mean())
+
+
+def place_of(times: Times, first: int, last: int) -> dict[str, Any]:
+    """Frames [first, last) and when they are shown, as arguments of `Finding`."""
     end = times.end_seconds if last >= len(times.pts_seconds) else float(times.pts_seconds[last])
-    return float(times.pts_seconds[first]), end
+    return {
+        "start_seconds": float(times.pts_seconds[first]),
+        "end_seconds": end,
+        "start_frame": first,
+        "end_frame": last,
+    }
+
+
+def _seconds(times: Times, first: int, last: int) -> float:
+    place = place_of(times, first, last)
+    return float(place["end_seconds"] - place["start_seconds"])
 
 
 def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:

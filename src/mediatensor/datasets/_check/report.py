@@ -1,32 +1,35 @@
-"""`DatasetReport`: what was found, as text, JSON, a page of HTML, and a manifest of what is left."""
+"""`DatasetReport`: what was found, as text, JSON, and a manifest of what is left."""
 
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..._common.checks import path_text
 from ..._sources import write_file
 from ...errors import InvalidArgumentError
 from .._sources import Item
-from .findings import BAD_KINDS, FINDING_KINDS, CheckedFile, Finding, to_plain
+from .findings import (
+    BAD_KINDS,
+    FINDING_KINDS,
+    SEVERITIES,
+    SEVERITY_TITLES,
+    CheckedFile,
+    Finding,
+    Severity,
+    described,
+    to_plain,
+)
+from .page import Page
 
 __all__ = ["DatasetReport"]
-
-# A page of more pictures loads slowly, and nobody looks at them all.
-_MOST_FILES_ON_PAGE = 1000
-_STYLE = (
-    "body{font:14px sans-serif;margin:2em;max-width:70em}table{border-collapse:collapse}"
-    "td{border-top:1px solid #ccc;padding:.5em;vertical-align:top}img{max-width:160px}"
-    ".bad{color:#b00020;font-weight:bold}.kind{font-family:monospace}small{color:#555}"
-)
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class DatasetReport:
         files: Every row of the dataset, in its order, with what was found.
         bad_kinds: The kinds of findings that make a file bad.
         items: The rows themselves.
+        findings: What was found of all of them together: labels that no row has, and damaged tables of LeRobot.
+        label_counts: How many rows have each label, by its name or number; empty where labels are no classes.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -48,6 +53,8 @@ class DatasetReport:
     files: tuple[CheckedFile, ...]
     bad_kinds: tuple[str, ...] = BAD_KINDS
     items: Sequence[Item] = field(default=(), repr=False, compare=False)
+    findings: tuple[Finding, ...] = ()
+    label_counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def num_files(self) -> int:
@@ -73,7 +80,56 @@ class DatasetReport:
             >>> report.is_bad(report.files[0])
             False
         """
-        return any(finding.kind in self.bad_kinds for finding in file.findings)
+        return self.severity_of(file) == "bad"
+
+    def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
+        """How much a finding matters, or the worst of a file; ``None`` if nothing was found in it.
+
+        It is that of `FINDING_KINDS`, and ``"bad"`` for the kinds of ``bad_kinds``, and only for these.
+
+        Example:
+            >>> from mediatensor.datasets import Finding, check_dataset
+            >>> report = check_dataset(["video.mp4"], num_workers=0, bad_kinds=["black"])
+            >>> report.severity_of(Finding("black", "black for 3.0 s")), report.severity_of(report.files[0])
+            ('bad', None)
+        """
+        if isinstance(found, CheckedFile):
+            severities = [severity for one in found.findings if (severity := self.severity_of(one)) is not None]
+            return min(severities, key=SEVERITIES.index, default=None)
+        severity = FINDING_KINDS[found.kind].severity
+        return "bad" if found.kind in self.bad_kinds else "look" if severity == "bad" else severity
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether no file is bad, and nothing bad was found of all together.
+
+        Example:
+            >>> from mediatensor.datasets import check_dataset
+            >>> check_dataset(["video.mp4"], num_workers=0).is_in_order
+            True
+        """
+        return not self.num_bad and all(self.severity_of(finding) != "bad" for finding in self.findings)
+
+    @property
+    def good_episodes(self) -> list[int]:
+        """Of a LeRobot dataset, the episodes without a bad finding, for `LeRobotClips(folder, episodes=...)`.
+
+        Where several episodes share a video, a finding with a time makes only those bad that lie there.
+
+        Example:
+            >>> from mediatensor.datasets import check_dataset
+            >>> check_dataset("robot", num_workers=0).good_episodes
+            [0, 1, 2]
+        """
+        known: set[int] = set()
+        bad = {finding.episode for finding in self.findings if self.severity_of(finding) == "bad"}
+        for item, file in zip(self.items, self.files, strict=False):  # a report may come without its items
+            begins = _episode_begins(item)
+            known.update(begins)
+            for finding in file.findings:
+                if self.severity_of(finding) == "bad":
+                    bad.update([finding.episode] if finding.episode is not None else _episodes_at(begins, finding))
+        return sorted(known - bad)
 
     def counts(self) -> dict[str, int]:
         """How many files have findings of each kind, the most frequent first.
@@ -86,25 +142,39 @@ class DatasetReport:
         kinds = Counter(kind for file in self.files for kind in {finding.kind for finding in file.findings})
         return dict(sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])))
 
+    def with_severity(self, severity: Severity | None) -> list[tuple[int, CheckedFile]]:
+        """The files whose worst finding is of this severity, each with the number of its row.
+
+        Example:
+            >>> from mediatensor.datasets import check_dataset
+            >>> report = check_dataset(["video.mp4", "damaged.mp4"], num_workers=0)
+            >>> [(row, file.name) for row, file in report.with_severity("bad")]
+            [(1, 'damaged.mp4')]
+        """
+        return [(number, file) for number, file in enumerate(self.files) if self.severity_of(file) == severity]
+
     def to_text(self) -> str:
         """The report for people: bad files first, then those that are worth a look.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
             >>> print(check_dataset(["video.mp4"], num_workers=0).to_text())
-            1 checked, 0 bad, 0 worth a look
+            1 checked: 1 in order
         """
-        others = [file for file in self.files if file.findings and not self.is_bad(file)]
-        lines = [f"{self.num_files} checked, {self.num_bad} bad, {len(others)} worth a look"]
-        for title, files in (("bad", self.bad_files), ("worth a look", others)):
-            if files:
-                lines += ["", f"{title}:"]
-            for file in files:
-                lines.append(f"  {_printable(file.name)}")
-                lines += [f"    {finding.kind}: {_printable(_described(finding))}" for finding in file.findings]
-        if self.counts():
-            lines += ["", "files by finding:"]
-            lines += [f"  {count:6} {kind}: {FINDING_KINDS[kind]}" for kind, count in self.counts().items()]
+        lines = [_summary(self)]
+        if self.findings:
+            lines += ["", "of all together:"]
+            lines += [f"  {finding.kind}: {_printable(described(finding))}" for finding in self.findings]
+        for severity in SEVERITIES[:2]:  # notes are counted, and in JSON and HTML
+            files = self.with_severity(severity)
+            lines += ["", f"{SEVERITY_TITLES[severity]}:"] if files else []
+            for number, file in files:
+                lines.append(f"  row {number}: {_printable(file.name)}")
+                lines += [f"    {finding.kind}: {_printable(described(finding))}" for finding in file.findings]
+        counts = Counter({finding.kind: 1 for finding in self.findings}) | self.counts()
+        lines += ["", "files by finding, and what to do:"] if counts else []
+        for kind, count in counts.items():
+            lines += [f"  {count:6} {kind}: {FINDING_KINDS[kind].meaning}", f"         {FINDING_KINDS[kind].advice}"]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -116,17 +186,26 @@ class DatasetReport:
             'h264'
         """
         files = []
-        for file in self.files:
+        for number, file in enumerate(self.files):
             plain = to_plain(file)
             del plain["thumbnail"]
-            files.append({"name": file.name, "is_bad": self.is_bad(file), **plain})
+            plain["findings"] = [self._plain(finding) for finding in file.findings]
+            files.append({"row": number, "name": file.name, "is_bad": self.is_bad(file), **plain})
         return {
             "num_files": self.num_files,
             "num_bad": self.num_bad,
+            "is_in_order": self.is_in_order,
             "bad_kinds": list(self.bad_kinds),
             "counts": self.counts(),
+            "label_counts": dict(self.label_counts),
+            "good_episodes": self.good_episodes,
+            "findings": [self._plain(finding) for finding in self.findings],
             "files": files,
         }
+
+    def _plain(self, finding: Finding) -> dict[str, Any]:
+        more = {"severity": self.severity_of(finding), "advice": FINDING_KINDS[finding.kind].advice}
+        return asdict(finding) | more
 
     def to_html(self) -> str:
         """The report as one page with small pictures of the files in which something was found.
@@ -136,18 +215,8 @@ class DatasetReport:
             >>> "<html" in check_dataset(["video.mp4"], num_workers=0).to_html()
             True
         """
-        found = sorted((file for file in self.files if file.findings), key=lambda file: not self.is_bad(file))
-        rows = [self._row(file) for file in found[:_MOST_FILES_ON_PAGE]]
-        named = [(kind, f"{count}, {FINDING_KINDS[kind]}") for kind, count in self.counts().items()]
-        counts = [f"<li><span class=kind>{kind}</span>: {text}</li>" for kind, text in named]
-        left_out = len(found) - len(rows)
-        more = f"<p>{left_out} more files are not shown; JSON has them.</p>" if left_out > 0 else ""
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Check of a dataset</title>'
-            f"<style>{_STYLE}</style></head><body><h1>Check of a dataset</h1>"
-            f"<p>{self.num_files} files checked, {self.num_bad} bad, {len(found) - self.num_bad} worth a look.</p>"
-            f"<ul>{''.join(counts)}</ul>\n<table>\n{''.join(rows)}</table>{more}</body></html>\n"
-        )
+        files = {severity: self.with_severity(severity) for severity in SEVERITY_TITLES}
+        return Page(files, self.findings, self.counts(), self.label_counts, self.severity_of).to_html()
 
     def save_manifest(self, path: str | os.PathLike[str]) -> int:
         """Write a manifest of the rows that are not bad. No file of the dataset is touched.
@@ -197,44 +266,39 @@ class DatasetReport:
             row |= {"start_seconds": item.start_seconds, "end_seconds": item.end_seconds}
             yield {key: value for key, value in row.items() if value is not None} | dict(item.extra)
 
-    def _row(self, file: CheckedFile) -> str:
-        picture = f'<img alt="" src="data:image/jpeg;base64,{html.escape(file.thumbnail)}">' if file.thumbnail else ""
-        items = "".join(
-            f"<li><span class='kind{' bad' if finding.kind in self.bad_kinds else ''}'>{finding.kind}</span>: "
-            f"{html.escape(_described(finding))}</li>"
-            for finding in file.findings
-        )
-        facts = html.escape(_facts(file))
-        return (
-            f"<tr><td>{picture}</td><td>{html.escape(file.name)}<br><small>{facts}</small><ul>{items}</ul></td></tr>\n"
-        )
+
+def _episode_begins(item: Item) -> dict[int, float]:
+    """When the episodes of a video of a LeRobot dataset begin in it; nothing of other files."""
+    episodes, seconds = item.extra.get("episodes"), item.extra.get("begin_seconds")
+    if not isinstance(episodes, list) or not isinstance(seconds, list):  # in a manifest, they would be text
+        return {}
+    return dict(zip(episodes, seconds, strict=False))
+
+
+def _episodes_at(begins: Mapping[int, float], finding: Finding) -> list[int]:
+    """The episodes of a video that a finding in it lies in; all of them if it has no time."""
+    if finding.start_seconds is None or not begins:
+        return list(begins)
+    ordered = sorted(begins, key=lambda episode: begins[episode])
+    ends = [*(begins[episode] for episode in ordered[1:]), math.inf]
+    last = finding.end_seconds if finding.end_seconds is not None else math.inf
+    return [
+        episode
+        for episode, end in zip(ordered, ends, strict=True)
+        if begins[episode] <= last and finding.start_seconds < end
+    ]
+
+
+def _summary(report: DatasetReport) -> str:
+    """How many files there are of each severity, in a line."""
+    counts = {title: len(report.with_severity(severity)) for severity, title in SEVERITY_TITLES.items()}
+    named = [f"{count} {title}" for title, count in counts.items() if count]
+    return f"{report.num_files} checked: {', '.join(named)}"
 
 
 def _printable(text: str) -> str:
     """The text in one line: the name of a file must not write to a terminal what it likes."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
-
-
-def _described(finding: Finding) -> str:
-    if finding.start_seconds is None:
-        return finding.message
-    if finding.end_seconds is None or finding.end_seconds == finding.start_seconds:
-        return f"{finding.message} (at {finding.start_seconds:.2f} s)"
-    return f"{finding.message} (from {finding.start_seconds:.2f} s to {finding.end_seconds:.2f} s)"
-
-
-def _facts(file: CheckedFile) -> str:
-    facts = file.facts
-    parts = [
-        facts.video_codec,
-        facts.width and f"{facts.width}x{facts.height}",
-        facts.num_frames and f"{facts.num_frames} frames",
-        facts.average_fps and f"{facts.average_fps:.2f} frames/s",
-        facts.random_access_frames and f"{facts.random_access_frames} frames for one at random",
-        facts.audio_codec,
-        facts.sample_rate and f"{facts.sample_rate} Hz",
-    ]
-    return ", ".join(str(part) for part in parts if part)
 
 
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -9,12 +9,25 @@ from numpy.typing import NDArray
 
 from .findings import Finding
 
-__all__ = ["SoundStatistics", "heard", "lengths"]
+__all__ = ["SoundStatistics", "heard", "lengths", "pace"]
 
 # -80 dB of full scale; what 16 bits can hold at all is -90.
 _SILENT_PEAK = 1e-4
 _FULL_SCALE, _CLIPPED_RUN, _CLIPPED_SHARE = 0.999, 3, 1e-3
 _MOST_SECONDS_APART = 0.5
+# Lips and voice that are a tenth of a second apart are seen to be.
+_MOST_DRIFT = _MOST_BEGINS_APART = 0.1
+_LEAST_STRETCH = 0.002
+_MIN_PACKETS, _LEAPS_NAMED = 8, 5
+# How much longer one of two rates makes a file than the other, and how close to that lengths must be.
+_MIX_UPS = {
+    1.001: "30 and 29.97 frames/s",
+    25 / 24: "25 and 24 frames/s",
+    25.025 / 24: "25 and 23.98 frames/s",
+    30 / 25: "30 and 25 frames/s",
+    48000 / 44100: "48 and 44.1 kHz",
+}
+_MIX_UP_SECONDS, _MIX_UP_SHARE = 0.06, 5e-4
 
 
 @dataclass
@@ -55,12 +68,66 @@ def heard(statistics: SoundStatistics) -> list[Finding]:
     return []
 
 
-def lengths(video: tuple[float, float], audio: tuple[float, float]) -> list[Finding]:
-    """Whether pictures and sound begin and end together; each is (begin, end) in seconds."""
+def lengths(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
+    """Whether pictures and sound begin and end together, and whether they grow apart.
+
+    Args:
+        video, audio: (begin, end) in seconds.
+        stretch: The frame rate that the header states, divided by the one that the times of the frames have.
+    """
+    begins, ends = audio[0] - video[0], audio[1] - video[1]
+    seen, listened = video[1] - video[0], audio[1] - audio[0]
+    if abs(begins) <= _MOST_BEGINS_APART and min(seen, listened) > 0:
+        ratio = seen / listened
+        reason = None
+        if abs(stretch - 1) > _LEAST_STRETCH and abs(ratio / stretch - 1) < 0.25 * abs(stretch - 1):
+            reason = f"and the times of the frames run at {1 / stretch:.4f} of the rate that the header states"
+        if abs(ends) > _MOST_SECONDS_APART:
+            tolerance = min(_MIX_UP_SECONDS / seen, _MIX_UP_SHARE)
+            for known, names in _MIX_UPS.items():
+                if min(abs(ratio - known), abs(1 / ratio - known)) < tolerance:
+                    reason = f"as if {names} were mixed up"
+        if reason is not None and abs(ends) > _MOST_DRIFT:
+            share = 100 * abs(listened / seen - 1)
+            word = "longer" if ends > 0 else "shorter"
+            text = f"sound is {share:.2f} % {word} than the pictures, {abs(ends):.2f} s at the end, {reason}"
+            return [Finding("sound-drift", text, min(video[1], audio[1]), max(video[1], audio[1]))]
     found = []
-    for word, seen, listened in (("begins", video[0], audio[0]), ("ends", video[1], audio[1])):
-        apart = listened - seen
+    for text, apart, at in (("begins", begins, (video[0], audio[0])), ("ends", ends, (video[1], audio[1]))):
         if abs(apart) > _MOST_SECONDS_APART:
-            text = f"sound {word} {abs(apart):.2f} s {'after' if apart > 0 else 'before'} the pictures"
-            found.append(Finding("sound-length", text, *sorted((seen, listened))))
+            text = f"sound {text} {abs(apart):.2f} s {'after' if apart > 0 else 'before'} the pictures"
+            found.append(Finding("sound-length", text, min(at), max(at)))
     return found
+
+
+def pace(packet_seconds: NDArray[np.float64], begin: float, counted_seconds: float) -> list[Finding]:
+    """Whether the times of the sound go on as its samples do.
+
+    Args:
+        packet_seconds: When each packet begins, and when the last one ends.
+        begin: When the first sample is heard.
+        counted_seconds: All samples, divided by the sample rate.
+    """
+    pts = packet_seconds[packet_seconds >= begin - _MOST_DRIFT]
+    if len(pts) < _MIN_PACKETS:
+        return []
+    apart = float(pts[-1]) - begin - counted_seconds
+    if abs(apart) <= _MOST_DRIFT:
+        return []
+    steps = np.diff(pts)
+    usual = float(np.median(steps))
+    leaps = np.flatnonzero(steps > usual + _MOST_DRIFT)
+    if len(leaps):
+        return [
+            Finding(
+                "sound-gap",
+                f"no sound for {steps[number] - usual:.2f} s",
+                float(pts[number]) + usual,
+                float(pts[number + 1]),
+            )
+            for number in leaps[:_LEAPS_NAMED]
+        ]
+    word = "slower" if apart > 0 else "faster"
+    share = 100 * abs(apart) / counted_seconds
+    text = f"samples come {share:.2f} % {word} than the sample rate says, {abs(apart):.2f} s at the end"
+    return [Finding("sound-drift", text, begin, float(pts[-1]))]

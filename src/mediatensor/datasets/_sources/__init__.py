@@ -12,7 +12,16 @@ from __future__ import annotations
 from . import limits
 from .dispatch import as_items
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, UnreadableSource, check_kind
-from .lerobot import Episode, EpisodeFiles, EpisodeItems, LeRobotFormat, TableRows, open_lerobot, table_rows
+from .lerobot import (
+    Episode,
+    EpisodeFiles,
+    EpisodeItems,
+    LeRobotFormat,
+    TableRows,
+    open_lerobot,
+    seconds_of_rows,
+    table_rows,
+)
 from .parquet import MediaColumn, parquet_file
 from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
 from .references import REFERENCE_COLUMNS, references_of, source_of_reference
@@ -51,6 +60,7 @@ __all__ = [
     "parquet_file",
     "references_of",
     "row_number",
+    "seconds_of_rows",
     "source_of_reference",
     "table_rows",
     "values_of_page",

@@ -27,7 +27,16 @@ from . import limits
 from .items import Item, LazyItems
 from .parquet import batches_of, parquet_file, stamp_of
 
-__all__ = ["Episode", "EpisodeFiles", "EpisodeItems", "LeRobotFormat", "TableRows", "open_lerobot", "table_rows"]
+__all__ = [
+    "Episode",
+    "EpisodeFiles",
+    "EpisodeItems",
+    "LeRobotFormat",
+    "TableRows",
+    "open_lerobot",
+    "seconds_of_rows",
+    "table_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -570,6 +579,21 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
             f"metadata say, but it has {num_rows}."
         )
     return TableRows(first, {name: column[first : first + num_rows] for name, column in table.columns.items()})
+
+
+def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
+    """The times of frames of an episode, from its begin.
+
+    Args:
+        columns: Those of `TableRows`.
+        frames: Numbers of frames, from the begin of the episode.
+        fps: Frames per second.
+    """
+    seconds = columns["timestamp"][frames]
+    # After an hour, float32 is off by a tenth of a millisecond.
+    exact = columns["frame_index"][frames] / fps
+    times: NDArray[np.float64] = np.where(exact.astype(np.float32) == seconds, exact, seconds.astype(np.float64))
+    return times
 
 
 def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
