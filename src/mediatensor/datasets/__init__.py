@@ -9,6 +9,7 @@ from ._document_pages import DocumentPages
 from ._lerobot_clips import LeRobotClips, LeRobotRecipe
 from ._rows import (
     Batch,
+    ClipCaption,
     ColumnDict,
     Failure,
     FailureReport,
@@ -39,6 +40,7 @@ __all__ = [
     "AudioRecipe",
     "Batch",
     "CheckedFile",
+    "ClipCaption",
     "ColumnDict",
     "DataLoader",
     "DatasetReport",

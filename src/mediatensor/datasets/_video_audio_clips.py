@@ -1,7 +1,10 @@
-"""`VideoAudioClips`: clips of videos with their sound."""
+"""`VideoAudioClips`: clips of videos with their sound and their captions."""
 
 from __future__ import annotations
 
+import io
+import math
+import wave
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,29 +15,39 @@ from torch import Tensor
 
 from .._audio import check_output_format, sample_grid
 from .._common import stages
-from .._common.checks import frame_rate_times, function, options_dict
-from ..decoders import AudioVideoDecoder, VideoDecoder
-from ..errors import InvalidArgumentError
+from .._common.checks import check_choice, frame_rate_times, function, options_dict
+from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from ..errors import InvalidArgumentError, StreamError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ..samplers import as_clips, check_num_clips, check_positive_seconds
 from ._rows import (
+    SILENT_SPANS,
+    CaptionPlace,
+    CaptionTrack,
+    LeftOut,
     MediaDataset,
     Recipe,
     Sample,
+    Sound,
+    Tokenizer,
     apply_frames_transform,
+    check_caption_places,
     check_dataset_options,
     check_is_one,
     effective_fps,
+    find_captions,
     first_request,
     indexed_first,
     segment_of,
     sound_fields,
+    with_token_ids,
 )
-from ._sources import Item, as_items
+from ._sources import CAPTIONS_COLUMN, Item, as_items
 
 __all__ = ["ClipPolicy", "VideoAudioClips", "VideoAudioRecipe", "audio_video_clips_at_random_timestamps"]
 
 ClipPolicy: TypeAlias = Literal["pad", "error"]
+MissingPolicy: TypeAlias = Literal["error", "pad", "skip"]
 
 
 def audio_video_clips_at_random_timestamps(
@@ -149,13 +162,16 @@ Clips = AudioVideoClip | Sequence[AudioVideoClip]
 
 
 class VideoAudioClips(MediaDataset):
-    """Clips of videos with the sound of the same time, one sample a row.
+    """Clips of videos with the sound and the captions of the same time, one sample a row.
 
     By default a clip starts at a random time, uniform over all from which it fits. ``Sample.frames`` and
     ``Sample.audio`` begin together: the sound of a frame begins at sample
     ``(frame.pts_seconds - audio.pts_seconds) * sample_rate``. Where the file has no sound, because its sound begins
     later or ends earlier or has a gap, silence stands in, and ``extra["silent_spans"]`` tells which samples
-    [first, last) that are.
+    [first, last) that are, as ``sample_mask`` does of a sample and of a batch.
+
+    With ``captions``, ``Sample.captions`` has the captions of the clip, each a `ClipCaption` with its text, its times,
+    and its place among the frames and the samples of the clip. A clip in which nothing is said has none.
 
     Args:
         source: The videos: paths, a folder, a manifest, rows of a Hugging Face dataset; see `as_items`.
@@ -174,6 +190,21 @@ class VideoAudioClips(MediaDataset):
             `AudioSamples`. ``True``: frames are (clips, T, C, H, W) and the sound is an `AudioSamplesBatch`.
         transform: Transforms the frames, as in `VideoClips`.
         audio_transform: Transforms the sound, as ``transform`` does in `AudioClips`; it may give features.
+        captions: Where captions are: ``"subtitles"``, a stream of text in the file; ``"sidecar"``, a subtitle file of
+            the same name beside it (``talk.srt``, ``talk.en.vtt``), or in the same sample of a tar shard;
+            ``"column"``, the column ``captions`` of its row; ``"any"``, the first of column, sidecar and subtitles that
+            there is. A column has the path or the text of a subtitle file, a series of mappings with ``start``,
+            ``end`` and ``text`` (or JSON of one), a `VideoReading` or the path of one that was saved. A function of
+            an `Item` may give the same, or a `SubtitleDecoder`. ``None``: samples have no captions.
+        captions_language: Which captions are wanted where there are several: a language as the suffix of a file or
+            the tag of a stream has it, or several in the order of preference: ``("en", "eng")``. Those that name no
+            language come last.
+        tokenizer: Gives the whole numbers of the tokens of a text, or a mapping with ``"input_ids"``. Captions then
+            have ``token_ids``, and batches ``caption_ids`` and ``caption_mask``.
+        missing: What to do with a file that has no sound that can be decoded, or no captions where they are looked for:
+            ``"error"`` raises `StreamError` (for ``on_error``); ``"pad"`` gives silence, and no captions; ``"skip"``
+            leaves its rows out, whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``; without ``num_channels``,
+            such silence has one channel.
         label: Gives the label of an `Item`; by default its own.
         rows_per_file: How many rows each file has in an epoch; each draws its own clip.
         decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random ones draw anew for
@@ -192,6 +223,11 @@ class VideoAudioClips(MediaDataset):
         ... )
         >>> dataset[0].frames.data.shape, dataset[0].audio.data.shape
         (torch.Size([16, 3, 360, 640]), torch.Size([1, 32000]))
+        >>> row = {"path": "video.mp4", "captions": [{"start": 0.0, "end": 10.0, "text": "The bar moves."}]}
+        >>> dataset = VideoAudioClips([row], seconds_per_clip=2.0, fps=8, sample_rate=16_000, captions="column")
+        >>> caption = dataset[0].captions[0]
+        >>> caption.text, caption.first_frame, caption.last_frame, caption.start_sample, caption.stop_sample
+        ('The bar moves.', 0, 15, 0, 32000)
     """
 
     def __init__(
@@ -208,6 +244,10 @@ class VideoAudioClips(MediaDataset):
         keep_clip_dimension: bool = False,
         transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None,
         audio_transform: Callable[[Any], AudioSamples | AudioSamplesBatch | Tensor] | None = None,
+        captions: CaptionPlace | Callable[[Item], Any] | None = None,
+        captions_language: str | Sequence[str] | None = None,
+        tokenizer: Tokenizer | None = None,
+        missing: MissingPolicy = "error",
         label: Callable[[Item], Any] | None = None,
         rows_per_file: int = 1,
         decoder_options: Mapping[str, Any] | None = None,
@@ -225,7 +265,10 @@ class VideoAudioClips(MediaDataset):
             )
         form = {"sample_rate": sample_rate, "num_channels": num_channels}
         options = form | options_dict("decoder_options", decoder_options, AudioVideoDecoder, VideoDecoder)
-        recipe = VideoAudioRecipe(sampler, keep_clip_dimension, transform, audio_transform, options)
+        recipe = VideoAudioRecipe(
+            sampler, keep_clip_dimension, transform, audio_transform, options, captions, captions_language, tokenizer,
+            missing,
+        )  # fmt: skip
         items = as_items(source, kind="video", label=label)
         super().__init__(items, recipe, rows_per_file=rows_per_file, **dataset_options)
 
@@ -239,40 +282,152 @@ class VideoAudioRecipe(Recipe):
     transform: Callable[[FrameBatch], FrameBatch | Tensor] | None = None
     audio_transform: Callable[[Any], AudioSamples | AudioSamplesBatch | Tensor] | None = None
     decoder_options: dict[str, Any] = field(default_factory=dict)
+    captions: CaptionPlace | Callable[[Item], Any] | None = None
+    captions_language: str | Sequence[str] | None = None
+    tokenizer: Tokenizer | None = None
+    missing: MissingPolicy = "error"
 
     def __post_init__(self) -> None:
         function("sampler", self.sampler)
         function("transform", self.transform)
         function("audio_transform", self.audio_transform)
+        function("tokenizer", self.tokenizer)
         check_output_format(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
+        check_caption_places(self.captions, self.captions_language)
+        check_choice("missing", self.missing, get_args(MissingPolicy))
+        if self.missing == "pad" and self.decoder_options.get("sample_rate") is None:
+            raise InvalidArgumentError("missing='pad' needs sample_rate: silence has no rate of its own.")
+        if self.captions is not None:
+            object.__setattr__(self, "used_columns", frozenset((CAPTIONS_COLUMN,)))
 
-    def open(self, item: Item) -> AudioVideoDecoder:
-        return indexed_first(AudioVideoDecoder(item.source, **{**self.decoder_options, "transforms": None}))
+    def open(self, item: Item) -> _OpenVideo:
+        return indexed_first(_OpenVideo(item.source, self.missing, {**self.decoder_options, "transforms": None}))
 
-    def read(self, opened: AudioVideoDecoder, item: Item, part: int) -> Sample:
+    def read(self, opened: _OpenVideo, item: Item, part: int) -> Sample:
+        with stages.OPEN:
+            track = self._captions_of(opened, item)  # before decoding, because the row may be left out
         with stages.DECODE:
             opened.video._transform_with(self.decoder_options.get("transforms"))
             clips = _checked(self.sampler(segment_of(opened, item)))
-        silent_spans: Any
+        if opened.is_mute:
+            clips = [replace(clip, silent_spans=((0, clip.samples.data.shape[1]),)) for clip in clips]
         if self.keep_clip_dimension:
-            frames, silent_spans = _stacked_frames(clips), [clip.silent_spans for clip in clips]
+            frames = _stacked_frames(clips)
             fields = sound_fields(self.audio_transform, _stacked_sound(clips))
         else:
             check_is_one(len(clips))
-            frames, silent_spans = clips[0].frames, clips[0].silent_spans
+            frames = clips[0].frames
             fields = sound_fields(self.audio_transform, clips[0].samples, _num_valid_samples(clips[0]))
-        extra = {"silent_spans": silent_spans, **fields.pop("extra", {})}
+        transformed, sound = apply_frames_transform(self.transform, frames), fields.get("audio")
+        silent_spans: Any = [_spans_within(sound, clip) for clip in clips]
+        captions: Any = None
+        if track is not None:
+            times = transformed.pts_seconds.reshape(len(clips), -1)
+            captions = tuple(
+                with_token_ids(track.of_clip(own_times, clip.samples, sound), self.tokenizer)
+                for own_times, clip in zip(times, clips, strict=True)
+            )
+        if not self.keep_clip_dimension:
+            silent_spans, captions = silent_spans[0], None if captions is None else captions[0]
         return Sample(
-            frames=apply_frames_transform(self.transform, frames),
+            frames=transformed,
             frame_indices=opened.video._frames_shown_at(frames.pts_seconds),
             effective_fps=effective_fps(frames),
-            extra=extra,
+            captions=captions,
+            extra={SILENT_SPANS: silent_spans, **fields.pop("extra", {})},
             **fields,
         )
 
-    def position(self, opened: AudioVideoDecoder, item: Item, part: int) -> float:
+    def _captions_of(self, opened: _OpenVideo, item: Item) -> CaptionTrack | None:
+        """The captions of a file, which stay with it for its next row; ``None`` if none are asked for.
+
+        Raises:
+            StreamError: if there are none, and that is not padded.
+            ReadError: if they cannot be read.
+        """
+        if self.captions is None:
+            return None
+        if opened.captions is None or opened.captions[0] is not item:
+            try:
+                found = find_captions(item, self.captions, self.captions_language)
+            except StreamError as error:
+                if self.missing == "skip":
+                    raise LeftOut(error) from None
+                if self.missing == "error":
+                    raise
+                found = ()
+            opened.captions = (item, CaptionTrack(found))
+        return opened.captions[1]
+
+    def position(self, opened: _OpenVideo, item: Item, part: int) -> float:
         opened.video._transform_with(self.decoder_options.get("transforms"))
         return first_request(segment_of(opened, item), self.sampler)
+
+
+class _OpenVideo(AudioVideoDecoder):
+    """A video and its sound, which may be missing, and its captions.
+
+    Args:
+        source: The file.
+        missing: What to do without sound.
+        options: Of `AudioVideoDecoder`.
+
+    Attributes:
+        is_mute: Whether silence stands in for the sound of the whole file.
+        captions: The captions that were read last, and for which row of the file.
+
+    Raises:
+        LeftOut: if there is no sound, and such files are skipped.
+    """
+
+    def __init__(self, source: Any, missing: MissingPolicy, options: Mapping[str, Any]) -> None:
+        self._missing = missing
+        self.is_mute = False
+        self.captions: tuple[Item, CaptionTrack] | None = None
+        super().__init__(source, **options)
+
+    def _open_audio(
+        self, stream_index: int | None, sample_rate: int | None, num_channels: int | None, num_threads: int | None
+    ) -> AudioDecoder:
+        try:
+            audio = super()._open_audio(stream_index, sample_rate, num_channels, num_threads)
+            if self._missing == "error":
+                return audio
+            try:
+                sample_grid(audio)  # there may be a stream with nothing in it
+            except BaseException:
+                audio.close()
+                raise
+            return audio
+        except StreamError as error:
+            if self._missing == "error":
+                raise
+            if self._missing == "skip":
+                raise LeftOut(error) from None
+        self.is_mute = True
+        assert sample_rate is not None
+        return AudioDecoder(_silent_wav(sample_rate, num_channels or 1), num_ffmpeg_threads=num_threads)
+
+
+def _silent_wav(sample_rate: int, num_channels: int) -> bytes:
+    """A WAV file of one silent sample: what `AudioDecoder` can be asked about, wherever there is no sound."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(num_channels)
+        writer.setsampwidth(2)
+        writer.setframerate(sample_rate)
+        writer.writeframes(bytes(2 * num_channels))
+    return file.getvalue()
+
+
+def _spans_within(sound: Sound | None, clip: AudioVideoClip) -> tuple[tuple[int, int], ...]:
+    """The silent spans of a clip, among the samples that a transform made of its own."""
+    before = clip.samples.sample_rate
+    if sound is None or sound.sample_rate == before:
+        return clip.silent_spans
+    places = [[math.ceil(place * sound.sample_rate / before) for place in span] for span in clip.silent_spans]
+    length = sound.data.shape[-1]
+    return tuple((min(first, length), min(last, length)) for first, last in places)
 
 
 def _checked(given: Any) -> list[AudioVideoClip]:

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
-from .._common.checks import finite_number, function, options_dict, shown
+from .._common.checks import finite_number, options_dict
 from .._common.messages import progress
-from ..decoders import SubtitleDecoder, VideoDecoder
-from ..errors import InvalidArgumentError, MediaTensorError, ReadError
+from ..decoders import VideoDecoder
+from ..errors import InvalidArgumentError, ReadError, StreamError
 from ..frames import FrameBatch
 from ..samplers import check_clip_length
-from ._rows import MediaDataset, Sample, check_dataset_options
-from ._sources import Item, as_items
+from ._rows import (
+    CaptionPlace,
+    FoundCaption,
+    MediaDataset,
+    Sample,
+    check_caption_places,
+    check_dataset_options,
+    find_captions,
+)
+from ._sources import CAPTIONS_COLUMN, Item, as_items
 from ._video_clips import VideoRecipe
 
 __all__ = ["VideoTextClips", "VideoTextRecipe"]
-
-#: The column of a file that has its captions, or says where they are.
-_CAPTIONS = "captions"
-
-
-class _Caption(NamedTuple):
-    """One caption: its text, its times, and further columns of its row."""
-
-    text: str
-    start_seconds: float
-    end_seconds: float
-    columns: dict[str, Any]
 
 
 class _Unreadable(NamedTuple):
@@ -57,10 +51,12 @@ class VideoTextClips(MediaDataset):
         sampler: Takes a `VideoDecoder`, whose frames are those of a caption, and gives a `FrameBatch`: one of
             `mediatensor.samplers` with its arguments bound by ``functools.partial``, or a function of your own. By
             default ``num_frames_per_clip`` frames, spread evenly over the caption.
-        captions: Gives the captions of an `Item`: a `VideoReading`, or the path of one that was saved as JSON, of
-            which the captions are taken; the path of a subtitle file; or any series of objects that have ``text``,
-            ``start_seconds`` and ``end_seconds``, such as `Captions` and `SubtitleDecoder`. By default they come from
-            the column ``captions``, which has one of these, or else from the subtitles within the video.
+        captions: Where captions are, as of `VideoAudioClips`; by default ``"any"``: in the column ``captions``, or else
+            in a file beside the video, or else within it. A function gives those of an `Item`: a `VideoReading`, or the
+            path of one that was saved as JSON, of which the captions are taken; the path or the text of a subtitle
+            file; or any series of objects that have ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions`
+            and `SubtitleDecoder`.
+        captions_language: Which captions are wanted of several, as of `VideoAudioClips`.
         num_frames_per_clip: For the default sampler.
         context_seconds: How much earlier than its caption a clip may begin, and how much later it may end.
         keep_clip_dimension: As for `VideoClips`.
@@ -87,7 +83,8 @@ class VideoTextClips(MediaDataset):
         source: Any,
         sampler: Callable[[Any], FrameBatch] | None = None,
         *,
-        captions: Callable[[Item], Any] | None = None,
+        captions: CaptionPlace | Callable[[Item], Any] | None = None,
+        captions_language: str | Sequence[str] | None = None,
         num_frames_per_clip: int = 16,
         context_seconds: float = 0.0,
         keep_clip_dimension: bool = False,
@@ -96,14 +93,14 @@ class VideoTextClips(MediaDataset):
         **dataset_options: Any,
     ) -> None:
         check_dataset_options(self, dataset_options)
-        function("captions", captions)
+        check_caption_places(captions, captions_language)
         if sampler is None:
             sampler = partial(_spread_evenly, num_frames=check_clip_length(num_frames_per_clip))
         options = options_dict("decoder_options", decoder_options, VideoDecoder)
         recipe = VideoTextRecipe(sampler, keep_clip_dimension, transform, options, context_seconds)
         files = as_items(source, kind="video")
         watched = progress(files, "reading captions", total=len(files), unit="file") if len(files) > 1 else files
-        items = [_with_captions(item, captions) for item in watched]
+        items = [_with_captions(item, captions or "any", captions_language) for item in watched]
         num_rows = [_num_rows(item) for item in items]
         if items and not sum(num_rows):
             raise InvalidArgumentError(
@@ -117,7 +114,7 @@ class VideoTextClips(MediaDataset):
 class VideoTextRecipe(VideoRecipe):
     """How a clip with its caption is made of a video; see `VideoTextClips`."""
 
-    used_columns: ClassVar[frozenset[str]] = frozenset((_CAPTIONS,))
+    used_columns: ClassVar[frozenset[str]] = frozenset((CAPTIONS_COLUMN,))
 
     context_seconds: float = 0.0
 
@@ -133,13 +130,14 @@ class VideoTextRecipe(VideoRecipe):
             "caption_index": part,
             "caption_start_seconds": caption.start_seconds,
             "caption_end_seconds": caption.end_seconds,
+            "caption_geometry": caption.geometry,
         }
-        return replace(sample, label=caption.text, extra={**sample.extra, **own, **caption.columns})
+        return replace(sample, label=caption.text, extra={**sample.extra, **own})
 
     def position(self, opened: VideoDecoder, item: Item, part: int) -> float:
         return super().position(opened, self._segment(item, _caption(item, part)), part)
 
-    def _segment(self, item: Item, caption: _Caption) -> Item:
+    def _segment(self, item: Item, caption: FoundCaption) -> Item:
         """The item of the time of a caption."""
         start, end = caption.start_seconds - self.context_seconds, caption.end_seconds + self.context_seconds
         return replace(
@@ -156,76 +154,35 @@ def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
     return frames
 
 
-def _caption(item: Item, part: int) -> _Caption:
+def _caption(item: Item, part: int) -> FoundCaption:
     """The caption of a row.
 
     Raises:
         ReadError: if the captions of the file could not be read.
     """
-    captions: Sequence[_Caption] | _Unreadable = item.extra[_CAPTIONS]
+    captions: Sequence[FoundCaption] | _Unreadable = item.extra[CAPTIONS_COLUMN]
     if isinstance(captions, _Unreadable):
         raise ReadError(captions.reason)
     return captions[part]
 
 
 def _num_rows(item: Item) -> int:
-    captions = item.extra[_CAPTIONS]
+    captions = item.extra[CAPTIONS_COLUMN]
     return 1 if isinstance(captions, _Unreadable) else len(captions)
 
 
-def _with_captions(item: Item, captions: Callable[[Item], Any] | None) -> Item:
-    """The item with its captions in place of where they are."""
+def _with_captions(
+    item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None
+) -> Item:
+    """The item with those of its captions that start within it, in place of where they are."""
+    found: Any
     try:
-        if captions is not None:
-            found = _read(captions(item), item)
-        elif item.extra.get(_CAPTIONS) is not None:
-            found = _read(item.extra[_CAPTIONS], item)
-        else:
-            with SubtitleDecoder(item.source) as decoder:
-                found = _read(list(decoder), item)
-    except (MediaTensorError, OSError) as error:
-        reason = f"The captions of {item.name!r} cannot be read: {error}"
-        return replace(item, extra={**item.extra, _CAPTIONS: _Unreadable(reason)})
-    return replace(item, extra={**item.extra, _CAPTIONS: found})
-
-
-def _read(given: Any, item: Item) -> tuple[_Caption, ...]:
-    """The captions that start within an item and last for some time.
-
-    Raises:
-        InvalidArgumentError: if this is nothing that captions are taken from.
-        MediaTensorError, OSError: if a file cannot be read.
-    """
-    if isinstance(given, str | os.PathLike):
-        given = _read_file(Path(given))
-    given = getattr(given, "captions", given)  # of a VideoReading
-    if not isinstance(given, Iterable) or isinstance(given, bytes):
-        raise InvalidArgumentError(
-            f"captions must be a VideoReading, a path, or a series of captions (got {shown(given)})."
+        found = tuple(
+            caption
+            for caption in find_captions(item, captions, captions_language)
+            if (item.start_seconds is None or caption.start_seconds >= item.start_seconds)
+            and (item.end_seconds is None or caption.start_seconds < item.end_seconds)
         )
-    found = []
-    for one in given:
-        try:
-            text, start, end = one.text, one.start_seconds, one.end_seconds
-        except AttributeError:
-            raise InvalidArgumentError(
-                f"A caption must have text, start_seconds and end_seconds (got {shown(one)})."
-            ) from None
-        start, end = finite_number("start_seconds", start), finite_number("end_seconds", end)
-        begins_within = (item.start_seconds is None or start >= item.start_seconds) and (
-            item.end_seconds is None or start < item.end_seconds
-        )
-        if begins_within and start < end and text.strip():
-            found.append(_Caption(text, start, end, {"caption_geometry": getattr(one, "geometry", None)}))
-    return tuple(found)
-
-
-def _read_file(path: Path) -> Any:
-    """What a file has of captions: a reading that was saved, or subtitles."""
-    if path.suffix.lower() != ".json":
-        with SubtitleDecoder(path) as decoder:
-            return list(decoder)
-    # Reading text is a large part of the package, which those who have no such files need not wait for.
-    from ..ocr.video import VideoReading
-
-    return VideoReading.load(path)
+    except (ReadError, StreamError) as error:
+        found = _Unreadable(str(error))
+    return replace(item, extra={**item.extra, CAPTIONS_COLUMN: found})

@@ -105,16 +105,21 @@ class AudioVideoDecoder(Closing):
             self._source, stream_index=video_stream_index, num_ffmpeg_threads=num_ffmpeg_threads, **video_options
         )
         try:
-            self.audio = AudioDecoder(
-                self._source,
-                stream_index=audio_stream_index,
-                sample_rate=sample_rate,
-                num_channels=num_channels,
-                num_ffmpeg_threads=num_ffmpeg_threads,
-            )
+            self.audio = self._open_audio(audio_stream_index, sample_rate, num_channels, num_ffmpeg_threads)
         except BaseException:
             self.video.close()
             raise
+
+    def _open_audio(
+        self, stream_index: int | None, sample_rate: int | None, num_channels: int | None, num_threads: int | None
+    ) -> AudioDecoder:
+        return AudioDecoder(
+            self._source,
+            stream_index=stream_index,
+            sample_rate=sample_rate,
+            num_channels=num_channels,
+            num_ffmpeg_threads=num_threads,
+        )
 
     @cached_property
     def _grid(self) -> SampleGrid:

@@ -446,6 +446,7 @@ def _batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Samp
             effective_fps=torch.tensor([sample.effective_fps for sample in good], dtype=torch.float64),
             extra=_columns([sample.extra for sample in good]),
             failures=failures,
+            **_captions_together(good),
         )
     timings = [sample.timing for sample in samples if sample.timing is not None]
     return replace(batch, timings=_with_own(timings, started, stage_seconds))
@@ -460,6 +461,34 @@ def _check_alike(samples: Sequence[Sample]) -> None:
                 f"{lacking.source!r} has no {name}, but {having[0].source!r} has: samples of one batch must have the "
                 "same kinds of data."
             )
+
+
+def _captions_together(samples: Sequence[Sample]) -> dict[str, Any]:
+    """The fields of a batch that hold captions."""
+    if all(sample.captions is None for sample in samples):
+        return {}
+    captions: list[Any] = [sample.captions or () for sample in samples]
+    has_clips = any(isinstance(one, tuple) for of_sample in captions for one in of_sample)
+    clips = [clip for of_sample in captions for clip in of_sample] if has_clips else captions
+    ids = [[caption.token_ids for caption in clip] for clip in clips]
+    has_other_numbers = has_clips and len({len(of_sample) for of_sample in captions}) > 1
+    if has_other_numbers or any(one is None for clip in ids for one in clip):
+        return {"captions": captions}
+    shape = (len(samples), len(clips) // len(samples)) if has_clips else (len(samples),)
+    num_captions = max(map(len, ids))
+    lengths = torch.zeros(len(clips), num_captions, dtype=torch.int64)
+    together = torch.zeros(
+        len(clips), num_captions, max((len(one) for clip in ids for one in clip), default=0), dtype=torch.int64
+    )
+    for number, clip in enumerate(ids):
+        for place, one in enumerate(clip):
+            lengths[number, place] = len(one)
+            together[number, place, : len(one)] = torch.tensor(one, dtype=torch.int64)
+    return {
+        "captions": captions,
+        "caption_ids": together.view(*shape, *together.shape[1:]),
+        "num_caption_ids": lengths.view(*shape, num_captions),
+    }
 
 
 def _labels(labels: list[Any]) -> Tensor | list[Any]:

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Sound = AudioSamples | AudioSamplesBatch
-V = TypeVar("V", VideoDecoder, AudioVideoDecoder)
+V = TypeVar("V", bound=VideoDecoder | AudioVideoDecoder)
 
 
 def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:

@@ -10,7 +10,7 @@ from ..._common import stages
 from ..._common.checks import whole_number
 from ..._common.devices import has_lost_cuda
 from ...errors import DeviceError, InvalidArgumentError, MediaTensorError, TooManyFailuresError
-from .recipe import OpenFiles, RowSpec, file_key
+from .recipe import LeftOut, OpenFiles, RowSpec, file_key
 from .samples import Failure, Sample, Skipped
 
 __all__ = ["OnError", "RowReader"]
@@ -55,10 +55,15 @@ class RowReader:
             TooManyFailuresError: if too many files failed one after the other.
         """
         failures: list[Failure] = []
-        trying, error = spec, None
+        trying = spec
+        error: MediaTensorError | OSError
         while True:
             try:
                 sample = trying.load(self.files)
+            except LeftOut as left_out:
+                if not failures:
+                    return Skipped((_failure(trying, left_out.reason, "skipped"),))
+                error = left_out.reason  # of a row that was to replace another
             except (MediaTensorError, OSError) as raised:
                 if self._on_error == "raise" or (isinstance(raised, DeviceError) and has_lost_cuda()):
                     raise  # every other file would fail in this process as well

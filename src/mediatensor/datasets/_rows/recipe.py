@@ -21,10 +21,23 @@ from ..._common.checks import whole_number
 from ..._common.devices import tensors_on_cpu
 from ..._common.locks import Closing, ForkSafeLock
 from ...decoders import AudioVideoDecoder, VideoDecoder
+from ...errors import StreamError
 from .._sources import Item
 from .samples import Sample
 
-__all__ = ["OpenFiles", "Opened", "Recipe", "RowSpec", "checked_epoch", "derived_seed", "file_key", "seeded"]
+__all__ = ["LeftOut", "OpenFiles", "Opened", "Recipe", "RowSpec", "checked_epoch", "derived_seed", "file_key", "seeded"]
+
+
+class LeftOut(StreamError):
+    """Raised by a recipe for a row that is to be left out, whatever the error policy is.
+
+    Args:
+        reason: Why.
+    """
+
+    def __init__(self, reason: StreamError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class Opened(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -12,9 +12,14 @@ from torch import Tensor
 
 from ..._common.devices import on_device, pinned
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from .captions import ClipCaption
 from .transport import packed, unpacked
 
-__all__ = ["Batch", "ColumnDict", "Failure", "FailureReport", "Sample", "Skipped", "Timing"]
+__all__ = ["SILENT_SPANS", "Batch", "ColumnDict", "Failure", "FailureReport", "Sample", "Skipped", "Timing"]
+
+
+#: The column of ``extra`` that tells which samples are silence because the file has none there.
+SILENT_SPANS = "silent_spans"
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,8 @@ class Sample:
         effective_fps: Frames per second of the clip as it was sampled; NaN without frames.
         num_valid_samples: How many samples of ``audio``, from its first on, are those of the stream and not filled up;
             ``None`` if all, or if ``audio`` tells itself.
+        captions: The captions of the clip, by start, each a `ClipCaption`; with ``keep_clip_dimension`` those of each
+            clip. ``None`` if none were asked for.
         extra: The other columns of the manifest's row, and what a dataset adds.
         failures: The failures of the rows that this sample replaces.
         timing: Where the time went, on the first sample of those that were read together.
@@ -126,6 +133,20 @@ class Sample:
     extra: dict[str, Any] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     timing: Timing | None = None
+    captions: tuple[ClipCaption, ...] | tuple[tuple[ClipCaption, ...], ...] | None = None
+
+    @property
+    def sample_mask(self) -> Tensor | None:
+        """Which samples of ``audio`` are the stream's, and not silence in place of missing ones: bool (samples,), or
+        (clips, samples); ``None`` without ``audio``.
+        """
+        if self.audio is None:
+            return None
+        length, spans = self.audio.data.shape[-1], self.extra.get(SILENT_SPANS, ())
+        if isinstance(self.audio, AudioSamplesBatch):
+            return _heard(self.audio.num_valid_samples, length, spans, self.audio.data.device)
+        num_valid = torch.tensor([length if self.num_valid_samples is None else self.num_valid_samples])
+        return _heard(num_valid, length, [spans], self.audio.data.device)[0]
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} of {self.source!r}, row {self.row}, epoch {self.epoch}:"]
@@ -133,6 +154,7 @@ class Sample:
             value = getattr(self, name)
             if value is not None:
                 lines.append(f"  {name}: {_described(value)}")
+        lines += [] if self.captions is None else [f"  captions: {len(self.captions)}"]
         lines += [f"  effective_fps: {self.effective_fps:g}"] if self.effective_fps == self.effective_fps else []
         lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
         lines += [f"  failures: {len(self.failures)}"] if self.failures else []
@@ -193,6 +215,11 @@ class Batch:
         extra: For each column a list with the values of the samples.
         failures: The rows that were skipped or replaced on the way.
         timings: Where the time went.
+        captions: The captions of each sample, as it has them; ``None`` if none were asked for.
+        caption_ids: The tokens of captions, int64 (B, captions, tokens), 0 behind the last one; with
+            ``keep_clip_dimension`` (B, clips, captions, tokens). ``None`` where captions have none.
+        num_caption_ids: How many tokens each caption has, int64 (B, captions) or (B, clips, captions); 0 where a
+            sample has fewer captions than others.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -217,6 +244,9 @@ class Batch:
     extra: dict[str, list[Any]] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     timings: tuple[Timing, ...] = ()
+    captions: list[Any] | None = None
+    caption_ids: Tensor | None = None
+    num_caption_ids: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -241,11 +271,32 @@ class Batch:
 
     @property
     def sample_mask(self) -> Tensor | None:
-        """Which samples of sound are the stream's, bool (B, samples); ``None`` if the sound is not in one tensor."""
+        """Which samples of sound are the stream's, bool (B, samples); ``None`` if the sound is not in one tensor.
+
+        They are false where the batch is padded, and where silence stands in for sound that a file has not.
+        """
         if not isinstance(self.audio, AudioSamplesBatch):
             return None
         data = self.audio.data
-        return _is_before(self.audio.num_valid_samples, data.shape[-1], len(self), data.device)
+        spans = self.extra.get(SILENT_SPANS, ())
+        return _heard(self.audio.num_valid_samples, data.shape[-1], spans, data.device)
+
+    @property
+    def num_captions(self) -> Tensor | None:
+        """How many captions each sample has, int64 (B,), or (B, clips); ``None`` if none were asked for."""
+        if self.captions is None:
+            return None
+        has_clips = any(isinstance(one, tuple) for captions in self.captions for one in captions)
+        counts = [[len(clip) for clip in captions] if has_clips else len(captions) for captions in self.captions]
+        return torch.tensor(counts, dtype=torch.int64, device="cpu")
+
+    @property
+    def caption_mask(self) -> Tensor | None:
+        """Which of ``caption_ids`` are tokens, bool of their shape; ``None`` without them."""
+        if self.caption_ids is None or self.num_caption_ids is None:
+            return None
+        places = torch.arange(self.caption_ids.shape[-1], device=self.caption_ids.device)
+        return places < on_device(self.num_caption_ids, self.caption_ids.device)[..., None]
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
         """The batch with its data, labels and what masks are made of on a device; times, names and the rest stay.
@@ -279,6 +330,7 @@ class Batch:
             value = getattr(self, name)
             if value is not None:
                 lines.append(f"  {name}: {_described(value)}")
+        lines += [] if self.captions is None else [f"  captions: {[len(captions) for captions in self.captions]}"]
         lines += [f"  extra: {', '.join(self.extra)}"] if self.extra else []
         lines += [f"  failures: {len(self.failures)}"] if self.failures else []
         return "\n".join(lines)
@@ -294,6 +346,8 @@ _ON_DEVICE = (
     "num_valid_frames",
     "num_valid_features",
     "valid_sizes",
+    "caption_ids",
+    "num_caption_ids",
 )
 
 #: How many elements of a list `Batch` shows.
@@ -305,6 +359,22 @@ def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.de
     if num_valid is None:
         return torch.ones(count, size, dtype=torch.bool, device=device)
     return torch.arange(size, device=device) < on_device(num_valid, device)[:, None]
+
+
+def _heard(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
+    """Which samples are a stream's, bool (count, size).
+
+    Args:
+        num_valid: How many samples, from the first on, there are before the end of each stream.
+        size: How many samples there are of each.
+        silent_spans: Of each, the spans [first, last) of silence before that; other values say nothing.
+        device: Of the result.
+    """
+    heard = _is_before(num_valid, size, len(num_valid), torch.device("cpu"))
+    for row, spans in zip(heard, silent_spans, strict=False):
+        for first, last in spans if isinstance(spans, list | tuple) else ():
+            row[first:last] = False
+    return on_device(heard, device)
 
 
 def _batch_of(batch_type: type[Batch], packed_fields: dict[str, Any]) -> Batch:

@@ -39,8 +39,9 @@ def segment_of(decoder: Any, item: Item) -> Any:
     """
     if item.start_seconds is None and item.end_seconds is None:
         return decoder
-    kind = {VideoDecoder: VideoSegment, AudioDecoder: AudioSegment, AudioVideoDecoder: AudioVideoSegment}[type(decoder)]
-    return kind(decoder, item)
+    if isinstance(decoder, AudioVideoDecoder):
+        return AudioVideoSegment(decoder, item)
+    return VideoSegment(decoder, item) if isinstance(decoder, VideoDecoder) else AudioSegment(decoder, item)
 
 
 def _span(item: Item, begin: float, end: float | None) -> _Span:

@@ -2,9 +2,10 @@
 
 `items` has the data type, `Item`: one file, with its label. `dispatch` makes items of whatever users have: it
 asks `manifests` (also for folders), `parquet` (also for Hugging Face) and `tar_shards`. `parquet_pages` finds single
-values in Parquet files. `lerobot` has the episodes of robots, which are in several files each. `streams` gives items
-that can only be read forward. `references` names items by plain columns, for rows that travel to other machines.
-`limits` bounds all of them. Nothing in this room decodes a file, or knows what a sample is.
+values in Parquet files, `sidecars` subtitle files beside media. `lerobot` has the episodes of robots, which are in
+several files each. `streams` gives items that can only be read forward. `references` names items by plain columns, for
+rows that travel to other machines. `limits` bounds all of them. Nothing in this room decodes a file, or knows what a
+sample is.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from .lerobot import (
 from .parquet import MediaColumn, parquet_file
 from .parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
 from .references import REFERENCE_COLUMNS, references_of, source_of_reference
+from .sidecars import CAPTIONS_COLUMN, sidecars_of
 from .streams import MAX_SHARD_ROWS, GivenRows, IterableRows, RowsToSkip, ShardRows, Share, row_number
 from .tar_format import TarReader
 from .tar_shards import TarItems, opened_shard
 
 __all__ = [
+    "CAPTIONS_COLUMN",
     "MAX_SHARD_ROWS",
     "MEDIA_EXTENSIONS",
     "REFERENCE_COLUMNS",
@@ -61,6 +64,7 @@ __all__ = [
     "references_of",
     "row_number",
     "seconds_of_rows",
+    "sidecars_of",
     "source_of_reference",
     "table_rows",
     "values_of_page",

@@ -60,7 +60,8 @@ def as_items(
     Returns:
         The items, in the order of the source. Labels that are text are parsed as numbers if all of them are
         numbers. Otherwise they are names of classes, which are numbered by name; the name is in
-        ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay text.
+        ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay text. (Only a path
+        in a column ``captions`` is relative to the manifest, too.)
 
         Only the classes of this source are numbered. For the same numbers in several sources, give your own list:
         ``label=lambda item: CLASSES.index(item.extra["class_name"])``.

@@ -45,6 +45,8 @@ class Item:
         extra: The other columns of its row in a manifest.
         start_seconds: Clips of video and sound begin at or after this time of the file; ``None`` is its begin.
         end_seconds: Clips end before this time; ``None``, or a later time, is the end of the file.
+        sidecars: Subtitle files that belong to it, by suffix: ``{"srt": ..., "en.vtt": ...}``, each a path, bytes or a
+            part of a file. Samples of tar shards have these; those of a file in a folder are found beside it.
 
     Example:
         >>> from mediatensor.datasets import Item
@@ -62,6 +64,7 @@ class Item:
     extra: Mapping[str, Any] = field(default_factory=dict)
     start_seconds: float | None = None
     end_seconds: float | None = None
+    sidecars: Mapping[str, str | bytes | Source] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("start_seconds", "end_seconds"):

@@ -65,7 +65,7 @@ MAX_KEPT_TABLE_BYTES = 1 << 29
 MAX_SHARDS = 1_000_000
 #: Bytes of a tar header that holds a long name. A name of 4096 bytes, times and rights take far less.
 MAX_TAR_HEADER_BYTES = 1 << 20
-#: Bytes of a .cls, .json or .txt member.
+#: Bytes of a .cls, .json or .txt member, or of a subtitle file in a stream of shards.
 MAX_COLUMN_BYTES = 1 << 24
 #: Bytes of a media member of a stream of shards, which is in memory as a whole.
 MAX_MEDIA_MEMBER_BYTES = 1 << 31

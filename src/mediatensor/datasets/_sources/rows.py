@@ -15,6 +15,7 @@ from ..._common.messages import seconds_from_text
 from ..._sources import Source
 from ...errors import InvalidArgumentError
 from .items import LABEL_COLUMNS, MEDIA_COLUMNS, SEGMENT_COLUMNS, Item, MediaKind, UnreadableSource
+from .sidecars import CAPTIONS_COLUMN, is_captions_path
 
 __all__ = ["Columns", "item_of_row", "media_source"]
 
@@ -102,7 +103,8 @@ def item_of_row(
             be in a column ``bytes`` beside it.
         columns: Which columns hold what.
         place: The row in messages; the name of a file that has no path.
-        folder: The folder that paths are relative to; ``None`` leaves them as they are.
+        folder: The folder that paths are relative to, that of a file with captions as well; ``None`` leaves them as
+            they are.
         may_be_empty: Give for a row without a file an item that fails when it is read, for the error policy.
 
     Raises:
@@ -125,11 +127,14 @@ def item_of_row(
         if not may_be_empty:
             raise nothing
         source = UnreadableSource(str(nothing))
-    segment = _segment(row, place) if columns.kind in ("video", "audio") else {}
+    segment: dict[str, Any] = _segment(row, place) if columns.kind in ("video", "audio") else {}
     used = {media, label, *(name for name in columns.media_names if _is_empty(row.get(name)))}
     if data is not None or beside is None:  # otherwise the column may hold the size of the file
         used.add("bytes")
     extra = {str(column): value for column, value in row.items() if column not in used}
+    captions = extra.get(CAPTIONS_COLUMN)
+    if folder is not None and isinstance(captions, str) and is_captions_path(captions):
+        extra[CAPTIONS_COLUMN] = _within(folder, captions)
     return Item(source, None if label is None or _is_empty(row[label]) else row[label], name, extra, **segment)
 
 

@@ -15,7 +15,7 @@ from . import limits
 from .items import Item, MediaKind, UnreadableSource
 from .rows import Columns, item_of_row
 from .tar_format import Member, TarReader
-from .tar_shards import COLUMN_SUFFIXES, grouped, is_media, item_of_sample, opened_shard, shard_names
+from .tar_shards import COLUMN_SUFFIXES, grouped, is_media, is_subtitles, item_of_sample, opened_shard, shard_names
 
 __all__ = [
     "MAX_SHARD_ROWS",
@@ -173,7 +173,7 @@ class ShardRows:
         """The part of a member to keep: its bytes, if they will be used."""
         if row_number(shard, position) in given:
             return None
-        if suffix in COLUMN_SUFFIXES:
+        if suffix in COLUMN_SUFFIXES or is_subtitles(suffix):
             limit = limits.MAX_COLUMN_BYTES
         elif is_media(suffix, self._kind, self._media):
             limit = limits.MAX_MEDIA_MEMBER_BYTES

@@ -20,6 +20,7 @@ from ..._sources import PathSource, Reader, make_source
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
+from .sidecars import SUBTITLE_EXTENSIONS
 from .tar_format import Member, TarMember, TarReader
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "grouped",
     "is_compressed",
     "is_media",
+    "is_subtitles",
     "is_url",
     "item_of_sample",
     "opened_shard",
@@ -194,6 +196,7 @@ class _RawFile(io.RawIOBase):
 
 #: Members that are read for the label and for ``extra``.
 COLUMN_SUFFIXES = ("cls", "json", "txt")
+_SUBTITLE_SUFFIXES = frozenset(extension[1:] for extension in SUBTITLE_EXTENSIONS)
 _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
 
 _Part = Any
@@ -274,9 +277,29 @@ def item_of_sample(
         chosen = min(choices, key=choices.__getitem__)
         part = parts[chosen]
         source = bytes(part) if isinstance(part, bytearray | memoryview) else part
-        return Item(source, label, f"{name}.{chosen}", extra)
+        return Item(source, label, f"{name}.{chosen}", extra, sidecars=_sidecars(parts, chosen))
     reason = f"{name} has no {media or kind}: there is {', '.join(sorted(parts))}. Tell its suffix with media=."
     return Item(UnreadableSource(reason), label, name, extra)
+
+
+def is_subtitles(suffix: str) -> bool:
+    """Whether a member with this suffix is a subtitle file.
+
+    >>> is_subtitles("en.vtt"), is_subtitles("txt")
+    (True, False)
+    """
+    return suffix.rpartition(".")[2] in _SUBTITLE_SUFFIXES
+
+
+def _sidecars(parts: Mapping[str, Any], media: str) -> dict[str, Any]:
+    """The subtitle files of a sample, by suffix; beside ``left.mp4``, ``left.en.srt`` has the suffix ``en.srt``."""
+    own = f"{media.rpartition('.')[0]}."
+    found = {}
+    for suffix, part in parts.items():
+        if is_subtitles(suffix):
+            is_empty = isinstance(part, TarMember) and not part.size
+            found[suffix.removeprefix(own)] = b"" if is_empty else part.encode() if isinstance(part, str) else part
+    return found
 
 
 def _column(name: str, suffix: str, part: Any) -> Any:
@@ -320,9 +343,9 @@ class TarItems(LazyItems):
     far away, there is `TarSamples`.
 
     The label is the number in ``.cls``, or ``"label"`` in ``.json``. The other values of ``.json``, and the text of
-    ``.txt``, are in ``extra``. A shard that is damaged has the samples before the damage, and one more item that cannot
-    be read and tells why: the error policy of the dataset decides. Nothing is written to disk, and names are only
-    names.
+    ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in ``sidecars``. A shard that is damaged has
+    the samples before the damage, and one more item that cannot be read and tells why: the error policy of the dataset
+    decides. Nothing is written to disk, and names are only names.
 
     Args:
         shards: A path, or several; with ``{000..009}``, ``{a,b}``, ``*`` and ``?``.

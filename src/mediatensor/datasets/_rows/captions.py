@@ -1,0 +1,478 @@
+"""Captions: where those of a file are found, and which of them belong to a clip."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from torch import Tensor
+
+from ..._common.checks import finite_number, function, is_integer, items_of, shown
+from ..._common.messages import seconds_from_text
+from ..._metadata import SubtitleStreamHeaderMetadata
+from ..._sources import url_scheme
+from ...decoders import SubtitleDecoder, get_container_metadata
+from ...errors import InvalidArgumentError, MediaTensorError, ReadError, StreamError
+from ...frames import AudioSamples
+from .._sources import CAPTIONS_COLUMN, Item, limits, sidecars_of
+
+__all__ = [
+    "CaptionPlace",
+    "CaptionTrack",
+    "ClipCaption",
+    "FoundCaption",
+    "Tokenizer",
+    "check_caption_places",
+    "find_captions",
+    "with_token_ids",
+]
+
+Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
+CaptionPlace: TypeAlias = Literal["any", "column", "sidecar", "subtitles"]
+#: Gives the numbers of the tokens of a text, or a mapping that has them as ``input_ids``.
+Tokenizer: TypeAlias = Callable[[str], Any]
+
+#: The places in the order in which ``"any"`` asks them: what somebody put beside a file is what they mean.
+_ANY: tuple[CaptionPlace, ...] = ("column", "sidecar", "subtitles")
+
+#: Files whose clock may begin at any time. Players count the times of subtitle files from their first picture.
+_MPEG_EXTENSIONS = frozenset((".m2p", ".m2t", ".m2ts", ".mpeg", ".mpg", ".mts", ".tp", ".trp", ".ts", ".vob"))
+_MPEG_FORMATS = frozenset(("mpeg", "mpegts"))
+#: What an encoder puts in front of sound is shorter than this.
+_MAX_PRIMING_SECONDS = 0.1
+
+#: Subtitle files round times, often to milliseconds: a frame that begins this much earlier counts as behind a time.
+_ROUNDING_SECONDS = 0.0005
+
+#: A larger file has something in it.
+_MAX_BLANK_BYTES = 64
+
+# What text of SubRip, WebVTT or ASS has.
+_SUBTITLES = re.compile(r"-->|^\ufeff?\s*(WEBVTT\b|\[Script Info\])")
+_NAMES = {
+    "start_seconds": ("start_seconds", "start", "begin"),
+    "end_seconds": ("end_seconds", "end"),
+    "text": ("text",),
+}
+
+
+class FoundCaption(NamedTuple):
+    """A caption of a file.
+
+    Attributes:
+        text: Its text.
+        start_seconds: When it appears, by the clock of the file.
+        end_seconds: When it disappears.
+        speaker: Who says it, if that is known.
+        geometry: Where text that was read in the pictures stands, relative to the upright frame; else ``None``.
+    """
+
+    text: str
+    start_seconds: float
+    end_seconds: float
+    speaker: str | None = None
+    geometry: Box | None = None
+
+
+@dataclass(frozen=True)
+class ClipCaption:
+    """A caption of a clip, cut to it: ``sample.captions`` of `VideoAudioClips` has these.
+
+    Attributes:
+        text: Its whole text, also where only a part of its time lies in the clip.
+        start_seconds: When it appears, by the clock of the file, as ``pts_seconds`` of frames and samples are; not
+            before the clip begins.
+        end_seconds: When it disappears; not after the clip ends.
+        first_frame: The first frame of the clip that shows it: that begins at or after its start. Of a caption that
+            begins and ends within one frame, that frame.
+        last_frame: The last frame of the clip that shows it.
+        start_sample: Where it begins in the sound of the clip: its sound is ``data[:, start_sample:stop_sample]``.
+        stop_sample: One past its last sample.
+        is_cut: Whether it begins before the clip or ends behind it.
+        speaker: Who says it, if the captions tell.
+        geometry: Where text that was read in the pictures stands, ((xmin, ymin), (xmax, ymax)), relative to the upright
+            frame; else ``None``.
+        token_ids: The numbers of the tokens of its text; ``None`` without a tokenizer.
+
+    Example:
+        >>> from mediatensor.datasets import ClipCaption
+        >>> caption = ClipCaption("A beep.", 1.0, 1.5, 8, 11, 16_000, 24_000)
+        >>> caption.stop_sample - caption.start_sample
+        8000
+    """
+
+    text: str
+    start_seconds: float
+    end_seconds: float
+    first_frame: int
+    last_frame: int
+    start_sample: int
+    stop_sample: int
+    is_cut: bool = False
+    speaker: str | None = None
+    geometry: Box | None = None
+    token_ids: tuple[int, ...] | None = None
+
+
+class CaptionTrack:
+    """The captions of a file, by start, to be asked for those of a clip.
+
+    Args:
+        captions: In any order.
+    """
+
+    def __init__(self, captions: Iterable[FoundCaption]) -> None:
+        self._captions = sorted(captions, key=lambda caption: caption.start_seconds)
+        self._starts = np.array([caption.start_seconds for caption in self._captions], np.float64)
+        self._ends = np.array([caption.end_seconds for caption in self._captions], np.float64)
+
+    def of_clip(self, pts_seconds: Tensor, clip: AudioSamples, sound: AudioSamples | None) -> tuple[ClipCaption, ...]:
+        """The captions of a clip, cut to it.
+
+        Args:
+            pts_seconds: The times of its frames, (T,).
+            clip: Its sound, which lasts for as long as the clip does.
+            sound: The sound that a transform made of that, in which captions are to have their places; ``None`` for
+                the same.
+        """
+        sound = clip if sound is None else sound
+        begin, length = clip.pts_seconds, sound.data.shape[-1]
+        end = begin + clip.data.shape[-1] / clip.sample_rate
+        times = pts_seconds.cpu().numpy()
+        found = []
+        for number in np.flatnonzero((self._starts < end) & (self._ends > begin)).tolist():
+            caption = self._captions[number]
+            start, stop = max(caption.start_seconds, begin), min(caption.end_seconds, end)
+            first_frame, last_frame = _frames_between(times, caption.start_seconds, caption.end_seconds)
+            start_sample, stop_sample = (
+                min(length, math.floor((seconds - begin) * sound.sample_rate + 0.5)) for seconds in (start, stop)
+            )
+            found.append(
+                ClipCaption(
+                    caption.text, start, stop, first_frame, last_frame, start_sample, stop_sample,
+                    is_cut=caption.start_seconds < begin or caption.end_seconds > end,
+                    speaker=caption.speaker, geometry=caption.geometry,
+                )
+            )  # fmt: skip
+        return tuple(found)
+
+
+def _frames_between(times: Any, start: float, end: float) -> tuple[int, int]:
+    """The first and the last of the frames that begin within [start, end), or twice the one shown at ``start``.
+
+    >>> _frames_between(np.array([0.0, 0.1, 0.2, 0.3]), 0.1, 0.3), _frames_between(np.array([0.0, 0.1]), 0.04, 0.06)
+    ((1, 2), (0, 0))
+    """
+    (within,) = np.nonzero((times >= start - _ROUNDING_SECONDS) & (times < end - _ROUNDING_SECONDS))
+    if len(within):
+        return int(within[0]), int(within[-1])
+    (before,) = np.nonzero(times <= start)
+    shown_then = int(before[-1]) if len(before) else 0
+    return shown_then, shown_then
+
+
+def with_token_ids(captions: tuple[ClipCaption, ...], tokenizer: Tokenizer | None) -> tuple[ClipCaption, ...]:
+    """Captions with the tokens of their texts; as they are without a tokenizer.
+
+    Raises:
+        InvalidArgumentError: if the tokenizer gives something else than whole numbers.
+    """
+    if tokenizer is None:
+        return captions
+    return tuple(
+        ClipCaption(**{**vars(caption), "token_ids": _token_ids(tokenizer(caption.text))}) for caption in captions
+    )
+
+
+def _token_ids(given: Any) -> tuple[int, ...]:
+    ids = given["input_ids"] if isinstance(given, Mapping) and "input_ids" in given else given
+    if isinstance(ids, Tensor | np.ndarray):
+        ids = ids.tolist()
+    if isinstance(ids, Sequence) and not isinstance(ids, str) and all(map(_is_token_id, ids)):
+        return tuple(map(int, ids))
+    raise InvalidArgumentError(
+        "The tokenizer must give the whole numbers of the tokens of a text, or a mapping that has them as "
+        f"'input_ids' (got {shown(given)})."
+    )
+
+
+def _is_token_id(value: Any) -> bool:
+    return is_integer(value) and -(2**63) <= value < 2**63
+
+
+# Where captions are
+
+
+def check_caption_places(captions: Any, captions_language: Any) -> None:
+    """Raise unless both are accepted; see `find_captions`."""
+    if isinstance(captions, str):
+        if captions not in get_args(CaptionPlace):
+            raise InvalidArgumentError(
+                f"captions must be one of {', '.join(get_args(CaptionPlace))}, or a function of an Item "
+                f"(got {captions!r})."
+            )
+    else:
+        function("captions", captions)
+    for language in _languages(captions_language):
+        if not isinstance(language, str) or not language:
+            raise InvalidArgumentError(f"captions_language must be 'en', for example (got {shown(captions_language)}).")
+
+
+def _languages(captions_language: str | Sequence[str] | None) -> list[str]:
+    if captions_language is None or isinstance(captions_language, str):
+        return [] if captions_language is None else [captions_language]
+    return items_of("captions_language", captions_language, of="str")
+
+
+def find_captions(
+    item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None = None
+) -> tuple[FoundCaption, ...]:
+    """The captions of a file that say something for some time, in the order of the place they come from.
+
+    Args:
+        item: The file.
+        captions: Where they are, or what gives them.
+        captions_language: Which ones are wanted of several, first to last; those that name no language come last.
+
+    Raises:
+        StreamError: if there are none in these places.
+        ReadError: if they cannot be read, or are nothing that captions are taken from.
+    """
+    try:
+        return _find(item, captions, _languages(captions_language))
+    except StreamError:
+        raise
+    except (MediaTensorError, OSError) as error:
+        raise ReadError(f"The captions of {item.name!r} cannot be read: {error}") from error
+
+
+def _find(
+    item: Item, captions: CaptionPlace | Callable[[Item], Any], languages: Sequence[str]
+) -> tuple[FoundCaption, ...]:
+    if not isinstance(captions, str):
+        given = captions(item)
+        if given is None:
+            raise StreamError(f"{item.name!r} has no captions: the function captions gave None.")
+        return _read(given, item)
+    places = _ANY if captions == "any" else (captions,)
+    reasons = []
+    for place in places:
+        found = _FINDERS[place](item, languages)
+        if not isinstance(found, str):
+            return found
+        reasons.append(found)
+    raise StreamError(f"{item.name!r} has no captions: {'; '.join(reasons)}.")
+
+
+#: The captions, or why there are none.
+_Found: TypeAlias = tuple[FoundCaption, ...] | str
+
+
+def _in_column(item: Item, languages: Sequence[str]) -> _Found:
+    value = item.extra.get(CAPTIONS_COLUMN)
+    is_empty = value is None or (isinstance(value, str) and not value.strip())
+    if is_empty or (isinstance(value, float) and math.isnan(value)):
+        return f"there is nothing in the column {CAPTIONS_COLUMN!r}"
+    return _read(value, item)
+
+
+def _in_sidecar(item: Item, languages: Sequence[str]) -> _Found:
+    sidecars = sidecars_of(item)
+    # What stands before "srt" is the language.
+    chosen = _chosen([(suffix, suffix.rpartition(".")[0].partition(".")[0]) for suffix in sidecars], languages)
+    if chosen is None:
+        return _nothing("no subtitle file is beside it", languages if sidecars else ())
+    return _read_subtitles(sidecars[chosen], item)
+
+
+def _in_streams(item: Item, languages: Sequence[str]) -> _Found:
+    metadata = get_container_metadata(item.source)
+    streams = [
+        (stream.stream_index, stream.language or "")
+        for stream in metadata.streams
+        if isinstance(stream, SubtitleStreamHeaderMetadata) and stream.is_text
+    ]
+    best = metadata.best_subtitle_stream_index
+    streams.sort(key=lambda stream: stream[0] != best)
+    chosen = _chosen(streams, languages)
+    if chosen is None:
+        return _nothing("it has no stream of text subtitles", languages if streams else ())
+    with SubtitleDecoder(item.source, stream_index=chosen) as decoder:
+        return _checked(decoder, 0.0)
+
+
+_FINDERS: Mapping[str, Callable[[Item, Sequence[str]], _Found]] = {
+    "column": _in_column,
+    "sidecar": _in_sidecar,
+    "subtitles": _in_streams,
+}
+
+
+def _nothing(reason: str, languages: Sequence[str]) -> str:
+    return f"{reason} in {' or '.join(languages)}" if languages else reason
+
+
+def _chosen(choices: Sequence[tuple[Any, str]], languages: Sequence[str]) -> Any:
+    """The first choice in the first of the languages, else one that names none; without languages, the first.
+
+    >>> _chosen([("a", "de"), ("b", "en-GB"), ("c", "")], ["fr", "en"])
+    'b'
+    """
+    if not languages:
+        return choices[0][0] if choices else None
+    for language in (language.lower().replace("_", "-") for language in languages):
+        for choice, own in choices:
+            if f"{own.lower().replace('_', '-')}-".startswith(f"{language}-"):
+                return choice
+    return next((choice for choice, own in choices if not own), None)
+
+
+# What captions are made of
+
+
+def _read(given: Any, item: Item) -> tuple[FoundCaption, ...]:
+    """Captions in any of the forms in which they are kept.
+
+    Raises:
+        InvalidArgumentError: if this is nothing that captions are taken from.
+        MediaTensorError, OSError: if a file cannot be read.
+    """
+    if isinstance(given, str) and (given.lstrip()[:1] in ("[", "{") or "\n" in given or "-->" in given):
+        if not _SUBTITLES.search(given):
+            return _checked(_series(_parsed(given)), 0.0)
+        given = given.encode("utf-8", "surrogatepass")  # what is no text stays none
+    if isinstance(given, bytes | bytearray | memoryview):
+        return _read_subtitles(bytes(given), item)
+    if isinstance(given, str | os.PathLike):
+        if os.fspath(given).lower().endswith(".json"):
+            return _checked(_read_json(Path(given)), 0.0)
+        return _read_subtitles(given, item)
+    return _checked(_series(given), 0.0)
+
+
+def _read_subtitles(source: Any, item: Item) -> tuple[FoundCaption, ...]:
+    """The captions of a subtitle file, whose times count from the beginning of the video."""
+    if isinstance(source, str) and url_scheme(source) is None:
+        source = Path(source)
+    if _is_blank(source):
+        return ()
+    with SubtitleDecoder(source) as decoder:
+        subtitles = list(decoder)
+    return _checked(subtitles, _begin_of_clock(item))
+
+
+def _is_blank(source: Any) -> bool:
+    """Whether a subtitle file has nothing in it, which FFmpeg would take for no subtitles."""
+    if isinstance(source, Path) and source.is_file() and source.stat().st_size <= _MAX_BLANK_BYTES:
+        source = source.read_bytes()
+    return isinstance(source, bytes) and not source.removeprefix(codecs.BOM_UTF8).strip()
+
+
+def _begin_of_clock(item: Item) -> float:
+    """The time of the first picture or sample in a format whose clock may begin at any time; 0 in others."""
+    if isinstance(item.source, str | os.PathLike):
+        extension = os.path.splitext(item.source)[1]
+        if str(extension).lower() not in _MPEG_EXTENSIONS:
+            return 0.0
+    metadata = get_container_metadata(item.source)
+    if metadata.format_name not in _MPEG_FORMATS:
+        return 0.0
+    begins = {"video": math.inf, "audio": math.inf}
+    for stream in metadata.streams:
+        begin = stream.begin_stream_seconds_from_header
+        if begin is not None and stream.media_type in begins:
+            begins[stream.media_type] = min(begins[stream.media_type], begin)
+    first = min(begins.values())
+    if begins["video"] - first < _MAX_PRIMING_SECONDS:
+        return begins["video"]
+    return first if math.isfinite(first) else 0.0
+
+
+def _read_json(path: Path) -> Any:
+    """What a JSON file has of captions: a list of them, segments as Whisper writes them, or a `VideoReading`."""
+    if path.stat().st_size <= limits.MAX_JSON_BYTES:
+        try:
+            return _series(json.loads(path.read_bytes()))
+        except (ValueError, RecursionError):
+            pass  # the error of what follows tells why
+    # Reading text is a large part of the package, which those who have no such files need not wait for.
+    from ...ocr.video import VideoReading
+
+    return VideoReading.load(path).captions
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"captions that are text must be those of a subtitle file, or JSON (got {shown(text)}: {error})."
+        ) from None
+
+
+def _series(given: Any) -> Iterable[Any]:
+    """The captions, one by one, of what holds them.
+
+    Raises:
+        InvalidArgumentError: if it holds none.
+    """
+    given = getattr(given, "captions", given)  # of a VideoReading
+    if isinstance(given, Mapping) and isinstance(given.get("segments"), list):  # of Whisper
+        given = given["segments"]
+    if isinstance(given, Mapping):  # by column, as Hugging Face gives series of structs
+        columns = {name: values for name, values in given.items() if isinstance(values, Sequence | np.ndarray)}
+        if len({len(values) for values in columns.values()}) == 1 and len(columns) == len(given):
+            given = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
+        raise InvalidArgumentError(
+            "captions must be a VideoReading, a path, the text of a subtitle file, or a series of captions "
+            f"(got {shown(given)})."
+        )
+    return given
+
+
+def _checked(series: Iterable[Any], begin_seconds: float) -> tuple[FoundCaption, ...]:
+    """Those captions of a series that say something for some time; their times count from ``begin_seconds``."""
+    found = []
+    for one in series:
+        text, start, end = (_value(one, name) for name in ("text", "start_seconds", "end_seconds"))
+        if not isinstance(text, str):
+            raise InvalidArgumentError(f"text of a caption must be text (got {shown(text)}).")
+        start, end = _seconds("start_seconds", start), _seconds("end_seconds", end)
+        if start < end and text.strip():
+            speaker, geometry = (_value(one, name, None) for name in ("speaker", "geometry"))
+            found.append(FoundCaption(text, start + begin_seconds, end + begin_seconds, speaker, geometry))
+    return tuple(found)
+
+
+_NOTHING = object()
+
+
+def _value(caption: Any, name: str, default: Any = _NOTHING) -> Any:
+    if isinstance(caption, Mapping):
+        value = next((caption[own] for own in _NAMES.get(name, (name,)) if own in caption), default)
+    else:
+        value = getattr(caption, name, default)
+    if value is _NOTHING:
+        raise InvalidArgumentError(
+            "A caption must have text, start_seconds and end_seconds, or as a mapping text, start and end "
+            f"(got {shown(caption)})."
+        )
+    return value
+
+
+def _seconds(name: str, value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            return seconds_from_text(value)
+        except ValueError:
+            pass
+    return finite_number(name, value)
