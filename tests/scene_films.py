@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import av
 import numpy as np
+from av.video.frame import PictureType
 from numpy.typing import NDArray
 
 from oracles import linear_decode_rgb
@@ -72,8 +73,9 @@ def write_film(
     codec: str = "libx264",
     options: dict[str, str] | None = None,
     ticks: Sequence[int] | None = None,
+    key_frames: Collection[int] = (),
 ) -> Path:
-    """Encode a film at 25 frames a second, or with frames at ``ticks`` of 1/25 s."""
+    """Encode a film at 25 frames a second, or with frames at ``ticks`` of 1/25 s; ``key_frames`` are asked for."""
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=25)
         stream.width, stream.height = WIDTH, HEIGHT
@@ -83,6 +85,7 @@ def write_film(
         for number, picture in enumerate(pictures):
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format=stream.pix_fmt)
             frame.pts, frame.time_base = ticks[number] if ticks else number, Fraction(1, 25)
+            frame.pict_type = PictureType.I if number in key_frames else PictureType.NONE
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path

@@ -25,7 +25,7 @@ from scene_films import HEIGHT, WIDTH, Shot, draw, first_frames, slow_cuts, slow
 # No key frames at cuts, key frames at cuts, a key frame every frame, and codecs of other kinds.
 ENCODERS: dict[str, tuple[str, str, dict[str, str]]] = {
     "no key frames at cuts": ("mp4", "libx264", {"preset": "ultrafast", "g": "250", "sc_threshold": "0"}),
-    "key frames at cuts": ("mkv", "libx264", {"preset": "veryfast", "crf": "30"}),
+    "key frames at cuts": ("mkv", "libx264", {"preset": "veryfast", "forced-idr": "1"}),
     "open groups": ("mp4", "libx264", {"preset": "veryfast", "x264-params": "open-gop=1:keyint=17:bframes=4"}),
     "few bits": ("mp4", "libx264", {"preset": "ultrafast", "b": "60k", "maxrate": "60k", "bufsize": "30k"}),
     "mpeg4": ("avi", "mpeg4", {"q": "4"}),
@@ -40,6 +40,8 @@ def starts(scenes: list[Scene]) -> list[int]:
 
 def film(path: Path, shots: list[Shot], encoder: str = "no key frames at cuts", **options: Any) -> Path:
     extension, codec, settings = ENCODERS[encoder]
+    if encoder == "key frames at cuts":
+        options["key_frames"] = first_frames(shots)
     return write_film(path.with_suffix(f".{extension}"), draw(shots), codec, settings, **options)
 
 
@@ -155,6 +157,18 @@ def test_frames_of_a_variable_rate_and_repeated_ones(tmp_path: Path) -> None:
     thrice = [picture for picture in draw(shots) for _ in range(3)]
     decoder = VideoDecoder(write_film(tmp_path / "thrice.mp4", thrice, options={"preset": "ultrafast"}))
     assert starts(find_scenes(decoder)) == [0, 60]
+
+
+def test_key_frames_alone_show_cuts_at_them_and_others_late(tmp_path: Path) -> None:
+    shots = [Shot(40, 1), Shot(35, 6), Shot(50, 2)]
+    at_cuts = VideoDecoder(film(tmp_path / "at_cuts", shots, "key frames at cuts"))
+    assert starts(find_scenes(at_cuts, key_frames_only=True)) == [0, 40, 75]
+    every_twelfth = {"preset": "ultrafast", "g": "12", "sc_threshold": "0"}
+    late = VideoDecoder(write_film(tmp_path / "late.mp4", draw(shots), options=every_twelfth))
+    assert starts(find_scenes(late)) == [0, 40, 75]
+    scenes = find_scenes(late, key_frames_only=True)
+    assert starts(scenes) == [0, 48, 84]
+    assert (scenes[-1].last_frame, scenes[-1].end_seconds) == (124, 5.0)
 
 
 def test_nothing_of_the_decoder_changes_what_is_found(cut_film: tuple[Path, list[Shot]]) -> None:

@@ -212,15 +212,18 @@ class ExactFrames:
         index, decoded = self._decode(index, select, is_sequential=is_sequential)
         return self._video.batch(decoded, *index.times_of(np.array(decoded.frames, np.int64)))
 
-    def pictures(self, start: int, stop: int) -> list[DecodedPicture]:
-        """The decoded pictures of a range of frames, before they are RGB, for a caller who goes through the video.
+    def pictures(self, wanted: Sequence[int]) -> list[DecodedPicture]:
+        """The decoded pictures of frames, before they are RGB, for a caller who goes through the video.
+
+        Args:
+            wanted: Indices, ascending; those behind the last frame are left out.
 
         Returns:
             Those that came out, as the error policy says.
         """
 
-        def select(index: FrameIndex) -> range:
-            return range(start, min(stop, len(index.pts)))
+        def select(index: FrameIndex) -> list[int]:
+            return [frame for frame in wanted if frame < len(index.pts)]
 
         index, decoded = self._decode(self.index, select, is_sequential=True, make_writer=PictureWriter)
         taken: Any = decoded.pixels

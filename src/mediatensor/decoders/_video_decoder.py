@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, SupportsIndex, overload
 
@@ -262,17 +263,28 @@ class VideoDecoder(Closing):
         keeps its memory. What cannot be decoded is left out; with ``obeys_policy`` it is an error if the decoder's
         ``on_error`` says so.
         """
+        with self._lend_pictures(obeys_policy=obeys_policy) as frames:
+            while (stop is None or start < stop) and frames.has_frame(start):
+                end = start + _PICTURES_AT_A_TIME
+                yield from frames.pictures(range(start, end if stop is None else min(end, stop)))
+                start = end
+
+    def _pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
+        """The pictures of certain frames, ascending, as `_pictures` gives them."""
+        with self._lend_pictures(obeys_policy=obeys_policy) as frames:
+            for start in range(0, len(indices), _PICTURES_AT_A_TIME):
+                yield from frames.pictures(indices[start : start + _PICTURES_AT_A_TIME])
+
+    @contextmanager
+    def _lend_pictures(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
+        """What decodes pictures before they are RGB, see `_pictures`, for the time of a ``with`` block."""
         on_error: ErrorPolicy = "raise" if obeys_policy and self._video.options.on_error == "raise" else "skip"
         spec = replace(
             self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
         )
         video = OpenVideo(spec, OutputOptions(False, on_error, "scale"))
-        frames = ExactFrames(video, None, None if isinstance(self._frames, ApproximateFrames) else self._frames.index)
         try:
-            while (stop is None or start < stop) and frames.has_frame(start):
-                end = start + _PICTURES_AT_A_TIME
-                yield from frames.pictures(start, end if stop is None else min(end, stop))
-                start += _PICTURES_AT_A_TIME
+            yield ExactFrames(video, None, None if isinstance(self._frames, ApproximateFrames) else self._frames.index)
         finally:
             video.pool.close()
 

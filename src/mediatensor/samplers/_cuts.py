@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "CutFinder"]
+__all__ = ["SMALL_SIZE", "Cut", "CutFinder", "CutRule", "Seen", "difference"]
+
+#: (height, width) of the pictures that are compared.
+SMALL_SIZE = (72, 128)
 
 SmallPicture = NDArray[np.uint8]
 
@@ -37,51 +40,69 @@ class Cut:
     score: float
 
 
-@dataclass
-class _Seen:
-    """A picture with its score against the one before it."""
+@dataclass(frozen=True)
+class CutRule:
+    """What is a cut.
 
-    frame: int
-    seconds: float
-    picture: SmallPicture
-    rows: NDArray[np.bool_]
-    columns: NDArray[np.bool_]
-    score: float = 0.0
+    Attributes:
+        threshold: The least score of a cut, in levels of 255.
+        ratio: How many times the mean score of its neighbours a cut has at least.
+        max_flash: The most pictures of a flash: something else, and then what was shown before it.
+    """
+
+    threshold: float
+    ratio: float
+    max_flash: int
+
+    @property
+    def num_ahead(self) -> int:
+        """How many pictures behind one must be known to judge it."""
+        return max(_NEIGHBOUR_REACH, self.max_flash)
+
+    def is_return(self, before: Seen, later: Seen, score: float) -> bool:
+        """Whether a picture shows again what was seen before a change of this score."""
+        return difference(before, later) < score / max(self.ratio, 2.0)
+
+
+class Seen:
+    """A picture that was seen, with its score against the one before it.
+
+    Args:
+        frame: Its index.
+        seconds: When it is shown.
+        picture: Luma and chroma (3, H, W).
+    """
+
+    def __init__(self, frame: int, seconds: float, picture: SmallPicture) -> None:
+        self.frame, self.seconds, self.picture = frame, seconds, picture
+        self.score = 0.0
+        is_lit = picture[0] > _DARK
+        self.rows, self.columns = is_lit.any(1), is_lit.any(0)
 
 
 class CutFinder:
     """Takes the pictures of a video in order, and finds cuts. It holds a few of them.
 
     Args:
-        threshold: The least score of a cut, in levels of 255.
-        ratio: How many times the mean score of its neighbours a cut has at least.
-        max_flash: The most pictures of a flash: something else, and then what was shown before it.
+        rule: What is a cut.
     """
 
-    def __init__(self, threshold: float, ratio: float, max_flash: int) -> None:
-        self._threshold, self._ratio, self._max_flash = threshold, ratio, max_flash
-        self._ahead = max(_NEIGHBOUR_REACH, max_flash)
+    def __init__(self, rule: CutRule) -> None:
+        self._rule, self._ahead = rule, rule.num_ahead
         # The picture that is judged next lies ``_judged`` pictures behind the left end.
-        self._held: deque[_Seen] = deque()
+        self._held: deque[Seen] = deque()
         self._judged = 0
         # Where the picture became black.
         self._black: Cut | None = None
 
-    def see(self, frame: int, seconds: float, picture: SmallPicture) -> list[Cut]:
+    def see(self, seen: Seen) -> list[Cut]:
         """Take the next picture.
-
-        Args:
-            frame: Its index.
-            seconds: When it is shown.
-            picture: Luma and chroma (3, H, W).
 
         Returns:
             The cuts that are certain now, ascending.
         """
-        is_lit = picture[0] > _DARK
-        seen = _Seen(frame, seconds, picture, is_lit.any(1), is_lit.any(0))
         if self._held:
-            seen.score = _score(self._held[-1], seen)
+            seen.score = difference(self._held[-1], seen)
         self._held.append(seen)
         return self._judge() if len(self._held) > self._judged + self._ahead else []
 
@@ -103,7 +124,7 @@ class CutFinder:
             found = found if is_abrupt else [self._black]
             self._black = None
         elif place > 0 and not is_abrupt and _is_black(seen) and not _is_black(held[place - 1]):
-            self._black = Cut(seen.frame, seen.seconds, _score(held[max(0, place - self._ahead)], seen))
+            self._black = Cut(seen.frame, seen.seconds, difference(held[max(0, place - self._ahead)], seen))
         if place > self._ahead:
             held.popleft()
         else:
@@ -112,7 +133,7 @@ class CutFinder:
 
     def _is_abrupt(self, place: int) -> bool:
         score = self._held[place].score
-        return score >= self._threshold and score >= self._ratio * self._mean_of_neighbours(place)
+        return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
 
     def _mean_of_neighbours(self, place: int) -> float:
         """The mean of the scores around one. A score that is missing counts as 0, as does that of a still picture."""
@@ -124,17 +145,16 @@ class CutFinder:
 
     def _is_flash(self, place: int) -> bool:
         """Whether soon after the picture comes what was before it, or soon before it was what it shows."""
-        held, score = self._held, self._held[place].score
-        behind = (held[place + k] for k in range(1, self._max_flash + 1) if place + k < len(held))
-        ahead = (held[place - 1 - k] for k in range(1, self._max_flash + 1) if place - 1 - k >= 0)
-        most = score / max(self._ratio, 2.0)
-        return any(_score(held[place - 1], other) < most for other in behind) or any(
-            _score(other, held[place]) < most for other in ahead
+        held, rule, seen = self._held, self._rule, self._held[place]
+        behind = (held[place + k] for k in range(1, rule.max_flash + 1) if place + k < len(held))
+        ahead = (held[place - 1 - k] for k in range(1, rule.max_flash + 1) if place - 1 - k >= 0)
+        return any(rule.is_return(held[place - 1], other, seen.score) for other in behind) or any(
+            rule.is_return(other, seen, seen.score) for other in ahead
         )
 
 
-def _score(one: _Seen, other: _Seen) -> float:
-    """Mean absolute difference of luma plus those of chroma, of the part of the pictures between black bars."""
+def difference(one: Seen, other: Seen) -> float:
+    """The score of two pictures: mean absolute difference of luma plus those of chroma, between black bars."""
     first, second = one.picture, other.picture
     total = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.uint32)
     share = _extent(one.rows | other.rows) * _extent(one.columns | other.columns)
@@ -147,6 +167,6 @@ def _extent(is_lit: NDArray[np.bool_]) -> float:
     return float(len(is_lit) - first - last) / len(is_lit) if is_lit[first] else 0.0
 
 
-def _is_black(seen: _Seen) -> bool:
+def _is_black(seen: Seen) -> bool:
     luma = seen.picture[0]
     return not seen.rows.any() and bool(luma.mean() <= _BLACK_MEAN and luma.std() <= _BLACK_SPREAD)

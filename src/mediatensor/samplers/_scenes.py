@@ -22,7 +22,7 @@ from ._common import (
     check_num_frames,
     check_positive_integer,
 )
-from ._cuts import Cut, CutFinder
+from ._cuts import SMALL_SIZE, Cut, CutFinder, CutRule, Seen, difference
 from ._policies import Policy, check_policy, complete
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Scene", "clips_at_scenes", "find_scenes"]
 
-# (height, width) of the pictures that are compared.
-_SIZE = (72, 128)
 # A flash lasts at most so many frames, whatever the least length of a scene.
 _LONGEST_FLASH = 15
+_NO_FRAME = "Not one frame of the video can be decoded, so that it has no scenes."
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,7 @@ def find_scenes(
     ratio: float = 3.0,
     min_frames: int = 15,
     min_seconds: float = 0.0,
+    key_frames_only: bool = False,
 ) -> list[Scene]:
     """Finds the cuts of a video, and with them its scenes.
 
@@ -105,6 +105,10 @@ def find_scenes(
         min_frames: The fewest frames of a scene. A cut that would make a shorter one is passed over: of several cuts in
             quick succession the first counts.
         min_seconds: The shortest scene in seconds; both this and ``min_frames`` must hold.
+        key_frames_only: Decode no other frames, which is many times as quick. A scene then begins at each key frame
+            whose score against the key frame before it reaches ``threshold * ratio``: at the cut itself, if the encoder
+            put a key frame there, and else at the next one. A cut that is undone before that is missed, and quick
+            motion may pass for a cut.
 
     Returns:
         The scenes in order. Together they have all frames that can be decoded; a video without cuts is one scene. No
@@ -128,23 +132,45 @@ def find_scenes(
         _check_not_negative(name, value)
     min_frames = check_positive_integer("min_frames", min_frames)
     check_decoder(decoder, "_pictures", made_by="VideoDecoder")
-    cuts: list[Cut] = []
-    first: Cut | None = None
-    last_frame, end_seconds = 0, 0.0
-    finder = CutFinder(threshold, ratio, min(min_frames - 1, _LONGEST_FLASH))
-    with closing(decoder._pictures(obeys_policy=True)) as pictures:  # type: ignore[type-var]
-        for picture in progress(pictures, "finding scenes", total=len(decoder)):
-            first = first or Cut(picture.frame, picture.pts_seconds, 0.0)
-            last_frame, end_seconds = picture.frame, picture.pts_seconds + picture.duration_seconds
-            cuts += finder.see(picture.frame, picture.pts_seconds, picture.components(_SIZE))
-    if first is None:
-        raise StreamError("Not one frame of the video can be decoded, so that it has no scenes.")
-    cuts += finder.finish()
-    end = Cut(last_frame + 1, end_seconds, 0.0)
+    rule = CutRule(threshold, ratio, min(min_frames - 1, _LONGEST_FLASH))
+    first, cuts, end = (_cuts_at_key_frames if key_frames_only else _cuts)(decoder, rule)
     starts = [*_far_apart([first, *cuts], end, min_frames, min_seconds), end]
     return [
         Scene(start.frame, stop.frame - 1, start.seconds, stop.seconds, start.score) for start, stop in pairwise(starts)
     ]
+
+
+def _cuts(decoder: VideoDecoder, rule: CutRule) -> tuple[Cut, list[Cut], Cut]:
+    """The first frame, the cuts, and the end, of every frame."""
+    finder, cuts = CutFinder(rule), list[Cut]()
+    first: Cut | None = None
+    end = Cut(0, 0.0, 0.0)
+    with closing(decoder._pictures(obeys_policy=True)) as pictures:  # type: ignore[type-var]
+        for picture in progress(pictures, "finding scenes", total=len(decoder)):
+            first = first or Cut(picture.frame, picture.pts_seconds, 0.0)
+            end = Cut(picture.frame + 1, picture.pts_seconds + picture.duration_seconds, 0.0)
+            cuts += finder.see(Seen(picture.frame, picture.pts_seconds, picture.components(SMALL_SIZE)))
+    if first is None:
+        raise StreamError(_NO_FRAME)
+    return first, cuts + finder.finish(), end
+
+
+def _cuts_at_key_frames(decoder: VideoDecoder, rule: CutRule) -> tuple[Cut, list[Cut], Cut]:
+    """The same of key frames alone: those that differ from the key frame before."""
+    check_decoder(decoder, "frame_index", made_by="VideoDecoder")
+    starts = decoder.frame_index.gop_start_indices.tolist()
+    before: Seen | None = None
+    cuts: list[Cut] = []
+    for picture in progress(decoder._pictures_at(starts, obeys_policy=True), "finding scenes", total=len(starts)):
+        seen = Seen(picture.frame, picture.pts_seconds, picture.components(SMALL_SIZE))
+        score = 0.0 if before is None else difference(before, seen)
+        if before is not None and score >= rule.threshold * max(rule.ratio, 1.0):
+            cuts.append(Cut(seen.frame, seen.seconds, score))
+        before = seen
+    if before is None:
+        raise StreamError(_NO_FRAME)
+    index = decoder.frame_index
+    return Cut(0, index.begin_seconds, 0.0), cuts, Cut(len(index), index.end_seconds, 0.0)
 
 
 def _check_not_negative(name: str, value: Any) -> None:
