@@ -1,0 +1,284 @@
+// What was read on pages: thumbnails, the pages under each other with zoom and search, and a panel of what was found.
+
+import { announce, element, icon, iconButton, isTyping, place, scrollBehavior } from "./dom.js";
+import { fieldsPanel, regionsPanel, tablesPanel, textPanel } from "./page_text.js";
+import { findWords, indexWords } from "./search.js";
+import { jobAddress } from "./server.js";
+import { createSheet, selectedText } from "./sheet.js";
+import { createTabs } from "./tabs.js";
+import { count } from "./wording.js";
+
+const ZOOM_STEP = 1.25;
+const LARGEST_ZOOM = 6;
+const SMALLEST_ZOOM = 0.2;
+// A small picture is not blown up to fill the screen.
+const LARGEST_FIT = 1.5;
+const GAP = 16;
+
+/** In a sentence, what was found. */
+export function pagesSummary(result) {
+  const pages = result.pages;
+  const sum = (name) => pages.reduce((total, page) => total + (page[name]?.length ?? 0), 0);
+  const parts = [count(pages.length, "page"), count(sum("words"), "word")];
+  if (sum("tables")) parts.push(count(sum("tables"), "table"));
+  if (sum("fields")) parts.push(count(sum("fields"), "field"));
+  return parts.join(", ");
+}
+
+/**
+ * The view of a job whose result is pages.
+ *
+ * @param firstPage the page to begin with, from 0
+ * @param onPage    gets the number of the page that is seen, from 0
+ */
+export function createPagesView(job, result, firstPage, onPage) {
+  // A page that failed may not know its size; it gets that of a sheet of paper.
+  const pages = result.pages.map((page, at) => ({ ...page, page_idx: at, width: page.width || 800, height: page.height || 1131, words: page.words ?? [] }));
+  const sheets = pages.map((page) => createSheet(page, jobAddress(job.id, `pages/${page.page_idx}.png`), `Page ${page.page_idx + 1} of ${pages.length}`));
+  const stack = element("div", { class: "stack" }, ...sheets.map((sheet) => sheet.node));
+  const scroller = element("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Pages" }, stack);
+  const pointed = element("div", { class: "pointed-word", hidden: true, "aria-hidden": "true" });
+  const search = createSearch(sheets, reveal);
+  let zoom = 1;
+  let current = 0;
+
+  // --- zoom ----------------------------------------------------------------
+
+  const zoomLabel = element("output", { class: "zoom-label", "aria-live": "off" }, "100 %");
+
+  // At zoom 1, the widest page fits into the view.
+  function fitScale() {
+    const width = Math.max(...pages.map((page) => page.width));
+    return Math.min(LARGEST_FIT, Math.max(0.05, (scroller.clientWidth - 2 * GAP) / width));
+  }
+
+  function applyZoom() {
+    const scale = fitScale() * zoom;
+    for (const sheet of sheets) sheet.setScale(scale);
+    zoomLabel.textContent = `${Math.round(100 * zoom)} %`;
+  }
+
+  // What is in the middle, or under the pointer, stays where it is.
+  function setZoom(value, x = scroller.clientWidth / 2, y = scroller.clientHeight / 2) {
+    const before = zoom;
+    const [left, top] = [scroller.scrollLeft + x, scroller.scrollTop + y];
+    zoom = Math.min(LARGEST_ZOOM, Math.max(SMALLEST_ZOOM, value));
+    applyZoom();
+    scroller.scrollTo({ left: (left * zoom) / before - x, top: (top * zoom) / before - y, behavior: "instant" });
+  }
+
+  scroller.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    const box = scroller.getBoundingClientRect();
+    setZoom(zoom * Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+  }, { passive: false });
+  scroller.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "+" || event.key === "=") setZoom(zoom * ZOOM_STEP);
+    else if (event.key === "-") setZoom(zoom / ZOOM_STEP);
+    else if (event.key === "0") setZoom(1);
+  });
+
+  // --- which page is seen ------------------------------------------------------
+
+  const thumbnails = pages.length > 1 ? createThumbnails(job, pages, goTo) : null;
+
+  function seePage(number) {
+    current = number;
+    thumbnails?.select(number);
+    onPage(number);
+    // The text goes along, unless somebody is at work in it.
+    const text = panel.node.querySelector(`.reading [data-page="${number}"]`);
+    const scroller = text?.closest(".panel");
+    if (scroller && !scroller.hidden && !side.matches(":hover, :focus-within")) scroller.scrollTo({ top: text.offsetTop - GAP, behavior: scrollBehavior() });
+  }
+
+  function goTo(number) {
+    scroller.scrollTo({ top: sheets[number].node.offsetTop - GAP, behavior: scrollBehavior() });
+    seePage(number);
+  }
+
+  const nearby = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) sheets[Number(entry.target.dataset.page)].draw();
+  }, { root: scroller, rootMargin: "100% 0px" });
+  for (const sheet of sheets) nearby.observe(sheet.node);
+
+  scroller.addEventListener("scroll", () => {
+    const middle = scroller.scrollTop + scroller.clientHeight / 3;
+    const number = sheets.findLastIndex((sheet) => sheet.node.offsetTop <= middle);
+    if (number >= 0 && number !== current) seePage(number);
+  });
+
+  /** Frames boxes of a page in its picture; brings them into view if asked to. */
+  function point(page, boxes, isWanted = false) {
+    const sheet = sheets[page.page_idx];
+    sheet.pointAt(boxes);
+    if (isWanted && boxes.length) reveal(sheet, boxes[0]);
+  }
+
+  function reveal(sheet, box) {
+    sheet.draw();
+    const at = sheet.placeOf(box);
+    const [left, top] = [sheet.node.offsetLeft + at.left, sheet.node.offsetTop + at.top];
+    const [right, bottom] = [sheet.node.offsetLeft + at.right, sheet.node.offsetTop + at.bottom];
+    const view = { left: scroller.scrollLeft, top: scroller.scrollTop, width: scroller.clientWidth, height: scroller.clientHeight };
+    const isSeen = left >= view.left && right <= view.left + view.width && top >= view.top && bottom <= view.top + view.height;
+    if (!isSeen) {
+      scroller.scrollTo({ left: (left + right - view.width) / 2, top: (top + bottom - view.height) / 2, behavior: scrollBehavior() });
+    }
+  }
+
+  // --- words under the pointer, and copying -----------------------------------------
+
+  stack.addEventListener("pointerover", (event) => {
+    const span = event.target.closest(".word");
+    pointed.hidden = !span;
+    if (!span) return;
+    const word = pages[Number(span.closest(".sheet").dataset.page)].words[Number(span.dataset.word)];
+    pointed.replaceChildren(element("strong", {}, word.text), ` sure to ${Math.round(100 * word.confidence)} %`);
+  });
+  stack.addEventListener("pointerleave", () => {
+    pointed.hidden = true;
+  });
+  stack.addEventListener("copy", (event) => {
+    const text = selectedText(sheets, getSelection());
+    if (!text) return;
+    event.clipboardData.setData("text/plain", text);
+    event.preventDefault();
+  });
+
+  // --- the parts together --------------------------------------------------------------
+
+  const eye = iconButton("eye", "Show or hide what was found", () => {
+    const isShown = eye.getAttribute("aria-pressed") !== "true";
+    eye.setAttribute("aria-pressed", String(isShown));
+    stack.classList.toggle("bare", !isShown);
+  }, { "aria-pressed": "true" });
+  const toolbar = element("div", { class: "toolbar", role: "toolbar", "aria-label": "Search and zoom" },
+    search.node,
+    element("div", { class: "tool-group" },
+      eye,
+      iconButton("minus", "Zoom out", () => setZoom(zoom / ZOOM_STEP)),
+      zoomLabel,
+      iconButton("plus", "Zoom in", () => setZoom(zoom * ZOOM_STEP)),
+      iconButton("fit", "Fit to width", () => setZoom(1))));
+
+  const sum = (name) => pages.reduce((total, page) => total + (page[name]?.length ?? 0), 0);
+  const tabs = [{ name: "text", label: "Text", make: () => textPanel(pages, point) }];
+  if (sum("tables")) tabs.push({ name: "tables", label: "Tables", count: sum("tables"), make: () => tablesPanel(pages, point) });
+  if (sum("fields")) tabs.push({ name: "fields", label: "Fields", count: sum("fields"), make: () => fieldsPanel(pages, point) });
+  if (sum("regions")) tabs.push({ name: "regions", label: "Regions", count: sum("regions"), make: () => regionsPanel(pages, point) });
+  // What is drawn over the pages follows the tab.
+  const panel = createTabs("What was found", tabs, (name) => {
+    stack.dataset.marks = name === "text" ? "words" : name;
+  });
+
+  const viewer = element("div", { class: "viewer" }, toolbar, element("div", { class: "canvas" }, scroller, pointed));
+  const side = element("aside", { class: "side", "aria-label": "What was found" }, panel.node);
+  const node = element("div", { class: thumbnails ? "pages-view with-thumbnails" : "pages-view" }, thumbnails?.node, viewer, side);
+
+  const resized = new ResizeObserver(applyZoom);
+
+  function onKey(event) {
+    if (event.key === "/" && !isTyping(event) && !event.ctrlKey && !event.metaKey) {
+      search.focus();
+      event.preventDefault();
+    }
+  }
+
+  return {
+    node,
+    /** To be called when the view is in the document. */
+    start() {
+      applyZoom();
+      resized.observe(scroller);
+      document.addEventListener("keydown", onKey);
+      if (firstPage > 0 && firstPage < pages.length) goTo(firstPage);
+      else thumbnails?.select(0);
+    },
+    stop() {
+      resized.disconnect();
+      nearby.disconnect();
+      document.removeEventListener("keydown", onKey);
+    },
+    /** The text of the whole document, as the server wrote it. */
+    text: () => pages.map((page) => page.text ?? "").join("\n\n"),
+  };
+}
+
+function createThumbnails(job, pages, onChoose) {
+  const buttons = pages.map((page) => {
+    const picture = element("img", { src: jobAddress(job.id, `pages/${page.page_idx}.png?max_width=160`), alt: "", loading: "lazy" });
+    place(picture, { "aspect-ratio": `${page.width} / ${page.height}` });
+    return element("button", { type: "button", class: "thumbnail", "aria-label": `Page ${page.page_idx + 1}`, onclick: () => onChoose(page.page_idx) }, picture, element("span", {}, String(page.page_idx + 1)));
+  });
+  const node = element("nav", { class: "thumbnails", "aria-label": "Pages" }, ...buttons);
+  return {
+    node,
+    select(number) {
+      buttons.forEach((button, at) => {
+        if (at === number) button.setAttribute("aria-current", "page");
+        else button.removeAttribute("aria-current");
+      });
+      const button = buttons[number];
+      const isBeside = node.scrollHeight > node.clientHeight;
+      if (isBeside) node.scrollTop = button.offsetTop - node.clientHeight / 2;
+      else node.scrollLeft = button.offsetLeft - node.clientWidth / 2;
+    },
+  };
+}
+
+function createSearch(sheets, reveal) {
+  let indexes = null;
+  let hits = [];
+  let at = -1;
+  const state = element("output", { class: "search-state", for: "search" });
+  const field = element("input", { type: "search", id: "search", placeholder: "Find a word", "aria-label": "Find a word", autocomplete: "off", spellcheck: "false", oninput: () => run(), onkeydown: onKey });
+  const buttons = [iconButton("up", "Previous place", () => go(at - 1), { disabled: true }), iconButton("down", "Next place", () => go(at + 1), { disabled: true })];
+
+  function run() {
+    indexes ??= sheets.map((sheet) => indexWords(sheet.page.words));
+    hits = indexes.flatMap((index, number) => findWords(index, field.value).map(([first, last]) => ({ sheet: sheets[number], first, last })));
+    for (const button of buttons) button.disabled = !hits.length;
+    at = -1;
+    if (hits.length) go(0);
+    else show();
+  }
+
+  function go(number) {
+    if (!hits.length) return;
+    at = (number + hits.length) % hits.length;
+    show();
+    const { sheet, first } = hits[at];
+    reveal(sheet, sheet.page.words[first].box);
+  }
+
+  function show() {
+    const marked = new Map(sheets.map((sheet) => [sheet, new Map()]));
+    hits.forEach(({ sheet, first, last }, number) => {
+      for (let word = first; word <= last; word += 1) marked.get(sheet).set(word, number === at ? "hit current" : "hit");
+    });
+    for (const [sheet, words] of marked) sheet.setHits(words);
+    const text = !field.value.trim() ? "" : hits.length ? `${at + 1} of ${hits.length}` : "not found";
+    state.textContent = text;
+    if (hits.length) announce(`${text}, page ${hits[at].sheet.page.page_idx + 1}`);
+  }
+
+  function onKey(event) {
+    if (event.key === "Enter") go(event.shiftKey ? at - 1 : at + 1);
+    else if (event.key === "Escape" && field.value) {
+      field.value = "";
+      run();
+    } else return;
+    event.preventDefault();
+  }
+
+  return {
+    node: element("div", { class: "search", role: "search" }, icon("search"), field, state, ...buttons),
+    focus() {
+      field.focus();
+      field.select();
+    },
+  };
+}

@@ -1,0 +1,46 @@
+// Tabs: arrows go from one to the next, as screen readers expect.
+
+import { element } from "./dom.js";
+
+/**
+ * Tabs over panels.
+ *
+ * @param tabs     [{name, label, count, make}]; `make` gives the content when the tab is first opened
+ * @param onChange gets the name of the tab that is open
+ */
+export function createTabs(label, tabs, onChange) {
+  const list = element("div", { role: "tablist", "aria-label": label, class: "tab-list" });
+  const node = element("div", { class: "tabs" }, list);
+  const panels = new Map();
+
+  function open(name, takesFocus = false) {
+    for (const { button, panel, tab } of panels.values()) {
+      const isOpen = tab.name === name;
+      button.setAttribute("aria-selected", String(isOpen));
+      button.tabIndex = isOpen ? 0 : -1;
+      panel.hidden = !isOpen;
+      if (isOpen && !panel.firstChild) panel.append(tab.make());
+      if (isOpen && takesFocus) button.focus();
+    }
+    onChange(name);
+  }
+
+  for (const tab of tabs) {
+    const button = element("button", { type: "button", role: "tab", id: `tab-${tab.name}`, "aria-controls": `panel-${tab.name}`, class: "tab", onclick: () => open(tab.name) }, tab.label);
+    if (tab.count !== undefined) button.append(" ", element("span", { class: "count" }, tab.count.toLocaleString("en")));
+    const panel = element("div", { role: "tabpanel", id: `panel-${tab.name}`, "aria-labelledby": `tab-${tab.name}`, tabindex: "0", class: "panel" });
+    panels.set(tab.name, { button, panel, tab });
+    list.append(button);
+    node.append(panel);
+  }
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    const names = [...panels.keys()];
+    const at = names.findIndex((name) => panels.get(name).button === document.activeElement);
+    open(names[(at + step + names.length) % names.length], true);
+    event.preventDefault();
+  });
+  open(tabs[0].name);
+  return { node, open };
+}

@@ -1,0 +1,125 @@
+// The texts of a video over its time, in a lane for each kind. The whole is a slider: arrows, Page Up and Down, Home, End.
+
+import { element, place } from "./dom.js";
+import { clock, wholeClock } from "./wording.js";
+
+const LANES = [
+  ["caption", "Captions"],
+  ["slide", "Slides"],
+  ["overlay", "Overlays"],
+  ["scene", "In the scene"],
+];
+const MOST_ROWS = 4;
+// Distances of the ticks, in seconds.
+const TICKS = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
+const MOST_TICKS = 9;
+
+/** The rows that texts take so that none covers another: a number for each. */
+export function rowsOf(tracks) {
+  const ends = [];
+  return tracks.map((track) => {
+    let row = ends.findIndex((end) => end <= track.begin_seconds + 1e-6);
+    if (row < 0) row = ends.length < MOST_ROWS ? ends.length : ends.indexOf(Math.min(...ends));
+    ends[row] = track.end_seconds;
+    return row;
+  });
+}
+
+/**
+ * @param span {begin, end} in seconds
+ * @param go   {toTime(seconds), toTrack(track), byFrames(number)}
+ */
+export function createTimeline(tracks, span, go) {
+  const length = Math.max(1e-6, span.end - span.begin);
+  const share = (seconds) => (100 * (seconds - span.begin)) / length;
+  const head = element("div", { class: "playhead" });
+  const field = element("div", { class: "timeline-field" });
+  const bars = new Map();
+  const captions = tracks.filter((track) => track.kind === "caption");
+  let seconds = span.begin;
+
+  const names = element("div", { class: "lane-names", "aria-hidden": "true" });
+  for (const [kind, label] of LANES) {
+    const ofKind = tracks.filter((track) => track.kind === kind);
+    if (!ofKind.length) continue;
+    const rows = rowsOf(ofKind);
+    const lane = element("div", { class: `lane lane-${kind}` });
+    const height = { "--rows": Math.max(...rows) + 1 };
+    ofKind.forEach((track, number) => {
+      const bar = element("div", { class: "bar", title: track.text }, element("span", {}, track.text.replace(/\s+/g, " ")));
+      place(bar, { left: `${share(track.begin_seconds)}%`, width: `${share(track.end_seconds) - share(track.begin_seconds)}%`, "--row": rows[number] });
+      bar.addEventListener("click", () => go.toTrack(track));
+      bars.set(track, bar);
+      lane.append(bar);
+    });
+    field.append(place(lane, height));
+    names.append(place(element("div", { class: "lane-name" }, label), height));
+  }
+  field.append(ticks(span, share), head);
+
+  const slider = element("div", {
+    class: "timeline", role: "slider", tabindex: "0", "aria-label": "Time", "aria-valuemin": span.begin.toFixed(3), "aria-valuemax": span.end.toFixed(3),
+  }, field);
+  const node = element("div", { class: "timeline-frame" }, names, slider);
+
+  function secondsAt(event) {
+    const box = field.getBoundingClientRect();
+    return span.begin + Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) * length;
+  }
+
+  field.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || event.target.closest(".bar")) return;
+    field.setPointerCapture(event.pointerId);
+    go.toTime(secondsAt(event));
+  });
+  field.addEventListener("pointermove", (event) => {
+    if (field.hasPointerCapture(event.pointerId)) go.toTime(secondsAt(event));
+  });
+
+  slider.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const moves = {
+      ArrowLeft: () => (event.shiftKey ? go.toTime(seconds - 1) : go.byFrames(-1)),
+      ArrowRight: () => (event.shiftKey ? go.toTime(seconds + 1) : go.byFrames(1)),
+      Home: () => go.toTime(span.begin),
+      End: () => go.toTime(span.end),
+      PageUp: () => jump(captions.findLast((track) => track.end_seconds <= seconds)),
+      PageDown: () => jump(captions.find((track) => track.begin_seconds > seconds)),
+    };
+    const move = moves[event.key];
+    if (!move) return;
+    move();
+    event.preventDefault();
+  });
+
+  function jump(track) {
+    if (track) go.toTrack(track);
+  }
+
+  return {
+    node,
+    /** Moves the head, and lights up the texts that are seen. */
+    show(now, seen) {
+      seconds = now;
+      place(head, { left: `${Math.min(100, Math.max(0, share(now)))}%` });
+      for (const [track, bar] of bars) bar.classList.toggle("seen", seen.has(track));
+      const said = [...seen].filter((track) => track.kind === "caption").map((track) => track.text);
+      slider.setAttribute("aria-valuenow", now.toFixed(3));
+      slider.setAttribute("aria-valuetext", [clock(now), ...said].join(", "));
+    },
+    /** Marks the texts that a search found; without a search, none is faded. */
+    mark(found) {
+      for (const [track, bar] of bars) bar.classList.toggle("faded", found !== null && !found.has(track));
+    },
+  };
+}
+
+function ticks(span, share) {
+  const node = element("div", { class: "ticks", "aria-hidden": "true" });
+  const length = span.end - span.begin;
+  const distance = TICKS.find((seconds) => length / seconds <= MOST_TICKS) ?? 3600 * Math.ceil(length / 3600 / MOST_TICKS);
+  for (let at = Math.ceil(span.begin / distance - 1e-6) * distance; at <= span.end - 0.04 * length; at += distance) {
+    node.append(place(element("span", { class: "tick" }, distance < 1 ? at.toFixed(1) : wholeClock(at)), { left: `${share(at)}%` }));
+  }
+  return node;
+}
