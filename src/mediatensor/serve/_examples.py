@@ -95,7 +95,7 @@ def _page() -> bytes:
 
 def _video() -> bytes:
     frames = torch.stack([_with_text(_waves(number / _NUM_FRAMES), number) for number in range(_NUM_FRAMES)])
-    return VideoEncoder(frames, frame_rate=_FPS).to_tensor("mp4", extra_options={"g": 24}).numpy().tobytes()
+    return VideoEncoder(frames, frame_rate=_FPS).to_tensor("mp4", preset="veryfast", extra_options={"g": 24}).numpy().tobytes()
 
 
 def _waves(share: float) -> Tensor:
